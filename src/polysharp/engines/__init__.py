@@ -1,0 +1,1 @@
+"""The search engines, all behind ``Engine.solve``."""

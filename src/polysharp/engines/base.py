@@ -1,0 +1,180 @@
+"""One interface for all engines, and the record a running search writes to.
+
+An engine is a frozen settings object with one method, ``search(run)``.  Everything it learns
+goes into the ``Run``: supports through ``offer``, lower bounds through ``raise_bound``.  So the
+run holds an honest answer at every moment, and a time limit or Ctrl-C needs no special care:
+``solve`` certifies whatever the run holds when the search ends, however it ends.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import ClassVar
+
+import numpy as np
+
+from polysharp.basis import Indices
+from polysharp.errors import InputError
+from polysharp.problem import Fit, Problem
+from polysharp.proof import Proof
+from polysharp.solution import Counters, Event, Scope, Solution, Stop, certify, relative_gap
+
+Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a search may stop."""
+
+    time_limit: float | None = None  # seconds
+    gap_tol: float = 1e-4
+
+
+@dataclass(eq=False)
+class Run:
+    """The state of one search: incumbent, bound, counters, clock."""
+
+    problem: Problem
+    limits: Limits
+    listener: Listener | None = None
+    seed: int = 0
+    threads: int = 1
+    best: Fit = field(init=False)
+    bound: float = field(init=False, default=0.0)
+    nodes: int = field(init=False, default=0)
+    cuts: int = field(init=False, default=0)
+    rounds: int = field(init=False, default=0)
+    proof: Proof | None = field(init=False, default=None)
+    _trace: list[Event] = field(init=False, default_factory=list)
+    _started: float = field(init=False, default_factory=perf_counter)
+    _reported: float = field(init=False, default=-np.inf)
+
+    def __post_init__(self) -> None:
+        structure = self.problem.structure
+        if structure.plain:
+            first = np.zeros(0, dtype=np.intp)
+        else:
+            first = structure.best_linear(self.problem.q**2)
+        self.best = self.problem.refit(first)
+
+    def offer(self, support: Indices) -> bool:
+        """Make a support the incumbent if it is allowed and better; return whether it was."""
+        if not self.problem.structure.allows(support):
+            return False
+        return self.offer_fit(self.problem.refit(support))
+
+    def offer_fit(self, fit: Fit) -> bool:
+        """Make an allowed fit the incumbent if it is better; return whether it was."""
+        if fit.objective >= self.best.objective - self.problem.resolution:
+            return False
+        self.best = fit
+        self.report("incumbent", force=True)
+        return True
+
+    def raise_bound(self, bound: float) -> None:
+        """Record a proven lower bound."""
+        self.bound = max(self.bound, bound)
+
+    @property
+    def gap(self) -> float:
+        """Relative gap now."""
+        return relative_gap(self.best.objective, self.bound)
+
+    @property
+    def proved(self) -> bool:
+        """Whether the gap tolerance is reached."""
+        return self.gap <= self.limits.gap_tol
+
+    @property
+    def seconds(self) -> float:
+        """Time since the run began."""
+        return perf_counter() - self._started
+
+    @property
+    def time_left(self) -> float:
+        """Seconds until the time limit, infinite without one."""
+        limit = self.limits.time_limit
+        return np.inf if limit is None else limit - self.seconds
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time limit has passed."""
+        return self.time_left <= 0.0
+
+    @property
+    def counters(self) -> Counters:
+        """Work done so far."""
+        return Counters(nodes=self.nodes, cuts=self.cuts, rounds=self.rounds)
+
+    @property
+    def trace(self) -> tuple[Event, ...]:
+        """The events reported so far."""
+        return tuple(self._trace)
+
+    def report(self, phase: str, *, force: bool = False) -> None:
+        """Emit an event, at most ten a second unless forced."""
+        now = self.seconds
+        if not force and now - self._reported < 0.1:
+            return
+        self._reported = now
+        event = Event(
+            phase, self.best.objective, self.bound, self.nodes, self.cuts, self.rounds, now
+        )
+        self._trace.append(event)
+        if self.listener is not None:
+            self.listener(event)
+
+
+class Engine(ABC):
+    """A search method; subclasses are frozen dataclasses of its settings."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def search(self, run: Run) -> Stop:
+        """Improve ``run.best`` and ``run.bound`` until done; say why it ended."""
+
+    def check(self, problem: Problem) -> None:
+        """Raise a user error if this engine does not accept the problem; by default it does."""
+        del problem
+
+    def solve(
+        self,
+        problem: Problem,
+        *,
+        start: Indices | None = None,
+        limits: Limits | None = None,
+        listener: Listener | None = None,
+        seed: int = 0,
+        threads: int = 1,
+        scope: Scope = "all-inputs",
+    ) -> Solution:
+        """Search and certify; ``start`` is an allowed support to begin from."""
+        self.check(problem)
+        run = Run(problem, limits or Limits(), listener, seed, threads)
+        if start is not None:
+            start = np.asarray(start, dtype=np.intp)
+            if not problem.structure.allows(start):
+                raise InputError(f"start must satisfy the budgets and rules, got {start.tolist()}")
+            run.offer(start)
+        try:
+            stop = self.search(run)
+        except KeyboardInterrupt:
+            stop = Stop.INTERRUPTED
+        run.report("done", force=True)
+        return certify(
+            problem,
+            run.best.support,
+            run.bound,
+            gap_tol=run.limits.gap_tol,
+            stop=stop,
+            engine=self.name,
+            scope=scope,
+            counters=run.counters,
+            seconds=run.seconds,
+            trace=run.trace,
+            proof=run.proof,
+        )

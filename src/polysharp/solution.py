@@ -1,0 +1,182 @@
+"""What a search found and what it proved.
+
+Status follows from objective and bound and is never assigned; why the search stopped is kept
+apart from it.  ``certify`` recomputes the objective from the support alone, checks that the
+support is allowed, and refuses a bound above the objective.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from polysharp.basis import Array, Indices
+from polysharp.errors import CertificateError
+from polysharp.problem import Problem
+
+if TYPE_CHECKING:
+    from polysharp.proof import Proof
+
+Scope = Literal["all-inputs", "kept-inputs"]
+
+BOUND_SLACK = 1e-6  # relative excess of a bound over the objective that rounding may cause
+
+
+class Status(StrEnum):
+    """What is proved about the objective."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+
+
+class Stop(StrEnum):
+    """Why a search ended; the values are the user's messages."""
+
+    PROVED = "the gap tolerance was reached"
+    EXHAUSTED = "the whole search space was examined"
+    LOCAL = "no single swap improves the model"
+    TIME = "the time limit was reached"
+    INTERRUPTED = "interrupted by the user"
+    STALLED = "the solver could not make further progress within its tolerances"
+
+
+@dataclass(frozen=True)
+class Counters:
+    """How much work a search did."""
+
+    nodes: int = 0
+    cuts: int = 0
+    rounds: int = 0
+
+
+@dataclass(frozen=True)
+class Event:
+    """One moment of a search, for progress displays and gap-over-time plots."""
+
+    phase: str
+    objective: float
+    bound: float
+    nodes: int
+    cuts: int
+    rounds: int
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """Relative gap at that moment."""
+        return relative_gap(self.objective, self.bound)
+
+
+def relative_gap(objective: float, bound: float) -> float:
+    """Return (objective - bound) / objective, 0 where both vanish."""
+    if objective <= bound:
+        return 0.0
+    return (objective - bound) / objective
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A support, its coefficients (scaled basis) and the certificate."""
+
+    support: tuple[int, ...]
+    coefficients: Array
+    objective: float
+    bound: float
+    gap_tol: float
+    stop: Stop
+    engine: str
+    gamma: float
+    scope: Scope
+    counters: Counters = field(default_factory=Counters)
+    seconds: float = 0.0
+    times: dict[str, float] = field(default_factory=dict)
+    trace: tuple[Event, ...] = ()
+    proof: Proof | None = None
+
+    @property
+    def gap(self) -> float:
+        """(objective - bound) / objective."""
+        return relative_gap(self.objective, self.bound)
+
+    @property
+    def status(self) -> Status:
+        """Optimal when the gap is within the tolerance, feasible otherwise."""
+        return Status.OPTIMAL if self.gap <= self.gap_tol else Status.FEASIBLE
+
+    def __str__(self) -> str:
+        covers = (
+            "over every input given" if self.scope == "all-inputs" else "over the kept inputs only"
+        )
+        return (
+            f"{self.status} {covers}: objective {self.objective:.6g}, proven lower bound "
+            f"{self.bound:.6g}, gap {100 * self.gap:.3g} % ({self.engine}, gamma {self.gamma:.3g}, "
+            f"{self.counters.nodes} nodes, {self.counters.cuts} cuts, {self.seconds:.2f} s; "
+            f"stopped: {self.stop})"
+        )
+
+
+def dual_bound(problem: Problem, support: Indices, w: Array) -> float:
+    """Lower bound on the l-sparse optimum from one residual a = y - M_S w.
+
+    Valid for any w (the dual of the perspective relaxation at the best multiple of a):
+    1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2)).
+    """
+    ya = problem.yy - float(problem.q[support] @ w)
+    z = problem.correlations(support, w)
+    # |a|^2 = y'a - w'M'a, with M'a at hand.
+    aa = ya - float(w @ z[support])
+    top = problem.structure.max_terms
+    z2 = z * z
+    largest = np.partition(z2, len(z2) - top)[len(z2) - top :].sum()
+    denominator = aa + float(largest) / problem.lam
+    if ya <= 0.0 or denominator <= 0.0:
+        return 0.0
+    return 0.5 * ya * ya / denominator
+
+
+def certify(
+    problem: Problem,
+    support: Indices,
+    bound: float,
+    *,
+    gap_tol: float,
+    stop: Stop,
+    engine: str,
+    scope: Scope = "all-inputs",
+    counters: Counters | None = None,
+    seconds: float = 0.0,
+    trace: tuple[Event, ...] = (),
+    proof: Proof | None = None,
+) -> Solution:
+    """Recompute the certificate from the problem and the support, or raise.
+
+    The bound is the better of the engine's and the one that the residual of the final model
+    proves by itself.
+    """
+    if not problem.structure.allows(support):
+        raise CertificateError(f"{engine} returned a support that breaks the rules: {support}")
+    fit = problem.refit(support)
+    best = max(0.0, bound, dual_bound(problem, fit.support, fit.w))
+    slack = BOUND_SLACK * fit.objective + problem.resolution
+    if not best <= fit.objective + slack:
+        raise CertificateError(
+            f"{engine} reported the lower bound {best!r} above the objective {fit.objective!r}"
+        )
+    return Solution(
+        support=tuple(int(j) for j in fit.support),
+        coefficients=fit.w,
+        objective=fit.objective,
+        bound=min(best, fit.objective),
+        gap_tol=gap_tol,
+        stop=stop,
+        engine=engine,
+        gamma=problem.gamma,
+        scope=scope,
+        counters=counters or Counters(),
+        seconds=seconds,
+        trace=trace,
+        proof=proof,
+    )
