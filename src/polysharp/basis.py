@@ -114,7 +114,7 @@ class Basis:
         for d in range(self.degree, 1, -1):
             wanted[d - 1] |= {m[1:] for m in wanted[d]}
         levels = []
-        previous = {(): 0}
+        previous: dict[Monomial, int] = {(): 0}
         for d in range(1, self.degree + 1):
             level = sorted(wanted[d])
             position = {m: a for a, m in enumerate(level)}

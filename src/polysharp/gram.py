@@ -53,7 +53,7 @@ class DenseGram:
     @property
     def size(self) -> int:
         """Number of monomials f."""
-        return self.G.shape[0]
+        return int(self.G.shape[0])
 
     @property
     def diagonal(self) -> Array:
@@ -88,7 +88,7 @@ class DesignGram:
     @property
     def size(self) -> int:
         """Number of monomials f."""
-        return self.M.shape[1]
+        return int(self.M.shape[1])
 
     def block(self, I: Indices, J: Indices) -> Array:  # noqa: E741
         """Return G[I, J]."""

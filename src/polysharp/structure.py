@@ -85,12 +85,12 @@ class Structure:
     @property
     def n_terms(self) -> int:
         """Number of monomials f."""
-        return self.uses.shape[0]
+        return int(self.uses.shape[0])
 
     @property
     def n_inputs(self) -> int:
         """Number of inputs p."""
-        return self.uses.shape[1]
+        return int(self.uses.shape[1])
 
     @cached_property
     def inputs_bind(self) -> bool:
@@ -106,8 +106,7 @@ class Structure:
 
     def inputs_of(self, support: Indices) -> NDArray[np.bool_]:
         """Return the mask of the inputs used by a support."""
-        used: NDArray[np.bool_] = self.uses[support].any(axis=0)
-        return used
+        return np.asarray(self.uses[support].any(axis=0))
 
     def allows(self, support: Indices) -> bool:
         """Whether a support satisfies every rule."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polysharp.basis import Array, Basis, Monomial, count_monomials
+from polysharp.basis import Array, Basis, Indices, Monomial, count_monomials
 from polysharp.errors import InputError
 
 
@@ -101,7 +101,7 @@ def make_sparse_polynomial(
 
 
 def _draw(
-    rng: np.random.Generator, inputs: Array, degree: int, count: int, *, cover: bool
+    rng: np.random.Generator, inputs: Indices, degree: int, count: int, *, cover: bool
 ) -> tuple[Monomial, ...]:
     """Draw distinct monomials of the given inputs; with ``cover`` every input is used."""
     pool = Basis.full(len(inputs), degree, constant=False)
