@@ -1,0 +1,84 @@
+# Every target sets itself up: the first call makes an environment in .venv and installs what the
+# target needs; later calls reuse it until pyproject.toml changes.
+#
+#   make demo     fit the two data sets that come with the package, save demo.png
+#   make test     the test suite            (make test ARGS="-m slow" for the long ones)
+#   make lint     ruff and mypy --strict
+#   make docs     the documentation, in docs/_build/html
+#   make bench    the benchmarks' list      (make bench ARGS="NAME ...")
+#   make format   let ruff rewrite the code
+#   make clean    remove what was built; make distclean removes the environment too
+#
+# VENV=DIR uses another environment, PYTHON=EXE another interpreter (3.11 or later).
+
+VENV ?= .venv
+PYTHON ?=
+ARGS ?=
+
+BIN := $(VENV)/bin
+CODE := src tests benchmarks docs/conf.py
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --prefer-binary
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format docs bench clean distclean
+
+help:
+	@sed -n '/^#   make/s/^#   /  /p' Makefile
+
+demo: $(VENV)/.ready-plots
+	@$(BIN)/python -m polysharp.demo $(ARGS)
+
+# One thread per worker: the workers already fill the cores.
+test: $(VENV)/.ready-dev
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	  $(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
+
+lint: $(VENV)/.ready-dev
+	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/ruff format --check $(CODE)
+	@$(BIN)/mypy
+
+format: $(VENV)/.ready-dev
+	@$(BIN)/ruff check --fix $(CODE)
+	@$(BIN)/ruff format $(CODE)
+
+docs: $(VENV)/.ready-docs
+	@rm -rf docs/api
+	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+bench: $(VENV)/.ready-dev
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf build dist docs/_build docs/api demo.png
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean
+	@if [ -f "$(VENV)/pyvenv.cfg" ]; then echo "rm -rf $(VENV)"; rm -rf "$(VENV)"; fi
+
+# The environment. A name on the PATH is not enough (version managers leave shims of interpreters
+# that are not there), so each candidate is asked for its version.
+$(BIN)/python:
+	@for candidate in $(PYTHON) python3.13 python3.12 python3.11 python3 python; do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    found="$$candidate"; break; \
+	  fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "polysharp needs Python 3.11 or later, and none was found on the PATH." >&2; \
+	  echo "Install one, or name it: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; \
+	  exit 1; \
+	fi; \
+	echo "Making $(VENV) with $$("$$found" --version)"; \
+	if ! "$$found" -m venv "$(VENV)"; then \
+	  rm -f "$(BIN)/python"; \
+	  echo "$$found could not make an environment (on Debian and Ubuntu: install python3-venv)." >&2; \
+	  exit 1; \
+	fi
+
+$(VENV)/.ready-%: pyproject.toml | $(BIN)/python
+	@echo "Installing polysharp[$*] into $(VENV) (once; a minute or two)"
+	@$(PIP) --editable ".[$*]"
+	@touch $@
