@@ -1,0 +1,41 @@
+"""Sphinx configuration."""
+
+from polysharp import __version__
+
+project = "polysharp"
+author = "The polysharp developers"
+copyright = "2026, the polysharp developers"
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build"]
+
+myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # numpydoc's sections say it
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "polysharp"
+html_static_path = ["_static"]
+html_css_files = ["polysharp.css"]
+html_theme_options = {
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {"index": []}
+html_context = {"default_mode": "auto"}
