@@ -1,5 +1,67 @@
-"""polysharp: the best small polynomial, with a certificate."""
+"""polysharp: the best small polynomial, with a certificate.
+
+Names are loaded on first use, so that ``import polysharp`` costs nothing by itself.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from polysharp._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from polysharp.errors import (
+        CertificateError,
+        InfeasibleError,
+        InputError,
+        MissingSolverError,
+        TooLargeError,
+    )
+    from polysharp.estimator import SparsePolynomialRegressor
+    from polysharp.polynomial import Polynomial
+    from polysharp.ranking import Ranking, rank_inputs
+    from polysharp.solution import Solution
+
+_HOMES = {
+    "CertificateError": "polysharp.errors",
+    "InfeasibleError": "polysharp.errors",
+    "InputError": "polysharp.errors",
+    "MissingSolverError": "polysharp.errors",
+    "Polynomial": "polysharp.polynomial",
+    "Ranking": "polysharp.ranking",
+    "Solution": "polysharp.solution",
+    "SparsePolynomialRegressor": "polysharp.estimator",
+    "TooLargeError": "polysharp.errors",
+    "rank_inputs": "polysharp.ranking",
+}
+_SUBMODULES = frozenset({"datasets", "engines", "errors", "metrics", "synthetic"})
+
+__all__ = [
+    "CertificateError",
+    "InfeasibleError",
+    "InputError",
+    "MissingSolverError",
+    "Polynomial",
+    "Ranking",
+    "Solution",
+    "SparsePolynomialRegressor",
+    "TooLargeError",
+    "__version__",
+    "rank_inputs",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    elif name in _SUBMODULES:
+        value = import_module(f"polysharp.{name}")
+    else:
+        raise AttributeError(f"module 'polysharp' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_SUBMODULES})

@@ -1,0 +1,342 @@
+"""The estimator: the paper's two-step method behind scikit-learn's interface.
+
+    X, y -> checks -> coded variables -> (triage) -> monomials -> problem -> engine -> formula
+
+``fit`` reads in that order and calls one plain function per arrow.  With u the coded variables,
+m_j the scaled monomials of the inputs kept, and lam = 1 / gamma, it solves
+
+    min  1/2 sum_t v_t (y_t - b - m(u_t)'w)^2 + lam/2 |w|^2
+
+over w with at most ``max_terms`` monomials in at most ``max_inputs`` inputs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from html import escape
+from os import cpu_count
+from time import perf_counter
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import estimator_html_repr
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from polysharp.assemble import Assembled, assemble
+from polysharp.basis import Array, Basis, Indices
+from polysharp.engines import make_engine
+from polysharp.engines.base import Limits
+from polysharp.polynomial import Polynomial
+from polysharp.progress import open_progress
+from polysharp.scaling import Scaling
+from polysharp.search import search
+from polysharp.solution import Solution, Status
+from polysharp.triage import triage
+from polysharp.validation import (
+    Data,
+    check_data,
+    check_finite,
+    check_parameters,
+    check_rules,
+    check_seed,
+    input_names,
+)
+
+
+class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """The best polynomial with few terms in few inputs, with a certificate.
+
+    Parameters
+    ----------
+    degree : int, default=3
+        Largest degree of a monomial.
+    max_terms : int, default=10
+        At most so many monomials, the paper's l; the free intercept is not counted.  A number
+        beyond the count of monomials limits nothing.  Terms whose best coefficient is zero
+        (those of a constant input) stay in the formula; fewer terms than allowed are used
+        where more cannot improve the fit.
+    max_inputs : int or None, default=None
+        At most so many inputs in all terms together, the paper's k; None for no limit.  A
+        number beyond the count of inputs limits nothing.
+    gamma : float or "auto", default="auto"
+        The ridge on the coefficients of the scaled monomials is 1 / gamma.  "auto" is
+        1 / sqrt(n), with n the sum of the weights.
+    n_candidates : int, "auto" or None, default="auto"
+        Inputs kept by the triage (Algorithm 1) before the search; None keeps all.  "auto" keeps
+        all while they have at most 8192 monomials within the caps below, and otherwise as many
+        as have; ``solution_.scope`` says which inputs the certificate covers.
+    fit_intercept : bool, default=True
+        Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of
+        the monomials.
+    scale : bool, default=True
+        Divide the inputs by their (weighted) root mean squares before the fit.  Coefficients
+        are always shown in the units of X.
+    center : bool, default=False
+        Subtract the means first.  The formula is then in coded variables (x - mean).
+    device : None or "cpu", default=None
+        Where the arithmetic runs.
+    engine : str, default="auto"
+        "tree", "cutting-planes", "cutting-planes-multitree", "cutting-planes-gurobi", "big-m",
+        "enumeration", "local-search", or an ``Engine`` object with settings of its own.
+    time_limit : float or None, default=60.0
+        Seconds for the whole fit; the search gets what the preparation leaves.  The triage and
+        the pass over the rows are not cut short.
+    gap_tol : float, default=1e-4
+        Relative gap between objective and proven bound at which a model counts as optimal.
+    n_jobs : int or None, default=None
+        Threads of the matrix products and the engine; -1 for all cores.  None leaves the matrix
+        products as they are set and gives the engine one.
+    verbose : int, default=0
+        1 shows a live line: objective, bound, gap, cuts or nodes, time.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the engines' random choices.
+    max_interaction : int or None, default=None
+        Largest number of distinct inputs in one term; 1 for an additive model.
+    interaction_degree : int or None, default=None
+        Largest total degree of a term with two inputs or more.
+    heredity : None, "weak" or "strong", default=None
+        A term needs one ("weak") or all ("strong") of its parents, the terms with one factor
+        less, in the model.
+    include_terms, exclude_terms : list or None, default=None
+        Terms that must be in, or must stay out: tuples of names or indices with repetition,
+        or products such as "x0^2 x3".
+    include_inputs, exclude_inputs : list or None, default=None
+        Inputs, by name or index, that some term must use, or that no term may use.
+
+    Attributes
+    ----------
+    polynomial_ : Polynomial
+        The formula, in the user's names and units.
+    solution_ : Solution
+        Objective, bound, gap, status, scope, counters and times.
+    intercept_ : float
+        The free intercept, 0.0 without one.
+    powers_ : ndarray of shape (n_terms, n_features_in_)
+        Exponents of the inputs in every term.
+    gamma_ : float
+        The gamma used.
+    kept_inputs_ : ndarray
+        Indices of the inputs that the search was given.
+    ranking_ : Ranking or None
+        Scores of the triage; excluded inputs score 0.  None where every input was kept.
+    n_features_in_ : int
+        Number of inputs.
+    feature_names_in_ : ndarray of str
+        Names of the inputs, where X had them.
+
+    Notes
+    -----
+    When the engine ends without a proof, at the time limit or on Ctrl-C, the best model found is
+    kept with its honest gap and a ``ConvergenceWarning`` is raised; ``engine="local-search"``
+    never proves and does not warn.  Ctrl-C before the search begins ends the fit as usual.
+
+    At least 2 rows are needed.  A constant y gives the constant polynomial, proved.  Of equal
+    columns either may be chosen.  X and y with powers beyond 1e140 or below 1e-140 are refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from polysharp import SparsePolynomialRegressor
+    >>> X = np.random.default_rng(0).standard_normal((100, 3))
+    >>> y = 2.0 + 3.0 * X[:, 0] ** 2 - X[:, 1] * X[:, 2]
+    >>> model = SparsePolynomialRegressor(degree=2, max_terms=2, gamma=1e6, engine="enumeration")
+    >>> print(model.fit(X, y).polynomial_)
+    y = 2 + 3 x0^2 - 1 x1 x2
+    >>> model.solution_.status
+    <Status.OPTIMAL: 'optimal'>
+    """
+
+    def __init__(
+        self,
+        degree: int = 3,
+        max_terms: int = 10,
+        max_inputs: int | None = None,
+        gamma: Any = "auto",
+        n_candidates: Any = "auto",
+        fit_intercept: bool = True,
+        scale: bool = True,
+        center: bool = False,
+        device: Any = None,
+        engine: Any = "auto",
+        time_limit: float | None = 60.0,
+        gap_tol: float = 1e-4,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        *,
+        max_interaction: int | None = None,
+        interaction_degree: int | None = None,
+        heredity: Any = None,
+        include_terms: Any = None,
+        exclude_terms: Any = None,
+        include_inputs: Any = None,
+        exclude_inputs: Any = None,
+    ) -> None:
+        self.degree = degree
+        self.max_terms = max_terms
+        self.max_inputs = max_inputs
+        self.gamma = gamma
+        self.n_candidates = n_candidates
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.center = center
+        self.device = device
+        self.engine = engine
+        self.time_limit = time_limit
+        self.gap_tol = gap_tol
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_interaction = max_interaction
+        self.interaction_degree = interaction_degree
+        self.heredity = heredity
+        self.include_terms = include_terms
+        self.exclude_terms = exclude_terms
+        self.include_inputs = include_inputs
+        self.exclude_inputs = exclude_inputs
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Find the best polynomial.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, p)
+            Inputs.
+        y : array of shape (n,)
+            Response.
+        sample_weight : array of shape (n,) or None
+            Weights of the rows; weight two is the same row twice, weight zero no row.
+
+        Returns
+        -------
+        self
+        """
+        began = perf_counter()
+        check_parameters(self.get_params(deep=False))
+        data = check_data(self, X, y, sample_weight)
+        rules = check_rules(self.get_params(deep=False), data.names)
+        engine = make_engine(self.engine) if isinstance(self.engine, str) else self.engine
+        seed = check_seed(self.random_state)
+        gamma = data.total_weight**-0.5 if self.gamma == "auto" else float(self.gamma)
+        with open_progress(self.verbose) as progress, _threads(self.n_jobs) as threads:
+            scaling = Scaling.of(data.X, data.weights, scale=self.scale, center=self.center)
+            coded = scaling.apply(data.X)
+            kept, ranking = triage(
+                self.n_candidates,
+                rules,
+                coded,
+                data.y,
+                data.sample_weight,
+                gamma=gamma,
+                fit_intercept=self.fit_intercept,
+                on_block=progress.on_block("ranking inputs"),
+            )
+            basis = rules.basis(kept)
+            assembled = assemble(
+                basis,
+                rules.structure(basis, kept),
+                coded[:, kept],
+                data.y,
+                data.sample_weight,
+                lam=1.0 / gamma,
+                fit_intercept=self.fit_intercept,
+                on_block=progress.on_block("moments"),
+            )
+            prepared = perf_counter() - began
+            solution = search(
+                engine,
+                assembled.problem,
+                Limits(_left(self.time_limit, prepared), float(self.gap_tol)),
+                listener=progress.listener,
+                seed=seed,
+                threads=threads,
+                scope="all-inputs" if ranking is None else "kept-inputs",
+            )
+        times = {"preparation": prepared, **solution.times, "total": perf_counter() - began}
+        self.solution_ = replace(solution, times=times)
+        self.polynomial_ = _formula(self.solution_, basis, kept, assembled, scaling, data)
+        self.intercept_ = self.polynomial_.intercept
+        self.powers_ = self.polynomial_.powers
+        self.kept_inputs_ = kept
+        self.ranking_ = ranking
+        self.gamma_ = gamma
+        if engine.name != "local-search":
+            _warn_if_unproved(self.solution_)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return the polynomial's value at the rows of X."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+        check_finite(X, input_names(self))
+        return self.polynomial_(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the terms; ``input_features`` is there for API compatibility."""
+        del input_features
+        check_is_fitted(self)
+        return np.array(self.polynomial_.term_names, dtype=object)
+
+    def _repr_html_inner(self) -> str:
+        """Return scikit-learn's diagram, followed by formula and certificate once fitted."""
+        diagram: str = estimator_html_repr(self)
+        if not hasattr(self, "polynomial_"):
+            return diagram
+        formula, certificate = escape(str(self.polynomial_)), escape(str(self.solution_))
+        return f"{diagram}<p><code>{formula}</code></p><p>{certificate}</p>"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
+
+def _formula(
+    solution: Solution,
+    basis: Basis,
+    kept: Indices,
+    assembled: Assembled,
+    scaling: Scaling,
+    data: Data,
+) -> Polynomial:
+    """Undo centring, scales, units and the renumbering of the inputs, in that order."""
+    support, w = list(solution.support), solution.coefficients
+    intercept = assembled.intercept(solution.support, w)
+    monomials = tuple(tuple(int(kept[a]) for a in basis.monomials[j]) for j in support)
+    coefficients = scaling.invert(monomials, w * basis.scales[support])
+    shifts = scaling.shift if scaling.shift.any() else None
+    return Polynomial(monomials, coefficients, intercept, data.names, shifts, data.response)
+
+
+def _warn_if_unproved(solution: Solution) -> None:
+    if solution.status is not Status.OPTIMAL:
+        warnings.warn(
+            f"The model is not proved to be the best: {solution}; a longer time_limit, "
+            "a smaller gamma or a larger gap_tol may help.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+def _left(time_limit: float | None, spent: float) -> float | None:
+    return None if time_limit is None else max(0.0, float(time_limit) - spent)
+
+
+@contextmanager
+def _threads(n_jobs: int | None) -> Iterator[int]:
+    """Limit the threads of matrix products; yield how many the engine may use."""
+    if n_jobs is None:
+        yield 1
+        return
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    count = (cpu_count() or 1) if n_jobs == -1 else int(n_jobs)
+    with threadpool_limits(limits=count):
+        yield count

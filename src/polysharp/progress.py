@@ -1,0 +1,97 @@
+"""The one place where a running search becomes something to look at.
+
+Engines emit events and know nothing of screens.  With ``verbose`` off nobody listens; in a
+terminal one line is redrawn; in a pipe or a log file a plain line is written about once a second
+and at the end.  Everything goes to standard error, so that a program's own output stays its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TextIO
+
+from polysharp.solution import Event
+
+PERIOD = 1.0  # seconds between two plain lines
+
+Show = Callable[[str, bool], None]  # the text, and whether it is the last word of a stage
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a fit reports to; both members are None when nobody looks."""
+
+    show: Show | None = None
+
+    @property
+    def listener(self) -> Callable[[Event], None] | None:
+        """A listener for engines."""
+        show = self.show
+        if show is None:
+            return None
+        return lambda event: show(describe(event), event.phase == "done")
+
+    def on_block(self, stage: str) -> Callable[[int, int], None] | None:
+        """Return a callback for work done in blocks."""
+        show = self.show
+        if show is None:
+            return None
+        return lambda done, total: show(f"{stage}: {100 * done // total} %", done == total)
+
+
+def describe(event: Event) -> str:
+    """Return one line: incumbent, bound, gap, work, time.
+
+    Examples
+    --------
+    >>> describe(Event("branching", 2.0, 1.5, nodes=7, cuts=0, rounds=0, seconds=0.25))
+    'branching: objective 2, bound 1.5, gap 25.00 %, 7 nodes, 0.2 s'
+    """
+    counted = {"nodes": event.nodes, "cuts": event.cuts, "rounds": event.rounds}
+    work = "".join(f", {count:,} {what}" for what, count in counted.items() if count)
+    return (
+        f"{event.phase}: objective {event.objective:.6g}, bound {event.bound:.6g}, "
+        f"gap {100 * event.gap:.2f} %{work}, {event.seconds:.1f} s"
+    )
+
+
+@contextmanager
+def open_progress(verbose: int, stream: TextIO | None = None) -> Iterator[Progress]:
+    """Choose the display: nothing, a live line in a terminal, plain lines elsewhere."""
+    out = sys.stderr if stream is None else stream
+    if not verbose:
+        yield Progress()
+    elif out.isatty():
+        with _live_line(out) as show:
+            yield Progress(show)
+    else:
+        yield Progress(_Lines(out))
+
+
+@contextmanager
+def _live_line(out: TextIO) -> Iterator[Show]:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=Console(file=out), refresh_per_second=8) as live:
+        yield lambda text, _: live.update(Text(text, no_wrap=True, overflow="ellipsis"))
+
+
+@dataclass
+class _Lines:
+    """Plain lines, about one each period; last words always."""
+
+    out: TextIO
+    _written: float = field(default=-PERIOD)
+
+    def __call__(self, text: str, last: bool) -> None:
+        now = perf_counter()
+        if last or now - self._written >= PERIOD:
+            self._written = now
+            self.out.write(f"{text}\n")
+            self.out.flush()

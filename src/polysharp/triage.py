@@ -1,0 +1,77 @@
+"""The first step of the two-step method: which p' of the p inputs the search is given.
+
+The inputs that the user requires stay, then the best of the ranking (Algorithm 1) until p'.
+``n_candidates="auto"`` keeps every input while their monomials number f(p) <= 8192, and beyond
+that the largest p' with f(p') <= 8192.  A model found after a triage is the best over the inputs
+kept, and its certificate says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+
+from polysharp.basis import Array, Indices
+from polysharp.candidates import TermRules
+from polysharp.errors import InfeasibleError
+from polysharp.ranking import Ranking, rank_inputs
+
+MAX_AUTO = 8192
+
+
+def triage(
+    n_candidates: int | Literal["auto"] | None,
+    rules: TermRules,
+    X: Array,
+    y: Array,
+    sample_weight: Array | None,
+    *,
+    gamma: float,
+    fit_intercept: bool,
+    on_block: Callable[[int, int], None] | None = None,
+) -> tuple[Indices, Ranking | None]:
+    """Return the inputs kept, and the ranking where some had to go; excluded inputs score 0."""
+    p = X.shape[1]
+    allowed = np.setdiff1d(np.arange(p), rules.exclude_inputs)
+    size = triage_size(n_candidates, rules, len(allowed))
+    if size == len(allowed):
+        return allowed, None
+    part = rank_inputs(
+        X[:, allowed],
+        y,
+        rules.degree,
+        gamma,
+        sample_weight=sample_weight,
+        fit_intercept=fit_intercept,
+        on_block=on_block,
+    )
+    scores = np.zeros(p)
+    scores[allowed] = part.scores
+    kept = keep_best(allowed[part.order], rules.required_inputs, size)
+    return kept, Ranking.of_scores(scores, part.degree, part.gamma)
+
+
+def triage_size(n_candidates: int | Literal["auto"] | None, rules: TermRules, p: int) -> int:
+    """Return p', how many of the p inputs that are not excluded stay."""
+    required = len(rules.required_inputs)
+    if n_candidates is None:
+        return p
+    if n_candidates == "auto":
+        size = p
+        while size > 1 and rules.count(size) > MAX_AUTO:
+            size -= 1
+        return max(size, required)
+    if n_candidates < required:
+        raise InfeasibleError(
+            f"n_candidates must be at least the number of inputs in include_terms and "
+            f"include_inputs ({required}), got {n_candidates}"
+        )
+    return min(int(n_candidates), p)
+
+
+def keep_best(order: Indices, required: tuple[int, ...], size: int) -> Indices:
+    """Return the required inputs and then the best of ``order`` until ``size``, sorted."""
+    others = order[~np.isin(order, required)]
+    return np.sort(np.concatenate([np.array(required, dtype=np.intp), others])[:size])
