@@ -29,7 +29,7 @@ Monomial = tuple[int, ...]
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-BLOCK_BYTES = 32 * 2**20
+BLOCK_BYTES = 8 * 2**20
 
 
 def count_monomials(n_inputs: int, degree: int) -> int:
@@ -106,7 +106,7 @@ class Basis:
         return self.monomials[j]
 
     @cached_property
-    def _levels(self) -> list[tuple[list[_Run], Indices, Indices]]:
+    def _levels(self) -> list[_Level]:
         """Per degree d = 1..r: the runs to compute, then which go where in the output."""
         wanted: list[set[Monomial]] = [set() for _ in range(self.degree + 1)]
         for m in self.monomials:
@@ -121,7 +121,8 @@ class Basis:
             in_basis = [m for m in level if m in self.index]
             target = np.array([self.index[m] for m in in_basis], dtype=np.intp)
             source = np.array([position[m] for m in in_basis], dtype=np.intp)
-            levels.append((_runs(level, previous), source, target))
+            whole = len(in_basis) == len(level) and _is_range(target)
+            levels.append(_Level(_runs(level, previous), len(level), source, target, whole))
             previous = position
         return levels
 
@@ -133,13 +134,14 @@ class Basis:
         if () in self.index:
             out[self.index[()]] = 1.0
         previous = np.ones((1, n))
-        for runs, source, target in self._levels:
-            size = runs[-1].stop if runs else 0
-            level = np.empty((size, n))
-            for run in runs:
-                np.multiply(previous[run.tails], inputs[run.first], out=level[run.start : run.stop])
-            out[target] = level[source]
-            previous = level
+        for level in self._levels:
+            values = out[level.span] if level.whole else np.empty((level.size, n))
+            for run in level.runs:
+                part = values[run.start : run.stop]
+                np.multiply(previous[run.tails], inputs[run.first], out=part)
+            if not level.whole:
+                out[level.target] = values[level.source]
+            previous = values
         if scaled:
             out *= self.scales[:, None]
         return out.T
@@ -149,6 +151,24 @@ class Basis:
         rows = max(64, block_bytes // (8 * max(1, len(self))))
         for start in range(0, n, rows):
             yield slice(start, min(start + rows, n))
+
+
+@dataclass(frozen=True)
+class _Level:
+    """The monomials of one degree: how to compute them and where they stand in the basis."""
+
+    runs: list[_Run]
+    size: int
+    source: Indices
+    target: Indices
+    whole: bool  # all of them stand in the basis, in a row: computed where they belong
+
+    @property
+    def span(self) -> slice:
+        """Where a whole level stands."""
+        return (
+            slice(int(self.target[0]), int(self.target[0]) + self.size) if self.size else slice(0)
+        )
 
 
 @dataclass(frozen=True)
@@ -170,8 +190,11 @@ def _runs(level: list[Monomial], below: dict[Monomial, int]) -> list[_Run]:
         while stop < len(level) and level[stop][0] == first:
             stop += 1
         tails = np.array([below[m[1:]] for m in level[start:stop]], dtype=np.intp)
-        contiguous = tails[-1] - tails[0] == len(tails) - 1 and bool(np.all(np.diff(tails) == 1))
-        where: slice | Indices = slice(int(tails[0]), int(tails[-1]) + 1) if contiguous else tails
+        where = slice(int(tails[0]), int(tails[-1]) + 1) if _is_range(tails) else tails
         runs.append(_Run(first, start, stop, where))
         start = stop
     return runs
+
+
+def _is_range(indices: Indices) -> bool:
+    return bool(np.all(np.diff(indices) == 1))

@@ -88,7 +88,8 @@ def accumulate(
 
     Memory beyond the result is one block of rows.  Every block is shifted by the means of the
     first one before its product is added, which keeps the digits that a large mean would cost;
-    the shift is undone at the end.  ``on_block(rows_done, n)`` is called after each block.
+    the shift is undone at the end, and the scales of the monomials come in only there.
+    ``on_block(rows_done, n)`` is called after each block.
     """
     n, f = X.shape[0], len(basis)
     weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
@@ -97,7 +98,7 @@ def accumulate(
     shift: Array | None = None
     y_shift, spread, y_first = 0.0, 0.0, 0.0
     for rows in basis.blocks(n):
-        M, v = basis.evaluate(X[rows]), weights[rows]
+        M, v = basis.evaluate(X[rows], scaled=False), weights[rows]
         if shift is None:
             shift, y_shift = M.mean(axis=0), float(y[rows].mean())
         M -= shift
@@ -116,13 +117,15 @@ def accumulate(
     step, y_step = first / weight, y_first / weight
     mirror_lower(scatter)
     scatter -= np.multiply.outer(first, step)
+    scales = basis.scales
+    scatter *= np.multiply.outer(scales, scales)
     return Moments(
         n_rows=n,
         weight=weight,
-        mean=shift + step,
+        mean=scales * (shift + step),
         y_mean=y_shift + y_step,
         scatter=scatter,
-        cross=cross - y_first * step,
+        cross=scales * (cross - y_first * step),
         spread=max(0.0, spread - y_first * y_step),
     )
 
