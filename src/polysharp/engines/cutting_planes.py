@@ -1,0 +1,261 @@
+"""Algorithm 2 in one tree: branch and bound in SCIP, with cuts added as they are broken.
+
+SCIP solves the master (see ``master``).  Wherever the linear relaxation of a node has an
+integral solution (s, eta) with eta < c(s), the tangent of c at s is added for the whole tree
+and the node is solved again.  So the paper's sequence of integer programmes becomes one.
+
+What SCIP must be told: the constraint eta >= c(s) pushes every s_j and eta upwards (locks);
+symmetry and dual reductions cannot see it and are off; it is enforced after integrality and
+the linear rows (priorities below theirs).  Cuts are found in enforcement only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from polysharp.basis import Array
+from polysharp.engines.base import Engine, Run
+from polysharp.engines.master import Cut, Master, Separator, safe_bound, scale_of
+from polysharp.engines.root_cuts import prepare
+from polysharp.errors import MissingSolverError
+from polysharp.problem import Problem
+from polysharp.solution import Stop
+
+try:
+    import pyscipopt as scip
+except ImportError:  # pragma: no cover - the solver comes with the package
+    scip = None
+
+BELOW_ALL = -9_999_999  # SCIP's integrality and linear handlers stand above this priority
+TINY_SCALE = 0.02  # an incumbent this far below the scale asks for a new scale
+
+
+@dataclass(frozen=True)
+class CuttingPlanes(Engine):
+    """Outer approximation with lazy cuts in SCIP.
+
+    Parameters
+    ----------
+    root_cuts : bool
+        Add tangents at fractional points, fix columns and raise the ridge at the root; False is
+        the paper's pure form, with cuts at binary points only.
+    """
+
+    name: ClassVar[str] = "cutting-planes"
+    root_cuts: bool = True
+
+    def check(self, problem: Problem) -> None:
+        """Refuse to start without SCIP."""
+        require_scip(self.name)
+        super().check(problem)
+
+    def search(self, run: Run) -> Stop:
+        """Strengthen the root, then let SCIP branch and ask for cuts."""
+        master = prepare(run, root_cuts=self.root_cuts)
+        while not (run.proved or run.expired):
+            tree = _Tree(run, master, clip=self.root_cuts)
+            status = tree.solve()
+            if run.proved or status in _STOPS:
+                return Stop.PROVED if run.proved else _STOPS[status]
+            if run.best.objective > TINY_SCALE * master.scale:
+                return Stop.STALLED
+            master = replace(master.with_cuts(tree.separator.added), scale=scale_of(run))
+        return Stop.PROVED if run.proved else Stop.TIME
+
+
+_STOPS = {"timelimit": Stop.TIME, "userinterrupt": Stop.INTERRUPTED}
+
+
+def require_scip(engine: str) -> None:
+    """Raise a user error where PySCIPOpt is not installed."""
+    if scip is None:  # pragma: no cover
+        raise MissingSolverError(
+            f"engine={engine!r} needs SCIP through the package pyscipopt, which is not "
+            "installed; run 'pip install pyscipopt'"
+        )
+
+
+def quiet_model() -> Any:
+    """Return a silent SCIP model with tolerances tight enough for certificates."""
+    model = scip.Model()
+    model.hideOutput()
+    model.setParam("numerics/feastol", 1e-8)
+    model.setParam("numerics/dualfeastol", 1e-9)
+    return model
+
+
+class _Tree:
+    """One SCIP model of a master, with the plug-ins that talk to the run."""
+
+    def __init__(self, run: Run, master: Master, *, clip: bool) -> None:
+        self.run, self.master, self.clip = run, master, clip
+        self.separator = Separator(run, master)
+        self.model = quiet_model()
+        self.error: BaseException | None = None
+        self._nodes_before = run.nodes
+        self._configure()
+        lower = master.rules.lower
+        self.columns = [self.model.addVar(vtype="B", lb=float(low)) for low in lower]
+        self.eta = self.model.addVar(lb=0.0, obj=1.0)
+        self._add_rules()
+        for cut in master.cuts:
+            self.add(cut)
+        self._include_plugins()
+        self._offer_start()
+
+    def _configure(self) -> None:
+        off = scip.SCIP_PARAMSETTING.OFF
+        for setting in (self.model.setPresolve, self.model.setSeparating, self.model.setHeuristics):
+            setting(off)
+        for name, value in {
+            "misc/usesymmetry": 0,
+            "misc/allowstrongdualreds": False,
+            "misc/allowweakdualreds": False,
+            "randomization/randomseedshift": self.run.seed % 2**31,
+            "limits/gap": 0.5 * self.run.limits.gap_tol,
+        }.items():
+            self.model.setParam(name, value)
+
+    def _add_rules(self) -> None:
+        add_rows(self.model, self.columns, self.master.rules.A, self.master)
+
+    def _include_plugins(self) -> None:
+        handler = _minorant_handler(self)
+        self.model.includeConshdlr(
+            handler,
+            "loss",
+            "eta >= c(s)",
+            enfopriority=BELOW_ALL,
+            chckpriority=BELOW_ALL,
+            needscons=True,
+        )
+        self.model.addPyCons(self.model.createCons(handler, "loss"))
+        self.model.includeHeur(_messenger(self), "incumbent", "solutions found by cuts", "P")
+
+    def _offer_start(self) -> None:
+        self.model.addSol(self.solution_of_best())
+
+    def solution_of_best(self) -> Any:
+        """Return the run's incumbent as a SCIP solution."""
+        best = self.run.best
+        solution = self.model.createSol()
+        point = self.master.point(best.support)
+        for column in np.flatnonzero(point):
+            self.model.setSolVal(solution, self.columns[column], 1.0)
+        self.model.setSolVal(solution, self.eta, best.objective / self.master.scale)
+        return solution
+
+    def solve(self) -> str:
+        """Run SCIP; an exception from a callback is raised again here."""
+        if np.isfinite(self.run.time_left):
+            self.model.setParam("limits/time", max(0.0, self.run.time_left))
+        self.model.optimize()
+        if self.error is not None:
+            raise self.error
+        self.follow()
+        return str(self.model.getStatus())
+
+    def add(self, cut: Cut) -> None:
+        """Add a cut for the whole tree, in units of the scale."""
+        scale = self.master.scale
+        slopes = cut.slopes / scale
+        where = np.flatnonzero(slopes)
+        line = scip.quicksum(float(slopes[j]) * self.columns[j] for j in where)
+        self.model.addCons(self.eta - line >= cut.constant / scale)
+
+    def candidate(self, solution: Any) -> tuple[Array, float]:
+        """Return (s, eta) of a SCIP solution, None for that of the node's LP."""
+        terms = self.columns[: len(self.master.kept)]
+        s = np.array([self.model.getSolVal(solution, column) for column in terms])
+        return s, self.model.getSolVal(solution, self.eta)
+
+    def follow(self) -> None:
+        """Carry SCIP's bound and counters over to the run."""
+        bound = safe_bound(self.run, self.master, self.model.getDualbound())
+        self.run.raise_bound(min(bound, self.run.best.objective))
+        self.run.nodes = self._nodes_before + int(self.model.getNTotalNodes())
+        self.run.report("branch and cut")
+
+    def guarded(self, answer: Callable[[], Any], otherwise: Any) -> dict[str, Any]:
+        """Run a callback; keep its exception and stop SCIP, which would swallow it."""
+        try:
+            return {"result": answer()}
+        except BaseException as error:
+            self.error = self.error or error
+            self.model.interruptSolve()
+            return {"result": otherwise}
+
+    def separate(self) -> Any:
+        """Cut off the LP solution of the node, or accept it."""
+        s, eta = self.candidate(None)
+        cut = self.separator.cut(s, eta)
+        self.follow()
+        if cut is None:
+            return scip.SCIP_RESULT.FEASIBLE
+        self.add(cut.clipped(self.run.bound) if self.clip else cut)
+        return scip.SCIP_RESULT.CONSADDED
+
+    def verify(self, solution: Any) -> Any:
+        """Say whether a solution from elsewhere satisfies eta >= c(s)."""
+        accepted = self.separator.accepts(*self.candidate(solution))
+        return scip.SCIP_RESULT.FEASIBLE if accepted else scip.SCIP_RESULT.INFEASIBLE
+
+    def inject(self) -> Any:
+        """Tell SCIP about an incumbent that only the cuts have found."""
+        self.follow()
+        best = self.run.best.objective / self.master.scale
+        if best >= self.model.getPrimalbound() * (1.0 - 1e-9):
+            return scip.SCIP_RESULT.DIDNOTFIND
+        found = self.model.trySol(self.solution_of_best(), printreason=False)
+        return scip.SCIP_RESULT.FOUNDSOL if found else scip.SCIP_RESULT.DIDNOTFIND
+
+
+def add_rows(model: Any, columns: list[Any], A: sparse.csr_array, master: Master) -> None:
+    """Add the rules low <= A x <= high to a SCIP model."""
+    rules = master.rules
+    for row in range(A.shape[0]):
+        entries = slice(A.indptr[row], A.indptr[row + 1])
+        line = scip.quicksum(
+            float(a) * columns[c] for a, c in zip(A.data[entries], A.indices[entries], strict=True)
+        )
+        if np.isfinite(rules.high[row]):
+            model.addCons(line <= float(rules.high[row]))
+        if np.isfinite(rules.low[row]):
+            model.addCons(line >= float(rules.low[row]))
+
+
+def _minorant_handler(tree: _Tree) -> Any:
+    """Return the constraint handler of eta >= c(s)."""
+    result = scip.SCIP_RESULT
+
+    class Handler(scip.Conshdlr):  # type: ignore[misc]
+        def consenfolp(self, *_: Any) -> dict[str, Any]:
+            return tree.guarded(tree.separate, result.INFEASIBLE)
+
+        def consenfops(self, *_: Any) -> dict[str, Any]:
+            # Without an LP solution there is nothing to cut at: ask for the LP.
+            return {"result": result.SOLVELP}
+
+        def conscheck(self, constraints: Any, solution: Any, *_: Any) -> dict[str, Any]:
+            return tree.guarded(lambda: tree.verify(solution), result.INFEASIBLE)
+
+        def conslock(self, constraint: Any, locktype: Any, positive: int, negative: int) -> None:
+            for column in (*tree.columns[: len(tree.master.kept)], tree.eta):
+                self.model.addVarLocksType(column, locktype, positive, negative)
+
+    return Handler()
+
+
+def _messenger(tree: _Tree) -> Any:
+    """Return the plug-in SCIP calls before each node: bounds out, incumbents in."""
+
+    class Messenger(scip.Heur):  # type: ignore[misc]
+        def heurexec(self, *_: Any) -> dict[str, Any]:
+            return tree.guarded(tree.inject, scip.SCIP_RESULT.DIDNOTFIND)
+
+    return Messenger()

@@ -1,0 +1,227 @@
+"""Tangent cuts at fractional points, and what they prove before any branching.
+
+The linear relaxation of the master asks for a point of small c; cuts at its own (extreme)
+points stall, so the tangent is taken inside (in-out separation):
+
+    x  <-  0.8 x + 0.2 x_LP,      cut at x,      solve the LP again.
+
+With multipliers y of the rows (cuts normalised to sum 1, so that eta drops out) and reduced
+costs d = -A'y, every allowed (s, h) satisfies
+
+    c(s) >= L + sum_j max(d_j, 0) (x_j - lower_j) + sum_j max(-d_j, 0) (1 - x_j),
+    L    =  b'y + sum_j min(d_j lower_j, d_j),
+
+whatever y is, so L is a safe bound however inexactly the LP was solved, and a column is fixed
+at zero (one) where moving it to one (zero) lifts this above the incumbent.  Once few monomials
+are left, the smallest eigenvalue of their Gram matrix goes into the ridge and the loop begins
+again on the stronger c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from polysharp.basis import Array, Indices
+from polysharp.engines.base import Run
+from polysharp.engines.master import Cut, Master, scale_of
+from polysharp.structure import Structure
+
+Mask = NDArray[np.bool_]
+
+CENTRE_WEIGHT = 0.8
+NEGLIGIBLE = 1e-5  # parts of the centre below this are left out of a tangent
+MAX_ROUNDS = 300
+PATIENCE = 20  # rounds over which the bound must move
+STALL = 0.05  # share of the open gap below which that counts as standing still
+SHRINK = 0.8  # rebuild the LP when this share of its columns is left
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxed:
+    """The LP's answer: a point, a safe bound, reduced costs, and which cuts carry it."""
+
+    x: Array
+    bound: float
+    d: Array
+    weights: Array
+
+
+def prepare(run: Run, *, root_cuts: bool) -> Master:
+    """Return the master an engine starts from; without root cuts it holds one cut, the start's."""
+    master = Master.of(run)
+    if root_cuts:
+        return strengthen(run, master)
+    run.cuts += 1
+    return master.with_cuts([master.tangent(_indicator(run, master))])
+
+
+def strengthen(run: Run, master: Master) -> Master:
+    """Add root cuts, fix columns and raise the ridge until nothing moves any more."""
+    while not (run.proved or run.expired):
+        master = _in_out(run, master)
+        raised = master.ridge_raised()
+        if raised is master:
+            break
+        master = raised
+    return replace(master, scale=scale_of(run))
+
+
+def _in_out(run: Run, master: Master) -> Master:
+    """Run one in-out loop; returns the master with the cuts that carry the LP bound."""
+    centre = _indicator(run, master)
+    lp = RootLP(master)
+    lp.add(master.tangent(centre))
+    relaxed, history = lp.solve(run), []
+    while relaxed is not None:
+        run.rounds += 1
+        run.cuts += 1
+        run.raise_bound(min(relaxed.bound, run.best.objective))
+        _offer_rounding(run, master, relaxed.x, centre)
+        run.report("root cuts")
+        history.append(relaxed.bound)
+        out, into = _fixings(run, master, relaxed)
+        done = run.proved or run.expired or _stalled(history, run)
+        if done or np.count_nonzero(~out) <= SHRINK * len(out):
+            centre = centre[~out[: len(centre)]]
+            master = replace(master, cuts=lp.carrying(relaxed)).restrict(~out, into)
+            lp = RootLP(master)
+        else:
+            centre = CENTRE_WEIGHT * centre + (1.0 - CENTRE_WEIGHT) * relaxed.x[: len(centre)]
+        if done:
+            break
+        lp.add(master.tangent(np.where(centre < NEGLIGIBLE, 0.0, centre)).clipped(run.bound))
+        relaxed = lp.solve(run)
+    return replace(master, cuts=tuple(lp.cuts))
+
+
+def _indicator(run: Run, master: Master) -> Array:
+    """Return the incumbent as a point over the kept monomials."""
+    return np.isin(master.kept, run.best.support).astype(np.float64)
+
+
+def _stalled(history: list[float], run: Run) -> bool:
+    """Whether the last rounds closed too little of what is still open."""
+    if len(history) <= PATIENCE:
+        return False
+    if len(history) >= MAX_ROUNDS:
+        return True
+    gained = history[-1] - history[-1 - PATIENCE]
+    return gained < STALL * (run.best.objective - history[-1])
+
+
+def _fixings(run: Run, master: Master, relaxed: Relaxed) -> tuple[Mask, Mask]:
+    """Columns that no better solution has at one, and those that every better one has."""
+    limit = run.best.objective * (1.0 + 1e-9) + 10.0 * run.problem.resolution
+    out = relaxed.bound + relaxed.d > limit
+    into = relaxed.bound - relaxed.d > limit
+    best = master.point(run.best.support) > 0.5
+    # Rounding may not cut off the incumbent itself.
+    out, into = out & ~best & (master.rules.lower < 0.5), into & best
+    return master.rules.implied_out(out), into
+
+
+def _offer_rounding(run: Run, master: Master, x: Array, centre: Array) -> None:
+    """Offer allowed supports near the LP's point and near the centre."""
+    f = len(master.kept)
+    structure = run.problem.structure
+    if np.all(np.minimum(x, 1.0 - x) < 1e-6):
+        run.offer(master.kept[x[:f] > 0.5])
+    if not structure.plain:
+        return
+    for s in (centre, x[:f]):
+        run.offer(_greedy(structure, master.kept, s))
+
+
+def _greedy(structure: Structure, kept: Indices, s: Array) -> Indices:
+    """Take monomials by falling weight while both budgets allow."""
+    chosen: list[int] = []
+    used = np.zeros(structure.n_inputs, dtype=bool)
+    order = np.argsort(-s, kind="stable")
+    for j in kept[order[: max(4 * structure.max_terms, 50)]]:
+        with_j = used | structure.uses[j]
+        if with_j.sum() <= structure.max_inputs:
+            chosen.append(int(j))
+            used = with_j
+        if len(chosen) == structure.max_terms:
+            break
+    return np.array(chosen, dtype=np.intp)
+
+
+class RootLP:
+    """The linear relaxation of a master, in HiGHS, with eta in units of the scale."""
+
+    def __init__(self, master: Master) -> None:
+        self.master = master
+        self.cuts: list[Cut] = []
+        self._highs = highspy.Highs()
+        self._highs.setOptionValue("output_flag", False)
+        self._highs.setOptionValue("threads", 1)
+        self._highs.passModel(self._model())
+        for cut in master.cuts:
+            self.add(cut)
+
+    def _model(self) -> highspy.HighsLp:
+        rules = self.master.rules
+        n = rules.size
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = n + 1, rules.A.shape[0]
+        lp.col_cost_ = np.append(np.zeros(n), 1.0)
+        lp.col_lower_ = np.append(rules.lower, -highspy.kHighsInf)
+        lp.col_upper_ = np.append(np.ones(n), highspy.kHighsInf)
+        lp.row_lower_ = np.maximum(rules.low, -highspy.kHighsInf)
+        lp.row_upper_ = np.minimum(rules.high, highspy.kHighsInf)
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = rules.A.indptr
+        lp.a_matrix_.index_ = rules.A.indices
+        lp.a_matrix_.value_ = rules.A.data
+        return lp
+
+    def add(self, cut: Cut) -> None:
+        """Add eta - g's >= b, in units of the scale."""
+        scale = self.master.scale
+        where = np.flatnonzero(cut.slopes)
+        index = np.append(where, self.master.rules.size).astype(np.int32)
+        value = np.append(-cut.slopes[where] / scale, 1.0)
+        self._highs.addRow(cut.constant / scale, highspy.kHighsInf, len(index), index, value)
+        self.cuts.append(cut)
+
+    def solve(self, run: Run) -> Relaxed | None:
+        """Solve; None where HiGHS has no answer (time, or numerical trouble)."""
+        if np.isfinite(run.time_left):
+            # The clock of a HiGHS object runs on over its solves.
+            limit = self._highs.getRunTime() + max(0.0, run.time_left)
+            self._highs.setOptionValue("time_limit", limit)
+        self._highs.run()
+        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        answer = self._highs.getSolution()
+        x = np.clip(np.array(answer.col_value)[:-1], 0.0, 1.0)
+        return self._safe(x, np.array(answer.row_dual))
+
+    def _safe(self, x: Array, y: Array) -> Relaxed:
+        """Bound and reduced costs recomputed from the multipliers alone."""
+        rules, f = self.master.rules, len(self.master.kept)
+        split = rules.A.shape[0]
+        weights = np.maximum(y[split:], 0.0)
+        total = weights.sum()
+        weights = weights / total if total > 0.0 else np.full(len(weights), 1.0 / len(weights))
+        y = y[:split] * self.master.scale
+        y = np.where(np.isfinite(rules.low), y, np.minimum(y, 0.0))
+        y = np.where(np.isfinite(rules.high), y, np.maximum(y, 0.0))
+        side = np.where(y > 0.0, rules.low, rules.high)
+        d = -(rules.A.T @ y)
+        d[:f] += weights @ np.array([cut.slopes for cut in self.cuts])
+        bound = float(weights @ np.array([cut.constant for cut in self.cuts]))
+        bound += float(y[y != 0.0] @ side[y != 0.0])
+        bound += float(np.minimum(d * rules.lower, d).sum())
+        return Relaxed(x, bound, d, weights)
+
+    def carrying(self, relaxed: Relaxed) -> tuple[Cut, ...]:
+        """The cuts with a positive multiplier, and the latest ones."""
+        keep = relaxed.weights > 0.0
+        keep[-5:] = True
+        return tuple(cut for cut, kept in zip(self.cuts, keep, strict=True) if kept)
