@@ -5,7 +5,7 @@
 #   make test     the test suite            (make test ARGS="-m slow" for the long ones)
 #   make lint     ruff and mypy --strict
 #   make docs     the documentation, in docs/_build/html
-#   make bench    the benchmarks' list      (make bench ARGS="NAME ...")
+#   make bench    what can be measured      (make bench NAME=moments ARGS="--long" to do it)
 #   make format   let ruff rewrite the code
 #   make clean    remove what was built; make distclean removes the environment too
 #
@@ -14,6 +14,7 @@
 VENV ?= .venv
 PYTHON ?=
 ARGS ?=
+NAME ?=
 
 BIN := $(VENV)/bin
 CODE := src tests benchmarks docs/conf.py
@@ -48,7 +49,8 @@ docs: $(VENV)/.ready-docs
 	@echo "open docs/_build/html/index.html"
 
 bench: $(VENV)/.ready-dev
-	@$(BIN)/python -m benchmarks $(ARGS)
+	@if [ -n "$(NAME)" ]; then $(BIN)/python benchmarks/$(NAME).py $(ARGS); \
+	else grep -h '^    python benchmarks/' benchmarks/*.py; fi
 
 clean:
 	rm -rf build dist docs/_build docs/api demo.png

@@ -39,9 +39,8 @@ class Dataset:
     input_names: tuple[str, ...]
     units: tuple[str, ...]
     response_name: str
-    response_unit: str
-    monomials: tuple[Monomial, ...] | None = None  # of the planted law
-    coefficients: Array | None = None
+    response_unit: str  # empty where there is none
+    law: dict[Monomial, float] | None = None  # the planted terms and their coefficients
 
 
 def cycling(n: int = 400, noise: float = 5.0, random_state: int = 0) -> Dataset:
@@ -65,8 +64,8 @@ def cycling(n: int = 400, noise: float = 5.0, random_state: int = 0) -> Dataset:
     >>> rides = cycling()
     >>> rides.X.shape, rides.input_names[:4]
     ((400, 12), ('speed', 'mass', 'slope', 'headwind'))
-    >>> rides.monomials
-    ((0, 1), (0, 1, 2), (0, 0, 0), (0, 0, 3), (0, 3, 3))
+    >>> list(rides.law)
+    [(0, 1), (0, 1, 2), (0, 0, 0), (0, 0, 3), (0, 3, 3)]
     """
     if n < 1:
         raise InputError(f"n must be at least 1, got {n}")
@@ -103,8 +102,13 @@ def cycling(n: int = 400, noise: float = 5.0, random_state: int = 0) -> Dataset:
         units=tuple(unit for _, unit in columns),
         response_name="power",
         response_unit="W",
-        monomials=((0, 1), (0, 1, 2), (0, 0, 0), (0, 0, 3), (0, 3, 3)),
-        coefficients=np.array([GRAVITY * ROLLING, GRAVITY, DRAG, 2.0 * DRAG, DRAG]),
+        law={
+            (0, 1): GRAVITY * ROLLING,
+            (0, 1, 2): GRAVITY,
+            (0, 0, 0): DRAG,
+            (0, 0, 3): 2.0 * DRAG,
+            (0, 3, 3): DRAG,
+        },
     )
 
 
@@ -128,5 +132,5 @@ def diabetes() -> Dataset:
         input_names=("age", "sex", "bmi", "bp", "tc", "ldl", "hdl", "tch", "ltg", "glu"),
         units=("a", "1", "kg/m^2", "mmHg", "mg/dl", "mg/dl", "mg/dl", "1", "1", "mg/dl"),
         response_name="progression",
-        response_unit="1",
+        response_unit="",
     )

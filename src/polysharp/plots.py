@@ -35,7 +35,8 @@ def _axes(ax: Axes | None) -> Axes:
         raise MissingSolverError(
             "plots need matplotlib, which is not installed: pip install 'polysharp[plots]'"
         ) from error
-    return plt.subplots(figsize=(4.5, 4.0), layout="constrained")[1]
+    new: Axes = plt.subplots(figsize=(4.5, 4.0), layout="constrained")[1]
+    return new
 
 
 def plot_predictions(

@@ -1,0 +1,69 @@
+"""The demonstration tells the truth about its data, and the data are what they claim."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from polysharp import SparsePolynomialRegressor, demo
+from polysharp.basis import Basis
+from polysharp.datasets import cycling, diabetes
+from polysharp.errors import InputError
+
+
+def test_without_noise_the_law_explains_the_rides_exactly():
+    rides = cycling(n=50, noise=0.0)
+    law = Basis(12, 3, tuple(rides.law))
+    power = law.evaluate(rides.X, scaled=False) @ np.array(list(rides.law.values()))
+    np.testing.assert_allclose(power, rides.y, rtol=1e-12, atol=1e-9)
+
+
+def test_noise_has_the_stated_size_and_seeds_are_kept():
+    quiet, loud = cycling(n=20_000, noise=0.0), cycling(n=20_000, noise=5.0)
+    np.testing.assert_array_equal(quiet.X, loud.X)
+    assert np.std(loud.y - quiet.y) == pytest.approx(5.0, rel=0.03)
+    np.testing.assert_array_equal(cycling().y, cycling().y)
+    assert not np.array_equal(cycling(random_state=1).y, cycling().y)
+
+
+@pytest.mark.parametrize("data", [cycling(), diabetes()], ids=["cycling", "diabetes"])
+def test_every_column_has_a_name_and_a_unit(data):
+    p = data.X.shape[1]
+    assert len(data.input_names) == len(data.units) == p
+    assert len(set(data.input_names)) == p
+    assert data.y.shape == (len(data.X),)
+
+
+@pytest.mark.parametrize(("name", "value"), [("n", 0), ("noise", -1.0), ("noise", float("nan"))])
+def test_impossible_rides_are_refused(name, value):
+    with pytest.raises(InputError, match=f"^{name} must"):
+        cycling(**{name: value})
+
+
+def test_a_story_reports_what_the_model_says():
+    model = SparsePolynomialRegressor(
+        degree=2, max_terms=2, max_inputs=3, gamma=1.0, engine="enumeration"
+    )
+    out = io.StringIO()
+    story = demo.run(Console(file=out, width=200), diabetes(), model, "title")
+    text = out.getvalue()
+    assert str(story.formula) in text
+    assert str(model.solution_) in text
+    ours, ridge, lasso = story.scores
+    assert (ours.terms, ridge.terms) == (2, 65)
+    assert ours.inputs == len(model.polynomial_.inputs) <= 3
+    residual = story.split.y_test - model.predict(story.split.X_test)
+    assert ours.error == pytest.approx(np.sqrt(np.mean(residual**2)))
+    assert lasso.terms <= 65
+
+
+def test_the_demo_finds_the_planted_law_and_saves_its_plot(tmp_path, capsys):
+    path = tmp_path / "demo.png"
+    demo.main(["--output", str(path)])
+    text = capsys.readouterr().out
+    assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert str(path) in text
+    law = text[text.index("planted") : text.index("method")].splitlines()[1:6]
+    assert [line.split()[-1] != "-" for line in law] == [True] * 5
+    assert text.count("optimal over every input given") == 2
