@@ -1,0 +1,285 @@
+"""Bad input: every case has a defined answer, and every refusal is one sentence."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from polysharp import SparsePolynomialRegressor
+from polysharp.engines import make_engine
+from polysharp.errors import InfeasibleError, InputError, MissingSolverError, TooLargeError
+
+
+def model(degree=2, max_terms=2, engine="enumeration", **options):
+    return SparsePolynomialRegressor(degree, max_terms, engine=engine, **options)
+
+
+def data(n=30, p=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    return X, X[:, 0] + 0.1 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("degree", 0),
+        ("degree", 2.0),
+        ("degree", True),
+        ("max_terms", 0),
+        ("max_terms", "many"),
+        ("max_inputs", 0),
+        ("max_inputs", 1.5),
+        ("gamma", 0.0),
+        ("gamma", -1.0),
+        ("gamma", np.inf),
+        ("gamma", np.nan),
+        ("gamma", "best"),
+        ("gamma", None),
+        ("n_candidates", 0),
+        ("n_candidates", "all"),
+        ("fit_intercept", "yes"),
+        ("scale", 2),
+        ("center", None),
+        ("device", "cuda"),
+        ("engine", "magic"),
+        ("engine", 3),
+        ("time_limit", 0),
+        ("time_limit", -1.0),
+        ("time_limit", np.nan),
+        ("gap_tol", -1e-9),
+        ("gap_tol", 1.0),
+        ("gap_tol", np.nan),
+        ("n_jobs", 0),
+        ("n_jobs", -2),
+        ("verbose", -1),
+        ("max_interaction", 0),
+        ("interaction_degree", 0),
+        ("heredity", "some"),
+        ("heredity", True),
+    ],
+)
+def test_parameters(name, value):
+    X, y = data()
+    with pytest.raises(InputError) as caught:
+        model().set_params(**{name: value}).fit(X, y)
+    message = str(caught.value)
+    assert message.startswith(f"{name} must be ")
+    assert message.endswith(f"got {value!r}")
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"include_terms": ["x9"]}, "include_terms must hold products .* got 'x9'"),
+        ({"include_terms": ["x0 + x1"]}, "include_terms must hold products"),
+        ({"include_terms": "x0"}, "include_terms must be a list, got 'x0'"),
+        ({"include_terms": (0, 1)}, "include_terms must list terms, .* got 0"),
+        ({"include_terms": [("x0", "z")]}, "include_terms must name inputs of X, got 'z'"),
+        ({"include_terms": [(0, 3)]}, "include_terms must hold indices from 0 to 2, got 3"),
+        ({"include_terms": [(0, -1)]}, "include_terms must hold indices from 0 to 2, got -1"),
+        ({"include_terms": [(0, 0.5)]}, "include_terms must hold names or indices"),
+        ({"include_terms": [()]}, "must not hold the constant with fit_intercept=True"),
+        ({"exclude_terms": ["1"]}, "must not hold the constant with fit_intercept=True"),
+        ({"include_terms": ["x0^3"]}, r"must keep to degree=2, .* got \(0, 0, 0\)"),
+        ({"include_terms": ["x0 x1"], "max_interaction": 1}, "must keep to .*max_interaction=1"),
+        ({"exclude_terms": [7]}, "exclude_terms must list terms"),
+        ({"include_inputs": ["z"]}, "include_inputs must name inputs of X, got 'z'"),
+        ({"include_inputs": 1}, "include_inputs must be a list, got 1"),
+        ({"exclude_inputs": [3]}, "exclude_inputs must hold indices from 0 to 2, got 3"),
+        ({"exclude_inputs": [0, 1, 2]}, "exclude_inputs must leave some input in, got all 3"),
+        ({"include_inputs": [0], "exclude_inputs": ["x0"]}, r"must not share inputs, got \[0\]"),
+        ({"include_terms": ["x0 x1"], "exclude_terms": [(1, 0)]}, "must not share terms"),
+        ({"include_terms": ["x0 x1"], "exclude_inputs": [1]}, "must not use exclude_inputs"),
+    ],
+)
+def test_rules_about_terms(options, message):
+    X, y = data()
+    with pytest.raises(InputError, match=message):
+        model(**options).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"include_terms": [(0,), (1,), (2,)]}, r"max_terms .* include_terms \(3\), got 2"),
+        ({"include_inputs": [0, 1], "max_inputs": 1}, r"max_inputs .* \(2\), got 1"),
+        ({"include_inputs": [0, 1], "n_candidates": 1}, r"n_candidates .* \(2\), got 1"),
+        ({"include_terms": ["x0 x1"], "heredity": "strong"}, "no polynomial satisfies all"),
+        ({"include_inputs": [0, 1, 2], "max_terms": 2, "degree": 1}, "no polynomial satisfies"),
+        (
+            {"include_terms": ["x0^2"], "exclude_terms": ["x0"], "heredity": "strong"},
+            "parents allowed under heredity='strong'",
+        ),
+        (
+            {"degree": 1, "exclude_terms": ["x0", "x1", "x2"]},
+            "leave no monomial to choose",
+        ),
+        ({"degree": 1, "include_inputs": [0], "exclude_terms": ["x0"]}, "no polynomial satisfies"),
+    ],
+)
+def test_impossible_together(options, message):
+    X, y = data()
+    with pytest.raises(InfeasibleError, match=message):
+        model(**options).fit(X, y)
+
+
+def test_too_many_monomials():
+    X, y = data(20, 60)
+    with pytest.raises(TooLargeError, match=r"n_candidates must leave at most 1,000,000 monomials"):
+        model(6, 2, n_candidates=None).fit(X, y)
+    with pytest.raises(TooLargeError, match="visits at most 2,000,000 supports"):
+        model(2, 5, n_candidates=None).fit(X, y)
+
+
+# Data
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_not_finite(bad):
+    X, y = data()
+    fitted = model().fit(X, y)
+    X[4, 1] = bad
+    message = rf"X must have neither NaN nor inf, got {bad} in row 4 of column 'x1'"
+    with pytest.raises(InputError, match=message):
+        model().fit(X, y)
+    with pytest.raises(InputError, match=message):
+        fitted.predict(X)
+    X[4, 1], y[0] = 0.0, bad
+    with pytest.raises(ValueError, match="Input y contains"):
+        model().fit(X, y)
+
+
+def test_opposite_infinities_are_seen():
+    X, y = data()
+    X[0, 0], X[1, 0] = np.inf, -np.inf
+    with pytest.raises(InputError, match="neither NaN nor inf"):
+        model().fit(X, y)
+
+
+def test_strings_and_shapes():
+    X, y = data()
+    with pytest.raises(ValueError, match="could not convert string to float: 'a'"):
+        model().fit([["a", "b"], ["c", "d"]], [1.0, 2.0])
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
+        model().fit(X[:, 0], y)
+    with pytest.raises(ValueError, match="dim 3"):
+        model().fit(X[:, :, None], y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model().fit(X, y[:-1])
+    with pytest.raises(ValueError, match="y should be a 1d array"):
+        model().fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="expecting 3 features"):
+        model().fit(X, y).predict(X[:, :2])
+    with pytest.raises(ValueError, match="0 feature"):
+        model().fit(X[:, :0], y)
+
+
+def test_one_row():
+    X, y = data()
+    with pytest.raises(ValueError, match="1 sample"):
+        model().fit(X[:1], y[:1])
+    with pytest.raises(InputError, match="positive for at least 2 rows, got 1 row"):
+        model().fit(X, y, sample_weight=np.eye(30)[0])
+
+
+def test_two_rows():
+    X, y = data()
+    fitted = model().fit(X[:2], y[:2])
+    assert fitted.solution_.status == "optimal"
+
+
+def test_weights():
+    X, y = data()
+    v = np.ones(30)
+    v[3] = -0.5
+    with pytest.raises(InputError, match=r"sample_weight must not be negative, got -0.5"):
+        model().fit(X, y, sample_weight=v)
+    with pytest.raises(InputError, match="sample_weight must have a positive value"):
+        model().fit(X, y, sample_weight=np.zeros(30))
+    with pytest.raises(ValueError, match=r"sample_weight.shape"):
+        model().fit(X, y, sample_weight=np.ones(29))
+    v[3] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model().fit(X, y, sample_weight=v)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("value", [1e200, 1e80, 1e-200])
+def test_powers_out_of_range(scale, value):
+    X, y = data()
+    X[:, 2] *= value
+    with pytest.raises(InputError, match=r"X must have powers up to degree=2 .* column 'x2'"):
+        model(scale=scale).fit(X, y)
+    with pytest.raises(InputError, match="y must lie within"):
+        model().fit(data()[0], y * 1e200)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("value", [1e60, 1e-60])
+def test_powers_within_range_stay_finite(scale, value):
+    X, y = data()
+    fitted = model(scale=scale, gamma=1.0).fit(X * value, y)
+    assert np.isfinite(fitted.polynomial_.coefficients).all()
+    assert np.isfinite(fitted.predict(X * value)).all()
+    if scale:
+        same = model(gamma=1.0).fit(X, y)
+        assert fitted.polynomial_.monomials == same.polynomial_.monomials
+        np.testing.assert_allclose(fitted.predict(X * value), same.predict(X), rtol=1e-10)
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("constant", [0.0, 0.1, 5.0])
+def test_constant_column(center, fit_intercept, constant):
+    X, y = data()
+    X[:, 1] = constant
+    fitted = model(center=center, fit_intercept=fit_intercept, gamma=10.0).fit(X, y)
+    assert np.isfinite(fitted.polynomial_.coefficients).all()
+    assert fitted.score(X, y) > 0.9
+    assert fitted.solution_.status == "optimal"
+
+
+def test_all_columns_constant():
+    _, y = data()
+    fitted = model(1, 1).fit(np.ones((30, 2)), y)
+    np.testing.assert_allclose(fitted.predict(np.ones((30, 2))), y.mean())
+
+
+def test_duplicate_columns():
+    X, y = data()
+    twice = np.column_stack([X, X])
+    fitted = model(1, 1).fit(twice, y)
+    assert fitted.polynomial_.monomials in {((0,),), ((3,),)}
+    both = model(1, 2, gamma=1e8).fit(twice, y)
+    assert np.isfinite(both.polynomial_.coefficients).all()
+    assert both.solution_.objective <= fitted.solution_.objective
+
+
+@pytest.mark.parametrize("level", [0.0, 0.1, -3e7])
+def test_constant_response(level):
+    X, _ = data()
+    fitted = model().fit(X, np.full(30, level))
+    assert fitted.solution_.objective == 0.0
+    assert fitted.solution_.status == "optimal"
+    assert fitted.intercept_ == level
+    np.testing.assert_array_equal(fitted.predict(X), np.full(30, level))
+
+
+# Solvers
+
+
+def test_missing_solver(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyscipopt", None)
+    monkeypatch.delitem(sys.modules, "polysharp.engines.cutting_planes", raising=False)
+    X, y = data()
+    with pytest.raises(MissingSolverError, match=r"engine='cutting-planes'.*pyscipopt"):
+        model(engine="cutting-planes").fit(X, y)
+
+
+def test_unknown_engine_by_name():
+    with pytest.raises(InputError, match=r"engine must be one of 'auto', 'tree'.*got 'magic'"):
+        make_engine("magic")

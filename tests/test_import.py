@@ -1,0 +1,48 @@
+"""Importing the package loads nothing, and every public name can be had."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import polysharp
+
+
+def loaded_after(code: str) -> set[str]:
+    script = f"{code}\nimport sys; print(' '.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_import_loads_no_library():
+    loaded = loaded_after("import polysharp")
+    assert not loaded & {"numpy", "scipy", "sklearn", "numba", "rich", "highspy", "pyscipopt"}
+
+
+def test_estimator_loads_no_solver_and_no_compiler():
+    loaded = loaded_after(
+        "import numpy as np, polysharp\n"
+        "X = np.random.default_rng(0).standard_normal((30, 3))\n"
+        "polysharp.SparsePolynomialRegressor(2, 1, engine='enumeration').fit(X, X[:, 0])"
+    )
+    assert not loaded & {"numba", "rich", "highspy", "pyscipopt", "matplotlib", "sympy"}
+
+
+@pytest.mark.parametrize("name", polysharp.__all__)
+def test_every_public_name_exists(name):
+    assert getattr(polysharp, name) is not None
+    assert name in dir(polysharp)
+
+
+def test_submodules_come_on_demand():
+    assert polysharp.synthetic.make_sparse_polynomial is not None
+    assert polysharp.metrics.accuracy is not None
+
+
+def test_unknown_name():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = polysharp.nothing
