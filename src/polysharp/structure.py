@@ -13,7 +13,7 @@ heredity at least one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -126,6 +126,19 @@ class Structure:
             return True
         present = chosen[self.parents[j]]
         return bool(present.all() if self.heredity == "strong" else present.any())
+
+    def restrict(self, keep: Indices) -> Structure:
+        """Return the structure over the monomials ``keep``; the others count as out."""
+        place = np.full(self.n_terms, -1, dtype=np.intp)
+        place[keep] = np.arange(len(keep))
+        parents = tuple(place[self.parents[j]] for j in keep) if self.heredity else ()
+        return replace(
+            self,
+            uses=self.uses[keep],
+            max_terms=min(self.max_terms, len(keep)),
+            required_terms=place[self.required_terms],
+            parents=tuple(ranks[ranks >= 0] for ranks in parents),
+        )
 
     @cached_property
     def constraints(self) -> LinearConstraint:
