@@ -10,6 +10,7 @@ import pytest
 from polysharp import SparsePolynomialRegressor
 from polysharp.engines import make_engine
 from polysharp.errors import InfeasibleError, InputError, MissingSolverError, TooLargeError
+from polysharp.terms import read_terms
 
 
 def model(degree=2, max_terms=2, engine="enumeration", **options):
@@ -133,6 +134,14 @@ def test_too_many_monomials():
         model(6, 2, n_candidates=None).fit(X, y)
     with pytest.raises(TooLargeError, match="visits at most 2,000,000 supports"):
         model(2, 5, n_candidates=None).fit(X, y)
+
+
+@pytest.mark.parametrize("terms", [["a"], ["a b"], [("b", "a")]])
+def test_ambiguous_names(terms):
+    names = ("a", "a", "b")
+    assert read_terms([(0, "b")], names, "include_terms") == ((0, 2),)
+    with pytest.raises(InputError, match=r"must name each column of X once.* got 'a'"):
+        read_terms(terms, names, "include_terms")
 
 
 # Data
@@ -274,6 +283,7 @@ def test_constant_response(level):
 
 def test_missing_solver(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyscipopt", None)
+    monkeypatch.delattr("polysharp.engines.cutting_planes", raising=False)
     monkeypatch.delitem(sys.modules, "polysharp.engines.cutting_planes", raising=False)
     X, y = data()
     with pytest.raises(MissingSolverError, match=r"engine='cutting-planes'.*pyscipopt"):

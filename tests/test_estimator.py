@@ -310,6 +310,55 @@ def test_every_gram_gives_the_same_problem(monkeypatch, fit_intercept, weighted)
         assert intercepts[0] == pytest.approx(intercepts[1], rel=1e-9)
 
 
+# Engines by name
+
+PROVING = [name for name in ENGINES if name not in {"local-search", "cutting-planes-gurobi"}]
+
+
+@pytest.mark.parametrize("engine", PROVING)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"fit_intercept": False, "max_inputs": 2},
+        {"heredity": "strong", "include_inputs": ["x3"], "exclude_terms": ["x2"]},
+    ],
+    ids=["plain", "hierarchy", "rules"],
+)
+def test_every_engine_gives_the_referee_s_model(engine, options):
+    X, y = data()
+    fitted = model(2, 3, engine, gap_tol=1e-6, random_state=0, **options).fit(X, y)
+    referee = model(2, 3, **options).fit(X, y)
+    assert fitted.solution_.status == "optimal"
+    assert fitted.solution_.objective == pytest.approx(referee.solution_.objective, rel=1e-6)
+    np.testing.assert_allclose(fitted.predict(X), referee.predict(X), rtol=1e-3)
+
+
+@pytest.mark.parametrize("engine", [*PROVING, "local-search"])
+@pytest.mark.parametrize("level", [0.0, 0.1])
+def test_every_engine_takes_a_constant_response(engine, level):
+    X, _ = data()
+    fitted = model(engine=engine).fit(X, np.full(50, level))
+    assert fitted.solution_.status == "optimal"
+    np.testing.assert_array_equal(fitted.predict(X), np.full(50, level))
+
+
+@pytest.mark.parametrize("engine", [*PROVING, "local-search"])
+def test_every_engine_stops_at_the_time_limit_with_a_model(engine):
+    X, y = data(100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = model(3, 3, engine, time_limit=1e-6, gap_tol=0.0).fit(X, y)
+    assert fitted.solution_.bound <= fitted.solution_.objective
+    assert np.isfinite(fitted.predict(X)).all()
+
+
+def test_local_search_does_not_warn_for_want_of_a_proof():
+    X, y = data()
+    fitted = model(3, 3, "local-search", gap_tol=0.0).fit(X, y)
+    assert fitted.solution_.stop is Stop.LOCAL
+
+
 # Stops, warnings, seeds, threads
 
 
@@ -328,6 +377,14 @@ def test_interrupt_keeps_the_best_model(monkeypatch):
     X, y = data()
     with pytest.warns(ConvergenceWarning, match="interrupted by the user"):
         fitted = model(engine=Interrupted()).fit(X, y)
+    assert fitted.polynomial_.monomials == ((0,),)
+
+
+def test_interrupt_of_the_start_ends_the_search(monkeypatch):
+    monkeypatch.setattr("polysharp.search.make_engine", lambda name: Interrupted())
+    X, y = data()
+    with pytest.warns(ConvergenceWarning, match="interrupted by the user"):
+        fitted = model(engine=Idle()).fit(X, y)
     assert fitted.polynomial_.monomials == ((0,),)
 
 

@@ -139,7 +139,7 @@ class Polynomial:
             raise MissingSolverError("to_sympy needs the package sympy: pip install sympy") from (
                 error
             )
-        symbols = sympy.symbols([name.replace(" ", "_") for name in self.names])
+        symbols = [sympy.Symbol(name) for name in self.names]
         shifts = np.zeros(len(self.names)) if self.shifts is None else self.shifts
         expression = sympy.Float(self.intercept)
         for m, c in zip(self.monomials, self.coefficients, strict=True):

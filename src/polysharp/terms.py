@@ -50,9 +50,7 @@ def _term(item: Any, names: Sequence[str], parameter: str) -> Monomial:
 
 def _input(item: Any, names: Sequence[str], parameter: str) -> int:
     if isinstance(item, str):
-        if item in names:
-            return list(names).index(item)
-        raise InputError(f"{parameter} must name inputs of X, got {item!r}")
+        return _index(item, names, parameter)
     if not isinstance(item, Integral) or isinstance(item, bool):
         raise InputError(f"{parameter} must hold names or indices of inputs, got {item!r}")
     if not 0 <= int(item) < len(names):
@@ -62,14 +60,21 @@ def _input(item: Any, names: Sequence[str], parameter: str) -> int:
     return int(item)
 
 
+def _index(name: str, names: Sequence[str], parameter: str) -> int:
+    found = [i for i, known in enumerate(names) if known == name]
+    if len(found) == 1:
+        return found[0]
+    rule = "name each column of X once, use indices instead" if found else "name inputs of X"
+    raise InputError(f"{parameter} must {rule}, got {name!r}")
+
+
 def _product(text: str, names: Sequence[str], parameter: str) -> Monomial:
     """Read ``"x0^2 x3"``: names from the longest down, since one may begin another."""
     if text in names:
-        return (list(names).index(text),)
+        return (_index(text, names, parameter),)
     if text.strip() == "1":
         return ()
-    spelled = {f"`{name}`": i for i, name in enumerate(names)}
-    spelled |= {name: i for i, name in enumerate(names)}
+    spelled = {f"`{name}`": name for name in names} | {name: name for name in names}
     known = re.compile("|".join(re.escape(s) for s in sorted(spelled, key=len, reverse=True)))
     factors: list[int] = []
     rest = text.strip()
@@ -83,6 +88,7 @@ def _product(text: str, names: Sequence[str], parameter: str) -> Monomial:
                 f"{parameter} must hold products of the inputs' names such as 'x0^2 x3', "
                 f"got {text!r}"
             )
-        factors += [spelled[name.group()]] * (int(power.group(1)) if power else 1)
+        factor = _index(spelled[name.group()], names, parameter)
+        factors += [factor] * (int(power.group(1)) if power else 1)
         rest = rest[gap.end() :]
     return tuple(sorted(factors))

@@ -8,6 +8,7 @@ kept, and its certificate says so.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Literal
 
@@ -59,10 +60,8 @@ def triage_size(n_candidates: int | Literal["auto"] | None, rules: TermRules, p:
     if n_candidates is None:
         return p
     if n_candidates == "auto":
-        size = p
-        while size > 1 and rules.count(size) > MAX_AUTO:
-            size -= 1
-        return max(size, required)
+        fitting = bisect_right(range(1, p + 1), MAX_AUTO, key=rules.count)
+        return max(1, fitting, required)
     if n_candidates < required:
         raise InfeasibleError(
             f"n_candidates must be at least the number of inputs in include_terms and "

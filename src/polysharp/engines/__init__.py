@@ -38,9 +38,13 @@ def make_engine(name: str) -> Engine:
     module, cls = _HOMES[AUTO if name == "auto" else name]
     try:
         home = import_module(f"polysharp.engines.{module}")
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        missing = error.name or "of its solver"
+        if missing.startswith("polysharp"):
+            raise
         raise MissingSolverError(
-            f"engine={name!r} needs the package {error.name!r}, which is not installed"
+            f"engine={name!r} needs the package {missing}, which is not installed; "
+            f"run 'pip install {missing}'"
         ) from error
     engine: Engine = getattr(home, cls)()
     return engine
