@@ -61,8 +61,8 @@ def test_gap_ends_with_the_certificate():
     ax = plot_gap(solution(trace))
     objective, bound = ax.lines
     np.testing.assert_array_equal(objective.get_xdata(), [0.1, 2.9, 3.0])
-    np.testing.assert_array_equal(objective.get_ydata(), [4.0, 2.0, 2.0])
-    np.testing.assert_array_equal(bound.get_ydata(), [1.0, 1.2, 1.5])
+    np.testing.assert_array_equal(objective.get_ydata(), [200.0, 100.0, 100.0])
+    np.testing.assert_array_equal(bound.get_ydata(), [50.0, 60.0, 75.0])
 
 
 def test_without_matplotlib_the_error_says_how_to_get_it(monkeypatch):

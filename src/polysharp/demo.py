@@ -152,9 +152,16 @@ def save_plot(stories: Sequence[Story], path: Path) -> None:
         left.set_title(f"{len(split.y_test)} held-out rows", fontsize="medium")
         plot_gap(model.solution_, ax=right)
         solution = model.solution_
-        right.set_title(f"{solution.status}, gap {100 * solution.gap:.2g} %", fontsize="medium")
-        panel[0].suptitle("\n".join(wrap(str(story.formula), 88)), fontsize="medium")
+        right.set_title(f"{solution.status}, gap {100 * solution.gap:.2f} %", fontsize="medium")
+        panel[0].suptitle(_lines(str(story.formula)), fontsize="medium")
     figure.savefig(path, dpi=110)
+
+
+def _lines(formula: str) -> str:
+    """Break a formula between terms."""
+    terms = formula.replace(" + ", "\n+ ").replace(" - ", "\n- ").split("\n")
+    glued = [term.replace(" ", "\N{NO-BREAK SPACE}") for term in terms]
+    return "\n".join(wrap(" ".join(glued), 92))
 
 
 def run(out: Console, data: Dataset, model: SparsePolynomialRegressor, title: str) -> Story:
@@ -182,13 +189,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     out = Console(highlight=False, soft_wrap=True)
     rides = SparsePolynomialRegressor(
-        degree=3, max_terms=5, max_inputs=4, gamma=100.0, time_limit=options.time_limit, verbose=1
+        degree=3, max_terms=5, max_inputs=4, gamma=1.0, time_limit=options.time_limit, verbose=1
     )
     patients = SparsePolynomialRegressor(
-        degree=2, max_terms=6, max_inputs=5, gamma=1.0, time_limit=options.time_limit, verbose=1
+        degree=2, max_terms=6, max_inputs=5, gamma=0.1, time_limit=options.time_limit, verbose=1
     )
     stories = [
-        run(out, cycling(), rides, "1. A planted law: the power a cyclist needs"),
+        run(out, cycling(), rides, "1. A planted law: the power a cargo bicycle needs"),
         run(out, diabetes(), patients, "2. Real data: progression of diabetes"),
     ]
     save_plot(stories, options.output)

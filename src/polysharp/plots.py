@@ -1,8 +1,8 @@
 """Two pictures of a fitted model: how well it predicts, and how the proof went.
 
 ``plot_predictions`` sets predictions against observations, with the line of perfect agreement.
-``plot_gap`` draws objective and bound over the seconds of the search: the band between them is
-where the optimum can be, and the search is over when the band has closed.
+``plot_gap`` draws objective and bound over the seconds of the search, in percent of the final
+objective: the band between them is where the optimum can be, and the proof is done when it closes.
 
 Matplotlib is imported when a plot is drawn and not before (``pip install polysharp[plots]``).
 """
@@ -75,7 +75,7 @@ def plot_predictions(
 
 
 def plot_gap(solution: Solution, *, ax: Axes | None = None) -> Axes:
-    """Draw objective and proven bound over the time of the search.
+    """Draw objective and proven bound over the time of the search, in percent of the result.
 
     Parameters
     ----------
@@ -89,17 +89,19 @@ def plot_gap(solution: Solution, *, ax: Axes | None = None) -> Axes:
     matplotlib Axes
     """
     ax = _axes(ax)
-    moments = [(e.seconds, e.objective, e.bound) for e in solution.trace]
+    events = [(e.seconds, e.objective, e.bound) for e in solution.trace]
     # The certificate is the last word: it may be better than the last event.
-    last = max([solution.seconds, *(seconds for seconds, _, _ in moments)])
-    moments.append((last, solution.objective, solution.bound))
-    seconds, objective, bound = np.array(moments).T
+    last = max([solution.seconds, *(seconds for seconds, _, _ in events)])
+    events.append((last, solution.objective, solution.bound))
+    seconds, *values = np.array(events).T
+    objective, bound = 100.0 * np.array(values) / (solution.objective or 1.0)
     ax.fill_between(seconds, bound, objective, step="post", color=MODEL, alpha=0.12, linewidth=0)
-    ax.step(seconds, objective, where="post", color=MODEL, label="objective of the best model")
+    ax.step(seconds, objective, where="post", color=MODEL, label="best model so far")
     ax.step(seconds, bound, where="post", color=BOUND, label="proven lower bound")
     ax.set_xlabel("seconds")
-    ax.set_ylabel("objective")
-    ax.set_ylim(bottom=0.0)
-    ax.legend(frameon=False, fontsize="small")
+    ax.set_ylabel("objective (% of the final model's)")
+    # First guesses may be a thousand times worse; the end of the search is what matters.
+    ax.set_ylim(0.0, 150.0)
+    ax.legend(frameon=False, fontsize="small", loc="lower right")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
