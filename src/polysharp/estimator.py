@@ -117,7 +117,7 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         Objective, bound, gap, status, scope, counters and times.
     intercept_ : float
         The free intercept, 0.0 without one.
-    powers_ : ndarray of shape (n_terms, n_features_in_)
+    powers_ : ndarray of shape (n_terms, p)
         Exponents of the inputs in every term.
     gamma_ : float
         The gamma used.

@@ -121,8 +121,9 @@ class Solution:
 def dual_bound(problem: Problem, support: Indices, w: Array) -> float:
     """Lower bound on the l-sparse optimum from one residual a = y - M_S w.
 
-    Valid for any w (the dual of the perspective relaxation at the best multiple of a):
-    1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2)).
+    Valid for any w, the dual of the perspective relaxation at the best multiple of a::
+
+        1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2))
     """
     ya = problem.yy - float(problem.q[support] @ w)
     z = problem.correlations(support, w)
