@@ -12,7 +12,7 @@ the linear rows (priorities below theirs).  Cuts are found in enforcement only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from scipy import sparse
 
 from polysharp.basis import Array
 from polysharp.engines.base import Engine, Run
-from polysharp.engines.master import Cut, Master, Separator, safe_bound, scale_of
+from polysharp.engines.master import Cut, Master, Separator, TOLERANCE, safe_bound
 from polysharp.engines.root_cuts import prepare
 from polysharp.errors import MissingSolverError
 from polysharp.problem import Problem
@@ -32,7 +32,7 @@ except ImportError:  # pragma: no cover - the solver comes with the package
     scip = None
 
 BELOW_ALL = -9_999_999  # SCIP's integrality and linear handlers stand above this priority
-TINY_SCALE = 0.02  # an incumbent this far below the scale asks for a new scale
+NEW_SCALE = 0.1  # an open gap this far below the one at the start is worth a new tree
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,10 @@ class CuttingPlanes(Engine):
             status = tree.solve()
             if run.proved or status in _STOPS:
                 return Stop.PROVED if run.proved else _STOPS[status]
-            if run.best.objective > TINY_SCALE * master.scale:
+            rescaled = master.with_cuts(tree.separator.added).rescaled(run)
+            if rescaled.scale > NEW_SCALE * master.scale:
                 return Stop.STALLED
-            master = replace(master.with_cuts(tree.separator.added), scale=scale_of(run))
+            master = rescaled
         return Stop.PROVED if run.proved else Stop.TIME
 
 
@@ -81,11 +82,11 @@ def require_scip(engine: str) -> None:
 
 
 def quiet_model() -> Any:
-    """Return a silent SCIP model with tolerances tight enough for certificates."""
+    """Return a silent SCIP model with the tolerances that ``safe_bound`` counts on."""
     model = scip.Model()
     model.hideOutput()
-    model.setParam("numerics/feastol", 1e-8)
-    model.setParam("numerics/dualfeastol", 1e-9)
+    model.setParam("numerics/feastol", TOLERANCE)
+    model.setParam("numerics/dualfeastol", TOLERANCE)
     return model
 
 
@@ -93,8 +94,8 @@ class _Tree:
     """One SCIP model of a master, with the plug-ins that talk to the run."""
 
     def __init__(self, run: Run, master: Master, *, clip: bool) -> None:
-        self.run, self.master, self.clip = run, master, clip
-        self.separator = Separator(run, master)
+        self.run, self.master = run, master
+        self.separator = Separator(run, master, clip=clip)
         self.model = quiet_model()
         self.error: BaseException | None = None
         self._nodes_before = run.nodes
@@ -109,7 +110,7 @@ class _Tree:
         self._offer_start()
 
     def _configure(self) -> None:
-        off = scip.SCIP_PARAMSETTING.OFF
+        off, best = scip.SCIP_PARAMSETTING.OFF, self.run.best.objective
         for setting in (self.model.setPresolve, self.model.setSeparating, self.model.setHeuristics):
             setting(off)
         for name, value in {
@@ -117,7 +118,7 @@ class _Tree:
             "misc/allowstrongdualreds": False,
             "misc/allowweakdualreds": False,
             "randomization/randomseedshift": self.run.seed % 2**31,
-            "limits/gap": 0.5 * self.run.limits.gap_tol,
+            "limits/absgap": 0.5 * self.run.limits.gap_tol * best / self.master.scale,
         }.items():
             self.model.setParam(name, value)
 
@@ -147,26 +148,30 @@ class _Tree:
         point = self.master.point(best.support)
         for column in np.flatnonzero(point):
             self.model.setSolVal(solution, self.columns[column], 1.0)
-        self.model.setSolVal(solution, self.eta, best.objective / self.master.scale)
+        self.model.setSolVal(solution, self.eta, self.master.eta(best.objective))
         return solution
 
     def solve(self) -> str:
         """Run SCIP; an exception from a callback is raised again here."""
         if np.isfinite(self.run.time_left):
             self.model.setParam("limits/time", max(0.0, self.run.time_left))
-        self.model.optimize()
-        if self.error is not None:
-            raise self.error
+        try:
+            self.model.optimize()
+        except Exception:
+            # SCIP gave up on an LP: what the run holds stays true.
+            return "numerical trouble"
+        finally:
+            if self.error is not None:
+                raise self.error
         self.follow()
         return str(self.model.getStatus())
 
     def add(self, cut: Cut) -> None:
-        """Add a cut for the whole tree, in units of the scale."""
-        scale = self.master.scale
-        slopes = cut.slopes / scale
-        where = np.flatnonzero(slopes)
-        line = scip.quicksum(float(slopes[j]) * self.columns[j] for j in where)
-        self.model.addCons(self.eta - line >= cut.constant / scale)
+        """Add a cut for the whole tree."""
+        where, values, side = self.master.row(cut)
+        pairs = zip(values, where, strict=True)
+        line = scip.quicksum(float(v) * self.columns[j] for v, j in pairs)
+        self.model.addCons(self.eta + line >= side)
 
     def candidate(self, solution: Any) -> tuple[Array, float]:
         """Return (s, eta) of a SCIP solution, None for that of the node's LP."""
@@ -197,7 +202,7 @@ class _Tree:
         self.follow()
         if cut is None:
             return scip.SCIP_RESULT.FEASIBLE
-        self.add(cut.clipped(self.run.bound) if self.clip else cut)
+        self.add(cut)
         return scip.SCIP_RESULT.CONSADDED
 
     def verify(self, solution: Any) -> Any:
@@ -208,8 +213,8 @@ class _Tree:
     def inject(self) -> Any:
         """Tell SCIP about an incumbent that only the cuts have found."""
         self.follow()
-        best = self.run.best.objective / self.master.scale
-        if best >= self.model.getPrimalbound() * (1.0 - 1e-9):
+        best = self.master.eta(self.run.best.objective)
+        if best >= self.model.getPrimalbound() - 1e-9:
             return scip.SCIP_RESULT.DIDNOTFIND
         found = self.model.trySol(self.solution_of_best(), printreason=False)
         return scip.SCIP_RESULT.FOUNDSOL if found else scip.SCIP_RESULT.DIDNOTFIND

@@ -32,8 +32,9 @@ from polysharp.gram import DenseGram
 from polysharp.problem import Problem
 from polysharp.structure import Structure
 
-ACCEPT = 1e-7  # relative shortfall of eta below c(S) that needs no cut
-SLACK = 1e-7  # share of the master's scale given up for the tolerances of the solvers
+ACCEPT = 1e-6  # shortfall of eta below c(S), relative to the open gap, that needs no cut
+NEGLIGIBLE = 1e-8  # slopes below this, in the units of the solvers, leave a row
+TOLERANCE = 1e-7  # of reduced costs, in the units of the solvers: what a solver is asked for
 LARGEST_SPECTRUM = 1500  # monomials above which no eigenvalue is computed
 
 
@@ -114,21 +115,45 @@ class Rules:
 
 @dataclass(frozen=True, eq=False)
 class Master:
-    """Rules and cuts over the monomials kept; eta is solved for in units of ``scale``."""
+    """Rules and cuts over the monomials kept.
+
+    Solvers see eta = (cost - floor) / scale: the proven bound is 0 and the incumbent 1, so their
+    tolerances are relative to the gap still open.
+    """
 
     posed: Problem
     problem: Problem  # of the kept monomials, possibly with part of G moved into the ridge
     kept: Indices  # their places among all monomials
     rules: Rules
-    cuts: tuple[Cut, ...]
-    scale: float
+    cuts: tuple[Cut, ...] = ()
+    floor: float = 0.0
+    scale: float = 1.0
 
     @classmethod
     def of(cls, run: Run) -> Master:
         """Begin with every monomial and no cut."""
         problem = run.problem
         rules = Rules.of(problem.structure)
-        return cls(problem, problem, np.arange(problem.size), rules, (), scale_of(run))
+        return cls(problem, problem, np.arange(problem.size), rules).rescaled(run)
+
+    def rescaled(self, run: Run) -> Master:
+        """Return the master in the units of the gap open now."""
+        best = run.best.objective
+        least = max(1e-6 * best, 1e-9 * run.problem.yy, np.finfo(float).tiny)
+        return replace(self, floor=run.bound, scale=max(best - run.bound, least))
+
+    def eta(self, cost: float) -> float:
+        """Return a cost in the units of the solvers."""
+        return (cost - self.floor) / self.scale
+
+    def row(self, cut: Cut) -> tuple[Indices, Array, float]:
+        """Return columns j, values v and side b of a cut as  eta + sum_j v_j s_j >= b."""
+        values = -cut.slopes / self.scale
+        where = np.flatnonzero(values > NEGLIGIBLE)
+        # What is left out counts as if its monomial were in, at most l of them.
+        left_out = np.delete(values, where)
+        most = np.sort(left_out)[::-1][: self.posed.structure.max_terms].sum()
+        return where, values[where], self.eta(cut.constant) - float(most)
 
     def tangent(self, s: Array) -> Cut:
         """Return the tangent of c at s (over the kept monomials)."""
@@ -165,6 +190,7 @@ class Master:
             self.kept[stay],
             self.rules.restrict(keep, fixed_in),
             tuple(replace(cut, slopes=cut.slopes[stay]) for cut in self.cuts),
+            self.floor,
             self.scale,
         )
 
@@ -186,18 +212,15 @@ class Master:
 class Separator:
     """Answers a solver's candidate (s, eta) with the cut it breaks, or with none."""
 
-    def __init__(self, run: Run, master: Master) -> None:
-        self.run = run
-        self.master = master
+    def __init__(self, run: Run, master: Master, *, clip: bool) -> None:
+        self.run, self.master, self.clip = run, master, clip
         self.added: list[Cut] = []
         self._seen: dict[bytes, int] = {}
 
     def accepts(self, s: Array, eta: float) -> bool:
-        """Whether eta (in units of the scale) is not below c(s); offers s as incumbent."""
-        fit = self.run.problem.refit(self._support(s))
-        if fit.objective < self.run.best.objective and self.run.problem.structure.allows(
-            fit.support
-        ):
+        """Whether eta (in the units of the solvers) is not below c(s); offers s as incumbent."""
+        fit = self.run.problem.refit(self.master.kept[s > 0.5])
+        if fit.objective < self.run.best.objective and self._allows(fit.support):
             self.run.offer_fit(fit)
         return self._reaches(eta, fit.objective)
 
@@ -212,29 +235,32 @@ class Separator:
         key = np.packbits(s > 0.5).tobytes()
         visits = self._seen[key] = self._seen.get(key, 0) + 1
         s = np.where(s > 0.5, 1.0, 0.0)
+        floor = self.run.bound if self.clip else 0.0
         if visits == 1:
-            cut = self.master.tangent(s)
+            cut = self.master.tangent(s).clipped(floor)
         elif visits == 2:
-            value = self.run.problem.refit(self._support(s)).objective
-            cut = self.master.corner(s, value, self.run.bound)
+            value = self.run.problem.refit(self.master.kept[s > 0.5]).objective
+            cut = self.master.corner(s, value, floor)
         else:
             return None
         self.added.append(cut)
         self.run.cuts += 1
         return cut
 
-    def _support(self, s: Array) -> Indices:
-        return self.master.kept[s > 0.5]
+    def _allows(self, support: Indices) -> bool:
+        return self.run.problem.structure.allows(support)
 
     def _reaches(self, eta: float, value: float) -> bool:
-        return eta * self.master.scale >= value - ACCEPT * max(value, 0.01 * self.master.scale)
-
-
-def scale_of(run: Run) -> float:
-    """Return the unit of eta: the incumbent, so that tolerances are relative to the answer."""
-    return max(run.best.objective, 1e-9 * run.problem.yy, np.finfo(float).tiny)
+        return self.master.eta(value) - eta <= ACCEPT * max(1.0, abs(self.master.eta(value)))
 
 
 def safe_bound(run: Run, master: Master, eta: float) -> float:
-    """Return eta in the problem's units, less what solver tolerances and rounding may add."""
-    return eta * master.scale - SLACK * master.scale - 10.0 * run.problem.resolution
+    """Return eta as a cost, less what solver tolerances and rounding may add.
+
+    A reduced cost wrong by the tolerance moves a bound by that much for each column at one, and
+    an allowed point has at most l + k of them (and eta).
+    """
+    structure = run.problem.structure
+    columns = structure.max_terms + (structure.max_inputs if len(master.rules.inputs) else 0) + 1
+    eta = min(eta, master.eta(run.best.objective))
+    return master.floor + (eta - TOLERANCE * columns) * master.scale - 10.0 * run.problem.resolution

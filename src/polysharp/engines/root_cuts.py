@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from polysharp.basis import Array, Indices
 from polysharp.engines.base import Run
-from polysharp.engines.master import Cut, Master, scale_of
+from polysharp.engines.master import Cut, Master
 from polysharp.structure import Structure
 
 Mask = NDArray[np.bool_]
@@ -35,7 +35,8 @@ Mask = NDArray[np.bool_]
 CENTRE_WEIGHT = 0.8
 NEGLIGIBLE = 1e-5  # parts of the centre below this are left out of a tangent
 MAX_ROUNDS = 300
-PATIENCE = 20  # rounds over which the bound must move
+MAX_FAILURES = 3  # columns in a row that probing may fail to fix
+PATIENCE = 12  # rounds over which the bound must move
 STALL = 0.05  # share of the open gap below which that counts as standing still
 SHRINK = 0.8  # rebuild the LP when this share of its columns is left
 
@@ -56,30 +57,34 @@ def prepare(run: Run, *, root_cuts: bool) -> Master:
     if root_cuts:
         return strengthen(run, master)
     run.cuts += 1
-    return master.with_cuts([master.tangent(_indicator(run, master))])
+    return master.with_cuts([master.tangent(_indicator(run, master)).clipped(0.0)])
 
 
 def strengthen(run: Run, master: Master) -> Master:
     """Add root cuts, fix columns and raise the ridge until nothing moves any more."""
-    while not (run.proved or run.expired):
+    moved = True
+    while moved and not (run.proved or run.expired):
         master = _in_out(run, master)
         raised = master.ridge_raised()
-        if raised is master:
-            break
+        moved = raised is not master
         master = raised
-    return replace(master, scale=scale_of(run))
+        if not (moved or run.proved or run.expired):
+            probed = _probe(run, master)
+            moved = probed is not master
+            master = probed
+    return master.rescaled(run)
 
 
 def _in_out(run: Run, master: Master) -> Master:
     """Run one in-out loop; returns the master with the cuts that carry the LP bound."""
     centre = _indicator(run, master)
     lp = RootLP(master)
-    lp.add(master.tangent(centre))
+    lp.add(master.tangent(centre).clipped(run.bound))
     relaxed, history = lp.solve(run), []
     while relaxed is not None:
         run.rounds += 1
         run.cuts += 1
-        run.raise_bound(min(relaxed.bound, run.best.objective))
+        run.raise_bound(min(relaxed.bound - 10.0 * run.problem.resolution, run.best.objective))
         _offer_rounding(run, master, relaxed.x, centre)
         run.report("root cuts")
         history.append(relaxed.bound)
@@ -87,7 +92,7 @@ def _in_out(run: Run, master: Master) -> Master:
         done = run.proved or run.expired or _stalled(history, run)
         if done or np.count_nonzero(~out) <= SHRINK * len(out):
             centre = centre[~out[: len(centre)]]
-            master = replace(master, cuts=lp.carrying(relaxed)).restrict(~out, into)
+            master = replace(master, cuts=lp.carrying(relaxed)).restrict(~out, into).rescaled(run)
             lp = RootLP(master)
         else:
             centre = CENTRE_WEIGHT * centre + (1.0 - CENTRE_WEIGHT) * relaxed.x[: len(centre)]
@@ -96,6 +101,59 @@ def _in_out(run: Run, master: Master) -> Master:
         lp.add(master.tangent(np.where(centre < NEGLIGIBLE, 0.0, centre)).clipped(run.bound))
         relaxed = lp.solve(run)
     return replace(master, cuts=tuple(lp.cuts))
+
+
+def _probe(run: Run, master: Master) -> Master:
+    """Fix in what the incumbent has and no better solution can be without.
+
+    Inputs come first: with k of them fixed in, all others leave.  The same master comes back
+    where nothing could be fixed.
+    """
+    lp = RootLP(master)
+    relaxed = lp.solve(run)
+    if relaxed is None:
+        return master
+    f = len(master.kept)
+    free = (master.point(run.best.support) > 0.5) & (master.rules.lower < 0.5)
+    columns = np.flatnonzero(free)
+    columns = columns[np.lexsort((relaxed.d[columns], columns < f))]
+    into = np.zeros(len(free), dtype=bool)
+    failures = 0
+    for column in columns:
+        if failures == MAX_FAILURES or run.expired:
+            break
+        into[column] = _refuted(run, lp, column, _indicator(run, master))
+        lp.bind(column, float(into[column]), 1.0)
+        failures = 0 if into[column] else failures + 1
+        run.nodes += 1
+    if not into.any():
+        return master
+    relaxed = lp.solve(run)
+    cuts = master.cuts if relaxed is None else lp.carrying(relaxed)
+    return replace(master, cuts=cuts).restrict(np.ones(len(into), dtype=bool), into)
+
+
+def _refuted(run: Run, lp: RootLP, column: int, centre: Array) -> bool:
+    """Whether in-out cuts prove that a column at zero is worse than the incumbent."""
+    lp.bind(column, 0.0, 0.0)
+    history: list[float] = []
+    while (relaxed := lp.solve(run)) is not None:
+        history.append(relaxed.bound)
+        if relaxed.bound > _limit(run):
+            return True
+        if run.expired or _stalled(history, run):
+            return False
+        centre = CENTRE_WEIGHT * centre + (1.0 - CENTRE_WEIGHT) * relaxed.x[: len(centre)]
+        lp.add(lp.master.tangent(np.where(centre < NEGLIGIBLE, 0.0, centre)).clipped(run.bound))
+        run.rounds += 1
+        run.cuts += 1
+        run.report("probing")
+    return False
+
+
+def _limit(run: Run) -> float:
+    """The cost above which a solution is surely worse than the incumbent."""
+    return run.best.objective * (1.0 + 1e-9) + 10.0 * run.problem.resolution
 
 
 def _indicator(run: Run, master: Master) -> Array:
@@ -115,7 +173,7 @@ def _stalled(history: list[float], run: Run) -> bool:
 
 def _fixings(run: Run, master: Master, relaxed: Relaxed) -> tuple[Mask, Mask]:
     """Columns that no better solution has at one, and those that every better one has."""
-    limit = run.best.objective * (1.0 + 1e-9) + 10.0 * run.problem.resolution
+    limit = _limit(run)
     out = relaxed.bound + relaxed.d > limit
     into = relaxed.bound - relaxed.d > limit
     best = master.point(run.best.support) > 0.5
@@ -152,11 +210,12 @@ def _greedy(structure: Structure, kept: Indices, s: Array) -> Indices:
 
 
 class RootLP:
-    """The linear relaxation of a master, in HiGHS, with eta in units of the scale."""
+    """The linear relaxation of a master, in HiGHS; eta is free there, which guides early rounds."""
 
     def __init__(self, master: Master) -> None:
         self.master = master
         self.cuts: list[Cut] = []
+        self._lower, self._upper = master.rules.lower.copy(), np.ones(master.rules.size)
         self._highs = highspy.Highs()
         self._highs.setOptionValue("output_flag", False)
         self._highs.setOptionValue("threads", 1)
@@ -181,13 +240,17 @@ class RootLP:
         return lp
 
     def add(self, cut: Cut) -> None:
-        """Add eta - g's >= b, in units of the scale."""
-        scale = self.master.scale
-        where = np.flatnonzero(cut.slopes)
+        """Add a cut."""
+        where, values, side = self.master.row(cut)
         index = np.append(where, self.master.rules.size).astype(np.int32)
-        value = np.append(-cut.slopes[where] / scale, 1.0)
-        self._highs.addRow(cut.constant / scale, highspy.kHighsInf, len(index), index, value)
+        value = np.append(values, 1.0)
+        self._highs.addRow(side, highspy.kHighsInf, len(index), index, value)
         self.cuts.append(cut)
+
+    def bind(self, column: int, low: float, high: float) -> None:
+        """Change the bounds of a column."""
+        self._lower[column], self._upper[column] = low, high
+        self._highs.changeColBounds(int(column), low, high)
 
     def solve(self, run: Run) -> Relaxed | None:
         """Solve; None where HiGHS has no answer (time, or numerical trouble)."""
@@ -217,7 +280,7 @@ class RootLP:
         d[:f] += weights @ np.array([cut.slopes for cut in self.cuts])
         bound = float(weights @ np.array([cut.constant for cut in self.cuts]))
         bound += float(y[y != 0.0] @ side[y != 0.0])
-        bound += float(np.minimum(d * rules.lower, d).sum())
+        bound += float(np.minimum(d * self._lower, d * self._upper).sum())
         return Relaxed(x, bound, d, weights)
 
     def carrying(self, relaxed: Relaxed) -> tuple[Cut, ...]:
