@@ -142,7 +142,7 @@ def save_plot(stories: Sequence[Story], path: Path) -> None:
     """Draw formula, predictions and proof of every story, one row each."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.0, 4.4 * len(stories)), layout="constrained")
+    figure = Figure(figsize=(9.0, 3.6 * len(stories)), layout="constrained")
     for story, panel in zip(stories, figure.subfigures(len(stories), squeeze=False), strict=True):
         split, model = story.split, story.model
         left, right = panel[0].subplots(1, 2)
