@@ -113,21 +113,42 @@ def accumulate(
         if on_block is not None:
             on_block(rows.stop, n)
     assert shift is not None, "validation admits no empty table"
-    weight = float(weights.sum())
-    step, y_step = first / weight, y_first / weight
     mirror_lower(scatter)
-    scatter -= np.multiply.outer(first, step)
-    scales = basis.scales
-    scatter *= np.multiply.outer(scales, scales)
-    return Moments(
-        n_rows=n,
-        weight=weight,
-        mean=scales * (shift + step),
-        y_mean=y_shift + y_step,
-        scatter=scatter,
-        cross=scales * (cross - y_first * step),
-        spread=max(0.0, spread - y_first * y_step),
+    sums = ShiftedSums(
+        n, float(weights.sum()), shift, first, scatter, y_shift, y_first, cross, spread
     )
+    return sums.moments(basis.scales)
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftedSums:
+    """Weighted sums of plain monomials m - shift and responses y - y_shift over all rows."""
+
+    n_rows: int
+    weight: float
+    shift: Array
+    first: Array
+    scatter: Array
+    y_shift: float
+    y_first: float
+    cross: Array
+    spread: float
+
+    def moments(self, scales: Array) -> Moments:
+        """Undo the shift and scale the monomials; ``scatter`` is overwritten."""
+        step, y_step = self.first / self.weight, self.y_first / self.weight
+        scatter = self.scatter
+        scatter -= np.multiply.outer(self.first, step)
+        scatter *= np.multiply.outer(scales, scales)
+        return Moments(
+            n_rows=self.n_rows,
+            weight=self.weight,
+            mean=scales * (self.shift + step),
+            y_mean=self.y_shift + y_step,
+            scatter=scatter,
+            cross=scales * (self.cross - self.y_first * step),
+            spread=max(0.0, self.spread - self.y_first * y_step),
+        )
 
 
 def mirror_lower(A: Array, block: int = 512) -> None:

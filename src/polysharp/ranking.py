@@ -33,7 +33,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polysharp.basis import Array, Basis, Indices, count_monomials
 from polysharp.errors import InputError, TooLargeError
-from polysharp.moments import accumulate
+from polysharp.moments import Moments, accumulate
 
 OnBlock = Callable[[int, int], None]
 
@@ -98,16 +98,18 @@ def rank_inputs(
     >>> ranking.order[:2].tolist()
     [2, 0]
     """
-    X, y, v = _checked(X, y, degree, gamma, sample_weight)
+    X, y, v = checked(X, y, degree, gamma, sample_weight)
     n, p = X.shape
-    if 2 * count_monomials(p, degree) <= n:
-        scores = _scores_from_moments(X, y, v, degree, gamma, fit_intercept, on_block)
+    if prefers_moments(n, p, degree):
+        basis = Basis.full(p, degree)
+        moments = accumulate(basis, X, y, v, on_block=on_block)
+        scores = scores_from_moments(basis, moments, gamma, fit_intercept)
     else:
         scores = _scores_from_kernel(X, y, v, degree, gamma, fit_intercept, on_block)
     return Ranking.of_scores(scores, degree, gamma)
 
 
-def _checked(
+def checked(
     X: Array, y: Array, degree: int, gamma: float, sample_weight: Array | None
 ) -> tuple[Array, Array, Array]:
     """Return X, y and the weights as float arrays, or say which rule they break."""
@@ -135,18 +137,13 @@ def _checked(
     return X, y, v
 
 
-def _scores_from_moments(
-    X: Array,
-    y: Array,
-    v: Array,
-    degree: int,
-    gamma: float,
-    fit_intercept: bool,
-    on_block: OnBlock | None,
-) -> Array:
-    """Score from the coefficients themselves, for many rows and few monomials."""
-    basis = Basis.full(X.shape[1], degree)
-    moments = accumulate(basis, X, y, v, on_block=on_block)
+def prefers_moments(n: int, p: int, degree: int) -> bool:
+    """Whether G (f x f) is the smaller matrix by far: many rows and few monomials."""
+    return 2 * count_monomials(p, degree) <= n
+
+
+def scores_from_moments(basis: Basis, moments: Moments, gamma: float, fit_intercept: bool) -> Array:
+    """Score from the coefficients w themselves."""
     G, q = moments.scatter, moments.cross
     if not fit_intercept:
         G, q, _ = moments.uncentred()

@@ -1,0 +1,140 @@
+"""The few array operations behind pricing, and NumPy's way to do them.
+
+Tables are (inputs, rows): one input per contiguous row, so that any range of inputs is one
+block of memory.  Libraries share the syntax of slices and entrywise products; what differs, or
+deserves care for speed, stands here:
+
+    correlate(left, weight, right) = (left * weight) right'
+    above(P, limits)               = where |P_ik| >= limits_i
+
+NumPy takes the rows in chunks.  The weighted block stays in cache, partial sums of a chunk are
+added in float64 (which keeps float32 errors at the level of one chunk), and buffers are kept:
+fresh memory costs as much as the arithmetic on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from polysharp.basis import Array, Indices
+
+Precision = Literal["float32", "float64"]
+
+ROUNDOFF: dict[Precision, float] = {"float32": 2.0**-24, "float64": 2.0**-53}
+CHUNK = 4096
+
+
+class Arrays(Protocol):
+    """What pricing asks of an array library."""
+
+    @property
+    def chunk(self) -> int:
+        """Rows that are added up in the working precision before they meet float64."""
+        ...
+
+    @property
+    def best_precision(self) -> Precision:
+        """The working precision that is fastest here while errors stay bounded."""
+        ...
+
+    def table(self, X: Any, inputs: Indices, precision: Precision) -> Any:
+        """Return the chosen columns of X (n, p) as a table."""
+        ...
+
+    def vector(self, a: Array, precision: Precision) -> Any:
+        """Return a vector of the library."""
+        ...
+
+    def rows(self, table: Any, which: Indices) -> Any:
+        """Return a copy of some rows of a table."""
+        ...
+
+    def pairs(self, table: Any, start: int, stop: int) -> Any:
+        """Return the rows x_k x_l, start <= k < stop, l >= k, in lexicographic order."""
+        ...
+
+    def correlate(self, left: Any, weight: Any, right: Any) -> Any:
+        """Return sum_t left_it weight_t right_kt for all i, k."""
+        ...
+
+    def above(self, P: Any, limits: Array) -> tuple[Indices, Indices, Array]:
+        """Return rows, columns and magnitudes of the entries with |P_ik| >= limits_i."""
+        ...
+
+    def numpy(self, values: Any) -> Array:
+        """Return values as a float64 NumPy array."""
+        ...
+
+
+class NumpyArrays:
+    """Pricing on NumPy arrays."""
+
+    best_precision: Precision = "float32"
+
+    def __init__(self) -> None:
+        self.chunk = CHUNK
+        self._buffers: dict[str, Any] = {}
+
+    def _buffer(self, name: str, shape: tuple[int, int], dtype: Any) -> Any:
+        size = shape[0] * shape[1]
+        held = self._buffers.get(name)
+        if held is None or held.size < size or held.dtype != dtype:
+            held = self._buffers[name] = np.empty(size, dtype=dtype)
+        return held[:size].reshape(shape)
+
+    def table(self, X: Any, inputs: Indices, precision: Precision) -> Any:
+        """Return the chosen columns of X as rows."""
+        columns = np.asarray(X)[:, inputs]
+        return np.ascontiguousarray(columns.T, dtype=precision)
+
+    def vector(self, a: Array, precision: Precision) -> Any:
+        """Return a in the working precision."""
+        return np.asarray(a, dtype=precision)
+
+    def rows(self, table: Any, which: Indices) -> Any:
+        """Return a copy of some rows."""
+        return table[which]
+
+    def pairs(self, table: Any, start: int, stop: int) -> Any:
+        """Return x_k x_l, one row each."""
+        p, n = table.shape
+        out = np.empty((sum(p - k for k in range(start, stop)), n), dtype=table.dtype)
+        at = 0
+        for k in range(start, stop):
+            np.multiply(table[k:], table[k], out=out[at : at + p - k])
+            at += p - k
+        return out
+
+    def correlate(self, left: Any, weight: Any, right: Any) -> Any:
+        """Return (left * weight) right'; the result is valid until the next call."""
+        if len(left) > len(right):  # weight the smaller side
+            return self.correlate(right, weight, left).T
+        shape, n = (len(left), len(right)), len(weight)
+        part = self._buffer("part", shape, left.dtype)
+        total = part if n <= self.chunk else self._buffer("total", shape, np.float64)
+        for start in range(0, n, self.chunk):
+            rows = slice(start, min(start + self.chunk, n))
+            weighted = self._buffer("weighted", (len(left), rows.stop - start), left.dtype)
+            np.multiply(left[:, rows], weight[rows], out=weighted)
+            np.matmul(weighted, right[:, rows].T, out=part)
+            if start == 0 and total is not part:
+                total[...] = part
+            elif start:
+                total += part
+        return total
+
+    def above(self, P: Any, limits: Array) -> tuple[Indices, Indices, Array]:
+        """Return where |P_ik| >= limits_i; P is overwritten by its magnitudes."""
+        np.abs(P, out=P)
+        mask = limits[:, None].astype(P.dtype) <= P
+        if not mask.any():
+            nothing = np.zeros(0, dtype=np.intp)
+            return nothing, nothing, np.zeros(0)
+        rows, columns = np.nonzero(mask)
+        return rows, columns, P[rows, columns].astype(np.float64)
+
+    def numpy(self, values: Any) -> Array:
+        """Return values in float64."""
+        return np.asarray(values, dtype=np.float64)

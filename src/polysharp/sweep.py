@@ -1,0 +1,203 @@
+"""One sweep over all monomials against one vector, as a sequence of matrix products.
+
+Degree 2 goes by blocks of columns; degrees 3 and 4 by the middle input j, whose product
+(X_{<=j} * (x_j a))' R_{>=j} holds exactly the monomials (i, j, rest), i <= j <= rest, once.
+Entries that may exceed the shortlist's threshold, given the error of the working precision,
+
+    error_ik <= unit * |x_i|_4 |x_j a|_2 |rest_k|_4     (degree 2: |x_i|_2 |x_k a|_2),
+
+are offered to it; nothing else leaves the product.  The scale of a monomial is largest when
+its inputs differ, so comparing with that scale first is safe for all patterns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import factorial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polysharp.arrays import ROUNDOFF
+from polysharp.basis import Array
+from polysharp.shortlist import Keys, Shortlist
+
+if TYPE_CHECKING:
+    from polysharp.pricing import Pricer
+
+OnBlock = Callable[[int, int], None]
+Keep = Callable[[Keys], NDArray[np.bool_]]
+
+COLUMNS = 1024  # columns of one block of degree 2
+REST_BYTES = 128 * 2**20  # largest block of products x_k x_l
+
+
+class Sweep:
+    """One pass over all monomials against one vector."""
+
+    def __init__(
+        self, pricer: Pricer, a: Array, top: int, floor: float, on_block: OnBlock | None
+    ) -> None:
+        self.pricer, self.on_block, self.done = pricer, on_block, 0
+        arrays, r, n = pricer.arrays, pricer.degree, pricer.n
+        self.exact_a = arrays.vector(a, "float64")
+        self.a = arrays.vector(a, pricer.precision)
+        squares = arrays.numpy(pricer.squares @ (self.exact_a * self.exact_a))
+        self.weighted_norm = np.sqrt(squares)  # |x_j a|_2
+        chunk = min(n, arrays.chunk)
+        self.unit = (chunk + 16) * ROUNDOFF[pricer.precision] + n / chunk * ROUNDOFF["float64"]
+        # In float32 products may underflow, which a relative error does not cover.
+        self.underflow = 1.2e-38 * n * pricer.reach**r if pricer.precision == "float32" else 0.0
+        self.exact_error = (n + 16) * ROUNDOFF["float64"] * self._largest_sum(a)
+        self.shortlist = Shortlist(top, r, floor, self.exact, self.exact_error)
+
+    def _largest_sum(self, a: Array) -> float:
+        """Bound the sum of magnitudes behind any scaled correlation, by the norms of factors."""
+        two, four, eight = (
+            float(norms.max(initial=0.0))
+            for norms in (self.pricer.norm2, self.pricer.norm4, self.pricer.norm8)
+        )
+        weighted = float(self.weighted_norm.max(initial=0.0))
+        sums = [
+            float(np.abs(a).sum()),
+            float(np.linalg.norm(a)) * two,
+            weighted * two,
+            weighted * four * four,
+            weighted * four * eight * eight,
+        ]
+        return float(np.sqrt(factorial(self.pricer.degree))) * max(sums[: self.pricer.degree + 1])
+
+    def run(self) -> tuple[Keys, Array]:
+        """Offer every monomial, degree by degree, and return the shortlist."""
+        self._constant()
+        self._linear()
+        if self.pricer.degree >= 2:
+            self._quadratic()
+        for d in range(3, self.pricer.degree + 1):
+            for rest in self._rest_blocks(d - 2):
+                self._beside(rest)
+        return self.shortlist.result()
+
+    def exact(self, keys: Keys) -> Array:
+        """Return the scaled correlations of monomials in float64."""
+        arrays, table = self.pricer.arrays, self.pricer.exact_table
+        values = np.zeros(len(keys))
+        degree = (keys >= 0).sum(axis=1)
+        at_a_time = max(1, 2**22 // self.pricer.n)
+        for d in range(self.pricer.degree + 1):
+            where = np.flatnonzero(degree == d)
+            for start in range(0, len(where), at_a_time):
+                some = where[start : start + at_a_time]
+                if d == 0:
+                    values[some] = float(self.exact_a.sum())
+                    continue
+                product = arrays.rows(table, keys[some, 0])
+                for position in range(1, d):
+                    product *= arrays.rows(table, keys[some, position])
+                values[some] = arrays.numpy(product @ self.exact_a)
+            values[where] *= scales(keys[where, :d], self.pricer.degree)
+        return values
+
+    def _constant(self) -> None:
+        if not self.pricer.fit_intercept:
+            key = np.zeros((1, 0), dtype=np.int32)
+            self._offer(key, np.abs(self.exact(np.full((1, 1), -1, dtype=np.int32))), np.zeros(1))
+
+    def _linear(self) -> None:
+        pricer = self.pricer
+        keys = np.arange(len(pricer.inputs), dtype=np.int32)[:, None]
+        value = np.abs(pricer.arrays.numpy(pricer.exact_table @ self.exact_a))
+        value *= scales(keys, pricer.degree)
+        self._offer(keys, value, np.full(len(keys), self.exact_error))
+        self._tell(len(keys) + (not pricer.fit_intercept))
+
+    def _quadratic(self) -> None:
+        """Offer (i, j), i <= j, a block of columns j at a time."""
+        table, p = self.pricer.table, len(self.pricer.inputs)
+        for start in range(0, p, COLUMNS):
+            stop = min(start + COLUMNS, p)
+            P = self.pricer.arrays.correlate(table[:stop], self.a, table[start:stop])
+            error = self.pricer.norm2[:stop] * self.weighted_norm[start:stop].max()
+            keys = np.arange(start, stop, dtype=np.int32)[:, None]
+            self._take(P, error, None, keys)
+            self._tell((stop - start) * (stop + start + 1) // 2)
+
+    def _rest_blocks(self, d: int) -> Iterator[_Rest]:
+        """Yield the monomials of degree d = 1 or 2 that end a larger one, in blocks."""
+        pricer, p = self.pricer, len(self.pricer.inputs)
+        if d == 1:
+            yield _Rest(pricer.table, np.arange(p, dtype=np.int32)[:, None], pricer.norm4)
+            return
+        room = max(p, REST_BYTES // (8 * pricer.n))
+        start = 0
+        while start < p:
+            stop, count = start + 1, p - start
+            while stop < p and count + p - stop <= room:
+                count, stop = count + p - stop, stop + 1
+            k = np.repeat(np.arange(start, stop), p - np.arange(start, stop))
+            ends = np.concatenate([np.arange(s, p) for s in range(start, stop)])
+            keys = np.column_stack([k, ends]).astype(np.int32)
+            norms = pricer.norm8[k] * pricer.norm8[ends]
+            yield _Rest(pricer.arrays.pairs(pricer.table, start, stop), keys, norms)
+            start = stop
+
+    def _beside(self, rest: _Rest) -> None:
+        """Offer (i, j, rest) for every middle input j."""
+        pricer = self.pricer
+        for j in range(int(rest.keys[-1, 0]) + 1):
+            start = int(np.searchsorted(rest.keys[:, 0], j))
+            left, right = pricer.table[: j + 1], rest.table[start:]
+            P = pricer.arrays.correlate(left, pricer.table[j] * self.a, right)
+            error = pricer.norm4[: j + 1] * (self.weighted_norm[j] * rest.norms[start:].max())
+            self._take(P, error, j, rest.keys[start:])
+            self._tell((j + 1) * (len(rest.keys) - start))
+
+    def _take(self, P: Any, bound: Array, j: int | None, ends: Keys) -> None:
+        """Offer the entries of P that may exceed the threshold: rows i, columns ``ends``."""
+        r, d = self.pricer.degree, (1 if j is None else 2) + ends.shape[1]
+        largest_scale = np.sqrt(factorial(r) / factorial(r - d))
+        error = self.unit * bound + self.underflow
+        limits = self.shortlist.threshold / largest_scale - error
+        rows, columns, value = self.pricer.arrays.above(P, limits)
+        if j is None:  # a square on the diagonal holds each pair twice
+            sorted_pair = rows <= ends[columns, 0]
+            rows, columns, value = rows[sorted_pair], columns[sorted_pair], value[sorted_pair]
+        if not len(rows):
+            return
+        keys = np.empty((len(rows), d), dtype=np.int32)
+        keys[:, 0] = rows
+        if j is not None:
+            keys[:, 1] = j
+        keys[:, d - ends.shape[1] :] = ends[columns]
+        scale = scales(keys, r)
+        self._offer(keys, scale * value, scale * error[rows])
+
+    def _offer(self, keys: Keys, value: Array, margin: Array) -> None:
+        kept = self.pricer.kept(keys)
+        self.shortlist.offer(keys[kept], value[kept], margin[kept])
+
+    def _tell(self, count: int) -> None:
+        self.done += count
+        if self.on_block is not None:
+            self.on_block(self.done, self.pricer.n_monomials)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rest:
+    """A block of monomials of degree 1 or 2, sorted by their first input."""
+
+    table: Any  # (m, n)
+    keys: Keys
+    norms: Array  # bounds on their 4-norms
+
+
+def scales(keys: Keys, degree: int) -> Array:
+    """Return the scales of monomials of one degree: square roots of numbers of orderings."""
+    m, d = keys.shape
+    run, repeats = np.ones(m), np.ones(m)
+    for t in range(1, d):
+        run = np.where(keys[:, t] == keys[:, t - 1], run + 1.0, 1.0)
+        repeats *= run
+    return np.sqrt(factorial(degree) / factorial(degree - d) / repeats)
