@@ -33,7 +33,8 @@ def law(n=60, p=4, seed=0):
     [
         small(max_terms=1),
         small(fit_intercept=False, center=True, n_candidates=3, max_inputs=2),
-        SparsePolynomialRegressor(engine="local-search"),
+        SparsePolynomialRegressor(max_terms=3, engine="local-search"),
+        small(degree=1, engine="auto"),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
