@@ -95,6 +95,7 @@ def test_blocks_do_not_matter(monkeypatch, chunk, precision):
     monkeypatch.setattr(polysharp.arrays, "CHUNK", chunk)
     monkeypatch.setattr(polysharp.sweep, "COLUMNS", 3)
     monkeypatch.setattr(polysharp.sweep, "REST_BYTES", 1)
+    monkeypatch.setattr(polysharp.sweep, "STACK", chunk)
     X, a = draw(4, 90, 8)
     found = Pricer(X, 4, precision=precision).price(a, 40)
     check(found, *brute_force(X, a, 4), 40)
@@ -110,9 +111,8 @@ def test_single_precision_margins_are_safe():
     monomials, correlation = brute_force(X, a, 3)
     check(Pricer(X, 3, precision="float32").price(a, 50), monomials, correlation, 50)
     arrays = NumpyArrays()
-    rough = arrays.correlate(
-        arrays.table(X, np.arange(9), "float32"), np.float32(a), np.float32(X.T)
-    )
+    table = arrays.table(X, np.arange(9), "float32")
+    rough = arrays.correlate([(table, a.astype(np.float32))], table)
     exact = (X * a[:, None]).T @ X
     assert np.abs(rough - exact).max() > 1e-3 * np.abs(exact).max()
 

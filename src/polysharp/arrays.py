@@ -4,8 +4,8 @@ Tables are (inputs, rows): one input per contiguous row, so that any range of in
 block of memory.  Libraries share the syntax of slices and entrywise products; what differs, or
 deserves care for speed, stands here:
 
-    correlate(left, weight, right) = (left * weight) right'
-    above(P, limits)               = where |P_ik| >= limits_i
+    correlate(parts, table) = stack(part * weight for each part) table'
+    above(P, limits)        = where |P_sc| >= limits_s
 
 NumPy takes the rows in chunks.  The weighted block stays in cache, partial sums of a chunk are
 added in float64 (which keeps float32 errors at the level of one chunk), and buffers are kept:
@@ -55,12 +55,12 @@ class Arrays(Protocol):
         """Return the rows x_k x_l, start <= k < stop, l >= k, in lexicographic order."""
         ...
 
-    def correlate(self, left: Any, weight: Any, right: Any) -> Any:
-        """Return sum_t left_it weight_t right_kt for all i, k."""
+    def correlate(self, parts: list[tuple[Any, Any]], table: Any) -> Any:
+        """Return sum_t part_st weight_t table_ct, the rows of all parts below each other."""
         ...
 
     def above(self, P: Any, limits: Array) -> tuple[Indices, Indices, Array]:
-        """Return rows, columns and magnitudes of the entries with |P_ik| >= limits_i."""
+        """Return rows, columns and magnitudes of the entries with |P_sc| >= limits_s."""
         ...
 
     def numpy(self, values: Any) -> Array:
@@ -107,26 +107,28 @@ class NumpyArrays:
             at += p - k
         return out
 
-    def correlate(self, left: Any, weight: Any, right: Any) -> Any:
-        """Return (left * weight) right'; the result is valid until the next call."""
-        if len(left) > len(right):  # weight the smaller side
-            return self.correlate(right, weight, left).T
-        shape, n = (len(left), len(right)), len(weight)
-        part = self._buffer("part", shape, left.dtype)
-        total = part if n <= self.chunk else self._buffer("total", shape, np.float64)
+    def correlate(self, parts: list[tuple[Any, Any]], table: Any) -> Any:
+        """Return stack(part * weight) table'; the result is valid until the next call."""
+        n, dtype = table.shape[1], table.dtype
+        shape = (sum(len(part) for part, _ in parts), len(table))
+        partial = self._buffer("partial", shape, dtype)
+        total = partial if n <= self.chunk else self._buffer("total", shape, np.float64)
         for start in range(0, n, self.chunk):
             rows = slice(start, min(start + self.chunk, n))
-            weighted = self._buffer("weighted", (len(left), rows.stop - start), left.dtype)
-            np.multiply(left[:, rows], weight[rows], out=weighted)
-            np.matmul(weighted, right[:, rows].T, out=part)
-            if start == 0 and total is not part:
-                total[...] = part
+            stacked = self._buffer("stacked", (shape[0], rows.stop - start), dtype)
+            at = 0
+            for part, weight in parts:
+                np.multiply(part[:, rows], weight[rows], out=stacked[at : at + len(part)])
+                at += len(part)
+            np.matmul(stacked, table[:, rows].T, out=partial)
+            if start == 0 and total is not partial:
+                total[...] = partial
             elif start:
-                total += part
+                total += partial
         return total
 
     def above(self, P: Any, limits: Array) -> tuple[Indices, Indices, Array]:
-        """Return where |P_ik| >= limits_i; P is overwritten by its magnitudes."""
+        """Return where |P_sc| >= limits_s; P is overwritten by its magnitudes."""
         np.abs(P, out=P)
         mask = limits[:, None].astype(P.dtype) <= P
         if not mask.any():

@@ -93,14 +93,13 @@ class TorchArrays:
         """Return x_k x_l, one row each."""
         return self.torch.cat([table[k:] * table[k] for k in range(start, stop)])
 
-    def correlate(self, left: Any, weight: Any, right: Any) -> Any:
-        """Return (left * weight) right', the smaller side weighted."""
-        if len(left) <= len(right):
-            return (left * weight) @ right.T
-        return left @ (right * weight).T
+    def correlate(self, parts: list[tuple[Any, Any]], table: Any) -> Any:
+        """Return stack(part * weight) table'."""
+        weighted = [part * weight for part, weight in parts]
+        return (weighted[0] if len(weighted) == 1 else self.torch.cat(weighted)) @ table.T
 
     def above(self, P: Any, limits: Array) -> tuple[Indices, Indices, Array]:
-        """Return where |P_ik| >= limits_i."""
+        """Return where |P_sc| >= limits_s."""
         P = P.abs_()
         least = self.torch.as_tensor(limits, device=self.device)
         rows, columns = self.torch.nonzero(least[:, None] <= P, as_tuple=True)

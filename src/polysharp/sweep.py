@@ -2,6 +2,8 @@
 
 Degree 2 goes by blocks of columns; degrees 3 and 4 by the middle input j, whose product
 (X_{<=j} * (x_j a))' R_{>=j} holds exactly the monomials (i, j, rest), i <= j <= rest, once.
+Its smaller side is weighted; where that has few rows, those of several j are stacked against
+one table that serves them all, and the few entries that come out unsorted are dropped.
 Entries that may exceed the shortlist's threshold, given the error of the working precision,
 
     error_ik <= unit * |x_i|_4 |x_j a|_2 |rest_k|_4     (degree 2: |x_i|_2 |x_k a|_2),
@@ -21,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.arrays import ROUNDOFF
-from polysharp.basis import Array
+from polysharp.basis import Array, Indices
 from polysharp.shortlist import Keys, Shortlist
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ Keep = Callable[[Keys], NDArray[np.bool_]]
 
 COLUMNS = 1024  # columns of one block of degree 2
 REST_BYTES = 128 * 2**20  # largest block of products x_k x_l
+STACK = 256  # weighted rows that make a product efficient
 
 
 class Sweep:
@@ -41,6 +44,7 @@ class Sweep:
         self, pricer: Pricer, a: Array, top: int, floor: float, on_block: OnBlock | None
     ) -> None:
         self.pricer, self.on_block, self.done = pricer, on_block, 0
+        self.everything: Keys = np.arange(len(pricer.inputs), dtype=np.int32)[:, None]
         arrays, r, n = pricer.arrays, pricer.degree, pricer.n
         self.exact_a = arrays.vector(a, "float64")
         self.a = arrays.vector(a, pricer.precision)
@@ -107,7 +111,7 @@ class Sweep:
 
     def _linear(self) -> None:
         pricer = self.pricer
-        keys = np.arange(len(pricer.inputs), dtype=np.int32)[:, None]
+        keys = self.everything
         value = np.abs(pricer.arrays.numpy(pricer.exact_table @ self.exact_a))
         value *= scales(keys, pricer.degree)
         self._offer(keys, value, np.full(len(keys), self.exact_error))
@@ -115,20 +119,25 @@ class Sweep:
 
     def _quadratic(self) -> None:
         """Offer (i, j), i <= j, a block of columns j at a time."""
-        table, p = self.pricer.table, len(self.pricer.inputs)
+        pricer, p = self.pricer, len(self.pricer.inputs)
         for start in range(0, p, COLUMNS):
             stop = min(start + COLUMNS, p)
-            P = self.pricer.arrays.correlate(table[:stop], self.a, table[start:stop])
-            error = self.pricer.norm2[:stop] * self.weighted_norm[start:stop].max()
-            keys = np.arange(start, stop, dtype=np.int32)[:, None]
-            self._take(P, error, None, keys)
+            product = _Product(
+                parts=[(pricer.table[start:stop], self.a)],
+                stacked=self.everything[start:stop],
+                bound=self.weighted_norm[start:stop] * pricer.norm2[:stop].max(),
+                table=pricer.table[:stop],
+                common=self.everything[:stop],
+                stacked_first=False,
+            )
+            self._take(product)
             self._tell((stop - start) * (stop + start + 1) // 2)
 
     def _rest_blocks(self, d: int) -> Iterator[_Rest]:
         """Yield the monomials of degree d = 1 or 2 that end a larger one, in blocks."""
         pricer, p = self.pricer, len(self.pricer.inputs)
         if d == 1:
-            yield _Rest(pricer.table, np.arange(p, dtype=np.int32)[:, None], pricer.norm4)
+            yield _Rest(pricer.table, self.everything, pricer.norm4)
             return
         room = max(p, REST_BYTES // (8 * pricer.n))
         start = 0
@@ -145,34 +154,73 @@ class Sweep:
 
     def _beside(self, rest: _Rest) -> None:
         """Offer (i, j, rest) for every middle input j."""
-        pricer = self.pricer
-        for j in range(int(rest.keys[-1, 0]) + 1):
-            start = int(np.searchsorted(rest.keys[:, 0], j))
-            left, right = pricer.table[: j + 1], rest.table[start:]
-            P = pricer.arrays.correlate(left, pricer.table[j] * self.a, right)
-            error = pricer.norm4[: j + 1] * (self.weighted_norm[j] * rest.norms[start:].max())
-            self._take(P, error, j, rest.keys[start:])
-            self._tell((j + 1) * (len(rest.keys) - start))
+        starts = np.searchsorted(rest.keys[:, 0], np.arange(rest.keys[-1, 0] + 2))
+        ends = len(rest.keys) - starts
+        first = 0
+        while first < len(starts) - 1:
+            stack_left = first + 1 <= ends[first]
+            stop, rows = first + 1, min(first + 1, ends[first])
+            while stop < len(starts) - 1:
+                rows += stop + 1 if stack_left else ends[stop]
+                waste = starts[stop] - starts[first] if stack_left else stop - first
+                whole = ends[first] if stack_left else stop + 1
+                if rows > STACK or 8 * waste > whole:
+                    break
+                stop += 1
+            middles = range(first, stop)
+            stack = self._left_stacked if stack_left else self._right_stacked
+            self._take(stack(rest, middles, starts))
+            self._tell(sum((j + 1) * int(ends[j]) for j in middles))
+            first = stop
 
-    def _take(self, P: Any, bound: Array, j: int | None, ends: Keys) -> None:
-        """Offer the entries of P that may exceed the threshold: rows i, columns ``ends``."""
-        r, d = self.pricer.degree, (1 if j is None else 2) + ends.shape[1]
+    def _left_stacked(self, rest: _Rest, middles: range, starts: Indices) -> _Product:
+        """Stack (i, j), i <= j, for some j against the rests of the first of them on."""
+        pricer, start = self.pricer, starts[middles.start]
+        largest = rest.norms[start:].max()
+        return _Product(
+            parts=[(pricer.table[: j + 1], pricer.table[j] * self.a) for j in middles],
+            stacked=np.concatenate([_with_input(self.everything[: j + 1], j) for j in middles]),
+            bound=np.concatenate(
+                [pricer.norm4[: j + 1] * (self.weighted_norm[j] * largest) for j in middles]
+            ),
+            table=rest.table[start:],
+            common=rest.keys[start:],
+            stacked_first=True,
+        )
+
+    def _right_stacked(self, rest: _Rest, middles: range, starts: Indices) -> _Product:
+        """Stack (j, rest), j <= rest, for some j against the inputs up to the last of them."""
+        pricer = self.pricer
+        largest = pricer.norm4[: middles.stop].max()
+        return _Product(
+            parts=[(rest.table[starts[j] :], pricer.table[j] * self.a) for j in middles],
+            stacked=np.concatenate(
+                [_with_input(rest.keys[starts[j] :], j, before=True) for j in middles]
+            ),
+            bound=np.concatenate(
+                [rest.norms[starts[j] :] * (self.weighted_norm[j] * largest) for j in middles]
+            ),
+            table=pricer.table[: middles.stop],
+            common=self.everything[: middles.stop],
+            stacked_first=False,
+        )
+
+    def _take(self, product: _Product) -> None:
+        """Offer the entries of a product that may exceed the threshold."""
+        r = self.pricer.degree
+        d = product.stacked.shape[1] + product.common.shape[1]
         largest_scale = np.sqrt(factorial(r) / factorial(r - d))
-        error = self.unit * bound + self.underflow
+        error = self.unit * product.bound + self.underflow
+        P = self.pricer.arrays.correlate(product.parts, product.table)
         limits = self.shortlist.threshold / largest_scale - error
         rows, columns, value = self.pricer.arrays.above(P, limits)
-        if j is None:  # a square on the diagonal holds each pair twice
-            sorted_pair = rows <= ends[columns, 0]
-            rows, columns, value = rows[sorted_pair], columns[sorted_pair], value[sorted_pair]
         if not len(rows):
             return
-        keys = np.empty((len(rows), d), dtype=np.int32)
-        keys[:, 0] = rows
-        if j is not None:
-            keys[:, 1] = j
-        keys[:, d - ends.shape[1] :] = ends[columns]
-        scale = scales(keys, r)
-        self._offer(keys, scale * value, scale * error[rows])
+        halves = [product.stacked[rows], product.common[columns]]
+        keys = np.concatenate(halves if product.stacked_first else halves[::-1], axis=1)
+        once = np.flatnonzero((np.diff(keys, axis=1) >= 0).all(axis=1))
+        keys, scale = keys[once], scales(keys[once], r)
+        self._offer(keys, scale * value[once], scale * error[rows[once]])
 
     def _offer(self, keys: Keys, value: Array, margin: Array) -> None:
         kept = self.pricer.kept(keys)
@@ -191,6 +239,26 @@ class _Rest:
     table: Any  # (m, n)
     keys: Keys
     norms: Array  # bounds on their 4-norms
+
+
+@dataclass(frozen=True, eq=False)
+class _Product:
+    """Weighted rows against a common table; entry (s, c) is the monomial of both their keys."""
+
+    parts: list[tuple[Any, Any]]  # tables that are stacked, each with the weight on its rows
+    stacked: Keys
+    bound: Array  # per stacked row: on the sum of magnitudes behind any of its entries
+    table: Any
+    common: Keys
+    stacked_first: bool  # whether the stacked key comes first in the monomial
+
+
+def _with_input(keys: Keys, j: int, *, before: bool = False) -> Keys:
+    """Put the input j after, or before, every key."""
+    m, d = keys.shape
+    both = np.full((m, d + 1), j, dtype=np.int32)
+    both[:, int(before) : d + int(before)] = keys
+    return both
 
 
 def scales(keys: Keys, degree: int) -> Array:
