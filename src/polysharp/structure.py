@@ -187,7 +187,9 @@ class Structure:
 
     def best_linear(self, value: Array) -> Indices:
         """Return an allowed support of largest total ``value`` (a small integer programme)."""
-        cost = np.concatenate([-value, np.zeros(self.n_inputs)])
+        # Solvers take costs beyond about 1e20 for infinite; only their ratios matter.
+        largest = float(np.abs(value).max(initial=0.0)) or 1.0
+        cost = np.concatenate([-value / largest, np.zeros(self.n_inputs)])
         answer = milp(
             cost,
             integrality=np.ones(len(cost)),

@@ -1,0 +1,103 @@
+"""Random small problems shared by the tests, drawn so that the awkward cases all occur.
+
+``make_instance(seed)`` cycles through kinds of data (plain, correlated, duplicate columns,
+ill-scaled columns, a large mean), kinds of rules (none, k binding, required terms and inputs,
+strong and weak heredity), with and without a free intercept, and ridges from tiny to huge.
+Enumeration solves every one in a few milliseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from polysharp.basis import Basis
+from polysharp.engines import make_engine
+from polysharp.moments import Moments, accumulate
+from polysharp.problem import Problem
+from polysharp.solution import Solution
+from polysharp.structure import Heredity, Structure
+
+DATA = ("plain", "correlated", "duplicate", "ill-scaled", "large-mean")
+RULES = ("budget", "inputs", "required", "strong", "weak", "inputs-and-heredity")
+RIDGES = (1.0, 0.1, 30.0, 1e-6, 1e6)
+SHAPES = ((5, 1), (2, 2), (3, 2), (4, 2), (2, 3), (2, 4))  # (p, r) with 5 to 15 monomials
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A problem with what it was made of."""
+
+    label: str
+    basis: Basis
+    X: np.ndarray
+    y: np.ndarray
+    problem: Problem
+
+
+def make_inputs(rng: np.random.Generator, n: int, p: int, r: int, data: str) -> np.ndarray:
+    X = rng.standard_normal((n, p))
+    if data == "correlated":
+        X = 0.95 * X[:, [0]] + 0.3 * X
+    elif data == "duplicate":
+        X[:, -1] = X[:, 0]
+    elif data == "ill-scaled":
+        X *= 10.0 ** rng.uniform(-4 / r, 4 / r, size=p)
+    elif data == "large-mean":
+        X += 10.0
+    return X
+
+
+def problem_of(moments: Moments, intercept: bool, lam: float, structure: Structure) -> Problem:
+    if intercept:
+        return Problem.dense(moments.scatter, moments.cross, moments.spread, lam, structure)
+    return Problem.dense(*moments.uncentred(), lam, structure)
+
+
+def make_rules(rng: np.random.Generator, basis: Basis, terms: int, rules: str) -> Structure:
+    p = basis.n_inputs
+    heredity: Heredity = {"strong": "strong", "weak": "weak", "inputs-and-heredity": "strong"}.get(
+        rules
+    )  # type: ignore[assignment]
+    inputs = int(rng.integers(1, p)) if rules in {"inputs", "inputs-and-heredity"} else None
+    required_terms: tuple[tuple[int, ...], ...] = ()
+    required_inputs: tuple[int, ...] = ()
+    if rules == "required":
+        required_terms = (basis.monomials[int(rng.integers(len(basis)))],)
+        required_inputs = (int(rng.integers(p)),)
+        terms = max(terms, 2)
+    return Structure.of_basis(
+        basis,
+        terms,
+        inputs,
+        required_terms=required_terms,
+        required_inputs=required_inputs,
+        heredity=heredity,
+    )
+
+
+def make_instance(seed: int) -> Instance:
+    rng = np.random.default_rng([20, seed])
+    data, rules = DATA[seed % len(DATA)], RULES[seed % len(RULES)]
+    ridge = RIDGES[(seed // 2) % len(RIDGES)]
+    intercept = bool((seed // 3) % 2)
+    p, r = SHAPES[(seed // 4) % len(SHAPES)]
+    terms = int(rng.integers(1, 6))
+    n = int(rng.integers(8, 40))
+    basis = Basis.full(p, r, constant=not intercept)
+    X = make_inputs(rng, n, p, r, data)
+    M = basis.evaluate(X)
+    law = rng.standard_normal(len(basis)) * (rng.random(len(basis)) < 0.4)
+    signal = M @ law
+    y = signal + (0.3 * np.linalg.norm(signal) / np.sqrt(n) + 0.1) * rng.standard_normal(n)
+    lam = ridge * float(np.median((M * M).sum(axis=0))) / n
+    structure = make_rules(rng, basis, terms, rules)
+    problem = problem_of(accumulate(basis, X, y), intercept, lam, structure)
+    label = f"{seed}-{data}-{rules}-ridge{ridge:g}-p{p}r{r}l{structure.max_terms}"
+    return Instance(label, basis, X, y, problem)
+
+
+def optimum(problem: Problem) -> Solution:
+    """The referee's answer."""
+    return make_engine("enumeration").solve(problem)

@@ -1,0 +1,88 @@
+"""The certificate: recomputed, refused when impossible, status derived."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from instances import make_instance, optimum
+
+from polysharp.errors import CertificateError
+from polysharp.solution import Solution, Status, Stop, certify, dual_bound, relative_gap
+
+
+def certified(seed: int, bound: float, **options: object) -> Solution:
+    instance = make_instance(seed)
+    support = np.array(optimum(instance.problem).support, dtype=np.intp)
+    settings = {"gap_tol": 1e-4, "stop": Stop.PROVED, "engine": "test"} | options
+    return certify(instance.problem, support, bound, **settings)  # type: ignore[arg-type]
+
+
+def test_a_bound_above_the_objective_is_refused() -> None:
+    best = optimum(make_instance(0).problem).objective
+    with pytest.raises(CertificateError, match="above the objective"):
+        certified(0, 1.001 * best)
+
+
+@pytest.mark.parametrize("bound", [np.nan, np.inf])
+def test_a_bound_that_is_no_number_is_refused_or_ignored(bound: float) -> None:
+    if np.isnan(bound):
+        assert certified(0, bound).bound <= optimum(make_instance(0).problem).objective
+    else:
+        with pytest.raises(CertificateError):
+            certified(0, bound)
+
+
+def test_a_bound_within_rounding_is_cut_to_the_objective() -> None:
+    best = optimum(make_instance(0).problem).objective
+    answer = certified(0, best * (1.0 + 1e-9))
+    assert answer.bound == answer.objective
+    assert answer.gap == 0.0
+
+
+def test_a_forbidden_support_is_refused() -> None:
+    problem = make_instance(0).problem
+    with pytest.raises(CertificateError, match="breaks the rules"):
+        certify(
+            problem, np.arange(problem.size), 0.0, gap_tol=1e-4, stop=Stop.PROVED, engine="test"
+        )
+
+
+def test_status_follows_from_objective_and_bound() -> None:
+    best = optimum(make_instance(0).problem).objective
+    assert certified(0, best).status is Status.OPTIMAL
+    low = certified(0, 0.0)  # Stop.PROVED claims what the numbers do not show
+    assert low.status is (Status.OPTIMAL if low.gap <= low.gap_tol else Status.FEASIBLE)
+    assert low.gap > 1e-4
+    assert low.status is Status.FEASIBLE
+    assert certified(0, 0.0, gap_tol=1.0).status is Status.OPTIMAL
+
+
+def test_the_objective_is_recomputed_from_the_data() -> None:
+    instance = make_instance(0)
+    answer = certified(0, 0.0)
+    M = instance.basis.evaluate(instance.X)[:, answer.support]
+    residual = instance.y - M @ answer.coefficients
+    direct = 0.5 * residual @ residual
+    direct += 0.5 * instance.problem.lam * answer.coefficients @ answer.coefficients
+    assert answer.objective == pytest.approx(direct, rel=1e-9)
+
+
+def test_the_residual_proves_a_bound_by_itself() -> None:
+    answer = certified(0, 0.0)
+    problem = make_instance(0).problem
+    support = np.array(answer.support, dtype=np.intp)
+    assert answer.bound == dual_bound(problem, support, answer.coefficients) > 0.0
+
+
+def test_relative_gap() -> None:
+    assert relative_gap(2.0, 1.0) == 0.5
+    assert relative_gap(0.0, 0.0) == 0.0
+    assert relative_gap(1.0, 1.0 + 1e-9) == 0.0
+    assert relative_gap(1.0, 0.0) == 1.0
+
+
+def test_the_certificate_reads_as_a_sentence() -> None:
+    text = str(certified(0, 0.0))
+    assert text.startswith("feasible over every input given: objective ")
+    assert "stopped: the gap tolerance was reached" in text
+    assert "kept inputs only" in str(certified(0, 0.0, scope="kept-inputs"))
