@@ -1,4 +1,7 @@
-"""The search engines, all behind ``Engine.solve``, each loaded when first asked for."""
+"""The search engines, all behind ``Engine.solve``, each loaded when first asked for.
+
+An engine named ``"some-name"`` lives in the module ``some_name`` and bears that ``name``.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,22 @@ from typing import TYPE_CHECKING
 from polysharp.errors import InputError, MissingSolverError
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from polysharp.engines.base import Engine
 
 AUTO = "cutting-planes"
 
-_HOMES = {
-    "tree": ("tree", "Tree"),
-    "cutting-planes": ("cutting_planes", "CuttingPlanes"),
-    "cutting-planes-multitree": ("cutting_planes_multitree", "MultiTreeCuttingPlanes"),
-    "cutting-planes-gurobi": ("cutting_planes_gurobi", "GurobiCuttingPlanes"),
-    "big-m": ("big_m", "BigM"),
-    "enumeration": ("enumeration", "Enumeration"),
-    "local-search": ("local_search", "LocalSearch"),
-}
-
-ENGINES = ("auto", *_HOMES)
+ENGINES = (
+    "auto",
+    "tree",
+    "cutting-planes",
+    "cutting-planes-multitree",
+    "cutting-planes-gurobi",
+    "big-m",
+    "enumeration",
+    "local-search",
+)
 
 
 def make_engine(name: str) -> Engine:
@@ -35,9 +39,17 @@ def make_engine(name: str) -> Engine:
     """
     if name not in ENGINES:
         raise InputError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {name!r}")
-    module, cls = _HOMES[AUTO if name == "auto" else name]
+    chosen = AUTO if name == "auto" else name
+    home = _load(chosen)
+    engine: Engine = next(
+        cls for cls in vars(home).values() if getattr(cls, "name", None) == chosen
+    )()
+    return engine
+
+
+def _load(name: str) -> ModuleType:
     try:
-        home = import_module(f"polysharp.engines.{module}")
+        return import_module(f"polysharp.engines.{name.replace('-', '_')}")
     except ModuleNotFoundError as error:
         missing = error.name or "of its solver"
         if missing.startswith("polysharp"):
@@ -46,5 +58,3 @@ def make_engine(name: str) -> Engine:
             f"engine={name!r} needs the package {missing}, which is not installed; "
             f"run 'pip install {missing}'"
         ) from error
-    engine: Engine = getattr(home, cls)()
-    return engine
