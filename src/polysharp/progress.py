@@ -44,18 +44,18 @@ class Progress:
 
 
 def describe(event: Event) -> str:
-    """Return one line: incumbent, bound, gap, work, time.
+    """Return one line, what a narrow terminal may cut off last.
 
     Examples
     --------
     >>> describe(Event("branching", 2.0, 1.5, nodes=7, cuts=0, rounds=0, seconds=0.25))
-    'branching: objective 2, bound 1.5, gap 25.00 %, 7 nodes, 0.2 s'
+    'branching 0.2 s: objective 2, bound 1.5, gap 25.00 %, 7 nodes'
     """
     counted = {"nodes": event.nodes, "cuts": event.cuts, "rounds": event.rounds}
     work = "".join(f", {count:,} {what}" for what, count in counted.items() if count)
     return (
-        f"{event.phase}: objective {event.objective:.6g}, bound {event.bound:.6g}, "
-        f"gap {100 * event.gap:.2f} %{work}, {event.seconds:.1f} s"
+        f"{event.phase} {event.seconds:.1f} s: objective {event.objective:.6g}, "
+        f"bound {event.bound:.6g}, gap {100 * event.gap:.2f} %{work}"
     )
 
 
