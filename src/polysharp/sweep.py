@@ -34,6 +34,7 @@ Keep = Callable[[Keys], NDArray[np.bool_]]
 
 COLUMNS = 1024  # columns of one block of degree 2
 REST_BYTES = 128 * 2**20  # largest block of products x_k x_l
+ENTRIES = 2**22  # largest product of degree 4
 STACK = 256  # weighted rows that make a product efficient
 
 
@@ -139,7 +140,7 @@ class Sweep:
         if d == 1:
             yield _Rest(pricer.table, self.everything, pricer.norm4)
             return
-        room = max(p, REST_BYTES // (8 * pricer.n))
+        room = max(p, min(REST_BYTES // (8 * pricer.n), ENTRIES // p))
         start = 0
         while start < p:
             stop, count = start + 1, p - start
@@ -154,24 +155,12 @@ class Sweep:
 
     def _beside(self, rest: _Rest) -> None:
         """Offer (i, j, rest) for every middle input j."""
-        starts = np.searchsorted(rest.keys[:, 0], np.arange(rest.keys[-1, 0] + 2))
+        starts = np.searchsorted(rest.keys[:, 0], np.arange(rest.keys[-1, 0] + 1))
         ends = len(rest.keys) - starts
-        first = 0
-        while first < len(starts) - 1:
-            stack_left = first + 1 <= ends[first]
-            stop, rows = first + 1, min(first + 1, ends[first])
-            while stop < len(starts) - 1:
-                rows += stop + 1 if stack_left else ends[stop]
-                waste = starts[stop] - starts[first] if stack_left else stop - first
-                whole = ends[first] if stack_left else stop + 1
-                if rows > STACK or 8 * waste > whole:
-                    break
-                stop += 1
-            middles = range(first, stop)
-            stack = self._left_stacked if stack_left else self._right_stacked
+        for middles, left in _groups(starts, ends):
+            stack = self._left_stacked if left else self._right_stacked
             self._take(stack(rest, middles, starts))
             self._tell(sum((j + 1) * int(ends[j]) for j in middles))
-            first = stop
 
     def _left_stacked(self, rest: _Rest, middles: range, starts: Indices) -> _Product:
         """Stack (i, j), i <= j, for some j against the rests of the first of them on."""
@@ -251,6 +240,27 @@ class _Product:
     table: Any
     common: Keys
     stacked_first: bool  # whether the stacked key comes first in the monomial
+
+
+def _groups(starts: Indices, ends: Indices) -> Iterator[tuple[range, bool]]:
+    """Group middle inputs j, j + 1 inputs to their left and ends[j] rests to their right.
+
+    Yields each group and whether its left sides are the ones to stack.  A group grows until it
+    has enough rows, or until an eighth of its product would be entries that come out unsorted.
+    """
+    first, last = 0, len(starts)
+    while first < last:
+        left = first + 1 <= ends[first]
+        stop, rows = first + 1, min(first + 1, ends[first])
+        while stop < last:
+            rows += stop + 1 if left else ends[stop]
+            unsorted = starts[stop] - starts[first] if left else stop - first
+            width = ends[first] if left else stop + 1
+            if rows > STACK or 8 * unsorted > width:
+                break
+            stop += 1
+        yield range(first, stop), left
+        first = stop
 
 
 def _with_input(keys: Keys, j: int, *, before: bool = False) -> Keys:
