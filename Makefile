@@ -6,6 +6,7 @@
 #   make lint     ruff and mypy --strict
 #   make docs     the documentation, in docs/_build/html
 #   make bench    what can be measured      (make bench NAME=moments ARGS="--long" to do it)
+#   make refresh  rerun the code of README and docs and write its output into them
 #   make format   let ruff rewrite the code
 #   make clean    remove what was built; make distclean removes the environment too
 #
@@ -17,11 +18,11 @@ ARGS ?=
 NAME ?=
 
 BIN := $(VENV)/bin
-CODE := src tests benchmarks docs/conf.py
+CODE := src tests benchmarks docs
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --prefer-binary
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs bench clean distclean
+.PHONY: help demo test lint format docs bench refresh clean distclean
 
 help:
 	@sed -n '/^#   make/s/^#   /  /p' Makefile
@@ -47,6 +48,9 @@ docs: $(VENV)/.ready-docs
 	@rm -rf docs/api
 	@$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+refresh: $(VENV)/.ready-dev
+	@$(BIN)/python docs/refresh.py
 
 bench: $(VENV)/.ready-dev
 	@if [ -n "$(NAME)" ]; then $(BIN)/python benchmarks/$(NAME).py $(ARGS); \
