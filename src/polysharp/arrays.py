@@ -131,11 +131,9 @@ class NumpyArrays:
         """Return where |P_sc| >= limits_s; P is overwritten by its magnitudes."""
         np.abs(P, out=P)
         mask = limits[:, None].astype(P.dtype) <= P
-        if not mask.any():
-            nothing = np.zeros(0, dtype=np.intp)
-            return nothing, nothing, np.zeros(0)
-        rows, columns = np.nonzero(mask)
-        return rows, columns, P[rows, columns].astype(np.float64)
+        where = np.flatnonzero(mask)
+        rows, columns = np.divmod(where, P.shape[1])
+        return rows, columns, P.ravel()[where].astype(np.float64)
 
     def numpy(self, values: Any) -> Array:
         """Return values in float64."""
