@@ -21,7 +21,7 @@ INSTANCES = 200
 GROUPS = 10  # instances per engine are run in groups, so that a failure names a few seeds
 
 AGREEMENT = 1e-6  # relative, with a gap tolerance well below it
-TIGHT = Limits(gap_tol=1e-8, time_limit=60.0)
+TIGHT = Limits(gap_tol=1e-7, time_limit=60.0)
 
 
 @cache
