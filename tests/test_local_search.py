@@ -1,0 +1,220 @@
+"""Local search: closed forms against refits, every rule kept, planted laws found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from instances import make_instance, optimum
+
+from polysharp.basis import Basis
+from polysharp.engines.base import Limits
+from polysharp.engines.local_search import LocalSearch
+from polysharp.gram import DesignGram, StreamedGram
+from polysharp.local_search import forward, improve, restarts, swap
+from polysharp.problem import Problem
+from polysharp.solution import Stop
+from polysharp.structure import Heredity, Structure
+from polysharp.synthetic import make_sparse_polynomial
+from polysharp.working_model import REFRESH, WorkingModel
+
+SEEDS = range(60)
+
+
+def planted(
+    n: int,
+    p: int,
+    degree: int,
+    terms: int,
+    seed: int,
+    *,
+    inputs: int | None = None,
+    max_inputs: int | None = None,
+    heredity: Heredity = None,
+    gamma: float | None = None,
+) -> tuple[Problem, np.ndarray]:
+    data = make_sparse_polynomial(n, p, degree, inputs, terms, 20.0, seed)
+    basis = Basis.full(p, degree)
+    M = basis.evaluate(data.X)
+    truth = np.array(sorted(basis.index[m] for m in data.monomials))
+    structure = Structure.of_basis(basis, terms, max_inputs, heredity=heredity)
+    lam = np.sqrt(n) if gamma is None else 1.0 / gamma
+    return Problem.dense(M.T @ M, M.T @ data.y, float(data.y @ data.y), lam, structure), truth
+
+
+def random_model(seed: int) -> tuple[Problem, WorkingModel, np.random.Generator]:
+    rng = np.random.default_rng(seed)
+    problem, _ = planted(30, 3, 3, 5, seed)
+    model = WorkingModel(problem, 6)
+    model.load(rng.choice(problem.size, size=4, replace=False))
+    return problem, model, rng
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gains_costs_and_swaps_are_those_of_refits(seed: int) -> None:
+    problem, model, _ = random_model(seed)
+    support, gains, costs = model.support, model.gains().copy(), model.costs()
+    here = problem.refit(support).objective
+    assert model.objective == pytest.approx(here, rel=1e-10)
+    outside = np.flatnonzero(model.outside)
+    for j in outside:
+        assert gains[j] == pytest.approx(here - problem.refit(np.append(support, j)).objective)
+    for slot, i in enumerate(model.members):
+        if i < 0:
+            assert costs[slot] == np.inf
+            continue
+        rest = support[support != i]
+        assert costs[slot] == pytest.approx(problem.refit(rest).objective - here)
+        swaps = model.swap_gains(slot)
+        for j in outside:
+            swapped = problem.refit(np.append(rest, j)).objective
+            assert swaps[j] == pytest.approx(here - swapped, abs=1e-8 * problem.yy)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_model_after_many_moves_is_a_fresh_one(seed: int) -> None:
+    problem, model, rng = random_model(seed)
+    for move in range(REFRESH - 1):
+        slot = int(rng.choice(np.flatnonzero(model.members >= 0)))
+        if move % 3 or not len(model.empty_slots):
+            model.drop(slot)
+        model.add(int(model.empty_slots[0]), int(rng.choice(np.flatnonzero(model.outside))))
+    fresh = WorkingModel(problem, 6)
+    fresh.load(model.support)
+    fit = problem.refit(model.support)
+    assert model.objective == pytest.approx(fit.objective, rel=1e-8)
+    np.testing.assert_allclose(np.sort(model.w[model.members >= 0]), np.sort(fit.w), rtol=1e-7)
+    np.testing.assert_allclose(
+        model.correlations, fresh.correlations, atol=1e-9 * np.abs(problem.q).max()
+    )
+    np.testing.assert_allclose(model.gains(), fresh.gains(), atol=1e-9 * problem.yy)
+
+
+def test_a_duplicate_of_a_member_gains_nothing() -> None:
+    G = np.array([[2.0, 2.0, 0.5], [2.0, 2.0, 0.5], [0.5, 0.5, 1.0]])
+    structure = Structure.of_basis(Basis.full(3, 1, constant=False), 2)
+    problem = Problem.dense(G, np.array([1.0, 1.0, 0.1]), 1.0, 1e-13, structure)
+    model = WorkingModel(problem, 2)
+    model.load(np.array([0]))
+    assert model.gains()[1] == 0.0
+    assert forward(problem).support.tolist() in ([0, 2], [1, 2])
+    model.load(np.array([0, 1]))  # singular, yet defined
+    assert model.objective == pytest.approx(problem.refit(np.array([0])).objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_search_keeps_the_rules_and_never_rises(seed: int) -> None:
+    instance = make_instance(seed)
+    problem, structure = instance.problem, instance.problem.structure
+    best, slack = optimum(problem).objective, 1e-9 * problem.yy
+    first = forward(problem)
+    second = swap(problem, first.support)
+    third = improve(problem, second.support)
+    fourth = restarts(problem, third.support, np.random.default_rng(0), 2)
+    chain = [0.5 * problem.yy, *(fit.objective for fit in (first, second, third, fourth))]
+    for fit, above, here in zip((first, second, third, fourth), chain, chain[1:], strict=False):
+        assert structure.allows(fit.support), instance.label
+        assert here == pytest.approx(problem.refit(fit.support).objective, rel=1e-12)
+        assert best - slack <= here <= above + slack, instance.label
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_allowed_swap_improves_the_result(seed: int) -> None:
+    problem = make_instance(seed).problem
+    fit = improve(problem, forward(problem).support)
+    for i in fit.support:
+        for j in np.setdiff1d(np.arange(problem.size), fit.support):
+            other = np.append(fit.support[fit.support != i], j)
+            if problem.structure.allows(other):
+                # Collinear candidates count as gaining nothing, hence the margin.
+                assert problem.refit(other).objective >= fit.objective - 1e-6 * problem.yy
+
+
+def test_only_allowed_monomials_join() -> None:
+    problem, _ = planted(60, 5, 2, 4, 0)
+    allowed = np.zeros(problem.size, dtype=bool)
+    allowed[[1, 4, 6, 9, 12, 15]] = True
+    fit = forward(problem, allowed=allowed)
+    assert len(fit.support) == 4
+    for support in (
+        fit.support,
+        swap(problem, fit.support, allowed=allowed).support,
+        improve(problem, fit.support[:1], allowed=allowed).support,
+        restarts(problem, fit.support, np.random.default_rng(0), 3, allowed=allowed).support,
+    ):
+        assert allowed[support].all()
+
+
+def test_swaps_recover_a_law_from_a_bad_start() -> None:
+    problem, truth = planted(200, 8, 3, 6, 1)
+    bad = np.setdiff1d(np.arange(problem.size), truth)[:6]
+    np.testing.assert_array_equal(swap(problem, bad).support, truth)
+
+
+def test_exchanging_inputs_finds_a_law_when_k_binds() -> None:
+    problem, truth = planted(200, 12, 3, 8, 0, inputs=4, max_inputs=4)
+    wrong = np.setdiff1d(np.arange(12), np.flatnonzero(problem.structure.inputs_of(truth)))[:4]
+    start = np.flatnonzero(problem.structure.uses[:, wrong].any(axis=1))[:4]
+    assert problem.structure.allows(start)
+    np.testing.assert_array_equal(improve(problem, start).support, truth)
+
+
+def test_families_join_together_under_strong_heredity() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 4))
+    y = 5.0 * X[:, 0] * X[:, 1] + 0.01 * rng.standard_normal(200)
+    basis = Basis.full(4, 2, constant=False)
+    M = basis.evaluate(X)
+    structure = Structure.of_basis(basis, 3, heredity="strong")
+    problem = Problem.dense(M.T @ M, M.T @ y, float(y @ y), 1.0, structure)
+    best = [basis.index[m] for m in ((0,), (1,), (0, 1))]
+    np.testing.assert_array_equal(improve(problem, np.zeros(0, dtype=np.intp)).support, best)
+    wrong = np.array([basis.index[m] for m in ((2,), (3,), (2, 3))])
+    np.testing.assert_array_equal(improve(problem, wrong).support, best)
+
+
+def test_walks_find_a_law_that_swaps_miss() -> None:
+    problem, truth = planted(60, 10, 3, 12, 3)
+    stuck = improve(problem, forward(problem).support)
+    target = problem.refit(truth).objective
+    assert stuck.objective > 1.5 * target
+    found = restarts(problem, stuck.support, np.random.default_rng(0), 40)
+    assert found.objective <= target * (1.0 + 1e-12)
+
+
+def test_the_form_of_the_gram_matrix_does_not_matter() -> None:
+    data = make_sparse_polynomial(80, 4, 3, None, 5, 20.0, 0)
+    basis = Basis.full(4, 3)
+    M = basis.evaluate(data.X)
+    dense = Problem.dense(
+        M.T @ M, M.T @ data.y, float(data.y @ data.y), 9.0, Structure.of_basis(basis, 5)
+    )
+    streamed = StreamedGram(
+        basis, data.X, np.ones(80), np.zeros(len(basis)), dense.gram.diagonal.copy()
+    )
+    supports = []
+    for gram in (dense.gram, DesignGram.of(M), streamed):
+        problem = Problem(gram, dense.q, dense.yy, dense.lam, dense.structure)
+        fit = improve(problem, forward(problem).support)
+        supports.append(restarts(problem, fit.support, np.random.default_rng(0), 1).support)
+    np.testing.assert_array_equal(supports[0], supports[1])
+    np.testing.assert_array_equal(supports[0], supports[2])
+
+
+def test_time_is_respected() -> None:
+    problem, _ = planted(60, 10, 3, 12, 3)
+    start = forward(problem).support
+    fit = improve(problem, start, out_of_time=lambda: True)
+    np.testing.assert_array_equal(fit.support, start)
+    fit = restarts(problem, start, np.random.default_rng(0), 10**9, out_of_time=lambda: True)
+    np.testing.assert_array_equal(fit.support, start)
+    answer = LocalSearch(patience=10**9).solve(problem, limits=Limits(time_limit=0.1))
+    assert answer.stop is Stop.TIME
+
+
+def test_the_engine_counts_its_walks_and_says_why_it_stopped() -> None:
+    problem, truth = planted(200, 8, 3, 6, 1)
+    answer = LocalSearch(patience=2).solve(problem, seed=5)
+    assert answer.stop is Stop.LOCAL
+    assert answer.support == tuple(truth)
+    assert answer.counters.rounds >= 2
+    assert answer.bound > 0.0
