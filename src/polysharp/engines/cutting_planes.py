@@ -16,23 +16,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from polysharp.basis import Array
 from polysharp.engines.base import Engine, Run
-from polysharp.engines.master import Cut, Master, Separator, TOLERANCE, safe_bound
+from polysharp.engines.master import Cut, Master, Separator, safe_bound
 from polysharp.engines.root_cuts import prepare
-from polysharp.errors import MissingSolverError
+from polysharp.engines.scip_model import STOPS, TROUBLE, add_rows, load_scip, optimise, quiet_model
 from polysharp.problem import Problem
 from polysharp.solution import Stop
 
-try:
-    import pyscipopt as scip
-except ImportError:  # pragma: no cover - the solver comes with the package
-    scip = None
-
 BELOW_ALL = -9_999_999  # SCIP's integrality and linear handlers stand above this priority
-NEW_SCALE = 0.1  # an open gap this far below the one at the start is worth a new tree
 
 
 @dataclass(frozen=True)
@@ -51,66 +44,44 @@ class CuttingPlanes(Engine):
 
     def check(self, problem: Problem) -> None:
         """Refuse to start without SCIP."""
-        require_scip(self.name)
-        super().check(problem)
+        del problem
+        load_scip(self.name)
 
     def search(self, run: Run) -> Stop:
         """Strengthen the root, then let SCIP branch and ask for cuts."""
-        master = prepare(run, root_cuts=self.root_cuts)
+        master: Master | None = prepare(run, root_cuts=self.root_cuts)
         while not (run.proved or run.expired):
-            tree = _Tree(run, master, clip=self.root_cuts)
-            status = tree.solve()
-            if run.proved or status in _STOPS:
-                return Stop.PROVED if run.proved else _STOPS[status]
-            rescaled = master.with_cuts(tree.separator.added).rescaled(run)
-            if rescaled.scale > NEW_SCALE * master.scale:
+            if master is None:
                 return Stop.STALLED
-            master = rescaled
+            tree = _Tree(load_scip(self.name), run, master, clip=self.root_cuts)
+            status = tree.solve()
+            if status in STOPS and not run.proved:
+                return STOPS[status]
+            master = master.renewed(run, tree.separator.added)
         return Stop.PROVED if run.proved else Stop.TIME
-
-
-_STOPS = {"timelimit": Stop.TIME, "userinterrupt": Stop.INTERRUPTED}
-
-
-def require_scip(engine: str) -> None:
-    """Raise a user error where PySCIPOpt is not installed."""
-    if scip is None:  # pragma: no cover
-        raise MissingSolverError(
-            f"engine={engine!r} needs SCIP through the package pyscipopt, which is not "
-            "installed; run 'pip install pyscipopt'"
-        )
-
-
-def quiet_model() -> Any:
-    """Return a silent SCIP model with the tolerances that ``safe_bound`` counts on."""
-    model = scip.Model()
-    model.hideOutput()
-    model.setParam("numerics/feastol", TOLERANCE)
-    model.setParam("numerics/dualfeastol", TOLERANCE)
-    return model
 
 
 class _Tree:
     """One SCIP model of a master, with the plug-ins that talk to the run."""
 
-    def __init__(self, run: Run, master: Master, *, clip: bool) -> None:
-        self.run, self.master = run, master
+    def __init__(self, scip: Any, run: Run, master: Master, *, clip: bool) -> None:
+        self.scip, self.run, self.master = scip, run, master
         self.separator = Separator(run, master, clip=clip)
-        self.model = quiet_model()
+        self.model = quiet_model(scip, run.time_left)
         self.error: BaseException | None = None
         self._nodes_before = run.nodes
         self._configure()
         lower = master.rules.lower
         self.columns = [self.model.addVar(vtype="B", lb=float(low)) for low in lower]
         self.eta = self.model.addVar(lb=0.0, obj=1.0)
-        self._add_rules()
+        add_rows(scip, self.model, self.columns, master.rules)
         for cut in master.cuts:
             self.add(cut)
         self._include_plugins()
         self._offer_start()
 
     def _configure(self) -> None:
-        off, best = scip.SCIP_PARAMSETTING.OFF, self.run.best.objective
+        off, best = self.scip.SCIP_PARAMSETTING.OFF, self.run.best.objective
         for setting in (self.model.setPresolve, self.model.setSeparating, self.model.setHeuristics):
             setting(off)
         for name, value in {
@@ -121,9 +92,6 @@ class _Tree:
             "limits/absgap": 0.5 * self.run.limits.gap_tol * best / self.master.scale,
         }.items():
             self.model.setParam(name, value)
-
-    def _add_rules(self) -> None:
-        add_rows(self.model, self.columns, self.master.rules.A, self.master)
 
     def _include_plugins(self) -> None:
         handler = _minorant_handler(self)
@@ -153,24 +121,18 @@ class _Tree:
 
     def solve(self) -> str:
         """Run SCIP; an exception from a callback is raised again here."""
-        if np.isfinite(self.run.time_left):
-            self.model.setParam("limits/time", max(0.0, self.run.time_left))
-        try:
-            self.model.optimize()
-        except Exception:
-            # SCIP gave up on an LP: what the run holds stays true.
-            return "numerical trouble"
-        finally:
-            if self.error is not None:
-                raise self.error
-        self.follow()
-        return str(self.model.getStatus())
+        status = optimise(self.model)
+        if self.error is not None:
+            raise self.error
+        if status != TROUBLE:
+            self.follow()
+        return status
 
     def add(self, cut: Cut) -> None:
         """Add a cut for the whole tree."""
         where, values, side = self.master.row(cut)
         pairs = zip(values, where, strict=True)
-        line = scip.quicksum(float(v) * self.columns[j] for v, j in pairs)
+        line = self.scip.quicksum(float(v) * self.columns[j] for v, j in pairs)
         self.model.addCons(self.eta + line >= side)
 
     def candidate(self, solution: Any) -> tuple[Array, float]:
@@ -201,44 +163,30 @@ class _Tree:
         cut = self.separator.cut(s, eta)
         self.follow()
         if cut is None:
-            return scip.SCIP_RESULT.FEASIBLE
+            return self.scip.SCIP_RESULT.FEASIBLE
         self.add(cut)
-        return scip.SCIP_RESULT.CONSADDED
+        return self.scip.SCIP_RESULT.CONSADDED
 
     def verify(self, solution: Any) -> Any:
         """Say whether a solution from elsewhere satisfies eta >= c(s)."""
         accepted = self.separator.accepts(*self.candidate(solution))
-        return scip.SCIP_RESULT.FEASIBLE if accepted else scip.SCIP_RESULT.INFEASIBLE
+        return self.scip.SCIP_RESULT.FEASIBLE if accepted else self.scip.SCIP_RESULT.INFEASIBLE
 
     def inject(self) -> Any:
         """Tell SCIP about an incumbent that only the cuts have found."""
         self.follow()
         best = self.master.eta(self.run.best.objective)
         if best >= self.model.getPrimalbound() - 1e-9:
-            return scip.SCIP_RESULT.DIDNOTFIND
+            return self.scip.SCIP_RESULT.DIDNOTFIND
         found = self.model.trySol(self.solution_of_best(), printreason=False)
-        return scip.SCIP_RESULT.FOUNDSOL if found else scip.SCIP_RESULT.DIDNOTFIND
-
-
-def add_rows(model: Any, columns: list[Any], A: sparse.csr_array, master: Master) -> None:
-    """Add the rules low <= A x <= high to a SCIP model."""
-    rules = master.rules
-    for row in range(A.shape[0]):
-        entries = slice(A.indptr[row], A.indptr[row + 1])
-        line = scip.quicksum(
-            float(a) * columns[c] for a, c in zip(A.data[entries], A.indices[entries], strict=True)
-        )
-        if np.isfinite(rules.high[row]):
-            model.addCons(line <= float(rules.high[row]))
-        if np.isfinite(rules.low[row]):
-            model.addCons(line >= float(rules.low[row]))
+        return self.scip.SCIP_RESULT.FOUNDSOL if found else self.scip.SCIP_RESULT.DIDNOTFIND
 
 
 def _minorant_handler(tree: _Tree) -> Any:
     """Return the constraint handler of eta >= c(s)."""
-    result = scip.SCIP_RESULT
+    result = tree.scip.SCIP_RESULT
 
-    class Handler(scip.Conshdlr):  # type: ignore[misc]
+    class Handler(tree.scip.Conshdlr):  # type: ignore[name-defined,misc]
         def consenfolp(self, *_: Any) -> dict[str, Any]:
             return tree.guarded(tree.separate, result.INFEASIBLE)
 
@@ -259,8 +207,8 @@ def _minorant_handler(tree: _Tree) -> Any:
 def _messenger(tree: _Tree) -> Any:
     """Return the plug-in SCIP calls before each node: bounds out, incumbents in."""
 
-    class Messenger(scip.Heur):  # type: ignore[misc]
+    class Messenger(tree.scip.Heur):  # type: ignore[name-defined,misc]
         def heurexec(self, *_: Any) -> dict[str, Any]:
-            return tree.guarded(tree.inject, scip.SCIP_RESULT.DIDNOTFIND)
+            return tree.guarded(tree.inject, tree.scip.SCIP_RESULT.DIDNOTFIND)
 
     return Messenger()

@@ -142,6 +142,15 @@ class Master:
         least = max(1e-6 * best, 1e-9 * run.problem.yy, np.finfo(float).tiny)
         return replace(self, floor=run.bound, scale=max(best - run.bound, least))
 
+    def renewed(self, run: Run, cuts: Iterable[Cut]) -> Master | None:
+        """Return the master for another tree, or None where the open gap hardly shrank.
+
+        A tree ends within tolerances relative to the gap open at its start: where it closed
+        most of it and the run wants more, the rest is worth a tree in smaller units.
+        """
+        renewed = replace(self, cuts=(*self.cuts, *cuts)).rescaled(run)
+        return renewed if renewed.scale <= 0.5 * self.scale else None
+
     def eta(self, cost: float) -> float:
         """Return a cost in the units of the solvers."""
         return (cost - self.floor) / self.scale

@@ -119,7 +119,7 @@ def _probe(run: Run, master: Master) -> Master:
     columns = columns[np.lexsort((relaxed.d[columns], columns < f))]
     into = np.zeros(len(free), dtype=bool)
     failures = 0
-    for column in columns:
+    for column in columns.tolist():
         if failures == MAX_FAILURES or run.expired:
             break
         into[column] = _refuted(run, lp, column, _indicator(run, master))
@@ -209,6 +209,24 @@ def _greedy(structure: Structure, kept: Indices, s: Array) -> Indices:
     return np.array(chosen, dtype=np.intp)
 
 
+def linear_model(master: Master, *, least_eta: float) -> highspy.HighsLp:
+    """Return the rules of a master, without its cuts, as a HiGHS model; eta is the last column."""
+    rules = master.rules
+    n = rules.size
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = n + 1, rules.A.shape[0]
+    lp.col_cost_ = np.append(np.zeros(n), 1.0)
+    lp.col_lower_ = np.append(rules.lower, least_eta)
+    lp.col_upper_ = np.append(np.ones(n), highspy.kHighsInf)
+    lp.row_lower_ = np.maximum(rules.low, -highspy.kHighsInf)
+    lp.row_upper_ = np.minimum(rules.high, highspy.kHighsInf)
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = rules.A.indptr
+    lp.a_matrix_.index_ = rules.A.indices
+    lp.a_matrix_.value_ = rules.A.data
+    return lp
+
+
 class RootLP:
     """The linear relaxation of a master, in HiGHS; eta is free there, which guides early rounds."""
 
@@ -219,25 +237,9 @@ class RootLP:
         self._highs = highspy.Highs()
         self._highs.setOptionValue("output_flag", False)
         self._highs.setOptionValue("threads", 1)
-        self._highs.passModel(self._model())
+        self._highs.passModel(linear_model(master, least_eta=-highspy.kHighsInf))
         for cut in master.cuts:
             self.add(cut)
-
-    def _model(self) -> highspy.HighsLp:
-        rules = self.master.rules
-        n = rules.size
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = n + 1, rules.A.shape[0]
-        lp.col_cost_ = np.append(np.zeros(n), 1.0)
-        lp.col_lower_ = np.append(rules.lower, -highspy.kHighsInf)
-        lp.col_upper_ = np.append(np.ones(n), highspy.kHighsInf)
-        lp.row_lower_ = np.maximum(rules.low, -highspy.kHighsInf)
-        lp.row_upper_ = np.minimum(rules.high, highspy.kHighsInf)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = rules.A.indptr
-        lp.a_matrix_.index_ = rules.A.indices
-        lp.a_matrix_.value_ = rules.A.data
-        return lp
 
     def add(self, cut: Cut) -> None:
         """Add a cut."""

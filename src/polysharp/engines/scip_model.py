@@ -1,0 +1,59 @@
+"""SCIP as the engines use it: loading it, a quiet model, the rules of a master as rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from polysharp.engines.master import TOLERANCE, Rules
+from polysharp.errors import MissingSolverError
+from polysharp.solution import Stop
+
+STOPS = {"timelimit": Stop.TIME, "userinterrupt": Stop.INTERRUPTED}
+TROUBLE = "numerical trouble"
+
+
+def load_scip(engine: str) -> Any:
+    """Import pyscipopt, or say how to get it."""
+    try:
+        import pyscipopt
+    except ImportError as error:
+        raise MissingSolverError(
+            f"engine={engine!r} needs SCIP through the package pyscipopt, which is not "
+            "installed; run 'pip install pyscipopt'"
+        ) from error
+    return pyscipopt
+
+
+def quiet_model(scip: Any, time_left: float) -> Any:
+    """Return a silent SCIP model with the tolerances that ``safe_bound`` counts on."""
+    model = scip.Model()
+    model.hideOutput()
+    model.setParam("numerics/feastol", TOLERANCE)
+    model.setParam("numerics/dualfeastol", TOLERANCE)
+    if np.isfinite(time_left):
+        model.setParam("limits/time", max(0.0, time_left))
+    return model
+
+
+def add_rows(scip: Any, model: Any, columns: list[Any], rules: Rules) -> None:
+    """Add the rules low <= A x <= high to a SCIP model."""
+    A = rules.A
+    for row in range(A.shape[0]):
+        entries = slice(A.indptr[row], A.indptr[row + 1])
+        pairs = zip(A.data[entries], A.indices[entries], strict=True)
+        line = scip.quicksum(float(a) * columns[c] for a, c in pairs)
+        if np.isfinite(rules.high[row]):
+            model.addCons(line <= float(rules.high[row]))
+        if np.isfinite(rules.low[row]):
+            model.addCons(line >= float(rules.low[row]))
+
+
+def optimise(model: Any) -> str:
+    """Run SCIP and return its status; what it had proved stays true if an LP defeats it."""
+    try:
+        model.optimize()
+    except Exception:
+        return TROUBLE
+    return str(model.getStatus())
