@@ -10,7 +10,8 @@ from polysharp.basis import Basis
 from polysharp.engines.base import Limits
 from polysharp.engines.local_search import LocalSearch
 from polysharp.gram import DesignGram, StreamedGram
-from polysharp.local_search import forward, improve, restarts, swap
+from polysharp.local_search import _step, forward, improve, restarts, swap
+from polysharp.moves import Moves
 from polysharp.problem import Problem
 from polysharp.solution import Stop
 from polysharp.structure import Heredity, Structure
@@ -161,15 +162,36 @@ def test_exchanging_inputs_finds_a_law_when_k_binds() -> None:
 def test_families_join_together_under_strong_heredity() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 4))
-    y = 5.0 * X[:, 0] * X[:, 1] + 0.01 * rng.standard_normal(200)
+    y = 5.0 * X[:, 0] * X[:, 1] + 2.0 * (X[:, 2] + X[:, 3] + X[:, 2] * X[:, 3])
     basis = Basis.full(4, 2, constant=False)
     M = basis.evaluate(X)
     structure = Structure.of_basis(basis, 3, heredity="strong")
     problem = Problem.dense(M.T @ M, M.T @ y, float(y @ y), 1.0, structure)
     best = [basis.index[m] for m in ((0,), (1,), (0, 1))]
     np.testing.assert_array_equal(improve(problem, np.zeros(0, dtype=np.intp)).support, best)
-    wrong = np.array([basis.index[m] for m in ((2,), (3,), (2, 3))])
-    np.testing.assert_array_equal(improve(problem, wrong).support, best)
+    local = np.array([basis.index[m] for m in ((2,), (3,), (2, 3))])
+    np.testing.assert_array_equal(swap(problem, local).support, local)
+    np.testing.assert_array_equal(improve(problem, local).support, best)
+
+
+def test_a_walk_leaves_out_for_a_while_what_has_just_left() -> None:
+    problem, _ = planted(60, 10, 3, 12, 3)
+    moves = Moves(problem.structure)
+    model = WorkingModel(problem, 12)
+    model.load(forward(problem).support)
+    until = np.zeros(problem.size)
+    left: list[int] = []
+    for step in range(1, 9):
+        before = set(model.support.tolist())
+        joined = _step(model, moves, until, step, tenure=100, record=-np.inf)
+        gone = before - set(model.support.tolist())
+        assert len(gone) == 1
+        assert joined not in left
+        left += gone
+    # A record may be broken with what has just left.
+    until[:] = 100
+    until[model.support[:1]] = 0
+    assert _step(model, moves, until, 9, tenure=100, record=np.inf) >= 0
 
 
 def test_walks_find_a_law_that_swaps_miss() -> None:

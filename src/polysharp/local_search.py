@@ -224,7 +224,8 @@ def _promising_inputs(
     value = np.where(new[single], gains[single, None], 0.0).max(axis=0, initial=0.0)
     value[leaving] = 0.0
     order = np.argsort(-value, kind="stable")[:PROMISING]
-    return order[value[order] > 0.0]
+    best: Indices = order[value[order] > 0.0]
+    return best
 
 
 def _fill_families(model: WorkingModel, moves: Moves) -> None:

@@ -185,7 +185,7 @@ def _inverse(A: Array) -> Array:
     """Inverse of a positive definite matrix; pseudo-inverse where it is singular to rounding."""
     try:
         np.linalg.cholesky(A)
-        inverse: Array = np.linalg.inv(A)
+        return np.linalg.inv(A).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
-        inverse = pinvh(A)
-    return inverse
+        inverse: Array = pinvh(A)
+        return inverse
