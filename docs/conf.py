@@ -16,6 +16,7 @@ extensions = [
     "sphinx.ext.viewcode",
 ]
 exclude_patterns = ["_build", "_templates"]
+highlight_language = "none"  # blocks without a language are printed output
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
@@ -38,5 +39,8 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": []}
+html_sidebars = {
+    page: []
+    for page in ("index", "start", "mathematics", "benchmarks", "contributing", "changelog")
+}
 html_context = {"default_mode": "auto"}
