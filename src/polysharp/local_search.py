@@ -246,7 +246,7 @@ def _fill_families(model: WorkingModel, moves: Moves) -> None:
 def _graft(model: WorkingModel, moves: Moves, out_of_time: OutOfTime) -> bool:
     """Bring in a monomial with its parents in place of the cheapest members, if that pays."""
     support, target = model.support, model.objective - model.problem.resolution
-    for family in _promising_families(model, moves, len(model.members) - 1):
+    for family in _promising_families(model, moves, len(model.members)):
         model.load(support)
         if out_of_time() or not _make_room(model, moves, family):
             continue
