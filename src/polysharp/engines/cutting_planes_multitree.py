@@ -39,21 +39,27 @@ class CuttingPlanesMultitree(Engine):
 
     def search(self, run: Run) -> Stop:
         """Solve, cut, solve again until bound and incumbent meet."""
-        master = prepare(run, root_cuts=self.root_cuts)
-        separator = Separator(run, master, clip=self.root_cuts)
-        programme = _Programme(run, master)
+        master: Master | None = prepare(run, root_cuts=self.root_cuts)
+        while not (run.proved or run.expired):
+            if master is None:
+                return Stop.STALLED
+            separator = Separator(run, master, clip=self.root_cuts)
+            self._sequence(_Programme(run, master), separator)
+            master = master.renewed(run, separator.added)
+        return Stop.PROVED if run.proved else Stop.TIME
+
+    @staticmethod
+    def _sequence(programme: _Programme, separator: Separator) -> None:
+        """Add cuts until the last programme needs none, or the time is over."""
+        run = separator.run
         while not (run.proved or run.expired):
             answer = programme.solve()
             run.rounds += 1
             run.report("integer programme")
-            if answer is None:
-                break
-            cut = separator.cut(*answer)
-            if cut is not None:
-                programme.add(cut)
-            elif not run.proved:
-                return Stop.STALLED
-        return Stop.PROVED if run.proved else Stop.TIME
+            cut = None if answer is None else separator.cut(*answer)
+            if cut is None:
+                return
+            programme.add(cut)
 
 
 @dataclass(eq=False)

@@ -257,9 +257,7 @@ class RootLP:
     def solve(self, run: Run) -> Relaxed | None:
         """Solve; None where HiGHS has no answer (time, or numerical trouble)."""
         if np.isfinite(run.time_left):
-            # The clock of a HiGHS object runs on over its solves.
-            limit = self._highs.getRunTime() + max(0.0, run.time_left)
-            self._highs.setOptionValue("time_limit", limit)
+            self._highs.setOptionValue("time_limit", max(0.0, run.time_left))
         self._highs.run()
         if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None

@@ -1,0 +1,294 @@
+"""Algorithm 2 in its three solvers: exact against enumeration, honest when stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from polysharp.basis import Basis
+from polysharp.engines.base import Engine, Limits, Run
+from polysharp.engines.cutting_planes import CuttingPlanes
+from polysharp.engines.cutting_planes_gurobi import CuttingPlanesGurobi
+from polysharp.engines.cutting_planes_multitree import CuttingPlanesMultitree
+from polysharp.engines.enumeration import Enumeration
+from polysharp.engines.master import Cut, Master, Rules, Separator
+from polysharp.engines.root_cuts import RootLP, strengthen
+from polysharp.errors import MissingSolverError
+from polysharp.moments import accumulate
+from polysharp.problem import Problem
+from polysharp.solution import Event, Status, Stop
+from polysharp.structure import Structure, heredity_closed
+from polysharp.synthetic import make_sparse_polynomial
+
+EXACT = Limits(time_limit=60.0, gap_tol=1e-6)
+
+ENGINES: list[Engine] = [
+    CuttingPlanes(),
+    CuttingPlanes(root_cuts=False),
+    CuttingPlanesMultitree(),
+    CuttingPlanesMultitree(root_cuts=False),
+]
+
+
+def _label(engine: Engine) -> str:
+    return f"{engine.name}-{'root' if getattr(engine, 'root_cuts', True) else 'pure'}"
+
+
+def small_problem(seed: int) -> Problem:
+    """A problem of 5 to 20 monomials with rules drawn from everything a structure can ask."""
+    rng = np.random.default_rng(seed)
+    p, n = int(rng.integers(2, 5)), int(rng.integers(8, 40))
+    X = rng.normal(size=(n, p))
+    if seed % 3 == 0:
+        X[:, 1] = X[:, 0] + 0.05 * rng.normal(size=n)
+    if seed % 7 == 0:
+        X[:, -1] = X[:, 0]
+    constant = bool(seed % 2)
+    degree = 3 if p == 2 else 2
+    basis = Basis.full(p, degree, constant=constant)
+    heredity = (None, None, "strong", "weak")[seed % 4]
+    basis = heredity_closed(basis, heredity)
+    max_terms = int(rng.integers(1, 5))
+    max_inputs = (None, 1, 2)[rng.integers(3)]
+    noise = rng.normal(size=n) * 10.0 ** rng.uniform(-2, 1)
+    y = basis.evaluate(X) @ rng.normal(size=len(basis)) + noise
+    moments = accumulate(basis, X, y)
+    G, q, yy = moments.uncentred() if constant else (moments.scatter, moments.cross, moments.spread)
+    terms = [(0,)] if seed % 5 == 0 else []
+    room = max_terms > len(terms) and (max_inputs is None or max_inputs > len(terms))
+    structure = Structure.of_basis(
+        basis,
+        max_terms,
+        max_inputs,
+        required_terms=terms,
+        required_inputs=[p - 1] if seed % 6 == 1 and room else [],
+        heredity=heredity,
+    )
+    return Problem.dense(G, q, yy, 10.0 ** rng.uniform(-2, 2), structure)
+
+
+def planted_problem(
+    n: int, p: int, k: int | None, terms: int, share: float, seed: int = 0
+) -> tuple[Problem, set[int]]:
+    """The paper's planted law with gamma = share / sqrt(n), and the planted support."""
+    data = make_sparse_polynomial(n, p, 3, k, terms, 20.0, seed)
+    basis = Basis.full(p, 3, constant=False)
+    moments = accumulate(basis, data.X / np.sqrt((data.X**2).mean(axis=0)), data.y)
+    structure = Structure.of_basis(basis, terms, k)
+    lam = np.sqrt(n) / share
+    problem = Problem.dense(moments.scatter, moments.cross, moments.spread, lam, structure)
+    return problem, {basis.index[m] for m in data.monomials}
+
+
+def assert_exact(engine: Engine, problem: Problem, limits: Limits = EXACT) -> None:
+    optimum = Enumeration().solve(problem).objective
+    solution = engine.solve(problem, limits=limits)
+    assert solution.objective == pytest.approx(optimum, rel=1e-6)
+    assert solution.bound <= optimum * (1.0 + 1e-9)
+    assert solution.status is Status.OPTIMAL
+    assert solution.stop is Stop.PROVED
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("engine", ENGINES[:2], ids=_label)
+def test_single_tree_agrees_with_enumeration(engine: Engine, seed: int) -> None:
+    assert_exact(engine, small_problem(seed))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 7, 9, 10, 12, 14, 15, 18, 20, 21])
+@pytest.mark.parametrize("engine", ENGINES[2:], ids=_label)
+def test_multitree_agrees_with_enumeration(engine: Engine, seed: int) -> None:
+    assert_exact(engine, small_problem(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60, 260))
+@pytest.mark.parametrize("engine", ENGINES[:2], ids=_label)
+def test_single_tree_agrees_with_enumeration_on_many(engine: Engine, seed: int) -> None:
+    assert_exact(engine, small_problem(seed))
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("root_cuts", [True, False])
+def test_gurobi_agrees_with_enumeration(root_cuts: bool, seed: int) -> None:
+    pytest.importorskip("gurobipy")
+    assert_exact(CuttingPlanesGurobi(root_cuts=root_cuts), small_problem(seed))
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=_label)
+@pytest.mark.parametrize("time_limit", [0.0, 1e-3])
+def test_no_time_still_gives_an_honest_answer(engine: Engine, time_limit: float) -> None:
+    problem, _ = planted_problem(60, 6, 3, 4, 1.0)
+    optimum = CuttingPlanes().solve(problem).objective
+    solution = engine.solve(problem, limits=Limits(time_limit=time_limit))
+    assert solution.bound <= optimum <= solution.objective
+    assert solution.stop is Stop.TIME or solution.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=_label)
+@pytest.mark.parametrize("moment", [0, 1, 3])
+def test_interruption_keeps_incumbent_and_bound(engine: Engine, moment: int) -> None:
+    problem = small_problem(13)
+    optimum = Enumeration().solve(problem).objective
+    events: list[Event] = []
+
+    def interrupt(event: Event) -> None:
+        events.append(event)
+        if len(events) == moment + 1:
+            raise KeyboardInterrupt
+
+    solution = engine.solve(problem, listener=interrupt)
+    assert solution.stop is Stop.INTERRUPTED
+    assert solution.bound <= optimum * (1.0 + 1e-9)
+    assert solution.objective >= optimum * (1.0 - 1e-9)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent as on POSIX")
+@pytest.mark.parametrize("engine", [ENGINES[1], ENGINES[3]], ids=_label)
+def test_ctrl_c_inside_the_solver(engine: Engine) -> None:
+    problem, _ = planted_problem(150, 12, None, 10, 1.0)
+    timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        solution = engine.solve(problem, limits=Limits(time_limit=30.0))
+    finally:
+        timer.cancel()
+    assert solution.stop is Stop.INTERRUPTED
+    assert solution.bound <= solution.objective
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=_label)
+def test_an_error_of_the_listener_is_not_swallowed(engine: Engine) -> None:
+    def fail(event: Event) -> None:
+        if event.cuts > 1:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        engine.solve(small_problem(13), listener=fail)
+
+
+def test_hierarchy_of_the_issue_is_proved() -> None:
+    problem, planted = planted_problem(200, 15, 5, 10, 0.1)
+    solution = CuttingPlanes().solve(problem, limits=Limits(time_limit=60.0))
+    assert solution.status is Status.OPTIMAL
+    assert set(solution.support) == planted
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ties_among_duplicate_columns_end(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    M = np.repeat(rng.normal(size=(20, 4)), 3, axis=1)
+    y = M @ rng.normal(size=12) + 0.1 * rng.normal(size=20)
+    structure = Structure(np.eye(12, dtype=bool), max_terms=3, max_inputs=12)
+    problem = Problem.dense(M.T @ M, M.T @ y, float(y @ y), 0.01, structure)
+    for engine in ENGINES[:2]:
+        assert_exact(engine, problem)
+
+
+def test_zero_response_is_proved_at_once() -> None:
+    problem = small_problem(1)
+    nothing = replace(problem, q=np.zeros(problem.size), yy=0.0)
+    for engine in ENGINES:
+        assert engine.solve(nothing).status is Status.OPTIMAL
+
+
+def test_empty_budget_left_by_required_terms() -> None:
+    basis = Basis.full(3, 2, constant=False)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 3)), rng.normal(size=20)
+    moments = accumulate(basis, X, y)
+    structure = Structure.of_basis(basis, 2, required_terms=[(0,), (1, 2)])
+    problem = Problem.dense(moments.scatter, moments.cross, moments.spread, 1.0, structure)
+    for engine in ENGINES:
+        assert_exact(engine, problem)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_root_cut_is_below_the_cost_of_every_support(seed: int) -> None:
+    problem = small_problem(seed)
+    run = Run(problem, Limits())
+    master = strengthen(run, Master.of(run))
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
+        size = min(problem.structure.max_terms, len(master.kept))
+        chosen = rng.choice(len(master.kept), size=size, replace=False)
+        s = np.zeros(len(master.kept))
+        s[chosen] = 1.0
+        cost = problem.refit(master.kept[chosen]).objective
+        # A clipped cut says no more than the bound that holds for the allowed supports.
+        allowed = problem.structure.allows(master.kept[chosen])
+        for cut in master.cuts if allowed else ():
+            assert cut.constant + float(cut.slopes @ s) <= cost * (1.0 + 1e-9)
+
+
+def test_raised_ridge_keeps_the_cost_of_supports_and_lifts_the_tangent() -> None:
+    problem, _ = planted_problem(80, 3, None, 3, 1.0)
+    master = Master.of(Run(problem, Limits()))
+    raised = master.ridge_raised()
+    assert raised.problem.lam > problem.lam
+    s = np.full(problem.size, 0.3)
+    assert raised.tangent(s).constant + raised.tangent(s).slopes @ s > (
+        master.tangent(s).constant + master.tangent(s).slopes @ s
+    )
+    support = np.array([0, 4, 7])
+    assert raised.problem.refit(support).objective == pytest.approx(
+        problem.refit(support).objective
+    )
+
+
+def test_relaxation_bound_is_safe_for_any_multipliers() -> None:
+    problem = small_problem(8)
+    run = Run(problem, Limits())
+    master = strengthen(run, Master.of(run))
+    optimum = Enumeration().solve(problem).objective
+    whole = Master.of(Run(problem, Limits()))
+    lp = RootLP(whole)
+    for level in (0.1, 0.5, 0.9):
+        lp.add(whole.tangent(np.full(problem.size, level)))
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        y = rng.normal(size=whole.rules.A.shape[0] + 3)
+        assert lp._safe(np.zeros(whole.rules.size), y).bound <= optimum * (1.0 + 1e-9)
+    assert len(master.kept) <= problem.size
+
+
+def test_rules_drop_what_an_input_out_takes_with_it() -> None:
+    basis = Basis.full(3, 2, constant=False)
+    rules = Rules.of(Structure.of_basis(basis, 3, 2))
+    out = np.zeros(rules.size, dtype=bool)
+    out[len(basis) + 1] = True
+    gone = rules.implied_out(out)
+    assert gone[: len(basis)].tolist() == basis.uses[:, 1].tolist()
+    assert rules.restrict(~gone, np.zeros(rules.size, dtype=bool)).inputs.tolist() == [0, 2]
+
+
+def test_a_support_that_comes_back_gets_a_corner_then_passes() -> None:
+    problem = small_problem(2)
+    run = Run(problem, Limits())
+    separator = Separator(run, Master.of(run), clip=True)
+    s = np.zeros(problem.size)
+    s[run.best.support] = 1.0
+    tangent, corner = separator.cut(s, -1.0), separator.cut(s, -1.0)
+    assert isinstance(tangent, Cut)
+    assert isinstance(corner, Cut)
+    cost = problem.refit(run.best.support).objective
+    for cut in (tangent, corner):
+        assert cut.constant + float(cut.slopes @ s) == pytest.approx(cost, rel=1e-6)
+    assert separator.cut(s, -1.0) is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "package"), [(CuttingPlanes(), "pyscipopt"), (CuttingPlanesGurobi(), "gurobipy")]
+)
+def test_missing_solver_is_named(
+    engine: Engine, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingSolverError, match=package):
+        engine.solve(small_problem(1))
