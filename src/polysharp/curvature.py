@@ -40,7 +40,7 @@ def curvature(G: Array, rates: Array | None = None, sweeps: int = 4) -> Array:
         return none
     d = np.full(size, 0.98 * level)
     if rates is not None and size <= LARGEST_ASCENT:
-        d = _ascend(C, d, rates / scale, sweeps)
+        d = _ascend(C, d, rates * scale, sweeps)
     d = _retreat(C, d, margin)
     return d * scale
 
@@ -71,7 +71,7 @@ def _inverse(A: Array) -> Array:
     (potri,) = get_lapack_funcs(("potri",), (A,))
     L = cholesky(A, lower=True)
     H, _ = potri(L, lower=True)
-    return np.tril(H) + np.tril(H, -1).T
+    return np.asarray(np.tril(H) + np.tril(H, -1).T)
 
 
 def _retreat(C: Array, d: Array, margin: float) -> Array:

@@ -28,6 +28,7 @@ from polysharp.relaxation import (
     Relaxed,
     States,
     Warm,
+    fresh_warm,
     solve_relaxation,
 )
 
@@ -42,14 +43,14 @@ class Node:
     terms: States
     inputs: States
     bound: float
-    warm: Warm | None
-    depth: int = 0
+    warm: Warm | None  # the relaxation's last iterate; None once closed
     kind: Kind = "split"  # "split" while open
     vector: Vector | None = None  # proves the bound
     screenings: list[Screening] = field(default_factory=list)
     screened: float = np.inf  # least cost among what screening fixed
     candidates: list[Indices] = field(default_factory=list)  # supports seen, problem positions
     record: int = 0  # number in the proof
+    stored: tuple[Indices, Array] | None = None  # w of an open node that waits
 
     @property
     def budget(self) -> int:
@@ -64,9 +65,42 @@ class Node:
     def close(self, kind: Kind, bound: float, vector: Vector | None = None) -> None:
         """End the node with a bound and its proof."""
         self.kind = kind
-        if vector is not None and bound >= self.bound:
+        if kind == "single" or (vector is not None and bound >= self.bound):
             self.bound, self.vector = bound, vector
-        self.warm = None
+        self.warm = self.stored = None
+
+    def compress(self) -> None:
+        """Keep only the nonzero coefficients while the node waits."""
+        assert self.warm is not None
+        support = np.flatnonzero(self.warm.w)
+        self.stored = support, self.warm.w[support]
+        self.warm = Warm(np.zeros(0), np.zeros(0), self.warm.nu)
+
+    def expand(self) -> None:
+        """Undo ``compress``, with rho computed afresh."""
+        assert self.warm is not None
+        assert self.stored is not None
+        w = np.zeros(self.core.size)
+        w[self.stored[0]] = self.stored[1]
+        self.warm = fresh_warm(self.core.Q, self.core.q, w, self.core.norms, self.warm.nu)
+        self.stored = None
+
+    def rates(self) -> Array:
+        """Growth of the relaxation's value per unit of curvature moved (see ``curvature``)."""
+        assert self.warm is not None
+        share = shares(self)
+        inverse = np.divide(1.0, share, out=np.ones_like(share), where=share > 0.0)
+        return np.asarray(0.5 * self.warm.w**2 * np.maximum(inverse - 1.0, 0.0))
+
+
+def shares(node: Node) -> Array:
+    """s_j of the relaxation at a node: 1 for monomials in, 0 for those out."""
+    assert node.warm is not None
+    slope = np.sqrt(0.5 * node.core.ridge / max(node.warm.nu, 1e-300))
+    s: Array = np.minimum(1.0, np.abs(node.warm.w) * slope)
+    s[node.terms == OUT] = 0.0
+    s[node.terms == IN] = 1.0
+    return s
 
 
 def evaluate(node: Node, threshold: float) -> Node:
@@ -83,12 +117,13 @@ def evaluate(node: Node, threshold: float) -> Node:
         if budget == 1 and core.structure.plain and not core.structure.inputs_bind:
             return _single(node)
         relaxed = _relax(node, budget, threshold)
+        vector = vector_of(core, relaxed.w)
         if relaxed.bound > node.bound:
-            node.bound, node.vector = relaxed.bound, vector_of(core, relaxed.w)
+            node.bound, node.vector = relaxed.bound, vector
         if relaxed.code == PRUNED:
             node.close("dual", node.bound)
             return node
-        if not _screen(node, relaxed, budget, threshold):
+        if not _screen(node, relaxed, vector, budget, threshold):
             break
     return node
 
@@ -104,11 +139,11 @@ def _relax(node: Node, budget: int, threshold: float) -> Relaxed:
     assert node.warm is not None
     return solve_relaxation(
         core.Q, core.q, core.ridge, core.norms, core.yy,
-        node.terms, budget, node.warm, threshold,
+        node.terms, budget, node.warm, threshold, scalable=core.diagonal < 0,
     )  # fmt: skip
 
 
-def _screen(node: Node, relaxed: Relaxed, budget: int, threshold: float) -> bool:
+def _screen(node: Node, relaxed: Relaxed, vector: Vector, budget: int, threshold: float) -> bool:
     """Fix what the dual point of the relaxation decides; return whether it is worth going on."""
     free = np.flatnonzero(node.terms == FREE)
     Z = relaxed.Z[free]
@@ -122,7 +157,7 @@ def _screen(node: Node, relaxed: Relaxed, budget: int, threshold: float) -> bool
         return False
     out, inn = free[sure & ~top], free[sure & top]
     index = node.core.index
-    node.screenings.append(Screening(vector_of(node.core, relaxed.w), index[out], index[inn]))
+    node.screenings.append(Screening(vector, index[out], index[inn]))
     node.screened = min(node.screened, float(cost[sure].min()))
     node.terms[out] = OUT
     node.terms[inn] = IN
@@ -174,7 +209,7 @@ def _single(node: Node) -> Node:
     bound, _ = exact_bound(core, support)
     node.candidates.append(core.index[support])
     # The gains are exact up to rounding that grows with the condition of the fixed block.
-    bound = min(bound, base) - 1e-9 * base
+    bound = min(bound, base) - 1e-12 * base
     node.close("single", bound, vector)
     return node
 
@@ -188,4 +223,4 @@ def _gains(core: Core, fixed: Indices, free: Indices, rho: Array) -> Array:
     cross = core.Q[np.ix_(fixed, free)]
     explained = np.einsum("if,if->f", cross, np.linalg.solve(H, cross))
     # The Schur complement is at least the ridge that was there before any curvature moved.
-    return 0.5 * rho**2 / np.maximum(diagonal - explained, core.lam)
+    return np.asarray(0.5 * rho**2 / np.maximum(diagonal - explained, core.lam))

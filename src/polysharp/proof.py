@@ -1,40 +1,47 @@
 """A proof of a lower bound: the tree of a search, with one dual vector for each closed node.
 
-The root is the whole problem.  An inner node is split along a chain of monomials (or inputs)
-c_1, ..., c_m into m + 1 children: child a has c_1..c_{a-1} in and c_a out, the last child has all
-of them in; together they cover the node.  Before it is split or closed, a node may fix monomials
-by screening: a vector w proves that every support of the node with (without) monomial j costs at
-least the claimed bound.  A closed node carries a vector w whose dual value reaches the claim, or
-is void (the rules leave no support), or is a single (one monomial is left to choose, and each
-choice is priced exactly).
+Node 0 is the whole problem.  A split node has a chain c_1, ..., c_m of monomials (or of inputs)
+and m + 1 children: child a has c_1..c_{a-1} in and c_a out, the last child has all of them in;
+together they cover the node.  Before it is split or closed, a node may fix monomials by
+screening: a vector proves that every support of the node that contains (leaves out) monomial j
+costs at least the claimed bound.  A closed node is one of
 
-``w`` stands for the dual vector a = y - M w; see ``relaxation`` for the inequality.  A dual value
-may use a diagonal d with G - diag(d) >= 0 on the monomials alive: diagonals are listed once and
-referred to by number.  All indices are positions in ``monomials``, the basis of the proof.
+    dual     a vector whose dual value reaches the claim,
+    single   one monomial is left to choose, and every choice costs at least the claim,
+    void     the rules leave no support.
+
+A vector is a sparse w; it stands for the dual vector a = y - M w, and its value is
+
+    1/2 yy - 1/2 w'Qw - sum_in Z_j - top_L(Z_j, j free),   rho = q - Qw,  Z_j = rho_j^2/(2 ridge_j),
+
+with Q = G - diag(d), ridge = lam + d.  The diagonal d is 0 or one of ``diagonals``; it needs
+G - diag(d) >= 0 on the monomials alive at the node.  With d = 0 the residual may be scaled:
+1/2 (y'a)^2 / (|a|^2 + 2 sum_in Z + 2 top_L Z) with y'a = yy - q'w, |a|^2 = yy - 2 q'w + w'Qw.
+
+After every fixing the rules of the structure apply (``propagation``).  Indices of monomials are
+positions in the basis of the problem.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
+from polysharp.basis import Array, Indices
 
-from polysharp.basis import Array, Indices, Monomial
+if TYPE_CHECKING:
+    from polysharp.statement import Statement
 
-Kind = Literal["dual", "void", "single", "split"]
-FORMAT = 1
+Kind = Literal["dual", "single", "void", "split"]
 
 
 @dataclass(frozen=True, eq=False)
 class Vector:
-    """A sparse w and the diagonal it is used with (-1: none); prices of links where k binds."""
+    """A sparse w and the number of the diagonal it is used with (-1: none)."""
 
     index: Indices
     value: Array
     diagonal: int = -1
-    prices: int = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,40 +53,81 @@ class Diagonal:
 
 
 @dataclass(frozen=True, eq=False)
-class Prices:
-    """Prices u_ji >= 0 of links s_j <= h_i, as parallel arrays."""
-
-    term: Indices
-    input: Indices
-    value: Array
-
-
-@dataclass(frozen=True, eq=False)
 class Screening:
-    """Monomials that one vector fixes out or in."""
+    """Monomials that one vector fixes out or in, in the order found."""
 
     vector: Vector
     out: Indices
     inn: Indices
 
 
-@dataclass(eq=False)
-class Node:
-    """One node of the proof; ``children`` are numbers of nodes."""
+@dataclass(frozen=True, eq=False)
+class ProofNode:
+    """One node; ``children`` are positions in the list of nodes."""
 
-    kind: Kind = "split"
-    screenings: list[Screening] = field(default_factory=list)
+    kind: Kind
+    screenings: tuple[Screening, ...] = ()
     vector: Vector | None = None
     chain: tuple[int, ...] = ()
     on_inputs: bool = False
-    children: list[int] = field(default_factory=list)
+    children: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """The claim "no allowed support costs less than ``bound``" and the tree that proves it."""
+    """The claim "no allowed support costs less than ``bound``", and the tree that proves it.
+
+    ``statement`` says what the claim is about in terms of the data; the estimator adds it.
+    """
 
     bound: float
-    nodes: tuple[Node, ...]
+    nodes: tuple[ProofNode, ...]
     diagonals: tuple[Diagonal, ...] = ()
-    prices: tuple[Prices, ...] = ()
+    statement: Statement | None = None
+
+    def about(self, statement: Statement) -> Proof:
+        """Return the proof with its statement."""
+        return replace(self, statement=statement)
+
+
+@dataclass(eq=False)
+class ProofWriter:
+    """Collects nodes while a search runs; gives up beyond ``limit`` stored numbers."""
+
+    limit: int
+    nodes: list[ProofNode] = field(default_factory=list)
+    diagonals: list[Diagonal] = field(default_factory=list)
+    stored: int = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether the proof has outgrown its limit and is no longer kept."""
+        return self.stored > self.limit
+
+    def reserve(self) -> int:
+        """Return the number of a new node."""
+        self.nodes.append(ProofNode("split"))
+        return len(self.nodes) - 1
+
+    def diagonal(self, index: Indices, value: Array) -> int:
+        """List a diagonal and return its number."""
+        if not self.full:
+            self.stored += len(index)
+            self.diagonals.append(Diagonal(index.copy(), value.copy()))
+        return len(self.diagonals) - 1
+
+    def write(self, number: int, node: ProofNode) -> None:
+        """Set a node; screenings and vectors count towards the limit."""
+        if self.full:
+            self.nodes.clear()
+            return
+        self.nodes[number] = node
+        vectors = [s.vector for s in node.screenings] + ([node.vector] if node.vector else [])
+        self.stored += sum(len(v.index) for v in vectors)
+        self.stored += sum(len(s.out) + len(s.inn) for s in node.screenings)
+
+    def proof(self, bound: float) -> Proof | None:
+        """Return the finished proof, or None if it was given up."""
+        if self.full:
+            return None
+        return Proof(bound, tuple(self.nodes), tuple(self.diagonals))

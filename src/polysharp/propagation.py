@@ -59,15 +59,15 @@ def _apply_budget(structure: Structure, terms: States) -> None:
 
 def _apply_inputs(structure: Structure, terms: States, inputs: States) -> None:
     uses = structure.uses
-    _fix(inputs, uses[terms == IN].any(axis=0), IN)
+    _fix(inputs, np.asarray(uses[terms == IN].any(axis=0)), IN)
     _fix(inputs, structure.required_inputs, IN)
     left = structure.max_inputs - int(np.count_nonzero(inputs == IN))
     if left < 0:
         raise Contradiction
     if left == 0:
         inputs[inputs == FREE] = OUT
-    _fix(terms, uses[:, inputs == OUT].any(axis=1), OUT)
-    _fix(terms, uses[:, inputs == FREE].sum(axis=1) > left, OUT)
+    _fix(terms, np.asarray(uses[:, inputs == OUT].any(axis=1)), OUT)
+    _fix(terms, np.asarray(uses[:, inputs == FREE].sum(axis=1) > left), OUT)
     for i in structure.required_inputs:
         alive = np.flatnonzero(uses[:, i] & (terms != OUT))
         if not len(alive):

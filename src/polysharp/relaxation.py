@@ -12,17 +12,15 @@ duality gives the lower bound (the smooth part is convex, so it lies above its t
 
     yy/2 - 1/2 w'Q w - sum_O Z_j - top_L(Z),
 
-and scaling the residual (y, rho) by its best factor t gives 1/2 (y'a)^2 / (|a|^2 + 2 sum_O Z +
-2 top_L Z) with y'a = yy - q'w and |a|^2 = yy - 2 q'w + w'Q w.  So a node may stop whenever its
-bound passes the incumbent; nothing depends on how well the relaxation was solved.
+which equals y'a - |a|^2/2 - ... with y'a = yy - q'w and |a|^2 = yy - 2 q'w + w'Q w.  While d = 0
+the residual may also be scaled by its best factor t, which gives 1/2 (y'a)^2 / (|a|^2 + 2 sum_O Z
++ 2 top_L Z); with d > 0 the matrix of (y, M) less d need not be semidefinite, and t = 1.  So a
+node may stop whenever its bound passes the incumbent, however well the relaxation was solved.
 
 For a fixed price nu of the budget the s_j leave a separable penalty (the reverse Huber function,
 an absolute value that turns into ridge_j w^2/2 + nu), which coordinate descent handles in closed
 form; nu is steered until sum s_j = L.  Sweeps run on a small working set; passes over all
 monomials are made only to bound and to extend that set.
-
-Input budgets enter through prices u_j >= 0 of the links s_j <= h_i: the bound then uses Z_j - u_j
-and pays the constant ``load``, the most that k inputs can collect (see ``prices``).
 
 Rounding: every product that enters rho is counted.  If k products of total weight
 B = sum |dw_j| sqrt(G_jj) were added, |error of rho_j| <= k eps sqrt(G_jj) (sqrt(yy) + B), and
@@ -84,8 +82,7 @@ def solve_relaxation(
     warm: Warm,
     threshold: float,
     *,
-    prices: Array | None = None,
-    load: float = 0.0,
+    scalable: bool = False,
     max_passes: int = 30,
     tol: float = 1e-4,
     slack: float = 0.1,
@@ -93,11 +90,11 @@ def solve_relaxation(
     """Solve until the bound reaches ``threshold``, or the relaxation is solved well enough.
 
     Well enough: to relative accuracy ``tol``, or, when the threshold is out of reach, to
-    ``slack`` times the distance to it.  ``warm`` is updated in place.
+    ``slack`` times the distance to it.  ``scalable`` says that d = 0.
+     ``warm`` is updated in place.
     """
     size = len(q)
     best_w, Z, info = np.zeros(size), np.zeros(size), np.zeros(6)
-    u = np.zeros(size) if prices is None else prices
     drop = np.flatnonzero((state == OUT) & (warm.w != 0.0))
     for j in drop:
         warm.rho += Q[j] * warm.w[j]
@@ -106,7 +103,7 @@ def solve_relaxation(
         warm.w[j] = 0.0
     info[2], info[3], info[4] = warm.nu, warm.products, warm.mass
     code = _solve(
-        Q, q, ridge, norms, yy, u, load, state, budget, warm.w, warm.rho,
+        Q, q, ridge, norms, yy, scalable, state, budget, warm.w, warm.rho,
         threshold, max_passes, tol, slack, best_w, Z, info,
     )  # fmt: skip
     warm.nu, warm.products, warm.mass = float(info[2]), float(info[3]), float(info[4])
@@ -170,7 +167,7 @@ def _top_sum(v, count, k, buffer):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _dual(q, ridge, u, load, state, w, rho, yy, budget, Z, buffer):  # type: ignore[no-untyped-def]
+def _dual(q, ridge, scalable, state, w, rho, yy, budget, Z, buffer):  # type: ignore[no-untyped-def]
     """Return (bound, t, |a|^2, sum_O Z + top_L Z) at (w, rho)."""
     qw, wrho, fixed = 0.0, 0.0, 0.0
     free = 0
@@ -179,17 +176,15 @@ def _dual(q, ridge, u, load, state, w, rho, yy, budget, Z, buffer):  # type: ign
             qw += q[j] * w[j]
             wrho += w[j] * rho[j]
         if state[j] == 0:
-            value = 0.5 * rho[j] * rho[j] / ridge[j] - u[j]
-            if value > 0.0:
-                Z[free] = value
-                free += 1
+            Z[free] = 0.5 * rho[j] * rho[j] / ridge[j]
+            free += 1
         elif state[j] == 1:
-            fixed += 0.5 * rho[j] * rho[j] / ridge[j] - u[j]
+            fixed += 0.5 * rho[j] * rho[j] / ridge[j]
     spent = fixed + _top_sum(Z, free, budget, buffer)
     ya = yy - qw
     aa = ya - wrho
-    if load > 0.0:
-        return ya - 0.5 * aa - spent - load, 1.0, aa, spent
+    if not scalable:
+        return ya - 0.5 * aa - spent, 1.0, aa, spent
     whole = aa + 2.0 * spent
     if ya <= 0.0 or whole <= 0.0:
         return 0.0, 1.0, aa, spent
@@ -221,24 +216,22 @@ def _sweep(A, ridge, cut, fixed, w, rho):  # type: ignore[no-untyped-def]
             w[a] = new
             for b in range(w.shape[0]):
                 rho[b] -= A[a, b] * step
-            move = step * step * (curvature + ridge[a])
-            if move > largest:
-                largest = move
+            largest = max(largest, step * step * (curvature + ridge[a]))
     return largest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _chosen(w, ridge, u, fixed, nu):  # type: ignore[no-untyped-def]
+def _chosen(w, ridge, fixed, nu):  # type: ignore[no-untyped-def]
     """Return sum s_j over the free members of the working set at price nu."""
     total = 0.0
     for a in range(w.shape[0]):
         if not fixed[a] and w[a] != 0.0:
-            total += min(1.0, abs(w[a]) * np.sqrt(0.5 * ridge[a] / (nu + u[a])))
+            total += min(1.0, abs(w[a]) * np.sqrt(0.5 * ridge[a] / nu))
     return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _primal(w, ridge, u, fixed, nu, aa, chosen, budget):  # type: ignore[no-untyped-def]
+def _primal(w, ridge, fixed, nu, aa, chosen, budget):  # type: ignore[no-untyped-def]
     """Return the value of the feasible point with s scaled down to the budget."""
     value = 0.5 * aa
     shrink = min(1.0, budget / chosen) if chosen > 0.0 else 1.0
@@ -246,7 +239,7 @@ def _primal(w, ridge, u, fixed, nu, aa, chosen, budget):  # type: ignore[no-unty
         if w[a] != 0.0:
             s = 1.0
             if not fixed[a]:
-                s = shrink * min(1.0, abs(w[a]) * np.sqrt(0.5 * ridge[a] / (nu + u[a])))
+                s = shrink * min(1.0, abs(w[a]) * np.sqrt(0.5 * ridge[a] / nu))
             value += 0.5 * ridge[a] * w[a] * w[a] / s
     return value
 
@@ -260,14 +253,14 @@ def _margin(yy, products, mass, spent, terms, ratio):  # type: ignore[no-untyped
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _entry(ridge, u, state, w, rho, least, Z, buffer):  # type: ignore[no-untyped-def]
+def _entry(ridge, state, w, rho, least, Z, buffer):  # type: ignore[no-untyped-def]
     """Price above which a monomial enters the working set, so that it at most doubles."""
     active, candidates = 0, 0
     for j in range(w.shape[0]):
         if w[j] != 0.0:
             active += 1
         elif state[j] == 0:
-            price = 0.5 * rho[j] * rho[j] / ridge[j] - u[j]
+            price = 0.5 * rho[j] * rho[j] / ridge[j]
             if price > least:
                 Z[candidates] = price
                 candidates += 1
@@ -277,7 +270,7 @@ def _entry(ridge, u, state, w, rho, least, Z, buffer):  # type: ignore[no-untype
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _solve(  # type: ignore[no-untyped-def]
-    Q, q, ridge, norms, yy, u, load, state, budget, w, rho,
+    Q, q, ridge, norms, yy, scalable, state, budget, w, rho,
     threshold, max_passes, tol, slack, best_w, best_Z, info,
 ):  # fmt: skip
     """Alternate full passes (bound, working set) and sweeps on the working set."""
@@ -294,22 +287,22 @@ def _solve(  # type: ignore[no-untyped-def]
     best = -1e300
     settled = False
     for step in range(max_passes):
-        bound, t, aa, spent = _dual(q, ridge, u, load, state, w, rho, yy, budget, Z, buffer)
+        bound, t, _, spent = _dual(q, ridge, scalable, state, w, rho, yy, budget, Z, buffer)
         bound -= _margin(yy, info[3], info[4], spent, terms, ratio)
         if bound > best:
             best = bound
             for j in range(size):
                 best_w[j] = w[j]
-                best_Z[j] = 0.5 * t * t * rho[j] * rho[j] / ridge[j] - u[j]
+                best_Z[j] = 0.5 * t * t * rho[j] * rho[j] / ridge[j]
         info[0], info[2], info[5] = best, nu, step
         if best >= threshold:
             return 1
-        cut = _entry(ridge, u, state, w, rho, 0.8 * nu, Z, buffer)
+        cut = _entry(ridge, state, w, rho, 0.8 * nu, Z, buffer)
         count, news = 0, 0
         for j in range(size):
             if state[j] < 0:
                 continue
-            price = 0.5 * rho[j] * rho[j] / ridge[j] - u[j]
+            price = 0.5 * rho[j] * rho[j] / ridge[j]
             if state[j] == 1 or w[j] != 0.0 or price > cut:
                 work[count] = j
                 count += 1
@@ -321,7 +314,7 @@ def _solve(  # type: ignore[no-untyped-def]
         if settled and news == 0:
             return 0
         settled, nu, value = _inner(
-            Q, q, ridge, norms, yy, u, load, state, budget, w, rho, work[:count],
+            Q, q, ridge, norms, yy, scalable, state, budget, w, rho, work[:count],
             nu, threshold, tol, slack, best, Z, buffer, info,
         )  # fmt: skip
         info[1] = value
@@ -330,35 +323,33 @@ def _solve(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _inner(  # type: ignore[no-untyped-def]
-    Q, q, ridge, norms, yy, u, load, state, budget, w, rho, work,
+    Q, q, ridge, norms, yy, scalable, state, budget, w, rho, work,
     nu, threshold, tol, slack, best, Z, buffer, info,
 ):  # fmt: skip
     """Sweep the working set, steering nu, until settled; then update rho everywhere."""
     count = work.shape[0]
     A = np.empty((count, count))
     lw, lrho, lq, lridge = np.empty(count), np.empty(count), np.empty(count), np.empty(count)
-    lu, cut = np.empty(count), np.empty(count)
+    cut = np.empty(count)
     lstate = np.empty(count, np.int8)
     fixed = np.empty(count, np.bool_)
     for a in range(count):
         j = work[a]
         for b in range(count):
             A[a, b] = Q[j, work[b]]
-        lw[a], lrho[a], lq[a], lridge[a], lu[a] = w[j], rho[j], q[j], ridge[j], u[j]
+        lw[a], lrho[a], lq[a], lridge[a] = w[j], rho[j], q[j], ridge[j]
         lstate[a] = state[j]
         fixed[a] = state[j] == 1
     settled, value = False, 1e300
     for _ in range(40):
         for a in range(count):
-            cut[a] = np.sqrt(2.0 * (nu + lu[a]) * lridge[a])
+            cut[a] = np.sqrt(2.0 * nu * lridge[a])
         for _ in range(5):
             if _sweep(A, lridge, cut, fixed, lw, lrho) < 1e-8 * abs(best):
                 break
-        bound, _, aa, _ = _dual(
-            lq, lridge, lu, load, lstate, lw, lrho, yy, budget, Z, buffer
-        )
-        chosen = _chosen(lw, lridge, lu, fixed, nu)
-        value = _primal(lw, lridge, lu, fixed, nu, aa, chosen, budget)
+        bound, _, aa, _ = _dual(lq, lridge, scalable, lstate, lw, lrho, yy, budget, Z, buffer)
+        chosen = _chosen(lw, lridge, fixed, nu)
+        value = _primal(lw, lridge, fixed, nu, aa, chosen, budget)
         if bound >= threshold * (1.0 + 1e-3):
             break
         if value - bound <= tol * value or (

@@ -7,16 +7,17 @@ strongest terms first, so that every child asks "can the model do without this t
 closed as soon as its dual bound says no: a proof by probing.  Children are independent and are
 evaluated side by side.
 
-When most monomials of a node have been screened out, the node moves to a core of its own:
-smaller matrices, and curvature of the surviving Gram matrix moved into the ridge.
+Where k can bind, inputs are split first.  When most monomials of a node have been screened out,
+the node moves to a core of its own: smaller matrices, and curvature of the surviving Gram matrix
+moved into the ridge.
 
-The open nodes hold a byte per monomial and a sparse vector each; beyond ``max_open`` of them the
-search turns depth-first, which keeps the store from growing.
+An open node holds a byte per monomial and a sparse vector; beyond ``max_open`` of them the search
+turns depth-first, which adds at most one chain per level.  The proof is kept up to ``max_proof``
+stored numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -29,12 +30,16 @@ from polysharp import local_search
 from polysharp.basis import Array, Indices
 from polysharp.core import Core
 from polysharp.engines.base import Engine, Run
-from polysharp.node import Node, evaluate
-from polysharp.relaxation import FREE, IN, OUT, States, fresh_warm
+from polysharp.node import Node, evaluate, shares
+from polysharp.proof import ProofNode, ProofWriter
+from polysharp.relaxation import FREE, IN, OUT, fresh_warm
 from polysharp.solution import Stop
+from polysharp.structure import Structure
 
 SMALLEST_CORE = 40
 SHRINK = 0.5  # a node moves to its own core when this share of the monomials is left
+IMPROVE_EVERY = 32  # roundings between two local searches: one costs as much as many nodes
+STRENGTHEN = 3  # rounds of curvature at the root
 
 
 @dataclass(frozen=True)
@@ -43,12 +48,19 @@ class Tree(Engine):
 
     name: ClassVar[str] = "tree"
     max_open: int = 100_000
-    restarts: int = 8
+    max_proof: int = 5_000_000
+    walks: int = 3  # idle walks of the local search before the tree starts
 
     def search(self, run: Run) -> Stop:
         """Prove the incumbent or improve it until the gap is closed."""
         with ThreadPoolExecutor(max(1, run.threads)) as pool:
-            return _TreeSearch(self, run, pool).run()
+            search = _TreeSearch(self, run, pool, ProofWriter(self.max_proof))
+            stop = Stop.INTERRUPTED
+            try:
+                stop = search.run()
+            finally:
+                search.finish()
+        return stop
 
 
 @dataclass(eq=False)
@@ -58,6 +70,7 @@ class _TreeSearch:
     settings: Tree
     state: Run
     pool: ThreadPoolExecutor
+    writer: ProofWriter
     open: list[tuple[float, int, Node]] = field(default_factory=list)
     closed_bound: float = np.inf
     tickets: count[int] = field(default_factory=count)
@@ -67,7 +80,7 @@ class _TreeSearch:
         self._first_incumbent()
         self._settle(self._root())
         while self.open:
-            self.state.raise_bound(min(self.open[0][0], self.closed_bound))
+            self.state.raise_bound(self.bound)
             self.state.report("branching")
             if self.state.proved:
                 return Stop.PROVED
@@ -75,17 +88,31 @@ class _TreeSearch:
                 return Stop.TIME
             node = self._next()
             if node.bound >= self.threshold:
-                self.closed_bound = min(self.closed_bound, node.bound)
-                continue
-            for child in self._split(node):
-                self._settle(child)
-        self.state.raise_bound(min(self.closed_bound, self.state.best.objective))
-        return Stop.PROVED
+                self._close(node)
+            else:
+                self._split(node)
+        self.state.raise_bound(min(self.bound, self.state.best.objective))
+        return Stop.PROVED if self.state.proved else Stop.EXHAUSTED
+
+    @property
+    def bound(self) -> float:
+        """Least bound over all nodes, open and closed."""
+        return min(self.open[0][0] if self.open else np.inf, self.closed_bound)
 
     @property
     def threshold(self) -> float:
         """A node with this bound needs no further search."""
         return self.state.best.objective * (1.0 - 0.99 * self.state.limits.gap_tol)
+
+    def finish(self) -> None:
+        """Write the open nodes into the proof as they stand."""
+        for _, _, node in self.open:
+            self._write(node, kind="dual")
+        if self.writer.nodes:
+            self.state.proof = self.writer.proof(self.state.bound)
+
+    def _expired(self) -> bool:
+        return self.state.expired
 
     def _next(self) -> Node:
         if len(self.open) > self.settings.max_open:
@@ -93,13 +120,14 @@ class _TreeSearch:
         return heappop(self.open)[2]
 
     def _first_incumbent(self) -> None:
-        support = local_search.improve(
-            self.state.problem, self.state.best.support, out_of_time=lambda: self.state.expired
+        """Local search, and walks away from its optimum while they pay."""
+        problem = self.state.problem
+        self.state.offer_fit(
+            local_search.improve(problem, self.state.best.support, out_of_time=self._expired)
         )
-        self.state.offer(support)
 
     def _root(self) -> Node:
-        """Evaluate the whole problem, strengthen it and round its relaxation."""
+        """Evaluate the whole problem, round its relaxation and strengthen it."""
         problem, best = self.state.problem, self.state.best
         core = Core.of(problem, np.arange(problem.size))
         terms = np.zeros(core.size, dtype=np.int8)
@@ -109,9 +137,10 @@ class _TreeSearch:
         w[best.support] = best.w
         warm = fresh_warm(core.Q, core.q, w, core.norms, 1.0)
         warm.nu = _first_price(warm.rho**2 / (2.0 * core.ridge), core.structure.max_terms)
-        root = evaluate(Node(core, terms, inputs, 0.0, warm), self.threshold)
+        root = Node(core, terms, inputs, 0.0, warm, record=self.writer.reserve())
+        evaluate(root, self.threshold)
         self.state.nodes += 1
-        for _ in range(3):
+        for _ in range(STRENGTHEN):
             if root.closed:
                 break
             self._round(root)
@@ -122,44 +151,60 @@ class _TreeSearch:
         return root
 
     def _settle(self, node: Node) -> None:
-        """Take the supports a node has seen, then keep it open or count it as closed."""
+        """Take the supports a node has seen, then close it or keep it open."""
         for support in node.candidates:
             self.state.offer(support)
         node.candidates = []
         self.closed_bound = min(self.closed_bound, node.screened)
-        if node.kind != "void" and (node.closed or node.bound >= self.threshold):
+        if node.closed or node.bound >= self.threshold:
+            self._close(node)
+        else:
+            node.compress()
+            heappush(self.open, (node.bound, next(self.tickets), node))
+
+    def _close(self, node: Node) -> None:
+        if node.kind == "split":
+            node.close("dual", node.bound)
+        if node.kind != "void":
             self.closed_bound = min(self.closed_bound, node.bound)
-        elif not node.closed:
-            heappush(self.open, (node.bound, next(self.tickets), self._store(node)))
+        self._write(node, kind=node.kind)
 
-    def _store(self, node: Node) -> Node:
-        """Keep the coefficients only: rho is recomputed when the node is split."""
-        assert node.warm is not None
-        node.warm.rho = np.zeros(0)
-        return node
+    def _write(self, node: Node, **rest: object) -> None:
+        record = ProofNode(
+            screenings=tuple(node.screenings),
+            vector=node.vector,
+            **rest,  # type: ignore[arg-type]
+        )
+        self.writer.write(node.record, record)
 
-    def _split(self, node: Node) -> Iterable[Node]:
-        """Split a node along its chain and evaluate the children."""
-        core = node.core
-        assert node.warm is not None
-        node.warm = fresh_warm(core.Q, core.q, node.warm.w, core.norms, node.warm.nu)
+    def _split(self, node: Node) -> None:
+        """Split a node along its chain, evaluate the children and settle them."""
+        node.expand()
         node = self._move(node)
         if node.closed:
-            return [node]
+            self._settle(node)
+            return
         self._round(node)
         chain, on_inputs = self._chain(node)
-        children = [
-            self._child(node, chain[:a], chain[a : a + 1], on_inputs) for a in range(len(chain))
-        ]
-        children.append(self._child(node, chain, chain[:0], on_inputs))
+        cuts = [(chain[:a], chain[a : a + 1]) for a in range(len(chain))] + [(chain, chain[:0])]
+        children = [self._child(node, inn, out, on_inputs) for inn, out in cuts]
+        names = chain if on_inputs else node.core.index[chain]
+        node.vector = None
+        self._write(
+            node,
+            kind="split",
+            chain=tuple(names.tolist()),
+            on_inputs=on_inputs,
+            children=tuple(child.record for child in children),
+        )
         self.state.nodes += len(children)
         threshold = self.threshold
-        return self._map(lambda child: evaluate(child, threshold), children)
-
-    def _map(self, function: Callable[[Node], Node], nodes: list[Node]) -> list[Node]:
-        if self.state.threads <= 1:
-            return [function(node) for node in nodes]
-        return list(self.pool.map(function, nodes))
+        if self.state.threads > 1:
+            children = list(self.pool.map(lambda child: evaluate(child, threshold), children))
+        else:
+            children = [evaluate(child, threshold) for child in children]
+        for child in children:
+            self._settle(child)
 
     def _child(self, node: Node, inn: Indices, out: Indices, on_inputs: bool) -> Node:
         assert node.warm is not None
@@ -168,68 +213,79 @@ class _TreeSearch:
         fixed[inn] = IN
         fixed[out] = OUT
         return Node(
-            node.core, terms, inputs, node.bound, node.warm.copy(), node.depth + 1,
-            vector=node.vector,
+            node.core, terms, inputs, node.bound, node.warm.copy(),
+            vector=node.vector, record=self.writer.reserve(),
         )  # fmt: skip
 
     def _chain(self, node: Node) -> tuple[Indices, bool]:
         """Choose what to split on: inputs while k is undecided, then monomials."""
-        core, structure = node.core, node.core.structure
-        share = _shares(node)
+        structure = node.core.structure
+        share = shares(node)
         undecided = np.flatnonzero(node.inputs == FREE)
         if structure.inputs_bind and len(undecided):
             weight = share @ structure.uses[:, undecided]
             room = structure.max_inputs - int(np.count_nonzero(node.inputs == IN))
             return undecided[np.argsort(-weight, kind="stable")[:room]], True
-        best = np.zeros(self.state.problem.size, dtype=bool)
-        best[self.state.best.support] = True
-        mine = best[core.index]
-        if mine.sum() == best.sum() and not np.any(mine & (node.terms == OUT)):
-            if not np.any(~mine & (node.terms == IN)):
-                rest = np.flatnonzero(mine & (node.terms == FREE))
-                return rest[np.argsort(-share[rest], kind="stable")], False
         free = np.flatnonzero(node.terms == FREE)
         length = min(node.budget, 2 * max(1, self.state.threads))
+        if self._holds_incumbent(node):
+            free = np.intersect1d(free, self._incumbent_in(node.core))
+            length = len(free)
         return free[np.argsort(-share[free], kind="stable")[:length]], False
 
+    def _incumbent_in(self, core: Core) -> Indices:
+        """Positions in a core of the incumbent's monomials."""
+        return np.flatnonzero(np.isin(core.index, self.state.best.support, assume_unique=True))
+
+    def _holds_incumbent(self, node: Node) -> bool:
+        """Whether the incumbent is one of the node's supports, with a term left to decide."""
+        mine = self._incumbent_in(node.core)
+        fixed_in = np.flatnonzero(node.terms == IN)
+        return (
+            len(mine) == len(self.state.best.support)
+            and bool(np.all(node.terms[mine] != OUT))
+            and len(fixed_in) < len(mine)
+            and bool(np.isin(fixed_in, mine).all())
+        )
+
     def _round(self, node: Node) -> None:
-        """Offer the support the relaxation points at, improved by swaps when it is new."""
+        """Offer the support the relaxation points at; now and then improve it by swaps."""
         structure = node.core.structure
-        share = _shares(node)
+        share = shares(node)
         share[node.terms == IN] = np.inf
         order = np.argsort(-share, kind="stable")
-        chosen = _greedy(structure.uses, order[share[order] > 0.0], structure)
-        support = np.sort(node.core.index[chosen])
+        support = node.core.index[_fitting(structure, order[share[order] > 0.0])]
+        support = np.sort(support)
         key = support.tobytes()
         if key in self.tried or not self.state.problem.structure.allows(support):
             return
         self.tried.add(key)
-        fit = self.state.problem.refit(support)
-        if fit.objective < 1.5 * self.state.best.objective:
-            self.state.offer(
-                local_search.improve(
-                    self.state.problem, support, out_of_time=lambda: self.state.expired
-                )
+        self.state.offer(support)
+        if len(self.tried) % IMPROVE_EVERY == 1:
+            self.state.offer_fit(
+                local_search.improve(self.state.problem, support, out_of_time=self._expired)
             )
 
     def _move(self, node: Node, *, force: bool = False) -> Node:
         """Give a node a core of its own, with fresh curvature, when few monomials are left."""
         core = node.core
         alive = np.flatnonzero(node.terms != OUT)
-        small = SMALLEST_CORE < core.size and len(alive) <= SHRINK * core.size
-        if not (small or force) or node.warm is None:
+        few = core.size > SMALLEST_CORE and len(alive) <= SHRINK * core.size
+        if not (few or force):
             return node
+        assert node.warm is not None
+        rates, w = node.rates()[alive], node.warm.w[alive]
         if len(alive) < core.size:
             core = core.restrict(alive)
-        share = _shares(node)[alive]
-        w = node.warm.w[alive]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rates = np.where(share > 0.0, 0.5 * w**2 * (1.0 / share - 1.0), 0.0)
-        core = core.strengthened(np.maximum(rates, 0.0), 0) or core
+        stronger = core.strengthened(rates, len(self.writer.diagonals))
+        if stronger is not None:
+            core = stronger
+            self.writer.diagonal(core.index, core.d)
         moved = Node(
             core, node.terms[alive], node.inputs, node.bound,
-            fresh_warm(core.Q, core.q, w, core.norms, node.warm.nu), node.depth,
+            fresh_warm(core.Q, core.q, w, core.norms, node.warm.nu),
             vector=node.vector, screenings=node.screenings, screened=node.screened,
+            record=node.record,
         )  # fmt: skip
         return evaluate(moved, self.threshold)
 
@@ -239,24 +295,15 @@ def _first_price(Z: Array, budget: int) -> float:
     return max(float(np.sort(Z)[-min(budget, len(Z))]), 1e-300)
 
 
-def _shares(node: Node) -> Array:
-    """s_j of the relaxation at a node, for the free monomials; 1 for those in."""
-    assert node.warm is not None
-    s = np.minimum(1.0, np.abs(node.warm.w) * np.sqrt(0.5 * node.core.ridge / node.warm.nu))
-    s[node.terms == OUT] = 0.0
-    s[node.terms == IN] = 1.0
-    return s
-
-
-def _greedy(uses: States, order: Indices, structure: object) -> Indices:
+def _fitting(structure: Structure, order: Indices) -> Indices:
     """Take monomials in order while the budgets allow."""
     chosen: list[int] = []
-    used = np.zeros(uses.shape[1], dtype=bool)
+    used = np.zeros(structure.n_inputs, dtype=bool)
     for j in order:
         if len(chosen) == structure.max_terms:
             break
-        both = used | uses[j]
-        if both.sum() <= structure.max_inputs:
+        both = used | structure.uses[j]
+        if int(both.sum()) <= structure.max_inputs:
             chosen.append(int(j))
             used = both
     return np.array(chosen, dtype=np.intp)
