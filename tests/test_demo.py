@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from sklearn.model_selection import GridSearchCV, KFold
 
 from polysharp import SparsePolynomialRegressor, demo
 from polysharp.basis import Basis
@@ -86,3 +87,16 @@ def test_the_demo_finds_the_planted_law_and_saves_its_plot(tmp_path, capsys):
     assert not any(line.endswith(" -") for line in law)
     assert text.count("optimal over every input given") == 2
     assert comparable(shown_in_readme()) == lines[:-1]  # all but where the plot is
+
+
+@pytest.mark.slow
+def test_gamma_of_the_diabetes_model_is_what_the_training_rows_choose():
+    rows = demo.Split.of(diabetes())
+    model = SparsePolynomialRegressor(
+        degree=2, max_terms=6, max_inputs=5, engine="local-search", random_state=0
+    )
+    folds = KFold(5, shuffle=True, random_state=0)
+    search = GridSearchCV(
+        model, {"gamma": [0.01, 0.1, 1.0, 10.0]}, scoring="neg_root_mean_squared_error", cv=folds
+    )
+    assert search.fit(rows.X, rows.y).best_params_ == {"gamma": 1.0}
