@@ -32,13 +32,15 @@ from polysharp.core import Core
 from polysharp.engines.base import Engine, Run
 from polysharp.node import Node, evaluate, shares
 from polysharp.proof import ProofNode, ProofWriter
-from polysharp.relaxation import FREE, IN, OUT, fresh_warm
+from polysharp.relaxation import FREE, IN, OUT, Warm, fresh_warm, solve_relaxation
 from polysharp.solution import Stop
 from polysharp.structure import Structure
 
 SMALLEST_CORE = 40
 SHRINK = 0.5  # a node moves to its own core when this share of the monomials is left
-IMPROVE_EVERY = 32  # roundings between two local searches: one costs as much as many nodes
+WALK_EVERY = 48  # roundings between two walks: one costs as much as many nodes
+# Relaxations rounded when the first split leaves nodes open: (share of the budget, of the ridge).
+EXPLORATIONS = ((1.0, 1.0), (0.5, 1.0), (1.0, 10.0), (1.0, 0.1), (2.0, 1.0))
 STRENGTHEN = 3  # rounds of curvature at the root
 
 
@@ -49,7 +51,7 @@ class Tree(Engine):
     name: ClassVar[str] = "tree"
     max_open: int = 100_000
     max_proof: int = 5_000_000
-    walks: int = 3  # idle walks of the local search before the tree starts
+    walks: int = 2  # idle walks of the local search from each exploration
 
     def search(self, run: Run) -> Stop:
         """Prove the incumbent or improve it until the gap is closed."""
@@ -75,10 +77,19 @@ class _TreeSearch:
     closed_bound: float = np.inf
     tickets: count[int] = field(default_factory=count)
     tried: set[bytes] = field(default_factory=set)
+    rng: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.state.seed)
 
     def run(self) -> Stop:
         self._first_incumbent()
-        self._settle(self._root())
+        root = self._root()
+        self._settle(root)
+        if self.open:
+            self._split(self._next())
+        if self.open and not self.state.problem.structure.n_terms <= SMALLEST_CORE:
+            self._explore()
         while self.open:
             self.state.raise_bound(self.bound)
             self.state.report("branching")
@@ -120,24 +131,58 @@ class _TreeSearch:
         return heappop(self.open)[2]
 
     def _first_incumbent(self) -> None:
-        """Local search, and walks away from its optimum while they pay."""
-        problem = self.state.problem
         self.state.offer_fit(
-            local_search.improve(problem, self.state.best.support, out_of_time=self._expired)
+            local_search.improve(
+                self.state.problem, self.state.best.support, out_of_time=self._expired
+            )
         )
+
+    def _explore(self) -> None:
+        """Round relaxations with other budgets and ridges, and walk from each: new basins."""
+        core = Core.of(self.state.problem, np.arange(self.state.problem.size))
+        terms = np.zeros(core.size, dtype=np.int8)
+        terms[core.structure.required_terms] = IN
+        for share, factor in EXPLORATIONS:
+            if self.state.expired:
+                return
+            warm = self._start(core, factor)
+            budget = max(1, round(share * (core.structure.max_terms - int(terms.sum()))))
+            relaxed = solve_relaxation(
+                core.Q, core.q, factor * core.ridge, core.norms, core.yy,
+                terms, min(budget, core.size), warm, np.inf, scalable=True, tol=1e-3, slack=0.0,
+            )  # fmt: skip
+            order = np.argsort(-np.abs(relaxed.warm.w), kind="stable")
+            self._walk(np.sort(_fitting(core.structure, order)))
+
+    def _walk(self, support: Indices) -> None:
+        """Improve a support and walk on from it."""
+        problem = self.state.problem
+        if not problem.structure.allows(support):
+            return
+        fit = local_search.improve(problem, support, out_of_time=self._expired)
+        self.state.offer_fit(
+            local_search.restarts(
+                problem, fit.support, self.rng, self.settings.walks, out_of_time=self._expired
+            )
+        )
+
+    def _start(self, core: Core, factor: float = 1.0) -> Warm:
+        """The incumbent as the starting point of a relaxation over a whole core."""
+        best = self.state.best
+        w = np.zeros(core.size)
+        w[best.support] = best.w
+        warm = fresh_warm(core.Q, core.q, w, core.norms, 1.0)
+        warm.nu = _first_price(warm.rho**2 / (2.0 * factor * core.ridge), core.structure.max_terms)
+        return warm
 
     def _root(self) -> Node:
         """Evaluate the whole problem, round its relaxation and strengthen it."""
-        problem, best = self.state.problem, self.state.best
+        problem = self.state.problem
         core = Core.of(problem, np.arange(problem.size))
         terms = np.zeros(core.size, dtype=np.int8)
         terms[core.structure.required_terms] = IN
         inputs = np.zeros(core.structure.n_inputs, dtype=np.int8)
-        w = np.zeros(core.size)
-        w[best.support] = best.w
-        warm = fresh_warm(core.Q, core.q, w, core.norms, 1.0)
-        warm.nu = _first_price(warm.rho**2 / (2.0 * core.ridge), core.structure.max_terms)
-        root = Node(core, terms, inputs, 0.0, warm, record=self.writer.reserve())
+        root = Node(core, terms, inputs, 0.0, self._start(core), record=self.writer.reserve())
         evaluate(root, self.threshold)
         self.state.nodes += 1
         for _ in range(STRENGTHEN):
@@ -249,7 +294,7 @@ class _TreeSearch:
         )
 
     def _round(self, node: Node) -> None:
-        """Offer the support the relaxation points at; now and then improve it by swaps."""
+        """Offer the support the relaxation points at; now and then walk on from it."""
         structure = node.core.structure
         share = shares(node)
         share[node.terms == IN] = np.inf
@@ -261,7 +306,9 @@ class _TreeSearch:
             return
         self.tried.add(key)
         self.state.offer(support)
-        if len(self.tried) % IMPROVE_EVERY == 1:
+        if len(self.tried) % WALK_EVERY == 0:
+            self._walk(support)
+        elif len(self.tried) == 1:
             self.state.offer_fit(
                 local_search.improve(self.state.problem, support, out_of_time=self._expired)
             )
