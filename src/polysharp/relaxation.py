@@ -94,7 +94,9 @@ def solve_relaxation(
      ``warm`` is updated in place.
     """
     size = len(q)
-    best_w, Z, info = np.zeros(size), np.zeros(size), np.zeros(6)
+    # Any w proves a bound, so the dual starts where the parent ended; only the iterate must drop
+    # what is out by now.
+    best_w, best_rho, Z, info = warm.w.copy(), warm.rho.copy(), np.zeros(size), np.zeros(6)
     drop = np.flatnonzero((state == OUT) & (warm.w != 0.0))
     for j in drop:
         warm.rho += Q[j] * warm.w[j]
@@ -104,7 +106,7 @@ def solve_relaxation(
     info[2], info[3], info[4] = warm.nu, warm.products, warm.mass
     code = _solve(
         Q, q, ridge, norms, yy, scalable, state, budget, warm.w, warm.rho,
-        threshold, max_passes, tol, slack, best_w, Z, info,
+        threshold, max_passes, tol, slack, best_w, best_rho, Z, info,
     )  # fmt: skip
     warm.nu, warm.products, warm.mass = float(info[2]), float(info[3]), float(info[4])
     return Relaxed(int(code), float(info[0]), float(info[1]), best_w, Z, warm)
@@ -253,6 +255,13 @@ def _margin(yy, products, mass, spent, terms, ratio):  # type: ignore[no-untyped
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _price(rho, ridge, t, Z):  # type: ignore[no-untyped-def]
+    """Write Z_j at the residual scaled by t."""
+    for j in range(rho.shape[0]):
+        Z[j] = 0.5 * t * t * rho[j] * rho[j] / ridge[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _entry(ridge, state, w, rho, least, Z, buffer):  # type: ignore[no-untyped-def]
     """Price above which a monomial enters the working set, so that it at most doubles."""
     active, candidates = 0, 0
@@ -264,14 +273,14 @@ def _entry(ridge, state, w, rho, least, Z, buffer):  # type: ignore[no-untyped-d
             if price > least:
                 Z[candidates] = price
                 candidates += 1
-    room = 50 + active
+    room = 50 + active // 2
     return least if candidates <= room else _kth_largest(Z, candidates, room, buffer)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _solve(  # type: ignore[no-untyped-def]
     Q, q, ridge, norms, yy, scalable, state, budget, w, rho,
-    threshold, max_passes, tol, slack, best_w, best_Z, info,
+    threshold, max_passes, tol, slack, best_w, best_rho, best_Z, info,
 ):  # fmt: skip
     """Alternate full passes (bound, working set) and sweeps on the working set."""
     size = q.shape[0]
@@ -284,20 +293,37 @@ def _solve(  # type: ignore[no-untyped-def]
             ratio = max(ratio, norms[j] / np.sqrt(ridge[j]))
         if state[j] == 1:
             terms += 1
-    best = -1e300
+    trial_w, trial_rho = np.empty(size), np.empty(size)
+    best, t, _, spent = _dual(q, ridge, scalable, state, best_w, best_rho, yy, budget, Z, buffer)
+    best -= _margin(yy, info[3], info[4], spent, terms, ratio)
+    _price(best_rho, ridge, t, best_Z)
     settled = False
     for step in range(max_passes):
-        bound, t, _, spent = _dual(q, ridge, scalable, state, w, rho, yy, budget, Z, buffer)
-        bound -= _margin(yy, info[3], info[4], spent, terms, ratio)
-        if bound > best:
-            best = bound
+        # The bound is concave along the segment from the best dual point to the iterate.
+        reach, far, last = 0.0, 1.0, -1e300
+        for _ in range(6):
             for j in range(size):
-                best_w[j] = w[j]
-                best_Z[j] = 0.5 * t * t * rho[j] * rho[j] / ridge[j]
+                trial_w[j] = best_w[j] + far * (w[j] - best_w[j])
+                trial_rho[j] = best_rho[j] + far * (rho[j] - best_rho[j])
+            bound, t, _, spent = _dual(
+                q, ridge, scalable, state, trial_w, trial_rho, yy, budget, Z, buffer
+            )
+            bound -= _margin(yy, info[3], info[4], spent, terms, ratio)
+            if bound > best:
+                best, reach = bound, far
+                _price(trial_rho, ridge, t, best_Z)
+            if bound < last or best >= threshold:
+                break
+            last = bound
+            far *= 0.5
+        if reach > 0.0:
+            for j in range(size):
+                best_w[j] += reach * (w[j] - best_w[j])
+                best_rho[j] += reach * (rho[j] - best_rho[j])
         info[0], info[2], info[5] = best, nu, step
         if best >= threshold:
             return 1
-        cut = _entry(ridge, state, w, rho, 0.8 * nu, Z, buffer)
+        cut = _entry(ridge, state, w, rho, nu, Z, buffer)
         count, news = 0, 0
         for j in range(size):
             if state[j] < 0:
