@@ -20,6 +20,7 @@ M_c'V a = M'(V a - v (v'a) / sum v).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, islice
 from typing import Any
@@ -41,6 +42,7 @@ class Priced:
     monomials: tuple[Monomial, ...]
     correlations: Array  # m_j'a on the scaled monomials, with sign
     threshold: float  # no monomial that is not listed exceeds this in magnitude
+    error: float = 0.0  # rounding of a correlation that is listed
 
     @property
     def values(self) -> Array:
@@ -119,6 +121,12 @@ class Pricer:
         """Number f of monomials that are priced, before ``keep``."""
         return count_monomials(len(self.inputs), self.degree) - self.fit_intercept
 
+    def among(self, keep: Keep) -> Pricer:
+        """Return a pricer of the same data for the monomials that pass ``keep`` as well."""
+        narrower, mine = copy(self), self.keep
+        narrower.keep = keep if mine is None else lambda keys: mine(keys) & keep(keys)
+        return narrower
+
     def price(
         self, a: Array, top: int, *, at_least: float = 0.0, on_block: OnBlock | None = None
     ) -> Priced:
@@ -135,11 +143,9 @@ class Pricer:
         sweep = Sweep(self, direction / peak, top, at_least / peak, on_block)
         keys, correlations = sweep.run()
         correlations *= peak
-        return Priced(
-            self.monomials(keys),
-            correlations,
-            self._threshold(correlations, top, at_least, peak * sweep.exact_error),
-        )
+        error = peak * sweep.exact_error
+        threshold = self._threshold(correlations, top, at_least, error)
+        return Priced(self.monomials(keys), correlations, threshold, error)
 
     def _threshold(self, listed: Array, top: int, at_least: float, error: float) -> float:
         """Bound what is not listed: below the last one listed, or below what was asked for."""
