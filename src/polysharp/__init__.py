@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from polysharp._version import __version__
 
 if TYPE_CHECKING:
+    from polysharp.checker import Verdict, verify
     from polysharp.errors import (
         CertificateError,
         InfeasibleError,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     )
     from polysharp.estimator import SparsePolynomialRegressor
     from polysharp.polynomial import Polynomial
+    from polysharp.proof import Proof
     from polysharp.ranking import Ranking, rank_inputs
     from polysharp.solution import Solution
 
@@ -29,11 +31,14 @@ _HOMES = {
     "InputError": "polysharp.errors",
     "MissingSolverError": "polysharp.errors",
     "Polynomial": "polysharp.polynomial",
+    "Proof": "polysharp.proof",
     "Ranking": "polysharp.ranking",
     "Solution": "polysharp.solution",
     "SparsePolynomialRegressor": "polysharp.estimator",
     "TooLargeError": "polysharp.errors",
+    "Verdict": "polysharp.checker",
     "rank_inputs": "polysharp.ranking",
+    "verify": "polysharp.checker",
 }
 _SUBMODULES = frozenset({"datasets", "engines", "errors", "metrics", "synthetic"})
 
@@ -43,12 +48,15 @@ __all__ = [
     "InputError",
     "MissingSolverError",
     "Polynomial",
+    "Proof",
     "Ranking",
     "Solution",
     "SparsePolynomialRegressor",
     "TooLargeError",
+    "Verdict",
     "__version__",
     "rank_inputs",
+    "verify",
 ]
 
 

@@ -25,6 +25,7 @@ positions in the basis of the problem.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
 from polysharp.basis import Array, Indices
@@ -88,6 +89,19 @@ class Proof:
     def about(self, statement: Statement) -> Proof:
         """Return the proof with its statement."""
         return replace(self, statement=statement)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the proof to one small file, which ``load`` reads."""
+        from polysharp.proof_file import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Proof:
+        """Read a proof from a file; nothing in it is run."""
+        from polysharp.proof_file import load
+
+        return load(path)
 
 
 @dataclass(eq=False)
