@@ -37,6 +37,7 @@ from polysharp.progress import open_progress
 from polysharp.scaling import Scaling
 from polysharp.search import search
 from polysharp.solution import Solution, Status
+from polysharp.statement import with_statement
 from polysharp.triage import triage
 from polysharp.validation import (
     Data,
@@ -258,6 +259,8 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
                 threads=threads,
                 scope="all-inputs" if ranking is None else "kept-inputs",
             )
+        structure = assembled.problem.structure
+        solution = with_statement(solution, rules, kept, basis, structure, scaling)
         times = {"preparation": prepared, **solution.times, "total": perf_counter() - began}
         self.solution_ = replace(solution, times=times)
         self.polynomial_ = _formula(self.solution_, basis, kept, assembled, scaling, data)

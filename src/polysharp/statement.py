@@ -6,7 +6,7 @@ computed and every rule checked, with nothing from the search that made the proo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -83,3 +83,18 @@ class Statement:
             support=tuple(monomials[j] for j in solution.support),
             objective=solution.objective,
         )
+
+
+def with_statement(
+    solution: Solution,
+    rules: TermRules,
+    kept: Indices,
+    basis: Basis,
+    structure: Structure,
+    scaling: Scaling,
+) -> Solution:
+    """Return the solution with its proof, if it has one, made complete."""
+    if solution.proof is None:
+        return solution
+    statement = Statement.of(rules, kept, basis, structure, scaling, solution)
+    return replace(solution, proof=solution.proof.about(statement))
