@@ -24,7 +24,7 @@ monomials are made only to bound and to extend that set.
 
 Rounding: every product that enters rho is counted.  If k products of total weight
 B = sum |dw_j| sqrt(G_jj) were added, |error of rho_j| <= k eps sqrt(G_jj) (sqrt(yy) + B), and
-the bound is lowered by what such errors could have added to it (``_margin``).
+the bound is lowered by what such errors could have added to it (``_ascend``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+from numba import b1, f8, i8, njit, void
+from numba.types import UniTuple
 from numpy.typing import NDArray
 
 from polysharp.basis import Array
@@ -41,6 +42,7 @@ States = NDArray[np.int8]  # per monomial: 1 in, 0 free, -1 out
 IN, FREE, OUT = 1, 0, -1
 
 PRUNED, SOLVED, UNFINISHED = 1, 0, 2
+BOUND, PRIMAL, NU, PRODUCTS, MASS = range(5)  # places in the kernel's record
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -93,23 +95,24 @@ def solve_relaxation(
     ``slack`` times the distance to it.  ``scalable`` says that d = 0.
      ``warm`` is updated in place.
     """
-    size = len(q)
     # Any w proves a bound, so the dual starts where the parent ended; only the iterate must drop
     # what is out by now.
-    best_w, best_rho, Z, info = warm.w.copy(), warm.rho.copy(), np.zeros(size), np.zeros(6)
-    drop = np.flatnonzero((state == OUT) & (warm.w != 0.0))
-    for j in drop:
+    size = len(q)
+    best_w, best_rho, Z, info = warm.w.copy(), warm.rho.copy(), np.zeros(size), np.zeros(5)
+    for j in np.flatnonzero((state == OUT) & (warm.w != 0.0)):
         warm.rho += Q[j] * warm.w[j]
         warm.products += 1
         warm.mass += abs(warm.w[j]) * norms[j]
         warm.w[j] = 0.0
-    info[2], info[3], info[4] = warm.nu, warm.products, warm.mass
+    info[BOUND], info[PRIMAL] = -np.inf, np.inf
+    info[NU], info[PRODUCTS], info[MASS] = warm.nu, warm.products, warm.mass
     code = _solve(
-        Q, q, ridge, norms, yy, scalable, state, budget, warm.w, warm.rho,
+        Q, q, ridge, norms, yy, scalable, state.astype(np.float64), budget, warm.w, warm.rho,
         threshold, max_passes, tol, slack, best_w, best_rho, Z, info,
+        np.empty((9, size)), np.empty((2, size), dtype=np.int64),
     )  # fmt: skip
-    warm.nu, warm.products, warm.mass = float(info[2]), float(info[3]), float(info[4])
-    return Relaxed(int(code), float(info[0]), float(info[1]), best_w, Z, warm)
+    warm.nu, warm.products, warm.mass = float(info[NU]), float(info[PRODUCTS]), float(info[MASS])
+    return Relaxed(int(code), float(info[BOUND]), float(info[PRIMAL]), best_w, Z, warm)
 
 
 def fresh_warm(Q: Array, q: Array, w: Array, norms: Array, nu: float) -> Warm:
@@ -120,24 +123,26 @@ def fresh_warm(Q: Array, q: Array, w: Array, norms: Array, nu: float) -> Warm:
     return Warm(w.copy(), rho, nu, float(len(support)), mass)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _kth_largest(v, count, k, buffer):  # type: ignore[no-untyped-def]
-    """Return the k-th largest of v[:count] (quickselect)."""
-    for a in range(count):
-        buffer[a] = v[a]
+# The kernels are compiled once, when this file is first imported, and cached.  Explicit types, one
+# array allocated and each call made in one place keep that compilation short.  States are floats.
+COMPILED = {"cache": True, "nogil": True, "error_model": "numpy"}
+VEC, MAT, INTS, INTS2 = f8[::1], f8[:, ::1], i8[::1], i8[:, ::1]
+
+
+@njit(f8(VEC, i8, i8), **COMPILED)
+def _kth_largest(v, count, k):  # type: ignore[no-untyped-def]
+    """Return the k-th largest of v[:count], which is reordered (quickselect)."""
     low, high, target = 0, count - 1, k - 1
     while low < high:
-        pivot = buffer[(low + high) // 2]
+        pivot = v[(low + high) // 2]
         i, j = low, high
         while i <= j:
-            while buffer[i] > pivot:
+            while v[i] > pivot:
                 i += 1
-            while buffer[j] < pivot:
+            while v[j] < pivot:
                 j -= 1
             if i <= j:
-                swap = buffer[i]
-                buffer[i] = buffer[j]
-                buffer[j] = swap
+                v[i], v[j] = v[j], v[i]
                 i += 1
                 j -= 1
         if target <= j:
@@ -146,252 +151,242 @@ def _kth_largest(v, count, k, buffer):  # type: ignore[no-untyped-def]
             low = i
         else:
             break
-    return buffer[target]
+    return v[target]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _top_sum(v, count, k, buffer):  # type: ignore[no-untyped-def]
-    """Return the sum of the k largest of v[:count]; values are non-negative."""
-    total = 0.0
-    if k <= 0 or count == 0:
-        return total
-    if count <= k:
-        for a in range(count):
-            total += v[a]
-        return total
-    cut = _kth_largest(v, count, k, buffer)
-    above = 0
-    for a in range(count):
-        if v[a] > cut:
-            total += v[a]
-            above += 1
-    return total + cut * (k - above)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _dual(q, ridge, scalable, state, w, rho, yy, budget, Z, buffer):  # type: ignore[no-untyped-def]
-    """Return (bound, t, |a|^2, sum_O Z + top_L Z) at (w, rho)."""
-    qw, wrho, fixed = 0.0, 0.0, 0.0
+@njit(UniTuple(f8, 4)(VEC, VEC, b1, VEC, VEC, VEC, i8, f8, i8, VEC), **COMPILED)
+def _dual(q, ridge, scalable, state, w, rho, size, yy, budget, Z):  # type: ignore[no-untyped-def]
+    """Return (bound, t, |a|^2, sum_in Z + top_L Z) at (w, rho)."""
+    qw, wrho, spent, rest = 0.0, 0.0, 0.0, 0.0
     free = 0
-    for j in range(q.shape[0]):
-        if w[j] != 0.0:
-            qw += q[j] * w[j]
-            wrho += w[j] * rho[j]
-        if state[j] == 0:
-            Z[free] = 0.5 * rho[j] * rho[j] / ridge[j]
-            free += 1
-        elif state[j] == 1:
-            fixed += 0.5 * rho[j] * rho[j] / ridge[j]
-    spent = fixed + _top_sum(Z, free, budget, buffer)
+    for j in range(size):
+        qw += q[j] * w[j]
+        wrho += w[j] * rho[j]
+        if state[j] >= 0:
+            value = 0.5 * rho[j] * rho[j] / ridge[j]
+            if state[j] == 1:
+                spent += value
+            else:
+                Z[free] = value
+                rest += value
+                free += 1
+    if free <= budget:
+        spent += rest
+    elif budget > 0:
+        # After the selection the budget largest stand first.
+        _kth_largest(Z, free, budget)
+        for a in range(budget):
+            spent += Z[a]
     ya = yy - qw
     aa = ya - wrho
-    if not scalable:
-        return ya - 0.5 * aa - spent, 1.0, aa, spent
     whole = aa + 2.0 * spent
+    if not scalable:
+        return ya - 0.5 * whole, 1.0, aa, spent
     if ya <= 0.0 or whole <= 0.0:
         return 0.0, 1.0, aa, spent
     return 0.5 * ya * ya / whole, ya / whole, aa, spent
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sweep(A, ridge, cut, fixed, w, rho):  # type: ignore[no-untyped-def]
+@njit(f8(MAT, VEC, f8, VEC, VEC, VEC, i8), **COMPILED)
+def _sweep(A, ridge, nu, state, w, rho, count):  # type: ignore[no-untyped-def]
     """One pass of coordinate descent over the working set; return the largest move."""
     largest = 0.0
-    for a in range(w.shape[0]):
+    for a in range(count):
         curvature, old = A[a, a], w[a]
         c = rho[a] + curvature * old
-        if fixed[a]:
-            new = c / (curvature + ridge[a])
-        elif abs(c) <= cut[a]:
-            new = 0.0
-        else:
-            size = abs(c)
+        size = abs(c)
+        cut = np.sqrt(2.0 * nu * ridge[a]) if state[a] == 0 else 0.0
+        new = 0.0
+        if size > cut:
             # Absolute-value piece first; past its end the penalty is a ridge.
-            if curvature > 0.0 and (size - cut[a]) * ridge[a] <= cut[a] * curvature:
-                new = (size - cut[a]) / curvature
+            if state[a] == 0 and (size - cut) * ridge[a] <= cut * curvature:
+                new = (size - cut) / curvature
             else:
                 new = size / (curvature + ridge[a])
             if c < 0.0:
                 new = -new
-        if new != old:
-            step = new - old
+        step = new - old
+        if step != 0.0:
             w[a] = new
-            for b in range(w.shape[0]):
+            for b in range(count):
                 rho[b] -= A[a, b] * step
             largest = max(largest, step * step * (curvature + ridge[a]))
     return largest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _chosen(w, ridge, fixed, nu):  # type: ignore[no-untyped-def]
-    """Return sum s_j over the free members of the working set at price nu."""
-    total = 0.0
-    for a in range(w.shape[0]):
-        if not fixed[a] and w[a] != 0.0:
-            total += min(1.0, abs(w[a]) * np.sqrt(0.5 * ridge[a] / nu))
-    return total
+@njit(UniTuple(f8, 2)(VEC, VEC, VEC, f8, i8, i8), **COMPILED)
+def _primal(w, ridge, state, nu, count, budget):  # type: ignore[no-untyped-def]
+    """Return (sum s_j, ridge term of the feasible point with s scaled down to the budget)."""
+    chosen, fixed, ones, rest = 0.0, 0.0, 0.0, 0.0
+    for a in range(count):
+        term = 0.5 * ridge[a] * w[a] * w[a]
+        if state[a] == 1:
+            fixed += term
+        elif term > 0.0:
+            s = min(1.0, np.sqrt(term / nu))
+            chosen += s
+            rest += term / s
+    return chosen, fixed + rest * max(1.0, chosen / max(budget, 1))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _primal(w, ridge, fixed, nu, aa, chosen, budget):  # type: ignore[no-untyped-def]
-    """Return the value of the feasible point with s scaled down to the budget."""
-    value = 0.5 * aa
-    shrink = min(1.0, budget / chosen) if chosen > 0.0 else 1.0
-    for a in range(w.shape[0]):
-        if w[a] != 0.0:
-            s = 1.0
-            if not fixed[a]:
-                s = shrink * min(1.0, abs(w[a]) * np.sqrt(0.5 * ridge[a] / nu))
-            value += 0.5 * ridge[a] * w[a] * w[a] / s
-    return value
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _margin(yy, products, mass, spent, terms, ratio):  # type: ignore[no-untyped-def]
-    """What rounding may have added to the bound: see the head of the file."""
-    reach = np.sqrt(yy) + mass
-    linear = np.sqrt(2.0 * max(spent, 0.0) * terms) * ratio
-    return 4.0 * (products + 16.0) * 2.3e-16 * reach * (reach + linear)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _price(rho, ridge, t, Z):  # type: ignore[no-untyped-def]
-    """Write Z_j at the residual scaled by t."""
-    for j in range(rho.shape[0]):
-        Z[j] = 0.5 * t * t * rho[j] * rho[j] / ridge[j]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _entry(ridge, state, w, rho, least, Z, buffer):  # type: ignore[no-untyped-def]
-    """Price above which a monomial enters the working set, so that it at most doubles."""
-    active, candidates = 0, 0
-    for j in range(w.shape[0]):
-        if w[j] != 0.0:
-            active += 1
-        elif state[j] == 0:
-            price = 0.5 * rho[j] * rho[j] / ridge[j]
-            if price > least:
-                Z[candidates] = price
-                candidates += 1
-    room = 50 + active // 2
-    return least if candidates <= room else _kth_largest(Z, candidates, room, buffer)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _solve(  # type: ignore[no-untyped-def]
-    Q, q, ridge, norms, yy, scalable, state, budget, w, rho,
-    threshold, max_passes, tol, slack, best_w, best_rho, best_Z, info,
-):  # fmt: skip
-    """Alternate full passes (bound, working set) and sweeps on the working set."""
-    size = q.shape[0]
-    nu = info[2]
-    Z, buffer = np.empty(size), np.empty(size)
-    work, seen = np.empty(size, np.int64), np.zeros(size, np.int8)
-    terms, ratio = budget, 0.0
-    for j in range(size):
-        if state[j] >= 0:
-            ratio = max(ratio, norms[j] / np.sqrt(ridge[j]))
-        if state[j] == 1:
-            terms += 1
-    trial_w, trial_rho = np.empty(size), np.empty(size)
-    best, t, _, spent = _dual(q, ridge, scalable, state, best_w, best_rho, yy, budget, Z, buffer)
-    best -= _margin(yy, info[3], info[4], spent, terms, ratio)
-    _price(best_rho, ridge, t, best_Z)
-    settled = False
-    for step in range(max_passes):
-        # The bound is concave along the segment from the best dual point to the iterate.
-        reach, far, last = 0.0, 1.0, -1e300
-        for _ in range(6):
-            for j in range(size):
-                trial_w[j] = best_w[j] + far * (w[j] - best_w[j])
-                trial_rho[j] = best_rho[j] + far * (rho[j] - best_rho[j])
-            bound, t, _, spent = _dual(
-                q, ridge, scalable, state, trial_w, trial_rho, yy, budget, Z, buffer
-            )
-            bound -= _margin(yy, info[3], info[4], spent, terms, ratio)
-            if bound > best:
-                best, reach = bound, far
-                _price(trial_rho, ridge, t, best_Z)
-            if bound < last or best >= threshold:
-                break
-            last = bound
-            far *= 0.5
-        if reach > 0.0:
-            for j in range(size):
-                best_w[j] += reach * (w[j] - best_w[j])
-                best_rho[j] += reach * (rho[j] - best_rho[j])
-        info[0], info[2], info[5] = best, nu, step
-        if best >= threshold:
-            return 1
-        cut = _entry(ridge, state, w, rho, nu, Z, buffer)
-        count, news = 0, 0
-        for j in range(size):
-            if state[j] < 0:
-                continue
-            price = 0.5 * rho[j] * rho[j] / ridge[j]
-            if state[j] == 1 or w[j] != 0.0 or price > cut:
-                work[count] = j
-                count += 1
-                if seen[j] == 0 and price > nu * (1.0 + 1e-3):
-                    news += 1
-                seen[j] = 1
-            else:
-                seen[j] = 0
-        if settled and news == 0:
-            return 0
-        settled, nu, value = _inner(
-            Q, q, ridge, norms, yy, scalable, state, budget, w, rho, work[:count],
-            nu, threshold, tol, slack, best, Z, buffer, info,
-        )  # fmt: skip
-        info[1] = value
-    return 2
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(b1(MAT, VEC, VEC, f8, b1, VEC, i8, VEC, VEC, INTS, i8, f8, f8, f8, VEC, MAT), **COMPILED)
 def _inner(  # type: ignore[no-untyped-def]
-    Q, q, ridge, norms, yy, scalable, state, budget, w, rho, work,
-    nu, threshold, tol, slack, best, Z, buffer, info,
+    Q, q, ridge, yy, scalable, state, budget, w, rho, work, count,
+    threshold, tol, slack, info, F,
 ):  # fmt: skip
-    """Sweep the working set, steering nu, until settled; then update rho everywhere."""
-    count = work.shape[0]
+    """Sweep the working set, steering nu, until settled; F[0], F[1] end as its w and rho."""
     A = np.empty((count, count))
-    lw, lrho, lq, lridge = np.empty(count), np.empty(count), np.empty(count), np.empty(count)
-    cut = np.empty(count)
-    lstate = np.empty(count, np.int8)
-    fixed = np.empty(count, np.bool_)
+    lw, lrho, lq, lridge, lstate, Z = F[0], F[1], F[2], F[3], F[4], F[5]
     for a in range(count):
         j = work[a]
         for b in range(count):
             A[a, b] = Q[j, work[b]]
-        lw[a], lrho[a], lq[a], lridge[a] = w[j], rho[j], q[j], ridge[j]
-        lstate[a] = state[j]
-        fixed[a] = state[j] == 1
-    settled, value = False, 1e300
+        lw[a], lrho[a], lq[a], lridge[a], lstate[a] = w[j], rho[j], q[j], ridge[j], state[j]
+    nu = info[2]
     for _ in range(40):
-        for a in range(count):
-            cut[a] = np.sqrt(2.0 * nu * lridge[a])
         for _ in range(5):
-            if _sweep(A, lridge, cut, fixed, lw, lrho) < 1e-8 * abs(best):
+            if _sweep(A, lridge, nu, lstate, lw, lrho, count) < 1e-8 * abs(info[0]):
                 break
-        bound, _, aa, _ = _dual(lq, lridge, scalable, lstate, lw, lrho, yy, budget, Z, buffer)
-        chosen = _chosen(lw, lridge, fixed, nu)
-        value = _primal(lw, lridge, fixed, nu, aa, chosen, budget)
+        bound, _, aa, _ = _dual(lq, lridge, scalable, lstate, lw, lrho, count, yy, budget, Z)
+        chosen, value = _primal(lw, lridge, lstate, nu, count, budget)
+        value += 0.5 * aa
+        info[1], info[2] = value, nu
         if bound >= threshold * (1.0 + 1e-3):
-            break
+            return False
         if value - bound <= tol * value or (
             value < threshold and value - bound <= slack * (threshold - bound)
         ):
-            settled = True
-            break
+            return True
         if budget > 0:
             nu *= min(2.0, max(0.5, chosen / budget))
-    for a in range(count):
-        j = work[a]
-        step = lw[a] - w[j]
-        if step != 0.0:
-            w[j] = lw[a]
-            for i in range(rho.shape[0]):
-                rho[i] -= Q[j, i] * step
-            info[3] += 1.0
-            info[4] += abs(step) * norms[j]
-    return settled, nu, value
+    return False
+
+
+@njit(void(VEC, VEC, f8, b1, VEC, i8, VEC, VEC, b1, f8, f8, VEC, VEC, VEC, VEC, MAT), **COMPILED)
+def _ascend(  # type: ignore[no-untyped-def]
+    q, ridge, yy, scalable, state, budget, w, rho, first, threshold, scale,
+    best_w, best_rho, best_Z, info, F,
+):  # fmt: skip
+    """Move the best dual point towards the iterate, as far as that raises the bound.
+
+    The bound is concave along the segment.  ``first`` evaluates the best point itself.
+    """
+    size = q.shape[0]
+    reach, last = 0.0, -1e300
+    far = 0.0 if first else 1.0
+    for _ in range(7):
+        for j in range(size):
+            F[0, j] = best_w[j] + far * (w[j] - best_w[j])
+            F[1, j] = best_rho[j] + far * (rho[j] - best_rho[j])
+        bound, t, _, spent = _dual(q, ridge, scalable, state, F[0], F[1], size, yy, budget, F[2])
+        # What rounding may have added: see the head of the file.
+        extent = np.sqrt(yy) + info[4]
+        linear = scale * np.sqrt(max(spent, 0.0))
+        bound -= 4.0 * (info[3] + 16.0) * 2.3e-16 * extent * (extent + linear)
+        if bound > info[0]:
+            info[0], reach = bound, far
+            for j in range(size):
+                best_Z[j] = 0.5 * t * t * F[1, j] * F[1, j] / ridge[j]
+        if info[0] >= threshold or (far > 0.0 and bound < last):
+            break
+        if far > 0.0:
+            last = bound
+        far = 0.5 * far if far > 0.0 else 1.0
+    for j in range(size):
+        best_w[j] += reach * (w[j] - best_w[j])
+        best_rho[j] += reach * (rho[j] - best_rho[j])
+
+
+@njit(
+    i8(
+        MAT,
+        VEC,
+        VEC,
+        VEC,
+        f8,
+        b1,
+        VEC,
+        i8,
+        VEC,
+        VEC,
+        f8,
+        i8,
+        f8,
+        f8,
+        VEC,
+        VEC,
+        VEC,
+        VEC,
+        MAT,
+        INTS2,
+    ),
+    **COMPILED,
+)
+def _solve(  # type: ignore[no-untyped-def]
+    Q, q, ridge, norms, yy, scalable, state, budget, w, rho,
+    threshold, max_passes, tol, slack, best_w, best_rho, best_Z, info, F, I,
+):  # fmt: skip
+    """Alternate full passes (bound, working set) and sweeps on the working set."""
+    size = q.shape[0]
+    work, seen = I[0], I[1]
+    count, news, active, candidates = 0, 0, 0, 0
+    terms, ratio = budget, 0.0
+    for j in range(size):
+        seen[j] = 0
+        if state[j] >= 0:
+            ratio = max(ratio, norms[j] / np.sqrt(ridge[j]))
+        if state[j] == 1:
+            terms += 1
+    scale = ratio * np.sqrt(2.0 * terms)
+    settled = False
+    for turn in range(max_passes):
+        _ascend(
+            q, ridge, yy, scalable, state, budget, w, rho, turn == 0, threshold, scale,
+            best_w, best_rho, best_Z, info, F,
+        )  # fmt: skip
+        if info[0] >= threshold:
+            return 1
+        # Monomials priced above nu enter, dearest first, so that the set grows by half at most.
+        active, candidates, cut = 0, 0, info[2]
+        for j in range(size):
+            if w[j] != 0.0:
+                active += 1
+            elif state[j] == 0:
+                price = 0.5 * rho[j] * rho[j] / ridge[j]
+                if price > cut:
+                    F[0, candidates] = price
+                    candidates += 1
+        room = 50 + active // 2
+        if candidates > room:
+            cut = _kth_largest(F[0], candidates, room)
+        count, news = 0, 0
+        for j in range(size):
+            entering = 0
+            if state[j] == 1 or w[j] != 0.0:
+                entering = 1
+            elif state[j] == 0:
+                price = 0.5 * rho[j] * rho[j] / ridge[j]
+                if price > cut:
+                    entering = 1
+                    if seen[j] == 0 and price > info[2] * (1.0 + 1e-3):
+                        news += 1
+            seen[j] = entering
+            if entering == 1:
+                work[count] = j
+                count += 1
+        if settled and news == 0:
+            return 0
+        settled = _inner(
+            Q, q, ridge, yy, scalable, state, budget, w, rho, work, count,
+            threshold, tol, slack, info, F,
+        )  # fmt: skip
+        for a in range(count):
+            j = work[a]
+            step = F[0, a] - w[j]
+            if step != 0.0:
+                w[j] = F[0, a]
+                info[3] += 1.0
+                info[4] += abs(step) * norms[j]
+                for i in range(size):
+                    rho[i] -= Q[j, i] * step
+    return 2
