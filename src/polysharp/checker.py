@@ -1,38 +1,36 @@
 """A checker of proofs that shares no code with the search: plain NumPy, and the records alone.
 
-For any w and any diagonal d with G - diag(d) >= 0 on the monomials alive at a node, write
-Q = G - diag(d), rho = q - Qw and Z_j = rho_j^2 / (2 (lam + d_j)).  With ``in`` fixed and at most
-L more monomials, no support of the node costs less than
+It recomputes monomials, moments and rules from the statement and the rows (``checker_problem``),
+walks the tree from its root, deduces after every fixing what the rules force, and evaluates the
+lower bound of a vector wherever the proof relies on one (``checker_bounds``).  A proof holds when
 
-    yy/2 - w'Qw/2 - spent,                   spent = sum_in Z_j + top_L(Z_j, j free),
-    1/2 (y'a)^2 / (|a|^2 + 2 spent)          where d = 0, with a = y - Mw.
+    - the model is allowed and costs what is stated,
+    - every split is covered by its children: with chain c_1..c_m, either some c_a is the first
+      one out, or all are in,
+    - everything that screening fixes, and every leaf, costs at least the bound.
 
-The checker recomputes G, q, yy and the rules (``checker_problem``), walks the tree from its root,
-deduces after every fixing what the rules force, and evaluates these values wherever the proof
-relies on one.  Forcing a monomial in or out changes only ``spent``: that is screening.
-
-Rounding: with reach = |y| + sum_j |w_j| |m_j|, rho_j is wrong by about u |m_j| reach,
-u = eps (16 + sqrt(n)).  Every value is lowered by what such errors can add to it, so that a
-vector of huge coefficients, which lives on cancellation, proves nothing.  The claim counts as
-reached within 1e-9 of the objective and the rounding of yy.
+The bound counts as reached within 1e-9 of the objective and the rounding of yy.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isfinite, nan, sqrt
+from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polysharp.checker_bounds import (
+    Tangent,
+    budget_left,
+    check_diagonal,
+    least_of_singles,
+    margin_of,
+    read_indices,
+)
 from polysharp.checker_problem import (
-    EPS,
-    FREE,
-    IN,
-    OUT,
     Array,
     Empty,
-    Indices,
     Pair,
     Rejected,
     States,
@@ -43,7 +41,7 @@ from polysharp.checker_problem import (
 )
 
 if TYPE_CHECKING:
-    from polysharp.proof import Diagonal, Proof, ProofNode, Screening, Vector
+    from polysharp.proof import Proof, ProofNode, Screening
     from polysharp.statement import Statement
 
 TOLERANCE = 1e-9
@@ -110,7 +108,7 @@ def _objective(task: Task, s: Statement) -> float:
     H = task.G[np.ix_(S, S)] + task.lam * np.eye(len(S))
     w: Array = np.asarray(np.linalg.lstsq(H, task.q[S], rcond=None)[0], dtype=np.float64)
     value = max(0.0, 0.5 * float(task.yy - 2.0 * (task.q[S] @ w) + w @ (H @ w)))
-    slack = TOLERANCE * value + task.rounding + _margin(task, S, w, 0.0)
+    slack = TOLERANCE * value + task.rounding + margin_of(task, S, w, 0.0)
     demand(abs(value - s.objective) <= slack, f"the model costs {value:.9g}, not as stated")
     return value
 
@@ -120,7 +118,7 @@ def _walk(proof: Proof, task: Task, claim: float) -> float:
     demand(isfinite(proof.bound), "the bound is not a number")
     demand(len(proof.nodes) > 0, "the proof has no nodes")
     for number, diagonal in enumerate(proof.diagonals):
-        _check_diagonal(task, diagonal, f"diagonal {number}")
+        check_diagonal(task, diagonal, f"diagonal {number}")
     least, seen = inf, {0}
     stack: list[Part] = [(0, task.rules.root())]
     while stack:
@@ -165,7 +163,7 @@ def _visit(
 def _split(task: Task, node: ProofNode, states: Pair | None) -> list[Part]:
     """Return the children: the a-th has c_1..c_{a-1} in and c_a out, the last all of them in."""
     size = task.rules.uses.shape[1 if node.on_inputs else 0]
-    chain = _indices(node.chain, size, "the chain")
+    chain = read_indices(node.chain, size, "the chain")
     demand(len(node.children) == len(chain) + 1, "the children do not cover it")
     if states is None:
         return [(child, None) for child in node.children]
@@ -180,134 +178,20 @@ def _leaf(task: Task, proof: Proof, node: ProofNode, terms: States) -> float:
     if node.kind == "dual":
         if node.vector is None:
             return 0.0
-        tangent = _Tangent(task, proof, node.vector, terms)
+        tangent = Tangent(task, proof, node.vector, terms)
         return float(tangent.value(tangent.spent))
     demand(node.kind == "single", f"is {node.kind!r} while supports are left")
-    demand(_budget(task, terms) <= 1, "is 'single' with more than one monomial to choose")
-    return _least_of_singles(task, terms)
+    demand(budget_left(task, terms) <= 1, "is 'single' with more than one monomial to choose")
+    return least_of_singles(task, terms)
 
 
 def _screen(task: Task, proof: Proof, screening: Screening, terms: States, claim: float) -> float:
     """Check that what is fixed out (in) costs at least the claim when it is in (out); fix it."""
-    out = _indices(screening.out, len(terms), "a screening")
-    inn = _indices(screening.inn, len(terms), "a screening")
-    tangent = _Tangent(task, proof, screening.vector, terms)
+    out = read_indices(screening.out, len(terms), "a screening")
+    inn = read_indices(screening.inn, len(terms), "a screening")
+    tangent = Tangent(task, proof, screening.vector, terms)
     costs = np.concatenate([tangent.value_with(out), tangent.value_without(inn)])
     worst = float(costs.min(initial=inf))
     demand(worst >= claim, f"screens out or in at {worst:.12g}, less than the bound")
     task.rules.screen(terms, out, inn)
     return worst
-
-
-def _indices(given: Any, size: int, what: str) -> Indices:
-    index = np.array(given, dtype=np.intp)
-    demand(np.all((index >= 0) & (index < size)), f"{what} leaves the problem")
-    demand(len(np.unique(index)) == len(index), f"{what} repeats itself")
-    return index
-
-
-def _budget(task: Task, terms: States) -> int:
-    return task.rules.max_terms - int(np.count_nonzero(terms == IN))
-
-
-def _margin(task: Task, index: Indices, w: Array, slopes: float) -> float:
-    """What rounding may add to a value that grows by ``slopes`` per relative error of rho."""
-    reach = sqrt(task.yy) + float(np.abs(w) @ task.norms[index])
-    return task.unit * reach * (reach + slopes)
-
-
-def _check_diagonal(task: Task, diagonal: Diagonal, what: str) -> None:
-    """Check G - diag(d) >= 0 by a factorisation, columns scaled to unit length."""
-    index, d = _indices(diagonal.index, len(task.q), what), diagonal.value
-    demand(d.shape == index.shape and np.all(task.lam + d > 0.0), f"{what} is no ridge")
-    size, norms = len(index), task.norms[index]
-    demand(np.all(norms > 0.0), f"{what} moves curvature of a zero column")
-    A = task.G[np.ix_(index, index)] / np.multiply.outer(norms, norms)
-    # Margin: rounding of the factorisation and of G; d itself is a difference of two ridges.
-    A[np.diag_indices(size)] -= d / norms**2 + size * (size * EPS + task.unit)
-    A[np.diag_indices(size)] += 4.0 * EPS * task.lam / norms**2
-    try:
-        np.linalg.cholesky(A)
-    except np.linalg.LinAlgError:
-        raise Rejected(f"{what} exceeds the curvature there is") from None
-
-
-class _Tangent:
-    """The value of one vector at one node, and with one more monomial forced in or out."""
-
-    def __init__(self, task: Task, proof: Proof, vector: Vector, terms: States) -> None:
-        f, self.yy, self.terms = len(terms), task.yy, terms
-        index = _indices(vector.index, f, "a vector")
-        w, d = np.asarray(vector.value, dtype=np.float64), np.zeros(f)
-        demand(w.shape == index.shape and np.isfinite(w).all(), "a vector is no list of numbers")
-        alive = np.flatnonzero(terms != OUT)
-        self.plain = vector.diagonal == -1
-        if not self.plain:
-            demand(0 <= vector.diagonal < len(proof.diagonals), "a diagonal does not exist")
-            diagonal = proof.diagonals[vector.diagonal]
-            within = np.zeros(f, dtype=bool)
-            within[diagonal.index] = True
-            demand(within[alive].all() and within[index].all(), "a diagonal does not cover it")
-            d[diagonal.index] = diagonal.value
-        Qw = np.zeros(f)
-        both = np.union1d(alive, index)
-        Qw[both] = w @ task.G[np.ix_(index, both)]
-        Qw[index] -= d[index] * w
-        rho, ridge = task.q - Qw, task.lam + d
-        self.wQw, self.ya = float(w @ Qw[index]), task.yy - float(task.q[index] @ w)
-        self.aa = self.ya - float(w @ rho[index])
-        self.Z = 0.5 * rho**2 / ridge
-        free, L = np.flatnonzero(terms == FREE), _budget(task, terms)
-        fixed, slope = terms == IN, np.abs(rho) * task.norms / ridge
-        order = np.sort(self.Z[free])[::-1]
-        self.spent = float(self.Z[fixed].sum() + order[:L].sum())
-        self.last = float(order[L - 1]) if 0 < L <= len(order) else 0.0  # Z_(L)
-        self.next = float(order[L]) if len(order) > L else 0.0  # Z_(L+1)
-        slopes = slope[fixed].sum() + np.sort(slope[free])[::-1][:L].sum()
-        self.margin = _margin(task, index, w, float(slopes))
-
-    def value(self, spent: Any) -> Any:
-        """Return the lower bound for a sum of prices."""
-        if not self.plain:
-            return 0.5 * self.yy - 0.5 * self.wQw - spent - self.margin
-        if self.ya <= 0.0:
-            return 0.0 * spent
-        # Any multiple t a of the residual will do; this one is best unless |a| is rounding.
-        whole = self.aa + 2.0 * spent
-        t = self.ya / np.maximum(whole, 1e-6 * self.ya)
-        return t * self.ya - 0.5 * t**2 * whole - self.margin * np.maximum(1.0, t) ** 2
-
-    def value_with(self, j: Indices) -> Array:
-        """Return bounds over the supports of the node that contain each j."""
-        saved = np.where(self.terms[j] == FREE, np.maximum(self.last - self.Z[j], 0.0), 0.0)
-        return np.where(self.terms[j] == OUT, inf, self.value(self.spent - saved))
-
-    def value_without(self, j: Indices) -> Array:
-        """Return bounds over the supports of the node that leave each j out."""
-        saved = np.where(self.terms[j] == FREE, np.maximum(self.Z[j] - self.next, 0.0), 0.0)
-        return np.where(self.terms[j] == IN, inf, self.value(self.spent - saved))
-
-
-def _least_of_singles(task: Task, terms: States) -> float:
-    """Return the least cost of the monomials in, alone or with one of the free ones.
-
-    The coefficients of all choices come from one factorisation by a Schur complement s_j; each
-    cost is then the dual value yy/2 - w'Gw/2 - |rho|^2/(2 lam) at them, safe however they erred.
-    """
-    F, J = np.flatnonzero(terms == IN), np.flatnonzero(terms == FREE)
-    G, q, lam = task.G, task.q, task.lam
-    A, C, diagonal = G[np.ix_(F, F)], G[np.ix_(F, J)], np.diagonal(G)[J]
-    solved = np.linalg.lstsq(A + lam * np.eye(len(F)), np.column_stack([q[F], C]), rcond=None)[0]
-    base, B = solved[:, 0], solved[:, 1:]
-    schur = np.maximum(diagonal + lam - np.einsum("ij,ij->j", C, B), lam)
-    t = np.append((q[J] - base @ C) / schur, 0.0)  # the last choice: none
-    B, C = np.column_stack([B, np.zeros(len(F))]), np.column_stack([C, np.zeros(len(F))])
-    qj, diagonal = np.append(q[J], 0.0), np.append(diagonal, 0.0)
-    W = base[:, None] - B * t
-    rho, rho_j = q[F, None] - A @ W - C * t, qj - (C * W).sum(axis=0) - diagonal * t
-    rho_j[-1] = 0.0
-    wGw = (W * (q[F, None] - rho)).sum(axis=0) + t * (qj - rho_j)
-    values = 0.5 * task.yy - 0.5 * wGw - 0.5 * ((rho**2).sum(axis=0) + rho_j**2) / lam
-    reach = sqrt(task.yy) + task.norms[F] @ np.abs(W) + np.sqrt(diagonal) * np.abs(t)
-    slopes = task.norms[F] @ np.abs(rho) / lam + np.sqrt(diagonal) * np.abs(rho_j) / lam
-    return float((values - task.unit * reach * (reach + slopes)).min())

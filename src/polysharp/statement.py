@@ -51,6 +51,24 @@ class Statement:
     support: tuple[Monomial, ...]  # of the model found
     objective: float
 
+    def __str__(self) -> str:
+        rules = {
+            f"{len(self.excluded_terms)} excluded terms": bool(self.excluded_terms),
+            f"{len(self.required_terms)} required terms": bool(self.required_terms),
+            f"{len(self.required_inputs)} required inputs": bool(self.required_inputs),
+            f"{self.heredity} heredity": self.heredity is not None,
+        }
+        return ", ".join(
+            [
+                f"polynomials of degree {self.degree} with at most {self.max_terms} of "
+                f"{len(self.monomials)} monomials and at most {self.max_inputs} of "
+                f"{len(self.kept_inputs)} inputs (of {self.n_inputs} given), "
+                f"{'free intercept' if self.fit_intercept else 'no intercept'}, "
+                f"gamma {self.gamma:.6g}",
+                *(rule for rule, applies in rules.items() if applies),
+            ]
+        )
+
     @classmethod
     def of(
         cls,
