@@ -125,6 +125,9 @@ def evaluate(node: Node, threshold: float) -> Node:
             return node
         if not _screen(node, relaxed, vector, budget, threshold):
             break
+    # What screening fixed last may force more, and a smaller core must not lose it.
+    if not propagate(core.structure, node.terms, node.inputs):
+        node.close("void", np.inf)
     return node
 
 

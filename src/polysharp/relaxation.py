@@ -217,7 +217,7 @@ def _sweep(A, ridge, nu, state, w, rho, count):  # type: ignore[no-untyped-def]
 @njit(UniTuple(f8, 2)(VEC, VEC, VEC, f8, i8, i8), **COMPILED)
 def _primal(w, ridge, state, nu, count, budget):  # type: ignore[no-untyped-def]
     """Return (sum s_j, ridge term of the feasible point with s scaled down to the budget)."""
-    chosen, fixed, ones, rest = 0.0, 0.0, 0.0, 0.0
+    chosen, fixed, rest = 0.0, 0.0, 0.0
     for a in range(count):
         term = 0.5 * ridge[a] * w[a] * w[a]
         if state[a] == 1:
@@ -322,13 +322,13 @@ def _ascend(  # type: ignore[no-untyped-def]
     ),
     **COMPILED,
 )
-def _solve(  # type: ignore[no-untyped-def]
+def _solve(  # type: ignore[no-untyped-def]  # noqa: PLR0912
     Q, q, ridge, norms, yy, scalable, state, budget, w, rho,
-    threshold, max_passes, tol, slack, best_w, best_rho, best_Z, info, F, I,
+    threshold, max_passes, tol, slack, best_w, best_rho, best_Z, info, F, places,
 ):  # fmt: skip
     """Alternate full passes (bound, working set) and sweeps on the working set."""
     size = q.shape[0]
-    work, seen = I[0], I[1]
+    work, seen = places[0], places[1]
     count, news, active, candidates = 0, 0, 0, 0
     terms, ratio = budget, 0.0
     for j in range(size):
@@ -361,19 +361,15 @@ def _solve(  # type: ignore[no-untyped-def]
             cut = _kth_largest(F[0], candidates, room)
         count, news = 0, 0
         for j in range(size):
-            entering = 0
-            if state[j] == 1 or w[j] != 0.0:
-                entering = 1
-            elif state[j] == 0:
-                price = 0.5 * rho[j] * rho[j] / ridge[j]
-                if price > cut:
-                    entering = 1
-                    if seen[j] == 0 and price > info[2] * (1.0 + 1e-3):
-                        news += 1
-            seen[j] = entering
-            if entering == 1:
+            price = 0.5 * rho[j] * rho[j] / ridge[j]
+            if state[j] == 1 or w[j] != 0.0 or (state[j] == 0 and price > cut):
                 work[count] = j
                 count += 1
+                if seen[j] == 0 and price > info[2] * (1.0 + 1e-3):
+                    news += 1
+                seen[j] = 1
+            else:
+                seen[j] = 0
         if settled and news == 0:
             return 0
         settled = _inner(
