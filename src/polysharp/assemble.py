@@ -56,15 +56,15 @@ def assemble(
     on_block: OnBlock | None = None,
 ) -> Assembled:
     """Build the problem from rows; ``on_block(rows_done, n)`` follows the pass over them."""
-    y_mean = _mean(y, sample_weight) if fit_intercept else 0.0
+    y_mean = weighted_mean(y, sample_weight) if fit_intercept else 0.0
     target = y - y_mean
     build = _dense if len(basis) <= MAX_DENSE else _implicit
     gram, q, yy, mean = build(basis, X, target, sample_weight, fit_intercept, on_block)
     return Assembled(Problem(gram, q, yy, lam, structure), mean, y_mean)
 
 
-def _mean(y: Array, sample_weight: Array | None) -> float:
-    """Weighted mean; of equal numbers that number itself, so that they centre to exact zeros."""
+def weighted_mean(y: Array, sample_weight: Array | None) -> float:
+    """Return the mean; of equal numbers that number itself, so that they centre to zeros."""
     if y.min() == y.max():
         return float(y[0])
     return float(np.average(y, weights=sample_weight))

@@ -10,15 +10,18 @@ monomials (t inputs with exponents of at least one); f(p) = C(p + r, r) without 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import comb
 
+import numpy as np
+from numpy.typing import NDArray
+
 from polysharp.basis import Basis, Indices, Monomial
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
-from polysharp.structure import Heredity, Structure, heredity_closed
+from polysharp.structure import Heredity, Structure, heredity_closed, parents_of
 
 MAX_MONOMIALS = 1_000_000
 
@@ -60,6 +63,51 @@ class TermRules:
         distinct = len(set(m))
         cap = self.degree if distinct < 2 else self.mixed_degree
         return len(m) <= cap and distinct <= self.most_inputs
+
+    def may_price(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which monomials of one degree (one per row, inputs sorted) the rules let in."""
+        m, d = keys.shape
+        ordered = np.diff(keys, axis=1) > 0
+        distinct = (ordered.sum(axis=1) + 1) if d else np.zeros(m, dtype=np.intp)
+        keep: NDArray[np.bool_] = distinct <= self.most_inputs
+        if d > self.mixed_degree:
+            keep &= distinct < 2
+        for term in self.exclude_terms:
+            if len(term) == d:
+                keep &= (keys != np.array(term, dtype=np.int32)).any(axis=1)
+        if self.heredity is not None and self.exclude_terms:
+            for row in np.flatnonzero(keep):
+                keep[row] = self.can_inherit(tuple(int(i) for i in keys[row]))
+        return keep
+
+    def can_inherit(self, m: Monomial) -> bool:
+        """Whether heredity can be met by monomials that are not excluded."""
+        if m in self.exclude_terms:
+            return False
+        parents = parents_of(m)
+        if self.heredity is None or not parents:
+            return True
+        enough = all if self.heredity == "strong" else any
+        return enough(self.can_inherit(parent) for parent in parents)
+
+    def with_parents(self, monomials: Iterable[Monomial]) -> list[Monomial]:
+        """Return the monomials and, under heredity, all their ancestors that are not excluded."""
+        if self.heredity is None:
+            return list(dict.fromkeys(monomials))
+        found: dict[Monomial, None] = {}
+        waiting = list(monomials)
+        while waiting:
+            m = waiting.pop()
+            if m not in found and self.can_inherit(m):
+                found[m] = None
+                waiting += parents_of(m)
+        return list(found)
+
+    def monomials_of(self, inputs: Iterable[int]) -> list[Monomial]:
+        """Return all monomials of some inputs that the rules let in."""
+        names = sorted(inputs)
+        found = (tuple(names[a] for a in m) for m in self._monomials(len(names)))
+        return [m for m in found if self.can_inherit(m)]
 
     def count(self, p: int) -> int:
         """Return f(p), the number of monomials of p inputs within the caps."""
