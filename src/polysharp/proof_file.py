@@ -65,7 +65,7 @@ def save(proof: Proof, path: str | PathLike[str]) -> None:
 def load(path: str | PathLike[str]) -> Proof:
     """Read a proof that ``save`` wrote; nothing in the file is run."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             stored: dict[str, Numbers] = dict(archive)
         header = json.loads(stored["header"].tobytes())
         if (header["format"], header["version"]) != (FORMAT, VERSION):
