@@ -109,7 +109,7 @@ def solve_relaxation(
     code = _solve(
         Q, q, ridge, norms, yy, scalable, state.astype(np.float64), budget, warm.w, warm.rho,
         threshold, max_passes, tol, slack, best_w, best_rho, Z, info,
-        np.empty((9, size)), np.empty((2, size), dtype=np.int64),
+        np.empty((6, size)), np.empty((2, size), dtype=np.int64),
     )  # fmt: skip
     warm.nu, warm.products, warm.mass = float(info[NU]), float(info[PRODUCTS]), float(info[MASS])
     return Relaxed(int(code), float(info[BOUND]), float(info[PRIMAL]), best_w, Z, warm)
@@ -243,7 +243,7 @@ def _inner(  # type: ignore[no-untyped-def]
             A[a, b] = Q[j, work[b]]
         lw[a], lrho[a], lq[a], lridge[a], lstate[a] = w[j], rho[j], q[j], ridge[j], state[j]
     nu = info[2]
-    for _ in range(40):
+    for _ in range(15):
         for _ in range(5):
             if _sweep(A, lridge, nu, lstate, lw, lrho, count) < 1e-8 * abs(info[0]):
                 break
