@@ -8,6 +8,7 @@ import numpy as np
 
 from polysharp.basis import Array, Indices
 from polysharp.curvature import curvature
+from polysharp.gram import DenseGram
 from polysharp.problem import Problem
 from polysharp.structure import Structure
 
@@ -29,8 +30,12 @@ class Core:
     @classmethod
     def of(cls, problem: Problem, index: Indices) -> Core:
         """Gather the monomials ``index`` of a problem, with no curvature moved."""
-        G = np.ascontiguousarray(problem.gram.block(index, index))
         whole = len(index) == problem.size
+        gram = problem.gram
+        # The whole of a dense G is only read: no copy.
+        G = gram.G if whole and isinstance(gram, DenseGram) else gram.block(index, index)
+        if not G.flags.c_contiguous:
+            G = G.T if G.flags.f_contiguous else np.ascontiguousarray(G)
         return cls(
             index=index,
             Q=G,

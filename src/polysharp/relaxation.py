@@ -183,7 +183,7 @@ def _dual(q, ridge, scalable, state, w, rho, size, yy, budget, Z):  # type: igno
     if not scalable:
         return ya - 0.5 * whole, 1.0, aa, spent
     if ya <= 0.0 or whole <= 0.0:
-        return 0.0, 1.0, aa, spent
+        return 0.0, 0.0, aa, spent  # the best multiple of the residual is none of it
     return 0.5 * ya * ya / whole, ya / whole, aa, spent
 
 

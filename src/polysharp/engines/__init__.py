@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from polysharp.engines.base import Engine
 
-AUTO = "cutting-planes"
+AUTO = "tree"
 
 ENGINES = (
     "auto",

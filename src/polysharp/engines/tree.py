@@ -30,13 +30,16 @@ from polysharp import local_search
 from polysharp.basis import Array, Indices
 from polysharp.core import Core
 from polysharp.engines.base import Engine, Run
+from polysharp.errors import TooLargeError
 from polysharp.node import Node, evaluate, shares
+from polysharp.problem import Problem
 from polysharp.proof import ProofNode, ProofWriter
 from polysharp.relaxation import FREE, IN, OUT, Warm, fresh_warm, solve_relaxation
 from polysharp.solution import Stop
 from polysharp.structure import Structure
 
 SMALLEST_CORE = 40
+LARGEST = 25_000  # monomials; their Gram matrix takes 5 GB
 SHRINK = 0.5  # a node moves to its own core when this share of the monomials is left
 WALK_EVERY = 48  # roundings between two walks: one costs as much as many nodes
 # Relaxations rounded when the first split leaves nodes open: (share of the budget, of the ridge).
@@ -52,6 +55,14 @@ class Tree(Engine):
     max_open: int = 100_000
     max_proof: int = 5_000_000
     walks: int = 2  # idle walks of the local search from each exploration
+
+    def check(self, problem: Problem) -> None:
+        """Refuse problems whose Gram matrix would not fit in memory."""
+        if problem.size > LARGEST:
+            raise TooLargeError(
+                f"engine='tree' holds the Gram matrix of at most {LARGEST:,} monomials, and this "
+                f"problem has {problem.size:,}; lower degree or n_candidates"
+            )
 
     def search(self, run: Run) -> Stop:
         """Prove the incumbent or improve it until the gap is closed."""
