@@ -162,6 +162,9 @@ def test_a_large_proof_holds():
 
 
 SCREENED_BEFORE_A_SPLIT = [
+    (86, 48, 0.1, {"heredity": "strong"}),
+    (159, 30, 0.2, {"heredity": "strong"}),
+    (344, 48, 0.1, {"max_inputs": 3}),
     (104, 48, 0.1, {"max_inputs": 3}),
     (151, 40, 0.05, {"max_inputs": 3}),
     (65, 48, 0.5, {"heredity": "strong"}),
