@@ -44,7 +44,7 @@ def data(n=30, p=3, seed=0):
         ("fit_intercept", "yes"),
         ("scale", 2),
         ("center", None),
-        ("device", "cuda"),
+        ("device", 0),
         ("engine", "magic"),
         ("engine", 3),
         ("time_limit", 0),

@@ -21,7 +21,8 @@ import numpy as np
 
 from polysharp.basis import Array, Basis
 from polysharp.gram import DenseGram, DesignGram, Gram, StreamedGram
-from polysharp.moments import accumulate
+from polysharp.moments import Moments
+from polysharp.moments import accumulate as accumulate_on_cpu
 from polysharp.problem import Problem
 from polysharp.structure import Structure
 
@@ -29,6 +30,7 @@ MAX_DENSE = 8192
 MAX_DESIGN_BYTES = 2 * 2**30
 
 OnBlock = Callable[[int, int], None]
+Accumulate = Callable[..., Moments]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +55,20 @@ def assemble(
     *,
     lam: float,
     fit_intercept: bool,
+    accumulate: Accumulate = accumulate_on_cpu,
     on_block: OnBlock | None = None,
 ) -> Assembled:
-    """Build the problem from rows; ``on_block(rows_done, n)`` follows the pass over them."""
+    """Build the problem from rows; ``on_block(rows_done, n)`` follows the pass over them.
+
+    ``accumulate`` makes the moments where G is held.
+    """
     y_mean = weighted_mean(y, sample_weight) if fit_intercept else 0.0
     target = y - y_mean
-    build = _dense if len(basis) <= MAX_DENSE else _implicit
-    gram, q, yy, mean = build(basis, X, target, sample_weight, fit_intercept, on_block)
+    if len(basis) <= MAX_DENSE:
+        moments = accumulate(basis, X, target, sample_weight, on_block=on_block)
+        gram, q, yy, mean = _dense(moments, fit_intercept)
+    else:
+        gram, q, yy, mean = _implicit(basis, X, target, sample_weight, fit_intercept, on_block)
     return Assembled(Problem(gram, q, yy, lam, structure), mean, y_mean)
 
 
@@ -70,18 +79,10 @@ def weighted_mean(y: Array, sample_weight: Array | None) -> float:
     return float(np.average(y, weights=sample_weight))
 
 
-def _dense(
-    basis: Basis,
-    X: Array,
-    target: Array,
-    sample_weight: Array | None,
-    centred: bool,
-    on_block: OnBlock | None,
-) -> tuple[Gram, Array, float, Array]:
-    moments = accumulate(basis, X, target, sample_weight, on_block=on_block)
+def _dense(moments: Moments, centred: bool) -> tuple[Gram, Array, float, Array]:
     if not centred:
         G, q, yy = moments.uncentred()
-        return DenseGram(G), q, yy, np.zeros(len(basis))
+        return DenseGram(G), q, yy, np.zeros(len(q))
     return DenseGram(moments.scatter), moments.cross, moments.spread, moments.mean
 
 

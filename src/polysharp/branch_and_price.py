@@ -20,10 +20,10 @@ from itertools import count, islice
 import numpy as np
 
 from polysharp.basis import Basis, Indices, Monomial
-from polysharp.column_generation import Search
 from polysharp.dual_point import DualPoint
 from polysharp.engines.base import Limits
 from polysharp.errors import InfeasibleError
+from polysharp.generation import Search
 from polysharp.pool import Pool
 from polysharp.priced_bound import Node, few_survivors, raise_bound
 from polysharp.problem import Fit, Problem
@@ -93,6 +93,8 @@ class _Proof:
         dual: DualPoint,
     ) -> Node:
         """Make a node, with what a dual point proves about it."""
+        if self.search.rules.heredity == "strong":
+            terms_in = frozenset(self.search.rules.with_parents(terms_in))
         inputs_in |= {i for m in terms_in for i in m}
         k, room = self.search.rules.max_inputs, self.search.max_terms - len(terms_in)
         full = k is not None and len(inputs_in) >= k
@@ -146,7 +148,7 @@ class _Proof:
         rules = replace(rules, include_terms=tuple(sorted(node.terms_in)))
         problem, basis, inputs = search.problem(pool, rules)
         if node.room == 0 or len(basis) == len(node.terms_in):
-            support = np.arange(len(basis), dtype=np.intp)
+            support = problem.structure.required_terms
             fit = problem.refit(support)
             allowed = problem.structure.allows(support)
             node.bound = fit.objective * (1.0 - 1e-12) if allowed else np.inf

@@ -75,7 +75,9 @@ class TermRules:
         for term in self.exclude_terms:
             if len(term) == d:
                 keep &= (keys != np.array(term, dtype=np.int32)).any(axis=1)
-        if self.heredity is not None and self.exclude_terms:
+        if self.heredity is not None and d > self.max_terms:
+            keep[:] = False  # a chain of parents down to degree one has d members
+        elif self.heredity is not None and self.exclude_terms:
             for row in np.flatnonzero(keep):
                 keep[row] = self.can_inherit(tuple(int(i) for i in keys[row]))
         return keep

@@ -1,69 +1,27 @@
 """Search over every monomial of every input, with columns generated on demand.
 
-The pool holds the few thousand monomials in play; everything else is reached by pricing.
-
     find     price the residual, take the best monomials into the pool, improve the model on the
              pool, and again with its residual, until neither brings anything new;
     prove    branch and price (``branch_and_price``): every bound comes from a vector that was
              priced against all f monomials, so it holds over all of them at any moment.
 
-``Search`` is the record both write to: pool, incumbent, bound, clock.  A pass over all monomials
-may be ended by the time limit or by Ctrl-C; what was known before it stays true.
+Neither forms the n x f matrix: a pass over all monomials is a sequence of matrix products
+(``pricing``), and only the pool's monomials ever become columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 import numpy as np
 
-from polysharp import local_search
 from polysharp.assemble import Assembled
-from polysharp.basis import Array, Basis, Indices, Monomial
-from polysharp.candidates import TermRules
+from polysharp.basis import Basis, Indices, Monomial
+from polysharp.branch_and_price import prove
 from polysharp.dual_point import DualPoint
-from polysharp.engines.base import Engine, Limits, Listener
-from polysharp.errors import InputError
-from polysharp.pool import Design, Pool
-from polysharp.pricing import Pricer
-from polysharp.problem import Fit, Problem
-from polysharp.solution import Counters, Event, Solution, Stop, certify, relative_gap
-from polysharp.structure import heredity_closed
-from polysharp.sweep import Keep
-
-WALKS = 2  # walks without improvement before the search for a model ends
-MOST_REQUIRED = 2000
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How many monomials are held where."""
-
-    first: int = 2000  # taken from the first pass
-    added: int = 500  # taken from each later pass
-    listed: int = 3000  # returned by a pass
-    pool: int = 8192  # beyond this the pool is thinned
-    handed: int = 3000  # survivors that an engine is given at once
-
-
-class OutOfTime(Exception):
-    """The time limit passed in the middle of something."""
-
-
-@dataclass(frozen=True, eq=False)
-class Incumbent:
-    """The best model known."""
-
-    monomials: tuple[Monomial, ...]
-    w: Array
-    objective: float
-
-    @property
-    def coefficients(self) -> dict[Monomial, float]:
-        """Coefficients by monomial."""
-        return dict(zip(self.monomials, self.w.tolist(), strict=True))
+from polysharp.generation import OutOfTime, Search
+from polysharp.pool import Pool
+from polysharp.solution import Counters, Solution, Stop, certify
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,222 +34,8 @@ class Found:
     assembled: Assembled
 
 
-class Search:
-    """Pool, incumbent, bound and clock of one search.
-
-    Parameters
-    ----------
-    pricer : Pricer
-        All monomials that may be used, in indices of the user's inputs.
-    y : array (n,)
-    rules : TermRules
-    lam : float
-    engine : Engine
-        Solves what is left of the problem once it is small; local search proves nothing.
-    limits, listener, seed, threads
-        As for an engine.
-    sizes : Sizes
-    """
-
-    def __init__(
-        self,
-        pricer: Pricer,
-        y: Array,
-        rules: TermRules,
-        *,
-        lam: float,
-        engine: Engine,
-        limits: Limits,
-        listener: Listener | None = None,
-        seed: int = 0,
-        threads: int = 1,
-        sizes: Sizes | None = None,
-    ) -> None:
-        self._started = perf_counter()
-        self.pricer, self.rules, self.lam = pricer.among(rules.may_price), rules, lam
-        self.design = Design(pricer, y)
-        self.engine, self.limits, self.listener = engine, limits, listener
-        self.seed, self.threads = seed, threads
-        self.sizes = Sizes() if sizes is None else sizes
-        self.bound, self.nodes, self.rounds = 0.0, 0, 0
-        self.trace: list[Event] = []
-        self._reported = -np.inf
-        self.pool = Pool.of(self.design, rules.with_parents(self._seeds()))
-        self.fresh: dict[Monomial, int] = {}  # the pass that last wanted a monomial
-        problem, basis, inputs = self.problem(self.pool, rules)
-        self.best = self._incumbent(problem.refit(_first(problem)), basis, inputs)
-
-    def _seeds(self) -> list[Monomial]:
-        """Monomials to begin with: what is required, and the best linear terms."""
-        linear = [(int(i),) for i in self.pricer.inputs if self.rules.can_inherit((int(i),))]
-        value = np.abs(self.design.correlations(linear, self.design.target))
-        best = np.argsort(-value, kind="stable")[: self.sizes.added]
-        return required_monomials(self.rules) + [linear[j] for j in best]
-
-    @property
-    def max_terms(self) -> int:
-        """The budget l."""
-        return self.rules.max_terms
-
-    @property
-    def threshold(self) -> float:
-        """A part of the search space with this bound needs no further search."""
-        return self.best.objective * (1.0 - 0.99 * self.limits.gap_tol)
-
-    @property
-    def seconds(self) -> float:
-        """Time since the search began."""
-        return perf_counter() - self._started
-
-    @property
-    def time_left(self) -> float:
-        """Seconds until the time limit, infinite without one."""
-        limit = self.limits.time_limit
-        return np.inf if limit is None else limit - self.seconds
-
-    def expired(self) -> bool:
-        """Whether the time limit has passed."""
-        return self.time_left <= 0.0
-
-    def check_time(self) -> None:
-        """End the search when the time limit has passed."""
-        if self.expired():
-            raise OutOfTime
-
-    def raise_bound(self, bound: float) -> None:
-        """Record a bound over all monomials."""
-        self.bound = max(self.bound, min(bound, self.best.objective))
-
-    @property
-    def proved(self) -> bool:
-        """Whether the gap tolerance is reached."""
-        return relative_gap(self.best.objective, self.bound) <= self.limits.gap_tol
-
-    def report(self, phase: str, *, force: bool = False) -> None:
-        """Emit an event, at most ten a second unless forced."""
-        now = self.seconds
-        if force or now - self._reported >= 0.1:
-            self._reported = now
-            event = Event(phase, self.best.objective, self.bound, self.nodes, 0, self.rounds, now)
-            self.trace.append(event)
-            if self.listener is not None:
-                self.listener(event)
-
-    def price(
-        self,
-        w: dict[Monomial, float],
-        *,
-        keep: Keep | None = None,
-        extra: Iterable[Monomial] = (),
-    ) -> DualPoint:
-        """Price the residual of some coefficients against all monomials: one pass."""
-        a = self.design.residual(list(w), np.array(list(w.values())))
-        pricer = self.pricer if keep is None else self.pricer.among(keep)
-        self.check_time()
-        priced = pricer.price(a, self.sizes.listed, on_block=self._on_block)
-        self.rounds += 1
-        return DualPoint.of(self.design, w, a, priced, self.lam, {*extra, *self.best.monomials})
-
-    def _on_block(self, done: int, total: int) -> None:
-        del done, total
-        self.report("pricing")
-        self.check_time()
-
-    def extend(self, monomials: Sequence[Monomial], hold: Iterable[Monomial] = ()) -> None:
-        """Take monomials into the pool; thin it where it grows too large, ``hold`` excepted."""
-        self.fresh.update(dict.fromkeys(monomials, self.rounds))
-        new = [m for m in self.rules.with_parents(monomials) if m not in self.pool.index]
-        if not new:
-            return
-        if len(self.pool) + len(new) > self.sizes.pool:
-            held = {*hold, *self.best.monomials, *monomials, *required_monomials(self.rules)}
-            held = set(self.rules.with_parents(held))
-            self._thin(held, max(0, self.sizes.pool // 2 - len(new)))
-        self.pool = self.pool.extended(self.design, new)
-
-    def _thin(self, held: set[Monomial], room: int) -> None:
-        """Keep what is held and, of the others, those that were wanted last."""
-        others = [m for m in self.pool.monomials if m not in held]
-        others.sort(key=lambda m: -self.fresh.get(m, -1))
-        keep = held | set(self.rules.with_parents(others[:room]))
-        where = [j for j, m in enumerate(self.pool.monomials) if m in keep]
-        self.pool = self.pool.selected(np.array(where, dtype=np.intp))
-
-    def problem(self, pool: Pool, rules: TermRules) -> tuple[Problem, Basis, Indices]:
-        """Return the problem on a pool, its basis in inputs of its own, and their numbers."""
-        used = {i for m in pool.monomials for i in m} | set(rules.required_inputs)
-        inputs = np.array(sorted(used), dtype=np.intp)
-        local = {int(i): a for a, i in enumerate(inputs)}
-        everything = Basis(
-            len(inputs),
-            rules.degree,
-            tuple(tuple(local[i] for i in m) for m in pool.monomials),
-        )
-        basis = heredity_closed(everything, rules.heredity)
-        if len(basis) < len(everything):
-            pool = pool.selected(np.array([everything.index[m] for m in basis.monomials]))
-        structure = rules.structure(basis, inputs)
-        return Problem.dense(pool.G, pool.q, self.design.yy, self.lam, structure), basis, inputs
-
-    def _incumbent(self, fit: Fit, basis: Basis, inputs: Indices) -> Incumbent:
-        monomials = tuple(tuple(int(inputs[a]) for a in basis.monomials[j]) for j in fit.support)
-        return Incumbent(monomials, fit.w, fit.objective)
-
-    def offer(self, fit: Fit, problem: Problem, basis: Basis, inputs: Indices) -> bool:
-        """Make an allowed fit the incumbent if it is better; return whether it was."""
-        if fit.objective >= self.best.objective - problem.resolution:
-            return False
-        self.best = self._incumbent(fit, basis, inputs)
-        self.report("incumbent", force=True)
-        return True
-
-    def improve(self, start: Iterable[Monomial], *, walk: bool = False) -> bool:
-        """Improve a support on the pool by local search; return whether the incumbent changed."""
-        start = list(start)
-        self.extend(start)
-        problem, basis, inputs = self.problem(self.pool, self.rules)
-        local = {int(i): a for a, i in enumerate(inputs)}
-        support = np.array([basis.index[tuple(local[i] for i in m)] for m in start], dtype=np.intp)
-        if not problem.structure.allows(support):
-            return False
-        fit = local_search.improve(problem, support, out_of_time=self.expired)
-        if walk:
-            rng = np.random.default_rng(self.seed)
-            fit = local_search.restarts(problem, fit.support, rng, WALKS, out_of_time=self.expired)
-        return self.offer(fit, problem, basis, inputs)
-
-    def inner_listener(self, event: Event) -> None:
-        """Show the progress of an engine on a part of the problem; its bound is not ours."""
-        del event
-        self.report("branching")
-
-    def found(self, stop: Stop) -> Found:
-        """Certify the incumbent with the bound over all monomials."""
-        monomials = sorted(self.best.monomials, key=lambda m: (len(m), m))
-        pool = Pool.of(self.design, monomials)
-        rules = replace(self.rules, max_terms=max(1, len(monomials)))
-        problem, basis, inputs = self.problem(pool, rules)
-        _, mean = self.design.moments(monomials)
-        self.report("done", force=True)
-        solution = certify(
-            problem,
-            np.arange(len(monomials)),
-            self.bound,
-            gap_tol=self.limits.gap_tol,
-            stop=Stop.PROVED if self.proved else stop,
-            engine=self.engine.name,
-            counters=Counters(nodes=self.nodes, rounds=self.rounds),
-            seconds=self.seconds,
-            trace=tuple(self.trace),
-            whole=False,
-        )
-        return Found(solution, basis, inputs, Assembled(problem, mean, self.design.y_mean))
-
-
 def search_all_inputs(search: Search) -> Found:
     """Find a model and prove as much about it as the limits allow."""
-    from polysharp.branch_and_price import prove
-
     try:
         stop = Stop.LOCAL
         dual = find(search)
@@ -301,7 +45,7 @@ def search_all_inputs(search: Search) -> Found:
         stop = Stop.TIME
     except KeyboardInterrupt:
         stop = Stop.INTERRUPTED
-    return search.found(stop)
+    return _found(search, stop)
 
 
 def find(search: Search) -> DualPoint:
@@ -328,19 +72,24 @@ def find(search: Search) -> DualPoint:
         w = search.best.coefficients
 
 
-def required_monomials(rules: TermRules) -> list[Monomial]:
-    """Monomials that the pool must hold so that what is required can be met."""
-    required = rules.required_inputs
-    if rules.count(len(required)) > MOST_REQUIRED:
-        raise InputError(
-            "include_inputs and include_terms must name few inputs when every input is priced, "
-            f"got {len(required)}"
-        )
-    return [*rules.include_terms, *(rules.monomials_of(required) if required else ())]
-
-
-def _first(problem: Problem) -> Indices:
-    """Return the support a search begins with: empty, or what the rules ask for."""
-    if problem.structure.plain:
-        return np.zeros(0, dtype=np.intp)
-    return problem.structure.best_linear(problem.q**2)
+def _found(search: Search, stop: Stop) -> Found:
+    """Certify the incumbent with the bound over all monomials."""
+    monomials = sorted(search.best.monomials, key=lambda m: (len(m), m))
+    pool = Pool.of(search.design, monomials)
+    rules = replace(search.rules, max_terms=max(1, len(monomials)))
+    problem, basis, inputs = search.problem(pool, rules)
+    _, mean = search.design.moments(monomials)
+    search.report("done", force=True)
+    solution = certify(
+        problem,
+        np.arange(len(monomials)),
+        search.bound,
+        gap_tol=search.limits.gap_tol,
+        stop=Stop.PROVED if search.proved else stop,
+        engine=search.engine.name,
+        counters=Counters(nodes=search.nodes, rounds=search.rounds),
+        seconds=search.seconds,
+        trace=tuple(search.trace),
+        whole=False,
+    )
+    return Found(solution, basis, inputs, Assembled(problem, mean, search.design.y_mean))

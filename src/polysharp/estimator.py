@@ -2,7 +2,8 @@
 
     X, y -> checks -> coded variables -> (triage) -> monomials -> problem -> engine -> formula
 
-``fit`` reads in that order and calls one plain function per arrow.  With u the coded variables,
+``fit`` reads in that order; ``method`` holds the middle, which is the paper's two steps or, with
+every input priced, column generation.  With u the coded variables,
 m_j the scaled monomials of the inputs kept, and lam = 1 / gamma, it solves
 
     min  1/2 sum_t v_t (y_t - b - m(u_t)'w)^2 + lam/2 |w|^2
@@ -28,17 +29,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from polysharp.assemble import Assembled, assemble
-from polysharp.basis import Array, Basis, Indices
-from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
+from polysharp.basis import Array
+from polysharp.method import Answer, Task, solve
+from polysharp.place import Place, as_host
 from polysharp.polynomial import Polynomial
 from polysharp.progress import open_progress
 from polysharp.scaling import Scaling
-from polysharp.search import search
 from polysharp.solution import Solution, Status
 from polysharp.statement import with_statement
-from polysharp.triage import triage
 from polysharp.validation import (
     Data,
     check_data,
@@ -69,9 +67,12 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         The ridge on the coefficients of the scaled monomials is 1 / gamma.  "auto" is
         1 / sqrt(n), with n the sum of the weights.
     n_candidates : int, "auto" or None, default="auto"
-        Inputs kept by the triage (Algorithm 1) before the search; None keeps all.  "auto" keeps
-        all while they have at most 8192 monomials within the caps below, and otherwise as many
-        as have; ``solution_.scope`` says which inputs the certificate covers.
+        Inputs kept by the triage (Algorithm 1) before the search; None keeps all: their
+        monomials are listed up to 8192, and beyond that priced without being formed
+        (``degree`` up to 4), so that p in the thousands is no obstacle.  "auto" keeps all where
+        they can be listed, or priced well within ``time_limit`` (see ``polysharp.triage``),
+        and otherwise as many as have 8192 monomials; ``solution_.scope`` says which inputs the
+        certificate covers.
     fit_intercept : bool, default=True
         Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of
         the monomials.
@@ -80,8 +81,9 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         are always shown in the units of X.
     center : bool, default=False
         Subtract the means first.  The formula is then in coded variables (x - mean).
-    device : None or "cpu", default=None
-        Where the arithmetic runs.
+    device : None, "cpu", "cuda" or another PyTorch device, default=None
+        Where inputs are ranked, moments accumulated and monomials priced.  None is the CPU, or
+        the device of X where X is a PyTorch tensor.
     engine : str, default="auto"
         "tree", "cutting-planes", "cutting-planes-multitree", "cutting-planes-gurobi", "big-m",
         "enumeration", "local-search", or an ``Engine`` object with settings of its own.
@@ -220,63 +222,51 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         """
         began = perf_counter()
         check_parameters(self.get_params(deep=False))
-        data = check_data(self, X, y, sample_weight)
+        place = Place.find(X, self.device)
+        data = check_data(self, as_host(X), as_host(y), as_host(sample_weight))
         rules = check_rules(self.get_params(deep=False), data.names)
-        engine = make_engine(self.engine) if isinstance(self.engine, str) else self.engine
-        seed = check_seed(self.random_state)
         gamma = data.total_weight**-0.5 if self.gamma == "auto" else float(self.gamma)
+        scaling = Scaling.of(data.X, data.weights, scale=self.scale, center=self.center)
         with open_progress(self.verbose) as progress, _threads(self.n_jobs) as threads:
-            scaling = Scaling.of(data.X, data.weights, scale=self.scale, center=self.center)
-            coded = scaling.apply(data.X)
-            kept, ranking = triage(
-                self.n_candidates,
-                rules,
-                coded,
-                data.y,
-                data.sample_weight,
-                gamma=gamma,
-                fit_intercept=self.fit_intercept,
-                on_block=progress.on_block("ranking inputs"),
+            answer = solve(
+                Task(
+                    X=scaling.apply(data.X),
+                    y=data.y,
+                    sample_weight=data.sample_weight,
+                    rules=rules,
+                    gamma=gamma,
+                    fit_intercept=self.fit_intercept,
+                    n_candidates=self.n_candidates,
+                    engine=self.engine,
+                    time_limit=None if self.time_limit is None else float(self.time_limit),
+                    gap_tol=float(self.gap_tol),
+                    seed=check_seed(self.random_state),
+                    threads=threads,
+                    place=place,
+                    progress=progress,
+                    began=began,
+                )
             )
-            basis = rules.basis(kept)
-            assembled = assemble(
-                basis,
-                rules.structure(basis, kept),
-                coded[:, kept],
-                data.y,
-                data.sample_weight,
-                lam=1.0 / gamma,
-                fit_intercept=self.fit_intercept,
-                on_block=progress.on_block("moments"),
-            )
-            prepared = perf_counter() - began
-            solution = search(
-                engine,
-                assembled.problem,
-                Limits(_left(self.time_limit, prepared), float(self.gap_tol)),
-                listener=progress.listener,
-                seed=seed,
-                threads=threads,
-                scope="all-inputs" if ranking is None else "kept-inputs",
-            )
-        structure = assembled.problem.structure
-        solution = with_statement(solution, rules, kept, basis, structure, scaling)
-        times = {"preparation": prepared, **solution.times, "total": perf_counter() - began}
-        self.solution_ = replace(solution, times=times)
-        self.polynomial_ = _formula(self.solution_, basis, kept, assembled, scaling, data)
+        structure = answer.assembled.problem.structure
+        solution = with_statement(
+            answer.solution, rules, answer.inputs, answer.basis, structure, scaling
+        )
+        times = {**solution.times, "total": perf_counter() - began}
+        self.solution_ = replace(solution, times={"preparation": answer.prepared, **times})
+        self.polynomial_ = _formula(answer, scaling, data)
         self.intercept_ = self.polynomial_.intercept
         self.powers_ = self.polynomial_.powers
-        self.kept_inputs_ = kept
-        self.ranking_ = ranking
+        self.kept_inputs_ = answer.kept
+        self.ranking_ = answer.ranking
         self.gamma_ = gamma
-        if engine.name != "local-search":
+        if self.solution_.engine != "local-search":
             _warn_if_unproved(self.solution_)
         return self
 
     def predict(self, X: Any) -> Array:
         """Return the polynomial's value at the rows of X."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+        X = validate_data(self, as_host(X), dtype=np.float64, ensure_all_finite=False, reset=False)
         check_finite(X, input_names(self))
         return self.polynomial_(X)
 
@@ -301,18 +291,12 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         return bundle
 
 
-def _formula(
-    solution: Solution,
-    basis: Basis,
-    kept: Indices,
-    assembled: Assembled,
-    scaling: Scaling,
-    data: Data,
-) -> Polynomial:
+def _formula(answer: Answer, scaling: Scaling, data: Data) -> Polynomial:
     """Undo centring, scales, units and the renumbering of the inputs, in that order."""
+    solution, basis = answer.solution, answer.basis
     support, w = list(solution.support), solution.coefficients
-    intercept = assembled.intercept(solution.support, w)
-    monomials = tuple(tuple(int(kept[a]) for a in basis.monomials[j]) for j in support)
+    intercept = answer.assembled.intercept(solution.support, w)
+    monomials = tuple(tuple(int(answer.inputs[a]) for a in basis.monomials[j]) for j in support)
     coefficients = scaling.invert(monomials, w * basis.scales[support])
     shifts = scaling.shift if scaling.shift.any() else None
     return Polynomial(monomials, coefficients, intercept, data.names, shifts, data.response)
@@ -326,10 +310,6 @@ def _warn_if_unproved(solution: Solution) -> None:
             ConvergenceWarning,
             stacklevel=3,
         )
-
-
-def _left(time_limit: float | None, spent: float) -> float | None:
-    return None if time_limit is None else max(0.0, float(time_limit) - spent)
 
 
 @contextmanager

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.basis import Array, Monomial
-from polysharp.column_generation import Search
 from polysharp.dual_point import Bounded, DualPoint
+from polysharp.generation import Search
 from polysharp.pool import Pool
 from polysharp.relaxation import (
     FREE,
@@ -90,9 +90,13 @@ def raise_bound(search: Search, node: Node) -> None:
         search.check_time()
         search.extend(list(node.dual.w), hold=node.dual.w)
         relaxed, w, level = _step(search, node, relaxed)
-        dual = search.price(w, keep=_keep(search, node), extra=node.terms_in)
+        decided = [*node.terms_in, *node.terms_out]
+        dual = search.price(w, keep=_keep(search, node), extra=decided)
         node.take(dual)
         node.listed = [m for m in dual.prices if m not in node.terms_in and node.allows(m)]
+        if not node.listed:
+            node.dual = dual  # which says that no monomial may join
+            break
         outside = (m for m in node.listed if m not in search.pool.index)
         new = [m for m in outside if dual.prices[m] > NEAR * level]
         if not new or dual.prices[new[0]] <= level * (1.0 + 1e-3):

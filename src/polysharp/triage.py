@@ -1,9 +1,16 @@
 """The first step of the two-step method: which p' of the p inputs the search is given.
 
-The inputs that the user requires stay, then the best of the ranking (Algorithm 1) until p'.
-``n_candidates="auto"`` keeps every input while their monomials number f(p) <= 8192, and beyond
-that the largest p' with f(p') <= 8192.  A model found after a triage is the best over the inputs
-kept, and its certificate says so.
+The inputs that the user requires stay, then the best of the ranking (Algorithm 1) until p'.  A
+model found after a triage is the best over the inputs kept, and its certificate says so.
+
+With f(p) monomials of all inputs and n rows, ``n_candidates="auto"`` keeps every input
+
+    while f(p) <= 8192: the monomials are listed;
+    while PASSES n f(p) multiply-adds fit into the time limit at the rates below (degree <= 4):
+    all of them are priced, columns are generated on demand (``column_generation``);
+
+and beyond that the largest p' with f(p') <= 8192.  The rates are stated, not measured, so that
+the same call makes the same choice everywhere.  None keeps every input whatever it costs.
 """
 
 from __future__ import annotations
@@ -17,13 +24,39 @@ import numpy as np
 from polysharp.basis import Array, Indices
 from polysharp.candidates import TermRules
 from polysharp.errors import InfeasibleError
-from polysharp.ranking import Ranking, rank_inputs
+from polysharp.place import Place
+from polysharp.ranking import Ranking
 
 MAX_AUTO = 8192
+PASSES = 5
+CPU_RATE = 1e10  # multiply-adds per second of a pricing pass: one core, and a large GPU
+GPU_RATE = 2e12
+EXPLICIT_ENGINES = frozenset({"enumeration", "big-m"})  # these need the monomials listed
+
+NCandidates = int | Literal["auto"] | None
+
+
+def prices_all(
+    n_candidates: NCandidates,
+    rules: TermRules,
+    n: int,
+    p: int,
+    *,
+    engine: str,
+    time_limit: float | None,
+    on_gpu: bool,
+) -> bool:
+    """Whether all monomials of the p inputs that are not excluded are priced, not listed."""
+    f = rules.count(p)
+    if f <= MAX_AUTO or rules.degree > 4 or engine in EXPLICIT_ENGINES:
+        return False
+    if n_candidates == "auto" and time_limit is not None:
+        return PASSES * n * f <= (GPU_RATE if on_gpu else CPU_RATE) * time_limit
+    return n_candidates is None or n_candidates == "auto"
 
 
 def triage(
-    n_candidates: int | Literal["auto"] | None,
+    n_candidates: NCandidates,
     rules: TermRules,
     X: Array,
     y: Array,
@@ -31,6 +64,7 @@ def triage(
     *,
     gamma: float,
     fit_intercept: bool,
+    place: Place | None = None,
     on_block: Callable[[int, int], None] | None = None,
 ) -> tuple[Indices, Ranking | None]:
     """Return the inputs kept, and the ranking where some had to go; excluded inputs score 0."""
@@ -39,7 +73,7 @@ def triage(
     size = triage_size(n_candidates, rules, len(allowed))
     if size == len(allowed):
         return allowed, None
-    part = rank_inputs(
+    part = (place or Place()).rank_inputs(
         X[:, allowed],
         y,
         rules.degree,
@@ -54,7 +88,7 @@ def triage(
     return kept, Ranking.of_scores(scores, part.degree, part.gamma)
 
 
-def triage_size(n_candidates: int | Literal["auto"] | None, rules: TermRules, p: int) -> int:
+def triage_size(n_candidates: NCandidates, rules: TermRules, p: int) -> int:
     """Return p', how many of the p inputs that are not excluded stay."""
     required = len(rules.required_inputs)
     if n_candidates is None:

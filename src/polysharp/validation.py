@@ -82,7 +82,10 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "fit_intercept": (_flag, "True or False"),
     "scale": (_flag, "True or False"),
     "center": (_flag, "True or False"),
-    "device": (lambda v: _is(v, None, "cpu"), "None or 'cpu'"),
+    "device": (
+        lambda v: v is None or isinstance(v, str),
+        "None, 'cpu', 'cuda' or the name of another PyTorch device",
+    ),
     "engine": (
         lambda v: _is(v, *ENGINES) or isinstance(v, Engine),
         f"one of {', '.join(map(repr, ENGINES))}",
