@@ -63,7 +63,10 @@ def _ascend(C: Array, d: Array, rates: Array, sweeps: int) -> Array:
             H += np.multiply.outer((step / (1.0 - step * H[j, j])) * column, column)
             d[j] += step
         mu *= 0.3
-        H = _inverse(C - np.diag(d))
+        try:
+            H = _inverse(C - np.diag(d))
+        except np.linalg.LinAlgError:  # at the boundary to rounding; the caller steps back
+            break
     return d
 
 

@@ -88,6 +88,7 @@ class _TreeSearch:
     closed_bound: float = np.inf
     tickets: count[int] = field(default_factory=count)
     tried: set[bytes] = field(default_factory=set)
+    splitting: bool = False
     rng: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -127,7 +128,12 @@ class _TreeSearch:
         return self.state.best.objective * (1.0 - 0.99 * self.state.limits.gap_tol)
 
     def finish(self) -> None:
-        """Write the open nodes into the proof as they stand."""
+        """Write the open nodes into the proof as they stand.
+
+        A search interrupted inside a split leaves a node without its children: no proof then.
+        """
+        if self.splitting:
+            return
         for _, _, node in self.open:
             self._write(node, kind="dual")
         if self.writer.nodes:
@@ -235,10 +241,13 @@ class _TreeSearch:
 
     def _split(self, node: Node) -> None:
         """Split a node along its chain, evaluate the children and settle them."""
+        self.splitting = True
         node.expand()
         node = self._move(node)
+        self.closed_bound = min(self.closed_bound, node.screened)
         if node.closed:
             self._settle(node)
+            self.splitting = False
             return
         self._round(node)
         chain, on_inputs = self._chain(node)
@@ -261,6 +270,7 @@ class _TreeSearch:
             children = [evaluate(child, threshold) for child in children]
         for child in children:
             self._settle(child)
+        self.splitting = False
 
     def _child(self, node: Node, inn: Indices, out: Indices, on_inputs: bool) -> Node:
         assert node.warm is not None
