@@ -157,12 +157,14 @@ def certify(
 
     The bound is the better of the engine's and the one that the residual of the final model
     proves by itself; the latter only where the problem is the ``whole`` one that the
-    certificate speaks of, and not a part of its monomials.
+    certificate speaks of, and not a part of its monomials.  With a proof it is the bound proved.
     """
     if not problem.structure.allows(support):
         raise CertificateError(f"{engine} returned a support that breaks the rules: {support}")
     fit = problem.refit(support)
-    best = max(0.0, bound, dual_bound(problem, fit.support, fit.w) if whole else 0.0)
+    best = max(0.0, bound)
+    if whole and proof is None:
+        best = max(best, dual_bound(problem, fit.support, fit.w))
     slack = BOUND_SLACK * fit.objective + problem.resolution
     if not best <= fit.objective + slack:
         raise CertificateError(
