@@ -20,11 +20,13 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from heapq import heappop, heappush
 from itertools import count
 from typing import ClassVar
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from polysharp import local_search
 from polysharp.basis import Array, Indices
@@ -66,7 +68,8 @@ class Tree(Engine):
 
     def search(self, run: Run) -> Stop:
         """Prove the incumbent or improve it until the gap is closed."""
-        with ThreadPoolExecutor(max(1, run.threads)) as pool:
+        # The matrices of a node are small: threads of BLAS would only get in each other's way.
+        with _blas().limit(limits=1), ThreadPoolExecutor(max(1, run.threads)) as pool:
             search = _TreeSearch(self, run, pool, ProofWriter(self.max_proof))
             stop = Stop.INTERRUPTED
             try:
@@ -74,6 +77,12 @@ class Tree(Engine):
             finally:
                 search.finish()
         return stop
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Find the BLAS libraries once: the look-up costs more than a small fit."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 @dataclass(eq=False)
