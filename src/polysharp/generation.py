@@ -37,7 +37,7 @@ class Sizes:
     first: int = 2000  # taken from the first pass
     added: int = 500  # taken from each later pass
     listed: int = 3000  # returned by a pass
-    pool: int = 8192  # beyond this the pool is thinned
+    pool: int = 6144  # beyond this the pool is thinned
     handed: int = 3000  # survivors that an engine is given at once
 
 
@@ -202,7 +202,7 @@ class Search:
         others.sort(key=lambda m: -self.fresh.get(m, -1))
         keep = held | set(self.rules.with_parents(others[:room]))
         where = [j for j, m in enumerate(self.pool.monomials) if m in keep]
-        self.pool = self.pool.selected(np.array(where, dtype=np.intp))
+        self.pool = self.pool.selected(self.design, np.array(where, dtype=np.intp))
 
     def problem(self, pool: Pool, rules: TermRules) -> tuple[Problem, Basis, Indices]:
         """Return the problem on a pool, its basis in inputs of its own, and their numbers."""
@@ -217,7 +217,7 @@ class Search:
         basis = heredity_closed(everything, rules.heredity)
         if len(basis) < len(everything):
             kept = [everything.index[m] for m in basis.monomials]
-            pool = pool.selected(np.array(kept, dtype=np.intp))
+            pool = pool.selected(self.design, np.array(kept, dtype=np.intp))
         structure = rules.structure(basis, inputs)
         return Problem.dense(pool.G, pool.q, self.design.yy, self.lam, structure), basis, inputs
 

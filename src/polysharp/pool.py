@@ -6,7 +6,7 @@ that table lives (see ``arrays``).  With weights v and means mbar (zero without 
     G_ij = sum_t v_t (m_ti - mbar_i)(m_tj - mbar_j),    q_j = sum_t v_t (m_tj - mbar_j)(y_t - ybar),
 
 so that a new monomial costs one product of its column with those already there, and nothing
-of G is computed twice while the pool grows.
+of G is computed twice while the pool grows.  Columns are kept while they fit into a gigabyte.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from polysharp.basis import Array, Basis, Indices, Monomial
 from polysharp.pricing import Pricer
 
 BLOCK_BYTES = 64 * 2**20
+KEPT_BYTES = 2**30
 
 
 class Design:
@@ -38,16 +39,16 @@ class Design:
         self._weighted_target = self.arrays.vector(self.v * self.target, "float64")
         self._place = {int(i): a for a, i in enumerate(pricer.inputs)}
 
-    def gram(self, left: Sequence[Monomial], right: Sequence[Monomial]) -> Array:
-        """Return the block of G between two lists of monomials."""
-        G = np.empty((len(left), len(right)))
-        for columns in self._chunks(right):
-            N, _ = self._columns([right[j] for j in columns])
-            for rows in self._chunks(left):
-                M, _ = self._columns([left[i] for i in rows])
-                product = self.arrays.correlate([(M, self._weight)], N)
-                G[np.ix_(rows, columns)] = self.arrays.numpy(product)
-        return G
+    def blocks(self, monomials: Sequence[Monomial]) -> Iterator[Block]:
+        """Form the columns of some monomials, a block of one degree at a time."""
+        for some in self._chunks(monomials):
+            names = tuple(monomials[j] for j in some)
+            yield Block(names, self._columns(list(names))[0])
+
+    def product(self, left: Block, right: Block) -> Array:
+        """Return the block of G between the monomials of two blocks."""
+        M = left.table if left.table is not None else self._columns(list(left.monomials))[0]
+        return self.arrays.numpy(self.arrays.correlate([(M, self._weight)], right.table))
 
     def moments(self, monomials: Sequence[Monomial]) -> tuple[Array, Array]:
         """Return q and the means of some monomials."""
@@ -103,12 +104,31 @@ class Design:
 
 
 @dataclass(frozen=True, eq=False)
+class Block:
+    """Monomials of one degree with their columns, or without where they are not kept."""
+
+    monomials: tuple[Monomial, ...]
+    table: Any | None
+
+    def part(self, design: Design, kept: set[Monomial]) -> Block:
+        """Return the block of those of its monomials that are kept."""
+        where = [a for a, m in enumerate(self.monomials) if m in kept]
+        if len(where) == len(self.monomials):
+            return self
+        names = tuple(self.monomials[a] for a in where)
+        if self.table is None:
+            return Block(names, None)
+        return Block(names, design.arrays.rows(self.table, np.array(where, dtype=np.intp)))
+
+
+@dataclass(frozen=True, eq=False)
 class Pool:
     """Monomials with their block of G and of q."""
 
     monomials: tuple[Monomial, ...]
     G: Array
     q: Array
+    blocks: tuple[Block, ...] = ()  # the same monomials in the same order
 
     @classmethod
     def of(cls, design: Design, monomials: Sequence[Monomial]) -> Pool:
@@ -130,22 +150,39 @@ class Pool:
 
     def extended(self, design: Design, monomials: Sequence[Monomial]) -> Pool:
         """Return the pool with those of ``monomials`` that it does not hold yet."""
-        new = tuple(m for m in dict.fromkeys(monomials) if m not in self.index)
-        if not new:
+        wanted = [m for m in dict.fromkeys(monomials) if m not in self.index]
+        if not wanted:
             return self
-        old, everything = len(self), self.monomials + new
-        G = np.empty((len(everything), len(everything)))
-        G[:old, :old] = self.G
-        G[:, old:] = design.gram(everything, new)
-        G[old:, :old] = G[:old, old:].T
-        corner = G[old:, old:]
-        corner[:] = 0.5 * (corner + corner.T)
-        return Pool(everything, G, np.concatenate([self.q, design.moments(new)[0]]))
+        new = list(design.blocks(sorted(wanted, key=len)))
+        names = self.monomials + tuple(m for block in new for m in block.monomials)
+        G = np.empty((len(names), len(names)))
+        G[: len(self), : len(self)] = self.G
+        blocks, stop = list(self.blocks), len(self)
+        keep = 8 * design.n * len(names) <= KEPT_BYTES
+        for block in new:
+            columns = slice(stop, stop + len(block.monomials))
+            at = 0
+            for other in (*blocks, block):
+                rows = slice(at, at + len(other.monomials))
+                part = design.product(other, block)
+                G[rows, columns] = part if other is not block else 0.5 * (part + part.T)
+                G[columns, rows] = G[rows, columns].T
+                at = rows.stop
+            stop = columns.stop
+            blocks.append(block if keep else Block(block.monomials, None))
+        q = np.concatenate([self.q, design.moments(names[len(self) :])[0]])
+        return Pool(names, G, q, tuple(blocks))
 
-    def selected(self, keep: Indices) -> Pool:
-        """Return the pool of some of its monomials."""
+    def selected(self, design: Design, keep: Indices) -> Pool:
+        """Return the pool of some of its monomials, given in ascending order."""
+        names = tuple(self.monomials[j] for j in keep)
+        kept = set(names)
+        blocks = (block.part(design, kept) for block in self.blocks)
         return Pool(
-            tuple(self.monomials[j] for j in keep), self.G[np.ix_(keep, keep)], self.q[keep]
+            names,
+            self.G[np.ix_(keep, keep)],
+            self.q[keep],
+            tuple(block for block in blocks if block.monomials),
         )
 
     def vector(self, w: dict[Monomial, float]) -> Array:
