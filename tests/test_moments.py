@@ -8,7 +8,7 @@ import pytest
 from polysharp import basis as basis_module
 from polysharp.basis import Basis
 from polysharp.gram import DenseGram, DesignGram, StreamedGram
-from polysharp.moments import Moments, accumulate, mirror_lower
+from polysharp.moments import Moments, accumulate
 
 
 def data(seed: int, n: int = 60) -> tuple[Basis, np.ndarray, np.ndarray, np.ndarray]:
@@ -118,15 +118,6 @@ def test_moments_of_different_bases_do_not_add() -> None:
     basis, X, y, _ = data(6)
     with pytest.raises(ValueError, match="different bases"):
         accumulate(basis, X, y) + accumulate(without_constant(basis), X, y)
-
-
-@pytest.mark.parametrize("size", [1, 3, 8, 11])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_mirror_lower(size: int, order: str) -> None:
-    A = np.array(np.random.default_rng(size).standard_normal((size, size)), order=order)
-    expected = np.tril(A) + np.tril(A, -1).T
-    mirror_lower(A, block=4)
-    np.testing.assert_array_equal(A, expected)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polysharp.basis import Array, Indices
-from polysharp.curvature import curvature
+from polysharp.curvature import LARGEST, curvature
 from polysharp.gram import DenseGram
 from polysharp.problem import Problem
 from polysharp.structure import Structure
@@ -78,6 +78,8 @@ class Core:
 
     def strengthened(self, rates: Array | None, number: int) -> Core | None:
         """Return the core with fresh curvature, listed as ``number``; None if there is none."""
+        if self.size > LARGEST:
+            return None
         G = self.Q.copy()
         G[np.diag_indices_from(G)] += self.d
         d = curvature(G, rates)

@@ -21,6 +21,8 @@ from scipy.linalg.blas import dsyrk
 
 from polysharp.basis import Array, Basis, Indices
 
+TILE = 96  # columns corrected at a time
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -88,19 +90,22 @@ def accumulate(
 
     Memory beyond the result is one block of rows.  Every block is shifted by the means of the
     first one before its product is added, which keeps the digits that a large mean would cost;
-    the shift is undone at the end, and the scales of the monomials come in only there.
+    the rest of the shift is undone at the end.  The scales of the monomials come in where they
+    cost less: into the rows while there are fewer rows than monomials, else into the scatter.
     ``on_block(rows_done, n)`` is called after each block.
     """
     n, f = X.shape[0], len(basis)
+    scale_rows = n < f
     weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     scatter = np.zeros((f, f), order="F")
     cross, first = np.zeros(f), np.zeros(f)
     shift: Array | None = None
     y_shift, spread, y_first = 0.0, 0.0, 0.0
     for rows in basis.blocks(n):
-        M, v = basis.evaluate(X[rows], scaled=False), weights[rows]
+        M, v = basis.evaluate(X[rows], scaled=scale_rows), weights[rows]
         if shift is None:
-            shift, y_shift = M.mean(axis=0), float(y[rows].mean())
+            total = float(v.sum()) or 1.0  # weights of a first block may all be zero
+            shift, y_shift = (v @ M) / total, float(v @ y[rows]) / total
         M -= shift
         t = y[rows] - y_shift
         cross += M.T @ (v * t)
@@ -113,11 +118,10 @@ def accumulate(
         if on_block is not None:
             on_block(rows.stop, n)
     assert shift is not None, "validation admits no empty table"
-    mirror_lower(scatter)
     sums = ShiftedSums(
         n, float(weights.sum()), shift, first, scatter, y_shift, y_first, cross, spread
     )
-    return sums.moments(basis.scales)
+    return sums.moments(None if scale_rows else basis.scales)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,12 +138,25 @@ class ShiftedSums:
     cross: Array
     spread: float
 
-    def moments(self, scales: Array) -> Moments:
-        """Undo the shift and scale the monomials; ``scatter`` is overwritten."""
+    def moments(self, scales: Array | None) -> Moments:
+        """Undo the shift and scale the monomials; ``scatter`` (lower half) is overwritten."""
         step, y_step = self.first / self.weight, self.y_first / self.weight
         scatter = self.scatter
-        scatter -= np.multiply.outer(self.first, step)
-        scatter *= np.multiply.outer(scales, scales)
+        # One block is shifted by its own means: what is left of them is rounding.
+        shifted = bool(np.any(np.abs(step) > 1e-12 * np.abs(self.shift)))
+        # Tile by tile, lower triangle first: each tile is touched once while it is in cache.
+        for a in range(0, len(step), TILE):
+            b = min(a + TILE, len(step))
+            low = scatter[a:, a:b]
+            if shifted:
+                low -= np.multiply.outer(self.first[a:], step[a:b])
+            if scales is not None:
+                low *= np.multiply.outer(scales[a:], scales[a:b])
+            corner = scatter[a:b, a:b]
+            corner[:] = np.tril(corner) + np.tril(corner, -1).T
+            scatter[a:b, b:] = scatter[b:, a:b].T
+        if scales is None:
+            scales = np.ones(len(step))
         return Moments(
             n_rows=self.n_rows,
             weight=self.weight,
@@ -149,13 +166,3 @@ class ShiftedSums:
             cross=scales * (self.cross - self.y_first * step),
             spread=max(0.0, self.spread - self.y_first * y_step),
         )
-
-
-def mirror_lower(A: Array, block: int = 512) -> None:
-    """Copy the lower triangle of A onto the upper one, in place and block by block."""
-    f = A.shape[0]
-    for a in range(0, f, block):
-        b = min(a + block, f)
-        corner = A[a:b, a:b]
-        corner[:] = np.tril(corner) + np.tril(corner, -1).T
-        A[a:b, b:] = A[b:, a:b].T
