@@ -3,8 +3,9 @@
 The relaxation of the node is solved on the pool and its residual is priced.  The residual of the
 pool's optimum w* knows nothing of the monomials outside and is usually a poor point for them;
 from a point w0 whose prices are known it is enough to go towards w* until the pool's bound passes
-the incumbent (the dual function is concave), and to price there.  Monomials outside whose price
-exceeds the L-th largest of the pool join it, and the step is repeated from the better point.
+the incumbent (the dual function is concave), and to price there; where even the pool's optimum
+does not pass it, w* itself is priced, for the bound.  Monomials outside whose price exceeds the
+L-th largest of the pool join it, and the step is repeated from the better point.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from polysharp.relaxation import (
     FREE,
     IN,
     OUT,
+    PRUNED,
     SOLVED,
     Relaxed,
     States,
@@ -30,7 +32,7 @@ from polysharp.relaxation import (
 )
 from polysharp.shortlist import Keys
 
-STEPS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)  # of the way from w0 to w*
+STEPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # of the way from w0 to w*; never all of it
 REACH = 0.3  # how far beyond the threshold to aim, as a share of the way there
 MAX_PASSES = 12
 HOPELESS_PASSES = 2  # where the relaxation itself is below the threshold
@@ -141,6 +143,8 @@ def _step(
         state, node.room, warm, 1.05 * search.threshold, scalable=True, slack=0.02,
     )  # fmt: skip
     goal = _Point.of(pool, relaxed.w, yy, lam)
+    if relaxed.code != PRUNED:
+        return relaxed, named(pool, goal.w), goal.last(state, node.room)
     target = search.threshold + REACH * (search.threshold - node.bound)
     point = start
     for step in STEPS:
