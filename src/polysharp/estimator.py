@@ -318,7 +318,7 @@ def _threads(n_jobs: int | None) -> Iterator[int]:
     if n_jobs is None:
         yield 1
         return
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     count = (cpu_count() or 1) if n_jobs == -1 else int(n_jobs)
     with threadpool_limits(limits=count):
