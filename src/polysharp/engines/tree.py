@@ -44,7 +44,8 @@ SMALLEST_CORE = 40
 LARGEST = 25_000  # monomials; their Gram matrix takes 5 GB
 SHRINK = 0.5  # a node moves to its own core when this share of the monomials is left
 WALK_EVERY = 48  # roundings between two walks: one costs as much as many nodes
-# Relaxations rounded when the first split leaves nodes open: (share of the budget, of the ridge).
+EXPLORE_AFTER = 4  # splits: an easy proof is done by then
+# Relaxations rounded when a proof is not easy: (share of the budget, of the ridge).
 EXPLORATIONS = ((1.0, 1.0), (0.5, 1.0), (1.0, 10.0), (1.0, 0.1), (2.0, 1.0))
 STRENGTHEN = 3  # rounds of curvature at the root
 
@@ -105,12 +106,8 @@ class _TreeSearch:
 
     def run(self) -> Stop:
         self._first_incumbent()
-        root = self._root()
-        self._settle(root)
-        if self.open:
-            self._split(self._next())
-        if self.open and not self.state.problem.structure.n_terms <= SMALLEST_CORE:
-            self._explore()
+        self._settle(self._root())
+        splits = 0
         while self.open:
             self.state.raise_bound(self.bound)
             self.state.report("branching")
@@ -121,8 +118,11 @@ class _TreeSearch:
             node = self._next()
             if node.bound >= self.threshold:
                 self._close(node)
-            else:
-                self._split(node)
+                continue
+            self._split(node)
+            splits += 1
+            if splits == EXPLORE_AFTER and self.open:
+                self._explore()
         self.state.raise_bound(min(self.bound, self.state.best.objective))
         return Stop.PROVED if self.state.proved else Stop.EXHAUSTED
 
