@@ -107,6 +107,8 @@ class _TreeSearch:
     def run(self) -> Stop:
         self._first_incumbent()
         self._settle(self._root())
+        self.state.raise_bound(min(self.bound, self.state.best.objective))
+        self.state.report("root", force=True)
         splits = 0
         while self.open:
             self.state.raise_bound(self.bound)
