@@ -57,11 +57,6 @@ class Core:
         """The curvature moved."""
         return self.ridge - self.lam
 
-    @property
-    def nbytes(self) -> int:
-        """Memory of the matrix."""
-        return int(self.Q.nbytes)
-
     def restrict(self, keep: Indices) -> Core:
         """Return the core of a subset; its curvature stays valid (a principal submatrix)."""
         return Core(
