@@ -99,11 +99,13 @@ class Case:
         return Search(pricer, self.y, self.rules, **{**settings, **options})
 
 
-def check_agreement(seed: int) -> None:
+def check_agreement(seed: int, referee: str = "enumeration") -> None:
     case = Case(seed)
-    best = make_engine("enumeration").solve(case.whole())
+    problem = case.whole()
+    best = make_engine(referee).solve(problem, limits=Limits(60.0, 1e-6))
+    assert best.gap <= 1e-6 or referee == "enumeration", f"{case.label}: {best}"
     answer = search_all_inputs(case.search()).solution
-    slack = 1e-6 * best.objective + 1e-12 * case.whole().yy
+    slack = 1e-6 * best.objective + 1e-12 * problem.yy
     assert answer.bound <= best.objective + slack, case.label
     assert answer.status is Status.OPTIMAL, f"{case.label}: {answer}"
     assert answer.objective == pytest.approx(best.objective, rel=3e-6, abs=slack), case.label
@@ -117,9 +119,10 @@ def test_agrees_with_enumeration(block):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(50))
-def test_agrees_with_enumeration_on_500(block):
+@pytest.mark.parametrize("referee", ["enumeration", "tree"])
+def test_agrees_on_500(referee, block):
     for seed in range(100 + 10 * block, 110 + 10 * block):
-        check_agreement(seed)
+        check_agreement(seed, referee)
 
 
 @pytest.mark.parametrize("seed", [0, 3, 7, 8])

@@ -1,0 +1,54 @@
+"""Many random small problems: the tree engine against the referee.
+
+    make test ARGS="-m slow tests/test_fuzz.py"
+
+The instances are those of ``instances.py`` (correlated, duplicate, ill-scaled columns, large means,
+every kind of rule, ridges from 1e-6 to 1e6 of the diagonal), with seeds no other test uses.  A
+certificate is wrong when the bound exceeds the enumerated optimum, or when the status says optimal
+and the objective does not agree.  ``test_verify.py`` hands 2,000 proofs to the checker.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from instances import make_instance, optimum
+
+from polysharp.engines import make_engine
+from polysharp.engines.base import Limits
+from polysharp.solution import Status
+
+FIRST, GROUP = 10_000, 25
+TOLERANCES = (1e-4, 1e-7, 0.0, 0.05)  # of the gap
+
+
+def check(seed: int) -> None:
+    instance = make_instance(seed)
+    problem, best = instance.problem, optimum(instance.problem).objective
+    tol = TOLERANCES[seed % len(TOLERANCES)]
+    answer = make_engine("tree").solve(problem, limits=Limits(30.0, tol), seed=seed)
+    rounding = 1e-9 * best + 4.0 * problem.resolution
+    support = np.array(answer.support, dtype=np.intp)
+    assert problem.structure.allows(support), instance.label
+    assert answer.bound <= best + rounding, f"{instance.label}: {answer.bound} > {best}"
+    assert answer.objective >= best - rounding, instance.label
+    if answer.status is Status.OPTIMAL:
+        assert answer.objective <= best / (1.0 - tol) + rounding, instance.label
+    else:
+        # Only rounding may keep a gap open on problems as small as these.
+        assert answer.objective - answer.bound <= max(tol * best, 1e-7 * best) + (
+            1e3 * problem.resolution
+        ), f"{instance.label}: {answer}"
+
+
+@pytest.mark.parametrize("group", range(2))
+def test_fuzz(group):
+    for seed in range(FIRST + GROUP * group, FIRST + GROUP * (group + 1)):
+        check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", range(2, 98))
+def test_fuzz_on_2400(group):
+    for seed in range(FIRST + GROUP * group, FIRST + GROUP * (group + 1)):
+        check(seed)
