@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         TooLargeError,
     )
     from polysharp.estimator import SparsePolynomialRegressor
+    from polysharp.kernel_regression import PolynomialKernelRegressor
     from polysharp.polynomial import Polynomial
     from polysharp.proof import Proof
     from polysharp.ranking import Ranking, rank_inputs
@@ -31,6 +32,7 @@ _HOMES = {
     "InputError": "polysharp.errors",
     "MissingSolverError": "polysharp.errors",
     "Polynomial": "polysharp.polynomial",
+    "PolynomialKernelRegressor": "polysharp.kernel_regression",
     "Proof": "polysharp.proof",
     "Ranking": "polysharp.ranking",
     "Solution": "polysharp.solution",
@@ -48,6 +50,7 @@ __all__ = [
     "InputError",
     "MissingSolverError",
     "Polynomial",
+    "PolynomialKernelRegressor",
     "Proof",
     "Ranking",
     "Solution",

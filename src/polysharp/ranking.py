@@ -27,13 +27,13 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
-from scipy import linalg
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polysharp.basis import Array, Basis, Indices, count_monomials
 from polysharp.errors import InputError, TooLargeError
 from polysharp.moments import Moments, accumulate
+from polysharp.problem import solve_spd
 
 OnBlock = Callable[[int, int], None]
 
@@ -144,12 +144,17 @@ def prefers_moments(n: int, p: int, degree: int) -> bool:
 
 def scores_from_moments(basis: Basis, moments: Moments, gamma: float, fit_intercept: bool) -> Array:
     """Score from the coefficients w themselves."""
+    w = coefficients_from_moments(moments, gamma, fit_intercept)
+    return np.asarray((w * w) @ basis.uses)
+
+
+def coefficients_from_moments(moments: Moments, gamma: float, fit_intercept: bool) -> Array:
+    """Return w, the ridge regression on all monomials; the scatter's diagonal is overwritten."""
     G, q = moments.scatter, moments.cross
     if not fit_intercept:
         G, q, _ = moments.uncentred()
     G[np.diag_indices_from(G)] += 1.0 / gamma
-    w = linalg.solve(G, q, assume_a="pos", overwrite_a=True, check_finite=False)
-    return np.asarray((w * w) @ basis.uses)
+    return solve_spd(G, q)
 
 
 def _scores_from_kernel(
@@ -162,16 +167,24 @@ def _scores_from_kernel(
     on_block: OnBlock | None,
 ) -> Array:
     """Score through the n x n kernel: one matrix and a block of memory."""
+    system = kernel_system(X, v, degree, gamma, on_block)
+    a, _ = system.solve(y, fit_intercept)
+    return system.scores(a)
+
+
+def kernel_system(
+    X: Array, v: Array, degree: int, gamma: float, on_block: OnBlock | None = None
+) -> KernelSystem:
+    """Return the factorised system of kernel regression with weights v."""
     _refuse_beyond_memory(len(X))
-    system = _KernelSystem(X, np.sqrt(v), degree, gamma, on_block)
+    system = KernelSystem(X, np.sqrt(v), degree, gamma, on_block)
     ridge = 1.0
     while True:
         system.fill(ridge)
         if system.factorise():
-            break
+            return system
         # Rounding of a huge kernel hides the identity: raise it to what can be represented.
         ridge = max(10.0 * ridge, system.rounding)
-    return system.scores(system.solve(y, fit_intercept))
 
 
 def _refuse_beyond_memory(n: int) -> None:
@@ -181,12 +194,12 @@ def _refuse_beyond_memory(n: int) -> None:
         return
     if 8 * n * n > memory:
         raise TooLargeError(
-            f"X: ranking {n} rows takes an n x n kernel of {8 * n * n / 2**30:.0f} GiB, more than "
+            f"X: {n} rows take an n x n kernel of {8 * n * n / 2**30:.0f} GiB, more than "
             "this machine's memory; pass a sample of the rows, fewer inputs or a lower degree"
         )
 
 
-class _KernelSystem:
+class KernelSystem:
     """(I + gamma (ss') * B^(r)) alpha = s * y in one n x n matrix, in panels of columns.
 
     The factorisation needs the triangle on and below the diagonal blocks only; above them the
@@ -229,7 +242,7 @@ class _KernelSystem:
             np.matmul(X[cols], X[cols.start :].T, out=base)
             base += 1.0
             A[cols, cols.stop :] = base[:, width:]
-            _power(base, self.degree, kernel)
+            entrywise_power(base, self.degree, kernel)
             kernel *= s[cols.start :]
             kernel *= (self.gamma * s[cols])[:, None]
             A[cols.start :, cols] = kernel.T
@@ -259,38 +272,42 @@ class _KernelSystem:
             self._tick()
         return True
 
-    def solve(self, y: Array, fit_intercept: bool) -> Array:
-        """Return a = s * alpha; with a free intercept b, A alpha + s b = s * y, s'alpha = 0."""
+    def solve(self, y: Array, fit_intercept: bool) -> tuple[Array, float]:
+        """Return a = s * alpha and b; a free intercept b obeys A alpha + s b = s * y, s'alpha = 0.
+
+        The regressor is b + gamma sum_t a_t (1 + x_t'x)^r.
+        """
         s = self.s
         if not fit_intercept:
-            return np.asarray(s * dpotrs(self.A, s * y, lower=1)[0])
-        centred = y - (s * s) @ y / (s @ s)
-        of_y, of_s = dpotrs(self.A, np.column_stack([s * centred, s]), lower=1)[0].T
-        return np.asarray(s * (of_y - (s @ of_y) / (s @ of_s) * of_s))
+            return s * dpotrs(self.A, s * y, lower=1)[0], 0.0
+        y_mean = float((s * s) @ y / (s @ s))
+        of_y, of_s = dpotrs(self.A, np.column_stack([s * (y - y_mean), s]), lower=1)[0].T
+        b = float((s @ of_y) / (s @ of_s))
+        return s * (of_y - b * of_s), y_mean + b
 
     def scores(self, a: Array) -> Array:
         """Sum the r terms; blocks of B beside the diagonal stand for their mirror image too."""
         X, r = self.X, self.degree
         factor = {d: comb(r, d) * (-1.0) ** (d + 1) for d in range(1, r + 1)}
-        total = factor[r] * (a @ _power(X, r)) ** 2
+        total = factor[r] * (a @ entrywise_power(X, r)) ** 2
         through_kernel = range(1, r)
         if r > 1 and 2 * X.shape[1] <= len(X):
             total += factor[r - 1] * _linear_term(X, a, r - 1)
             through_kernel = range(1, r - 1)
-        U = {d: _power(X, d) * a[:, None] for d in through_kernel}
+        U = {d: entrywise_power(X, d) * a[:, None] for d in through_kernel}
         for rows in self.panels:
             corner = X[rows] @ X[rows].T + 1.0
             beside = self.A[rows, rows.stop :].T
             for d in through_kernel:
-                power = _power(beside, r - d, self._block(0, *beside.shape))
-                left = _power(corner, r - d) @ U[d][rows]
+                power = entrywise_power(beside, r - d, self._block(0, *beside.shape))
+                left = entrywise_power(corner, r - d) @ U[d][rows]
                 left += 2.0 * (power.T @ U[d][rows.stop :])
                 total += factor[d] * np.einsum("ti,ti->i", U[d][rows], left)
             self._tick()
         return np.asarray(self.gamma**2 * np.maximum(total, 0.0))
 
 
-def _power(base: Array, exponent: int, out: Array | None = None) -> Array:
+def entrywise_power(base: Array, exponent: int, out: Array | None = None) -> Array:
     """Return the entrywise power by multiplication, which is far faster than ``**``."""
     power = np.empty_like(base) if out is None else out
     if exponent == 1:
@@ -304,7 +321,7 @@ def _power(base: Array, exponent: int, out: Array | None = None) -> Array:
 
 def _linear_term(X: Array, a: Array, d: int) -> Array:
     """Return u_i'(1 + XX')u_i with u_i = a * x_i^d, from X'u_i: p x p, in column blocks."""
-    U = _power(X, d) * a[:, None]
+    U = entrywise_power(X, d) * a[:, None]
     total = U.sum(axis=0) ** 2
     for start in range(0, U.shape[1], PANEL):
         cols = slice(start, start + PANEL)

@@ -109,9 +109,8 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
 def check_parameters(parameters: dict[str, Any]) -> None:
     """Raise InputError for the first parameter that breaks its rule."""
     for name, (holds, rule) in _RULES.items():
-        value = parameters[name]
-        if not holds(value):
-            raise InputError(f"{name} must be {rule}, got {value!r}")
+        if name in parameters and not holds(parameters[name]):
+            raise InputError(f"{name} must be {rule}, got {parameters[name]!r}")
 
 
 def check_seed(random_state: Any) -> int:
