@@ -1,0 +1,33 @@
+"""Pictures of a model, of its proof and of the choice between models, with matplotlib.
+
+Every picture comes twice: as a display object in scikit-learn's manner, made by
+``from_estimator`` (or from what it shows) and drawn by ``plot``, which sets ``ax_`` and
+``figure_``; and, for the common ones, as a function that draws and returns the axes.
+Matplotlib is imported when a picture is drawn and not before (``pip install polysharp[plots]``).
+"""
+
+from polysharp.plots.gap import GapDisplay, plot_gap
+from polysharp.plots.inputs import ImportanceDisplay, RankingDisplay
+from polysharp.plots.path import PathDisplay, plot_path
+from polysharp.plots.predictions import (
+    PredictionDisplay,
+    ResidualDisplay,
+    plot_predictions,
+    plot_residuals,
+)
+from polysharp.plots.response import ResponseDisplay, SurfaceDisplay
+
+__all__ = [
+    "GapDisplay",
+    "ImportanceDisplay",
+    "PathDisplay",
+    "PredictionDisplay",
+    "RankingDisplay",
+    "ResidualDisplay",
+    "ResponseDisplay",
+    "SurfaceDisplay",
+    "plot_gap",
+    "plot_path",
+    "plot_predictions",
+    "plot_residuals",
+]

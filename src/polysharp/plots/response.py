@@ -1,0 +1,158 @@
+"""What the formula does: the response over one input, and over the two that interact most.
+
+All other inputs stay at their medians (``polysharp.response``).  A rug or a cloud of points shows
+where the data are, for a polynomial is no guide to where they are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from polysharp.basis import Array
+from polysharp.errors import InputError
+from polysharp.fitted import fitted_polynomial, inputs_of
+from polysharp.importance import measure_importance
+from polysharp.plots.axes import INK, MODEL, panels, tidy
+from polysharp.polynomial import Polynomial
+from polysharp.response import Curve, Surface, response_curve, response_surface
+from polysharp.terms import read_inputs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+
+class ResponseDisplay:
+    """Response curves, one panel per input.
+
+    Parameters
+    ----------
+    curves : sequence of Curve
+        What is drawn.
+    polynomial : Polynomial
+        For the names.
+    X : array (n, p)
+        Rows shown as a rug.
+
+    Attributes
+    ----------
+    axes_, figure_ : list of matplotlib Axes, and Figure
+        Where the display was drawn.
+    """
+
+    axes_: list[Axes]
+    figure_: Figure | SubFigure
+
+    def __init__(self, *, curves: Sequence[Curve], polynomial: Polynomial, X: Array) -> None:
+        self.curves = list(curves)
+        self.polynomial = polynomial
+        self.X = X
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, inputs: Any = None, *, ax: Any = None) -> Self:
+        """Draw the curves of the given inputs (names or indices), by default of all in use."""
+        polynomial, table = fitted_polynomial(estimator), inputs_of(estimator, X)
+        if inputs is None:
+            chosen = measure_importance(polynomial, table).order
+        else:
+            # One at a time: in the order given.
+            chosen = [read_inputs([i], polynomial.names, "inputs")[0] for i in inputs]
+        if not chosen:
+            raise InputError("inputs must name some input, got none and the formula uses none")
+        curves = [response_curve(polynomial, table, i) for i in chosen]
+        return cls(curves=curves, polynomial=polynomial, X=table).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on one Axes per curve, new ones by default; returns the display."""
+        self.axes_ = _given(ax, len(self.curves))
+        self.figure_ = self.axes_[0].figure
+        for curve, panel in zip(self.curves, self.axes_, strict=True):
+            panel.plot(curve.x, curve.response, color=MODEL, linewidth=1.8)
+            panel.plot(
+                self.X[:, curve.input],
+                [0.015] * len(self.X),
+                "|",
+                transform=panel.get_xaxis_transform(),
+                color=INK,
+                alpha=0.35,
+                markersize=6,
+            )
+            tidy(panel, self.polynomial.names[curve.input], self.polynomial.response)
+        return self
+
+
+class SurfaceDisplay:
+    """Response surfaces of the strongest interactions, one panel per pair of inputs.
+
+    Parameters
+    ----------
+    surfaces : sequence of Surface
+        What is drawn.
+    polynomial : Polynomial
+        For the names.
+    X : array (n, p)
+        Rows shown as points.
+
+    Attributes
+    ----------
+    axes_, figure_ : list of matplotlib Axes, and Figure
+        Where the display was drawn.
+    """
+
+    axes_: list[Axes]
+    figure_: Figure | SubFigure
+
+    def __init__(self, *, surfaces: Sequence[Surface], polynomial: Polynomial, X: Array) -> None:
+        self.surfaces = list(surfaces)
+        self.polynomial = polynomial
+        self.X = X
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, pairs: Any = None, *, max_pairs: int = 3, ax: Any = None
+    ) -> Self:
+        """Draw the given pairs of inputs, by default the ``max_pairs`` strongest interactions."""
+        polynomial, table = fitted_polynomial(estimator), inputs_of(estimator, X)
+        if pairs is None:
+            chosen = list(measure_importance(polynomial, table).pairs)[:max_pairs]
+            if not chosen:
+                raise InputError("pairs must be given where no term has two inputs, got None")
+        else:
+            chosen = [_pair(pair, polynomial.names) for pair in pairs]
+        surfaces = [response_surface(polynomial, table, pair) for pair in chosen]
+        return cls(surfaces=surfaces, polynomial=polynomial, X=table).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on one Axes per surface, new ones by default; returns the display."""
+        self.axes_ = _given(ax, len(self.surfaces))
+        self.figure_ = self.axes_[0].figure
+        names = self.polynomial.names
+        for surface, panel in zip(self.surfaces, self.axes_, strict=True):
+            i, j = surface.inputs
+            filled = panel.contourf(
+                surface.x, surface.y, surface.response, levels=12, cmap="viridis"
+            )
+            panel.scatter(self.X[:, i], self.X[:, j], s=4, color="white", alpha=0.5, linewidths=0)
+            bar = self.figure_.colorbar(filled, ax=panel)
+            bar.set_label(self.polynomial.response, parse_math=False)
+            bar.outline.set_visible(False)
+            tidy(panel, names[i], names[j])
+        return self
+
+
+def _pair(pair: Any, names: tuple[str, ...]) -> tuple[int, int]:
+    found = [read_inputs([name], names, "pairs")[0] for name in pair]
+    if len(set(found)) != 2:
+        raise InputError(f"pairs must hold two different inputs each, got {pair!r}")
+    return found[0], found[1]
+
+
+def _given(ax: Any, count: int) -> list[Axes]:
+    """Return one Axes per panel: those given, or those of a new figure."""
+    if ax is None:
+        return panels(count)
+    given = list(ax) if isinstance(ax, Sequence) or hasattr(ax, "__len__") else [ax]
+    if len(given) != count:
+        raise InputError(f"ax must have one Axes per panel, {count}, got {len(given)}")
+    return given
