@@ -6,6 +6,7 @@
 #   make lint     ruff and mypy --strict
 #   make docs     the documentation, in docs/_build/html
 #   make bench    what can be measured      (make bench NAME=moments ARGS="--long" to do it)
+#   make experiments  the paper's tables (make experiments NAME=phase_transition ARGS="--quick")
 #   make refresh  rerun the code of README and docs and write its output into them
 #   make format   let ruff rewrite the code
 #   make clean    remove what was built; make distclean removes the environment too
@@ -18,11 +19,11 @@ ARGS ?=
 NAME ?=
 
 BIN := $(VENV)/bin
-CODE := src tests benchmarks docs
+CODE := src tests benchmarks experiments docs
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --prefer-binary
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs bench refresh clean distclean
+.PHONY: help demo test lint format docs bench experiments refresh clean distclean
 
 help:
 	@sed -n '/^#   make/s/^#   /  /p' Makefile
@@ -55,6 +56,10 @@ refresh: $(VENV)/.ready-dev
 bench: $(VENV)/.ready-dev
 	@if [ -n "$(NAME)" ]; then $(BIN)/python benchmarks/$(NAME).py $(ARGS); \
 	else grep -h '^    python benchmarks/' benchmarks/*.py; fi
+
+experiments: $(VENV)/.ready-dev
+	@if [ -n "$(NAME)" ]; then $(BIN)/python -m experiments.$(NAME) $(ARGS); \
+	else grep -h '^    python -m experiments' experiments/*.py; fi
 
 clean:
 	rm -rf build dist docs/_build docs/api demo.png
