@@ -1,0 +1,158 @@
+"""Moments of the folds: everything that validation needs of the data, from one pass over it.
+
+Moments add over rows.  The rows are cut into parts that every split treats alike (the folds of
+k-fold validation, the stretches between the cuts of a time series); the moments of a training
+set are then the sum of its parts, and those of a validation set likewise.  Nothing is ever
+subtracted, so no digits are lost, and nothing after this file depends on the number of rows:
+
+    rows -> ``cut`` -> ``fold_moments`` -> sums of parts -> models and their validation errors.
+
+The mean squared error of y = b + m'w on a set of rows is a quadratic form in its moments,
+
+    E = (ss - 2 s'w + w'S w) / W + (ybar - b - mbar'w)^2.
+
+Anything that can make the moments of the parts, from files or on a cluster, can use all the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from polysharp.basis import Array, Basis, Indices
+from polysharp.errors import InputError
+from polysharp.moments import Moments, accumulate
+
+Split = tuple[Indices, Indices]  # rows to train on, rows to validate on
+Accumulate = Callable[..., Moments]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which parts train and which validate, split by split.
+
+    Examples
+    --------
+    >>> Plan.k_fold(3).train
+    ((1, 2), (0, 2), (0, 1))
+    """
+
+    train: tuple[tuple[int, ...], ...]
+    test: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def k_fold(cls, n_folds: int) -> Plan:
+        """Every part validates once, the others train."""
+        every = range(n_folds)
+        return cls(
+            tuple(tuple(a for a in every if a != v) for v in every), tuple((v,) for v in every)
+        )
+
+    @property
+    def n_splits(self) -> int:
+        """Number of splits."""
+        return len(self.train)
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts in use."""
+        return 1 + max(a for side in (self.train, self.test) for parts in side for a in parts)
+
+
+def cut(splits: Iterable[Split], n: int) -> tuple[list[Indices], Plan]:
+    """Cut n rows into the parts that every split treats alike, or as near as is worth while.
+
+    Rows that repeat within a split, or more kinds of rows than training and validation sets (as
+    in repeated random splits), leave one part per set.
+    """
+    pairs = [(np.asarray(a, dtype=np.intp), np.asarray(b, dtype=np.intp)) for a, b in splits]
+    if not pairs:
+        raise InputError("cv must make at least 1 split, got none")
+    for train, test in pairs:
+        if not len(train) or not len(test):
+            raise InputError(
+                "cv must leave rows of positive weight to train on and to validate on, "
+                f"got {len(train)} and {len(test)}"
+            )
+    role = np.zeros((n, len(pairs)), dtype=np.int8)  # 1 trains, 2 validates
+    repeats = False
+    for v, (train, test) in enumerate(pairs):
+        repeats |= len(np.unique(train)) < len(train) or len(np.unique(test)) < len(test)
+        role[train, v], role[test, v] = 1, 2
+        repeats |= bool((role[train, v] != 1).any())
+    kinds, kind_of = np.unique(role, axis=0, return_inverse=True)
+    if repeats or len(kinds) > 2 * len(pairs) + 1:
+        whole = [rows for pair in pairs for rows in pair]
+        return whole, Plan(
+            tuple((2 * v,) for v in range(len(pairs))),
+            tuple((2 * v + 1,) for v in range(len(pairs))),
+        )
+    used = np.flatnonzero(kinds.any(axis=1))
+    kind_of = kind_of.reshape(-1)
+    plan = Plan(
+        *(
+            tuple(
+                tuple(np.flatnonzero(kinds[used, v] == side).tolist()) for v in range(len(pairs))
+            )
+            for side in (1, 2)
+        )
+    )
+    return [np.flatnonzero(kind_of == kind) for kind in used], plan
+
+
+def fold_moments(
+    basis: Basis,
+    X: Array,
+    y: Array,
+    sample_weight: Array | None,
+    folds: Sequence[Indices],
+    *,
+    accumulate: Accumulate = accumulate,
+    on_block: Callable[[int, int], None] | None = None,
+) -> list[Moments]:
+    """Return the moments of each set of rows.
+
+    Parameters
+    ----------
+    basis : Basis
+        Monomials, of the largest degree that will be asked about.
+    X, y, sample_weight : arrays
+        Coded inputs, response, weights or None.
+    folds : sequence of arrays of int
+        The rows of each part.
+    accumulate : callable
+        What makes moments of rows, on the CPU by default.
+    on_block : callable
+        Called with (parts done, parts).
+
+    Examples
+    --------
+    >>> X, y = np.arange(12.0).reshape(6, 2), np.arange(6.0)
+    >>> parts = fold_moments(Basis.full(2, 1), X, y, None, [np.arange(3), np.arange(3, 6)])
+    >>> merge(parts, (0, 1)).mean.tolist()
+    [1.0, 5.0, 6.0]
+    """
+    found = []
+    for done, rows in enumerate(folds, start=1):
+        weight = None if sample_weight is None else sample_weight[rows]
+        found.append(accumulate(basis, X[rows], y[rows], weight))
+        if on_block is not None:
+            on_block(done, len(folds))
+    return found
+
+
+def merge(parts: Sequence[Moments], which: Iterable[int]) -> Moments:
+    """Return the moments of some parts together."""
+    return reduce(add, (parts[a] for a in which))
+
+
+def squared_error(rows: Moments, support: Indices, w: Array, intercept: float) -> float:
+    """Return the mean squared error of a polynomial on the rows that the moments stand for."""
+    S = rows.scatter[np.ix_(support, support)]
+    around = rows.spread - 2.0 * float(rows.cross[support] @ w) + float(w @ (S @ w))
+    offset = rows.y_mean - intercept - float(rows.mean[support] @ w)
+    return max(0.0, around) / rows.weight + offset * offset
