@@ -124,7 +124,8 @@ class PolynomialKernelRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         self.gamma_ = data.total_weight**-0.5 if self.gamma == "auto" else float(self.gamma)
         self._scaling = Scaling.of(data.X, data.weights, scale=self.scale, center=self.center)
         self.X_fit_ = self._scaling.apply(data.X)
-        if prefers_moments(*self.X_fit_.shape, self.degree):
+        n, p = self.X_fit_.shape
+        if prefers_moments(n, p, int(self.degree)):
             self._fit_primal(data)
         else:
             self._fit_dual(data)
@@ -133,14 +134,14 @@ class PolynomialKernelRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
     def _fit_dual(self, data: Data) -> None:
         system = kernel_system(self.X_fit_, data.weights, int(self.degree), self.gamma_)
         self.dual_coef_, self.intercept_ = system.solve(data.y, self.fit_intercept)
-        self.polynomial_ = None
+        self.polynomial_: Polynomial | None = None
 
     def _fit_primal(self, data: Data) -> None:
         basis = Basis.full(data.X.shape[1], int(self.degree), constant=not self.fit_intercept)
         moments = accumulate(basis, self.X_fit_, data.y, data.sample_weight)
         w = coefficients_from_moments(moments, self.gamma_, self.fit_intercept)
         b = moments.y_mean - float(moments.mean @ w) if self.fit_intercept else 0.0
-        self.polynomial_ = Polynomial(
+        polynomial = Polynomial(
             basis.monomials,
             self._scaling.invert(basis.monomials, w * basis.scales),
             b,
@@ -148,8 +149,8 @@ class PolynomialKernelRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
             self._scaling.shift if self.center else None,
             data.response,
         )
-        self.intercept_ = b
-        self.dual_coef_ = data.weights * (data.y - self.polynomial_(data.X))
+        self.polynomial_, self.intercept_ = polynomial, b
+        self.dual_coef_ = data.weights * (data.y - polynomial(data.X))
 
     def predict(self, X: Any) -> Array:
         """Return the polynomial's value at the rows of X."""
