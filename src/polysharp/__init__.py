@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         TooLargeError,
     )
     from polysharp.estimator import SparsePolynomialRegressor
+    from polysharp.exports.model_file import load_model, save_model
     from polysharp.kernel_regression import PolynomialKernelRegressor
     from polysharp.polynomial import Polynomial
     from polysharp.proof import Proof
@@ -39,7 +40,9 @@ _HOMES = {
     "SparsePolynomialRegressor": "polysharp.estimator",
     "TooLargeError": "polysharp.errors",
     "Verdict": "polysharp.checker",
+    "load_model": "polysharp.exports.model_file",
     "rank_inputs": "polysharp.ranking",
+    "save_model": "polysharp.exports.model_file",
     "verify": "polysharp.checker",
 }
 _SUBMODULES = frozenset({"datasets", "engines", "errors", "metrics", "synthetic"})
@@ -58,7 +61,9 @@ __all__ = [
     "TooLargeError",
     "Verdict",
     "__version__",
+    "load_model",
     "rank_inputs",
+    "save_model",
     "verify",
 ]
 

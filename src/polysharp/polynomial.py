@@ -9,8 +9,6 @@ the coded one: the formula shown is the model that predicts.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from polysharp.basis import Array, Basis, Monomial
-from polysharp.errors import InputError, MissingSolverError
-
-PLAIN_NAME = re.compile(r"[^\W\d]\w*")
+from polysharp.errors import InputError
+from polysharp.exports import text
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +79,7 @@ class Polynomial:
     @property
     def term_names(self) -> tuple[str, ...]:
         """Readable name of every term, as the formula shows it."""
-        return tuple(self._term(m, _plain_power, " ") or "1" for m in self.monomials)
+        return text.term_names(self)
 
     def __call__(self, X: ArrayLike) -> Array:
         """Evaluate at the rows of X, shape (n, p)."""
@@ -109,9 +106,7 @@ class Polynomial:
 
     def formula(self, digits: int = 4) -> str:
         """Return the formula as text, coefficients with so many significant digits."""
-        return self._write(
-            lambda c: f"{c:.{digits}g}", lambda m: self._term(m, _plain_power, " "), self.response
-        )
+        return text.formula(self, digits)
 
     def to_latex(self, digits: int = 4) -> str:
         r"""Return the formula in LaTeX mathematics.
@@ -121,71 +116,74 @@ class Polynomial:
         >>> Polynomial(((0, 0),), np.array([2.0]), 1e-6, ("x0",)).to_latex()
         '\\mathrm{y} = 1 \\times 10^{-6} + 2\\, \\mathrm{x0}^{2}'
         """
+        from polysharp.exports.latex import to_latex
 
-        def number(c: float) -> str:
-            mantissa, _, exponent = f"{c:.{digits}g}".partition("e")
-            return rf"{mantissa} \times 10^{{{int(exponent)}}}" if exponent else mantissa
-
-        def term(m: Monomial) -> str:
-            return (r"\, " if m else "") + self._term(m, _latex_power, r"\, ")
-
-        return self._write(number, term, _latex_name(self.response), glue="")
+        return to_latex(self, digits)
 
     def to_sympy(self) -> Any:
         """Return the right-hand side as a SymPy expression in symbols of the inputs' names."""
-        try:
-            import sympy
-        except ImportError as error:
-            raise MissingSolverError("to_sympy needs the package sympy: pip install sympy") from (
-                error
+        from polysharp.exports.symbolic import to_sympy
+
+        return to_sympy(self)
+
+    def to_python(self, name: str = "predict") -> str:
+        """Return the source of a Python function of the inputs used, which imports nothing.
+
+        Names that are no identifiers are changed; comments say which column each argument is.
+
+        Examples
+        --------
+        >>> law = Polynomial(((0, 0), (2,)), np.array([2.0, -0.5]), 1.5, ("a", "b", "air gap"))
+        >>> print(law.to_python())
+        def predict(a, air_gap):
+            # returns "y"
+            # a: "a"
+            # air_gap: "air gap"
+            return (
+                1.5
+                + 2.0 * a * a
+                - 0.5 * air_gap
             )
-        symbols = [sympy.Symbol(name) for name in self.names]
-        shifts = np.zeros(len(self.names)) if self.shifts is None else self.shifts
-        expression = sympy.Float(self.intercept)
-        for m, c in zip(self.monomials, self.coefficients, strict=True):
-            factors = [symbols[i] - float(shifts[i]) if shifts[i] else symbols[i] for i in m]
-            expression += float(c) * sympy.Mul(*factors)
-        return expression
+        """
+        from polysharp.exports.python import to_python
 
-    def _write(
-        self,
-        number: Callable[[float], str],
-        term: Callable[[Monomial], str],
-        response: str,
-        glue: str = " ",
-    ) -> str:
-        """Join signed terms; the intercept stands first unless it is zero and others exist."""
-        parts: list[tuple[float, str]] = []
-        if self.intercept != 0.0 or not self.monomials:
-            parts.append((self.intercept, number(abs(self.intercept))))
-        for m, c in zip(self.monomials, self.coefficients, strict=True):
-            parts.append((float(c), (number(abs(float(c))) + glue + term(m)).rstrip()))
-        first = "-" if parts[0][0] < 0 else ""
-        rest = "".join(f" {'-' if c < 0 else '+'} {text}" for c, text in parts[1:])
-        return f"{response} = {first}{parts[0][1]}{rest}"
+        return to_python(self, name)
 
-    def _term(self, m: Monomial, power: Callable[[str, float, int], str], glue: str) -> str:
-        shifts = self.shifts
-        return glue.join(
-            power(self.names[i], 0.0 if shifts is None else float(shifts[i]), m.count(i))
-            for i in dict.fromkeys(m)
-        )
+    def to_c(self, name: str = "predict") -> str:
+        """Return the source of a C function of the inputs used, which needs no header.
 
+        Examples
+        --------
+        >>> print(Polynomial(((0, 0),), np.array([2.0]), -1.5, ("a",)).to_c("power"))
+        double power(double a)
+        {
+            // returns "y"
+            // a: "a"
+            return -1.5
+                + 2.0 * a * a;
+        }
+        """
+        from polysharp.exports.c import to_c
 
-def _plain_power(name: str, shift: float, exponent: int) -> str:
-    base = name if PLAIN_NAME.fullmatch(name) else f"`{name}`"
-    if shift:
-        base = f"({base} {'-' if shift > 0 else '+'} {abs(shift):.6g})"
-    return base if exponent == 1 else f"{base}^{exponent}"
+        return to_c(self, name)
 
+    def to_sql(self, table: str | None = None, quote: str = '"') -> str:
+        """Return a SQL expression, or with ``table`` the query that evaluates it.
 
-def _latex_name(name: str) -> str:
-    text = re.sub(r"([_%&#$ {}])", r"\\\1", name)
-    return rf"\mathrm{{{text}}}"
+        ``quote`` is what opens a quoted name: ``"`` in standard SQL, a backtick in MySQL, ``[``
+        in SQL Server.
 
+        Examples
+        --------
+        >>> print(Polynomial(((0, 0),), np.array([2.0]), -1.5, ("air gap",)).to_sql())
+        -1.5e0 + 2.0e0 * "air gap" * "air gap"
+        """
+        from polysharp.exports.sql import to_sql
 
-def _latex_power(name: str, shift: float, exponent: int) -> str:
-    base = _latex_name(name)
-    if shift:
-        base = rf"({base} {'-' if shift > 0 else '+'} {abs(shift):.6g})"
-    return base if exponent == 1 else f"{base}^{{{exponent}}}"
+        return to_sql(self, table, quote)
+
+    def to_onnx(self) -> Any:
+        """Return an ``onnx.ModelProto`` in double precision, from ``X`` to ``prediction``."""
+        from polysharp.exports.onnx_graph import to_onnx
+
+        return to_onnx(self)
