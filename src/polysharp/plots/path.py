@@ -1,16 +1,18 @@
 """Accuracy against size: what every further term buys.
 
-The curve people choose from.  The training error can only fall as terms are allowed; the
-validation error, with its standard error as a band, says where further terms stop paying.
+The curve people choose from.  The training error can hardly rise as terms are allowed; the
+validation error, with its standard error as a band, says where further terms stop paying.  A path
+over several budgets of inputs has one curve for each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from polysharp.basis import Array
 from polysharp.plots.axes import BOUND, INK, MODEL, axes, tidy
@@ -19,33 +21,36 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-    from polysharp.size_path import Path
+    from polysharp.size_path import Path, PathPoint
 
 
 @dataclass(frozen=True, eq=False)
 class SizeCurve:
-    """One model per number of terms: errors for the plot."""
+    """Errors against the number of terms allowed, for one budget of inputs."""
 
+    max_inputs: int | None
     sizes: NDArray[np.intp]
     training_error: Array
     validation_error: Array | None
-    standard_error: Array | None
+    std_error: Array | None
 
     @classmethod
-    def of(cls, path: Path) -> SizeCurve:
-        """Keep of several budgets of inputs the best objective for each number of terms."""
-        best: dict[int, Any] = {}
-        for point in path.points:
-            if point.max_terms not in best or point.objective < best[point.max_terms].objective:
-                best[point.max_terms] = point
-        points = [best[size] for size in sorted(best)]
-        validated = all(point.validation_error is not None for point in points)
+    def of(cls, points: Sequence[PathPoint]) -> SizeCurve:
+        """Read the points of one budget of inputs."""
+        judged = all(point.validation_error is not None for point in points)
         return cls(
+            points[0].max_inputs,
             np.array([point.max_terms for point in points], dtype=np.intp),
             np.array([point.training_error for point in points]),
-            np.array([point.validation_error for point in points]) if validated else None,
-            np.array([point.standard_error for point in points]) if validated else None,
+            np.array([point.validation_error for point in points], float) if judged else None,
+            np.array([point.validation_std_error or 0.0 for point in points]) if judged else None,
         )
+
+
+def size_curves(path: Path) -> list[SizeCurve]:
+    """Return one curve for each budget of inputs of a path."""
+    budgets = dict.fromkeys(point.max_inputs for point in path.points)
+    return [SizeCurve.of([p for p in path.points if p.max_inputs == k]) for k in budgets]
 
 
 class PathDisplay:
@@ -53,14 +58,10 @@ class PathDisplay:
 
     Parameters
     ----------
-    sizes : array-like of int
-        Numbers of terms allowed, increasing.
-    training_error : array-like of float
-        Root mean squared error on the rows of the fit.
-    validation_error, standard_error : array-like of float or None
-        Error on rows left out, and its standard error; None where nothing was validated.
+    curves : sequence of SizeCurve
+        One curve for each budget of inputs.
     chosen : int or None
-        Size to mark.
+        Number of terms to mark.
     name : str
         Name of the response.
 
@@ -74,51 +75,31 @@ class PathDisplay:
     figure_: Figure | SubFigure
 
     def __init__(
-        self,
-        *,
-        sizes: ArrayLike,
-        training_error: ArrayLike,
-        validation_error: ArrayLike | None = None,
-        standard_error: ArrayLike | None = None,
-        chosen: int | None = None,
-        name: str = "response",
+        self, *, curves: Sequence[SizeCurve], chosen: int | None = None, name: str = "response"
     ) -> None:
-        self.sizes = np.asarray(sizes)
-        self.training_error = np.asarray(training_error, dtype=np.float64)
-        self.validation_error = _floats(validation_error)
-        self.standard_error = _floats(standard_error)
+        self.curves = list(curves)
         self.chosen = chosen
         self.name = name
 
     @classmethod
     def from_path(cls, path: Path, *, chosen: int | None = None, ax: Axes | None = None) -> Self:
-        """Draw what ``polysharp.path`` returned, the best model of each size."""
-        curve = SizeCurve.of(path)
-        return cls(
-            sizes=curve.sizes,
-            training_error=curve.training_error,
-            validation_error=curve.validation_error,
-            standard_error=curve.standard_error,
-            chosen=chosen,
-            name=path.points[0].polynomial.response,
-        ).plot(ax)
+        """Draw what ``polysharp.path`` returned."""
+        name = path.points[0].polynomial.response
+        return cls(curves=size_curves(path), chosen=chosen, name=name).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw; returns the display."""
         self.ax_ = ax = axes(ax)
         self.figure_ = ax.figure
-        ax.plot(self.sizes, self.training_error, "o-", color=MODEL, ms=4, lw=1.2, label="training")
-        if self.validation_error is not None:
-            error, spread = self.validation_error, self.standard_error
-            ax.plot(self.sizes, error, "o-", color=BOUND, ms=4, lw=1.2, label="validation")
-            if spread is not None:
-                band = (error - spread, error + spread)
-                ax.fill_between(self.sizes, *band, color=BOUND, alpha=0.15, lw=0)
-            ax.legend(frameon=False, fontsize="small")
+        if len(self.curves) == 1:
+            _draw_errors(ax, self.curves[0])
+        else:
+            _draw_budgets(ax, self.curves)
         if self.chosen is not None:
             ax.axvline(self.chosen, color=INK, linewidth=0.8, linestyle=":")
+        ax.legend(frameon=False, fontsize="small")
         ax.locator_params(axis="x", integer=True)
-        tidy(ax, "terms", f"error of {self.name}")
+        tidy(ax, "terms allowed", f"error of {self.name}")
         return self
 
 
@@ -141,5 +122,19 @@ def plot_path(path: Path, *, chosen: int | None = None, ax: Axes | None = None) 
     return PathDisplay.from_path(path, chosen=chosen, ax=ax).ax_
 
 
-def _floats(values: Any) -> Array | None:
-    return None if values is None else np.asarray(values, dtype=np.float64)
+def _draw_errors(ax: Axes, curve: SizeCurve) -> None:
+    """Draw both errors of one curve."""
+    style: Any = {"marker": "o", "markersize": 4, "linewidth": 1.2}
+    ax.plot(curve.sizes, curve.training_error, color=MODEL, label="training", **style)
+    error, spread = curve.validation_error, curve.std_error
+    if error is not None and spread is not None:
+        ax.plot(curve.sizes, error, color=BOUND, label="validation", **style)
+        ax.fill_between(curve.sizes, error - spread, error + spread, color=BOUND, alpha=0.15, lw=0)
+
+
+def _draw_budgets(ax: Axes, curves: Sequence[SizeCurve]) -> None:
+    """Draw one error of every curve: validation where there is one."""
+    for curve, shade in zip(curves, np.linspace(0.25, 1.0, len(curves)), strict=True):
+        error = curve.training_error if curve.validation_error is None else curve.validation_error
+        label = f"{'all' if curve.max_inputs is None else curve.max_inputs} inputs"
+        ax.plot(curve.sizes, error, "o-", color=MODEL, alpha=shade, ms=4, lw=1.2, label=label)
