@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from polysharp.checker import Verdict, verify
     from polysharp.errors import (
         CertificateError,
+        ClusterError,
         InfeasibleError,
         InputError,
         MissingSolverError,
@@ -23,17 +24,20 @@ if TYPE_CHECKING:
     from polysharp.exports.model_file import load_model, save_model
     from polysharp.kernel_regression import PolynomialKernelRegressor
     from polysharp.polynomial import Polynomial
+    from polysharp.polynomial_lasso import PolynomialLasso
     from polysharp.proof import Proof
     from polysharp.ranking import Ranking, rank_inputs
     from polysharp.solution import Solution
 
 _HOMES = {
     "CertificateError": "polysharp.errors",
+    "ClusterError": "polysharp.errors",
     "InfeasibleError": "polysharp.errors",
     "InputError": "polysharp.errors",
     "MissingSolverError": "polysharp.errors",
     "Polynomial": "polysharp.polynomial",
     "PolynomialKernelRegressor": "polysharp.kernel_regression",
+    "PolynomialLasso": "polysharp.polynomial_lasso",
     "Proof": "polysharp.proof",
     "Ranking": "polysharp.ranking",
     "Solution": "polysharp.solution",
@@ -49,11 +53,13 @@ _SUBMODULES = frozenset({"datasets", "engines", "errors", "metrics", "synthetic"
 
 __all__ = [
     "CertificateError",
+    "ClusterError",
     "InfeasibleError",
     "InputError",
     "MissingSolverError",
     "Polynomial",
     "PolynomialKernelRegressor",
+    "PolynomialLasso",
     "Proof",
     "Ranking",
     "Solution",

@@ -6,8 +6,8 @@ larger than what exists (k > p, l > f, p' > p) are no error: "at most" stays tru
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from polysharp.basis import Array
+from polysharp.basis import Array, Indices
 from polysharp.candidates import TermRules
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
@@ -46,6 +46,11 @@ class Data:
         """What n is when a row of weight two counts as two rows."""
         return float(self.weights.sum())
 
+    def rows(self, chosen: Indices) -> Data:
+        """Return some of the rows."""
+        weights = None if self.sample_weight is None else self.sample_weight[chosen]
+        return replace(self, X=self.X[chosen], y=self.y[chosen], sample_weight=weights)
+
 
 def _integer(least: int) -> Callable[[Any], bool]:
     return lambda v: isinstance(v, Integral) and not isinstance(v, bool) and int(v) >= least
@@ -59,6 +64,14 @@ def _positive(v: Any) -> bool:
     return _real(v) and isfinite(v) and v > 0
 
 
+def _positives(v: Any) -> bool:
+    """Whether v is a list or array of positive finite numbers, at least one."""
+    if isinstance(v, str) or not isinstance(v, Iterable):
+        return False
+    values = np.ravel(np.asarray(v, dtype=object))
+    return len(values) > 0 and all(map(_positive, values))
+
+
 def _is(v: Any, *words: str | None) -> bool:
     """Whether v is one of the words; arrays and the like are not, whatever they compare to."""
     return (v is None or isinstance(v, str)) and v in words
@@ -70,7 +83,9 @@ def _flag(v: Any) -> bool:
 
 _one = _integer(1)
 
-_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+Rule = tuple[Callable[[Any], bool], str]
+
+_RULES: dict[str, Rule] = {
     "degree": (_one, "an integer of at least 1"),
     "max_terms": (_one, "an integer of at least 1"),
     "max_inputs": (lambda v: v is None or _one(v), "None or an integer of at least 1"),
@@ -105,10 +120,39 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "heredity": (lambda v: _is(v, None, "weak", "strong"), "None, 'weak' or 'strong'"),
 }
 
+# What differs for the polynomial Lasso, and what it alone has.
+_LASSO_RULES: dict[str, Rule] = {
+    **_RULES,
+    "max_terms": (lambda v: _is(v, "auto") or _one(v), "'auto' or an integer of at least 1"),
+    "gammas": (
+        lambda v: v is None or _positives(v),
+        "None or an array of positive finite numbers",
+    ),
+    "cv": (
+        lambda v: (
+            (isinstance(v, Iterable) or hasattr(v, "split") or _integer(2)(v))
+            and not isinstance(v, str)
+        ),
+        "an integer of at least 2, a splitter or an iterable of (train, test) indices",
+    ),
+    "standardize": (_flag, "True or False"),
+    "n_alphas": (_integer(2), "an integer of at least 2"),
+    "eps": (lambda v: _real(v) and 0 < v < 1, "a number between 0 and 1"),
+}
+
 
 def check_parameters(parameters: dict[str, Any]) -> None:
     """Raise InputError for the first parameter that breaks its rule."""
-    for name, (holds, rule) in _RULES.items():
+    _check(parameters, _RULES)
+
+
+def check_lasso_parameters(parameters: dict[str, Any]) -> None:
+    """Do the same for the parameters of ``PolynomialLasso``."""
+    _check(parameters, _LASSO_RULES)
+
+
+def _check(parameters: dict[str, Any], rules: dict[str, Rule]) -> None:
+    for name, (holds, rule) in rules.items():
         if name in parameters and not holds(parameters[name]):
             raise InputError(f"{name} must be {rule}, got {parameters[name]!r}")
 
