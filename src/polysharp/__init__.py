@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from polysharp.errors import (
         CertificateError,
         ClusterError,
+        DataError,
         InfeasibleError,
         InputError,
         MissingSolverError,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CertificateError": "polysharp.errors",
+    "DataError": "polysharp.errors",
     "ClusterError": "polysharp.errors",
     "InfeasibleError": "polysharp.errors",
     "InputError": "polysharp.errors",
@@ -49,11 +51,12 @@ _HOMES = {
     "save_model": "polysharp.exports.model_file",
     "verify": "polysharp.checker",
 }
-_SUBMODULES = frozenset({"datasets", "engines", "errors", "metrics", "synthetic"})
+_SUBMODULES = frozenset({"datasets", "engines", "errors", "metrics", "synthetic", "uci"})
 
 __all__ = [
     "CertificateError",
     "ClusterError",
+    "DataError",
     "InfeasibleError",
     "InputError",
     "MissingSolverError",

@@ -19,5 +19,13 @@ class MissingSolverError(ImportError):
     """An optional solver or library is asked for and not installed."""
 
 
+class ClusterError(RuntimeError):
+    """A cluster cannot do the work: it has no workers, or keeps losing them."""
+
+
 class CertificateError(RuntimeError):
     """A bound contradicts an objective: a bug, reported instead of a wrong certificate."""
+
+
+class DataError(RuntimeError):
+    """A data set cannot be had, or is not what was published."""
