@@ -16,6 +16,7 @@ from polysharp.assemble import assemble
 from polysharp.basis import Basis
 from polysharp.candidates import TermRules
 from polysharp.column_generation import search_all_inputs
+from polysharp.design import TableDesign
 from polysharp.dual_point import DualPoint
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
@@ -96,7 +97,7 @@ class Case:
             "limits": Limits(60.0, 1e-6),
             "sizes": TINY if self.easy else replace(TINY, handed=25),
         }
-        return Search(pricer, self.y, self.rules, **{**settings, **options})
+        return Search(TableDesign(pricer, self.y), self.rules, **{**settings, **options})
 
 
 def check_agreement(seed: int, referee: str = "enumeration") -> None:
@@ -136,7 +137,7 @@ def test_pool_grows_to_the_moments_of_the_basis(seed):
     np.testing.assert_allclose(pool.G[np.ix_(order, order)], problem.gram.G, rtol=1e-9, atol=slack)
     np.testing.assert_allclose(pool.q[order], problem.q, rtol=1e-9, atol=1e-9 * slack + 1e-6)
     assert design.yy == pytest.approx(problem.yy, rel=1e-12)
-    part = pool.selected(design, np.array([1, 3])).extended(design, monomials)
+    part = pool.selected(np.array([1, 3])).extended(design, monomials)
     assert part.monomials[:2] == (pool.monomials[1], pool.monomials[3])
     order = [part.index[m] for m in pool.monomials]
     np.testing.assert_allclose(part.G[np.ix_(order, order)], pool.G, rtol=1e-9, atol=slack)
@@ -209,7 +210,11 @@ def test_time_limit_is_honest(limit):
     pricer = Pricer(data.X, 3, fit_intercept=True)
     rules = TermRules(degree=3, max_terms=6, max_inputs=5)
     search = Search(
-        pricer, data.y, rules, lam=8.0, engine=make_engine("tree"), limits=Limits(limit, 1e-4)
+        TableDesign(pricer, data.y),
+        rules,
+        lam=8.0,
+        engine=make_engine("tree"),
+        limits=Limits(limit, 1e-4),
     )
     found = search_all_inputs(search)
     truth = Pool.of(search.design, data.monomials)
@@ -272,7 +277,13 @@ def test_too_many_required_inputs():
     X = np.random.default_rng(0).standard_normal((30, 40))
     rules = TermRules(degree=3, max_terms=30, include_inputs=tuple(range(30)))
     with pytest.raises(InputError, match=r"include_inputs and include_terms .* got 30"):
-        Search(Pricer(X, 3), X[:, 0], rules, lam=1.0, engine=make_engine("tree"), limits=Limits())
+        Search(
+            TableDesign(Pricer(X, 3), X[:, 0]),
+            rules,
+            lam=1.0,
+            engine=make_engine("tree"),
+            limits=Limits(),
+        )
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
-from polysharp.basis import Array, Monomial
-from polysharp.pool import Design
+from polysharp.basis import Monomial
+from polysharp.design import Design
 from polysharp.pricing import Priced
 
 Allows = Callable[[Monomial], bool]
@@ -57,23 +58,21 @@ class DualPoint:
         cls,
         design: Design,
         w: dict[Monomial, float],
-        a: Array,
+        a: Any,
         priced: Priced,
         lam: float,
         extra: Iterable[Monomial] = (),
     ) -> DualPoint:
         """Combine a vector and its prices; ``extra`` monomials get theirs as well."""
-        n, va = design.n, design.v * a
-        unit = (n + 16) * np.finfo(np.float64).eps
-        aa = float(va @ a)
-        ya = float(va @ design.target) - unit * np.sqrt(aa * design.yy)
+        unit = (design.n + 16) * np.finfo(np.float64).eps
+        ya, aa = design.products(a)
         others = [m for m in extra if m not in w] + list(w)
         rho = np.abs(design.correlations(others, a)) + priced.error
         listed = (priced.values + priced.error) ** 2 / (2.0 * lam)
         order = np.argsort(-listed, kind="stable")  # what pricing took for ties may be out of order
         return cls(
             w=w,
-            ya=ya,
+            ya=ya - unit * float(np.sqrt(aa * design.yy)),
             aa=aa * (1.0 + unit),
             prices={priced.monomials[j]: float(listed[j]) for j in order},
             known=dict(zip(others, (rho**2 / (2.0 * lam)).tolist(), strict=True)),

@@ -29,17 +29,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from polysharp.basis import Array
+from polysharp.backend_dask import is_dask
 from polysharp.method import Answer, Task, solve
-from polysharp.place import Place, as_host
+from polysharp.place import as_host
 from polysharp.polynomial import Polynomial
 from polysharp.progress import open_progress
+from polysharp.rows import Table, open_table
 from polysharp.scaling import Scaling
 from polysharp.solution import Solution, Status
 from polysharp.statement import with_statement
 from polysharp.validation import (
-    Data,
-    check_data,
     check_finite,
     check_parameters,
     check_rules,
@@ -210,9 +209,9 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         Parameters
         ----------
         X : array or data frame of shape (n, p)
-            Inputs.
+            Inputs; a Dask array or DataFrame is read in blocks and never gathered.
         y : array of shape (n,)
-            Response.
+            Response; with Dask, a Dask array or Series in the blocks of X.
         sample_weight : array of shape (n,) or None
             Weights of the rows; weight two is the same row twice, weight zero no row.
 
@@ -222,17 +221,14 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         """
         began = perf_counter()
         check_parameters(self.get_params(deep=False))
-        place = Place.find(X, self.device)
-        data = check_data(self, as_host(X), as_host(y), as_host(sample_weight))
-        rules = check_rules(self.get_params(deep=False), data.names)
-        gamma = data.total_weight**-0.5 if self.gamma == "auto" else float(self.gamma)
-        scaling = Scaling.of(data.X, data.weights, scale=self.scale, center=self.center)
         with open_progress(self.verbose) as progress, _threads(self.n_jobs) as threads:
+            table = open_table(self, X, y, sample_weight, progress)
+            rules = check_rules(self.get_params(deep=False), table.names)
+            gamma = table.total_weight**-0.5 if self.gamma == "auto" else float(self.gamma)
+            scaling = table.scaling(scale=self.scale, center=self.center)
             answer = solve(
                 Task(
-                    X=scaling.apply(data.X),
-                    y=data.y,
-                    sample_weight=data.sample_weight,
+                    rows=table.coded(scaling),
                     rules=rules,
                     gamma=gamma,
                     fit_intercept=self.fit_intercept,
@@ -242,7 +238,6 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
                     gap_tol=float(self.gap_tol),
                     seed=check_seed(self.random_state),
                     threads=threads,
-                    place=place,
                     progress=progress,
                     began=began,
                 )
@@ -253,7 +248,7 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         )
         times = {**solution.times, "total": perf_counter() - began}
         self.solution_ = replace(solution, times={"preparation": answer.prepared, **times})
-        self.polynomial_ = _formula(answer, scaling, data)
+        self.polynomial_ = _formula(answer, scaling, table)
         self.intercept_ = self.polynomial_.intercept
         self.powers_ = self.polynomial_.powers
         self.kept_inputs_ = answer.kept
@@ -263,9 +258,17 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
             _warn_if_unproved(self.solution_)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Return the polynomial's value at the rows of X."""
+    def predict(self, X: Any) -> Any:
+        """Return the polynomial's value at the rows of X.
+
+        A Dask array gives a Dask array, a Dask DataFrame a Dask Series, and neither computes
+        anything yet.
+        """
         check_is_fitted(self)
+        if is_dask(X):
+            from polysharp.dask_predict import predict_collection
+
+            return predict_collection(self, X)
         X = validate_data(self, as_host(X), dtype=np.float64, ensure_all_finite=False, reset=False)
         check_finite(X, input_names(self))
         return self.polynomial_(X)
@@ -291,7 +294,7 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         return bundle
 
 
-def _formula(answer: Answer, scaling: Scaling, data: Data) -> Polynomial:
+def _formula(answer: Answer, scaling: Scaling, table: Table) -> Polynomial:
     """Undo centring, scales, units and the renumbering of the inputs, in that order."""
     solution, basis = answer.solution, answer.basis
     support, w = list(solution.support), solution.coefficients
@@ -299,7 +302,7 @@ def _formula(answer: Answer, scaling: Scaling, data: Data) -> Polynomial:
     monomials = tuple(tuple(int(answer.inputs[a]) for a in basis.monomials[j]) for j in support)
     coefficients = scaling.invert(monomials, w * basis.scales[support])
     shifts = scaling.shift if scaling.shift.any() else None
-    return Polynomial(monomials, coefficients, intercept, data.names, shifts, data.response)
+    return Polynomial(monomials, coefficients, intercept, table.names, shifts, table.response)
 
 
 def _warn_if_unproved(solution: Solution) -> None:

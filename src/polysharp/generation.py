@@ -16,11 +16,11 @@ import numpy as np
 from polysharp import local_search
 from polysharp.basis import Array, Basis, Indices, Monomial
 from polysharp.candidates import TermRules
+from polysharp.design import Design
 from polysharp.dual_point import DualPoint
 from polysharp.engines.base import Engine, Limits, Listener
 from polysharp.errors import InputError
-from polysharp.pool import Design, Pool
-from polysharp.pricing import Pricer
+from polysharp.pool import Pool
 from polysharp.problem import Fit, Problem
 from polysharp.solution import Event, relative_gap
 from polysharp.structure import heredity_closed
@@ -64,9 +64,8 @@ class Search:
 
     Parameters
     ----------
-    pricer : Pricer
-        All monomials that may be used, in indices of the user's inputs.
-    y : array (n,)
+    design : Design
+        The rows; its pricer reaches all monomials that may be used, in the user's numbers.
     rules : TermRules
     lam : float
     engine : Engine
@@ -78,8 +77,7 @@ class Search:
 
     def __init__(
         self,
-        pricer: Pricer,
-        y: Array,
+        design: Design,
         rules: TermRules,
         *,
         lam: float,
@@ -91,8 +89,8 @@ class Search:
         sizes: Sizes | None = None,
     ) -> None:
         self._started = perf_counter()
-        self.pricer, self.rules, self.lam = pricer.among(rules.may_price), rules, lam
-        self.design = Design(pricer, y)
+        self.pricer, self.rules, self.lam = design.pricer.among(rules.may_price), rules, lam
+        self.design = design
         self.engine, self.limits, self.listener = engine, limits, listener
         self.seed, self.threads = seed, threads
         self.sizes = Sizes() if sizes is None else sizes
@@ -202,7 +200,7 @@ class Search:
         others.sort(key=lambda m: -self.fresh.get(m, -1))
         keep = held | set(self.rules.with_parents(others[:room]))
         where = [j for j, m in enumerate(self.pool.monomials) if m in keep]
-        self.pool = self.pool.selected(self.design, np.array(where, dtype=np.intp))
+        self.pool = self.pool.selected(np.array(where, dtype=np.intp))
 
     def problem(self, pool: Pool, rules: TermRules) -> tuple[Problem, Basis, Indices]:
         """Return the problem on a pool, its basis in inputs of its own, and their numbers."""
@@ -217,7 +215,7 @@ class Search:
         basis = heredity_closed(everything, rules.heredity)
         if len(basis) < len(everything):
             kept = [everything.index[m] for m in basis.monomials]
-            pool = pool.selected(self.design, np.array(kept, dtype=np.intp))
+            pool = pool.selected(np.array(kept, dtype=np.intp))
         structure = rules.structure(basis, inputs)
         return Problem.dense(pool.G, pool.q, self.design.yy, self.lam, structure), basis, inputs
 

@@ -14,26 +14,24 @@ from time import perf_counter
 
 import numpy as np
 
-from polysharp.assemble import Assembled, assemble
-from polysharp.basis import Array, Basis, Indices
+from polysharp.assemble import Assembled
+from polysharp.basis import Basis, Indices
 from polysharp.candidates import TermRules
 from polysharp.engines import make_engine
 from polysharp.engines.base import Engine, Limits
-from polysharp.place import Place
 from polysharp.progress import Progress
 from polysharp.ranking import Ranking
+from polysharp.rows import CodedRows
 from polysharp.search import search
 from polysharp.solution import Solution
-from polysharp.triage import NCandidates, prices_all, triage
+from polysharp.triage import NCandidates, choose_inputs, prices_all
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """Coded data, rules and settings of one fit."""
+    """Coded rows, rules and settings of one fit."""
 
-    X: Array
-    y: Array
-    sample_weight: Array | None
+    rows: CodedRows
     rules: TermRules
     gamma: float
     fit_intercept: bool
@@ -43,14 +41,13 @@ class Task:
     gap_tol: float
     seed: int
     threads: int
-    place: Place
     progress: Progress
     began: float  # on the clock of perf_counter
 
     @property
     def allowed(self) -> Indices:
         """Inputs that are not excluded."""
-        return np.setdiff1d(np.arange(self.X.shape[1]), self.rules.exclude_inputs)
+        return np.setdiff1d(np.arange(self.rows.shape[1]), self.rules.exclude_inputs)
 
     def limits(self) -> Limits:
         """What is left of the time limit."""
@@ -78,11 +75,11 @@ def solve(task: Task) -> Answer:
     everything = prices_all(
         task.n_candidates,
         task.rules,
-        len(task.y),
+        task.rows.shape[0],
         len(task.allowed),
         engine=task.engine if isinstance(task.engine, str) else task.engine.name,
         time_limit=task.time_limit,
-        on_gpu=task.place.on_gpu,
+        on_gpu=task.rows.on_gpu,
     )
     return all_inputs(task) if everything else two_steps(task)
 
@@ -90,27 +87,21 @@ def solve(task: Task) -> Answer:
 def two_steps(task: Task) -> Answer:
     """Triage, list the monomials, search."""
     engine = make_engine(task.engine) if isinstance(task.engine, str) else task.engine
-    kept, ranking = triage(
+    kept, ranking = choose_inputs(
         task.n_candidates,
         task.rules,
-        task.X,
-        task.y,
-        task.sample_weight,
+        task.rows,
         gamma=task.gamma,
         fit_intercept=task.fit_intercept,
-        place=task.place,
         on_block=task.progress.on_block("ranking inputs"),
     )
     basis = task.rules.basis(kept)
-    assembled = assemble(
+    assembled = task.rows.assemble(
         basis,
         task.rules.structure(basis, kept),
-        task.X[:, kept],
-        task.y,
-        task.sample_weight,
+        kept,
         lam=1.0 / task.gamma,
         fit_intercept=task.fit_intercept,
-        accumulate=task.place.accumulate,
         on_block=task.progress.on_block("moments"),
     )
     prepared = perf_counter() - task.began
@@ -130,22 +121,13 @@ def all_inputs(task: Task) -> Answer:
     """Generate columns on demand; the certificate covers every input."""
     from polysharp.column_generation import search_all_inputs
     from polysharp.generation import Search
-    from polysharp.pricing import Pricer
 
     name = "tree" if task.engine == "auto" else task.engine
-    pricer = Pricer(
-        task.X,
-        task.rules.degree,
-        inputs=task.allowed,
-        sample_weight=task.sample_weight,
-        fit_intercept=task.fit_intercept,
-        arrays=task.place.arrays(),
-    )
+    design = task.rows.design(task.allowed, task.rules.degree, fit_intercept=task.fit_intercept)
     prepared = perf_counter() - task.began
     found = search_all_inputs(
         Search(
-            pricer,
-            task.y,
+            design,
             task.rules,
             lam=1.0 / task.gamma,
             engine=make_engine(name) if isinstance(name, str) else name,

@@ -16,7 +16,6 @@ the same call makes the same choice everywhere.  None keeps every input whatever
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -25,7 +24,8 @@ from polysharp.basis import Array, Indices
 from polysharp.candidates import TermRules
 from polysharp.errors import InfeasibleError
 from polysharp.place import Place
-from polysharp.ranking import Ranking
+from polysharp.ranking import OnBlock, Ranking
+from polysharp.rows import CodedRows, MemoryRows
 
 MAX_AUTO = 8192
 PASSES = 5
@@ -65,20 +65,34 @@ def triage(
     gamma: float,
     fit_intercept: bool,
     place: Place | None = None,
-    on_block: Callable[[int, int], None] | None = None,
+    on_block: OnBlock | None = None,
+) -> tuple[Indices, Ranking | None]:
+    """Choose among the inputs of a coded table in memory, as ``choose_inputs`` does."""
+    rows = MemoryRows(X, y, sample_weight, place or Place())
+    return choose_inputs(
+        n_candidates, rules, rows, gamma=gamma, fit_intercept=fit_intercept, on_block=on_block
+    )
+
+
+def choose_inputs(
+    n_candidates: NCandidates,
+    rules: TermRules,
+    rows: CodedRows,
+    *,
+    gamma: float,
+    fit_intercept: bool,
+    on_block: OnBlock | None = None,
 ) -> tuple[Indices, Ranking | None]:
     """Return the inputs kept, and the ranking where some had to go; excluded inputs score 0."""
-    p = X.shape[1]
+    p = rows.shape[1]
     allowed = np.setdiff1d(np.arange(p), rules.exclude_inputs)
     size = triage_size(n_candidates, rules, len(allowed))
     if size == len(allowed):
         return allowed, None
-    part = (place or Place()).rank_inputs(
-        X[:, allowed],
-        y,
+    part = rows.rank(
+        allowed,
         rules.degree,
         gamma,
-        sample_weight=sample_weight,
         fit_intercept=fit_intercept,
         on_block=on_block,
     )

@@ -1,0 +1,190 @@
+"""Dask: one function over all blocks of rows, and the sum of what it returns.
+
+Whatever a fit needs of distributed rows is a sum over blocks, so this is all there is to run:
+
+    result = f(block 1) + f(block 2) + ... ,
+
+added in a tree, so that results meet where they are and only one travels to the client.  The graph
+goes to whichever scheduler Dask would use: the cluster of an open ``distributed.Client``, the one
+set by ``dask.config``, or threads of this process.  Blocks that return None count as nothing.
+
+On a cluster a lost worker's blocks are computed again elsewhere, by Dask.  What Dask cannot mend
+becomes one sentence here (``ClusterError``), and Ctrl-C cancels what is still running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from functools import reduce
+from itertools import count
+from operator import add
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from polysharp.errors import ClusterError, MissingSolverError
+
+OnBlock = Callable[[int, int], None]
+
+FAN_IN = 4  # results added by one task: a worker holds few of them at a time
+POLL = 0.2  # seconds between two looks at the progress of a cluster
+PATIENCE = 30.0  # seconds without any worker; dask.config "polysharp.wait-for-workers" overrides it
+
+
+def is_dask(X: object) -> bool:
+    """Whether X is a Dask collection, found out without importing Dask."""
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr")
+
+
+def dask_module(name: str = "dask") -> Any:
+    """Import a module of Dask, or say that it is missing."""
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ImportError as missing:
+        raise MissingSolverError(
+            f"tables beyond one machine need the package {missing.name or name!r}, which is not "
+            "installed: pip install 'polysharp[dask]'"
+        ) from missing
+
+
+def sum_over_blocks(
+    stage: str,
+    function: Callable[..., Any],
+    blocks: Sequence[tuple[Any, ...]],
+    *shared: Any,
+    on_block: OnBlock | None = None,
+) -> Any:
+    """Return the sum of ``function(number, *block, *shared)`` over the blocks.
+
+    ``stage`` names the tasks on Dask's dashboard; ``on_block(done, total)`` is called as blocks
+    are done, and an exception it raises ends the computation.
+    """
+    delayed = dask_module().delayed
+    name = f"polysharp-{stage}-{uuid4().hex}"
+    task, merge = (delayed(f, pure=False, traverse=False) for f in (function, _add))
+    # Shared arguments are one node of the graph each, so that a worker receives them once.
+    everyone = [delayed(value, pure=False, traverse=False) for value in shared]
+    leaves = [
+        task(number, *block, *everyone, dask_key_name=(name, number))
+        for number, block in enumerate(blocks)
+    ]
+    level = leaves
+    for depth in count():
+        level = [
+            merge(*level[a : a + FAN_IN], dask_key_name=(f"polysharp-sum-{name}", depth, a))
+            for a in range(0, len(level), FAN_IN)
+        ]
+        if len(level) == 1:
+            break
+    client = _client()
+    if client is None:
+        return _locally(level[0], name, len(leaves), on_block)
+    return _on_cluster(client, level[0], leaves, on_block)
+
+
+def _add(*parts: Any) -> Any:
+    """Add what is there."""
+    return reduce(add, (part for part in parts if part is not None)) if _any(parts) else None
+
+
+def _any(parts: Iterable[Any]) -> bool:
+    return any(part is not None for part in parts)
+
+
+def _client() -> Any:
+    """Return the client of the cluster that Dask would use, None for a local scheduler."""
+    get = dask_module("dask.base").get_scheduler()
+    owner = getattr(get, "__self__", None)
+    return owner if hasattr(owner, "scheduler_info") else None
+
+
+def _locally(root: Any, name: str, total: int, on_block: OnBlock | None) -> Any:
+    """Compute with the threads or processes of this machine."""
+    from threadpoolctl import threadpool_limits
+
+    following: Any = nullcontext()
+    if on_block is not None:
+        done, tell = count(1), on_block
+
+        def after(key: Any, *_: Any) -> None:
+            if isinstance(key, tuple) and key[0] == name:
+                tell(min(next(done), total), total)
+
+        following = dask_module("dask.callbacks").Callback(posttask=after)
+    # Blocks fill the cores; threads inside their products would compete with them.
+    with following, threadpool_limits(limits=1):
+        return root.compute()
+
+
+def _on_cluster(client: Any, root: Any, leaves: Sequence[Any], on_block: OnBlock | None) -> Any:
+    """Compute on a cluster, look after it, and say in one sentence what went wrong."""
+    distributed = dask_module("distributed")
+    marks = []
+    if on_block is not None:
+        # What a block returned is released once it is added; its mark tells that it was there.
+        mark = dask_module().delayed(_mark, pure=False)
+        marks = [mark(leaf) for leaf in leaves]
+    _wait_for_workers(client)
+    futures = client.compute([root, *marks])
+    try:
+        _follow(client, futures[0], futures[1:], on_block)
+        return futures[0].result()
+    except distributed.KilledWorker as killed:
+        raise ClusterError(
+            f"the cluster lost {killed.allowed_failures + 1} workers in a row on task "
+            f"{killed.task!r}, most likely out of memory; use smaller partitions (repartition, "
+            "rechunk) or workers with more memory"
+        ) from killed
+    except BaseException:
+        client.cancel(futures)
+        raise
+
+
+def _mark(_: Any) -> None:
+    """Say that a block is done."""
+
+
+def _patience() -> float:
+    return float(dask_module().config.get("polysharp.wait-for-workers", PATIENCE))
+
+
+def _wait_for_workers(client: Any) -> None:
+    """Wait a stated time for the first worker."""
+    seconds = _patience()
+    try:
+        client.wait_for_workers(1, timeout=seconds)
+    except TimeoutError as none:
+        raise ClusterError(_no_workers(client, seconds)) from none
+
+
+def _no_workers(client: Any, seconds: float) -> str:
+    address = client.scheduler_info(n_workers=0).get("address", "?")
+    return (
+        f"the Dask scheduler at {address} has had no workers for {seconds:g} s; start some with "
+        f"'dask worker {address}'"
+    )
+
+
+def _follow(client: Any, root: Any, marks: Sequence[Any], on_block: OnBlock | None) -> None:
+    """Wait for the result; report blocks done, and give up when no worker is left for long."""
+    wait = dask_module("distributed").wait
+    done, since = 0, monotonic()
+    while not root.done():
+        try:
+            wait([root], timeout=POLL)
+        except TimeoutError:
+            finished = sum(mark.done() for mark in marks)
+            if finished > done:
+                since = monotonic()
+            elif monotonic() - since > _patience():
+                if not client.nthreads():
+                    raise ClusterError(_no_workers(client, _patience())) from None
+                since = monotonic()
+            if on_block is not None and finished > done:
+                on_block(finished, len(marks))
+            done = finished
+    if on_block is not None:
+        on_block(len(marks), len(marks))
