@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from dataclasses import fields, replace
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -626,6 +626,42 @@ def test_tampering_is_found(tamper, base):
     assert verdict.bound == 0.0
     assert verdict.reason
     assert str(verdict) == f"rejected: {verdict.reason}"
+
+
+def sets_of(proof, number):
+    node = proof.nodes[number]
+    return np.array(node.chain).reshape(len(node.children), -1).tolist()
+
+
+def test_every_set_of_inputs_is_covered():
+    """A set that was searched cannot be exchanged for one that the ridge bound closes."""
+    proof = base_proof("k binds")
+    numbers = where(proof, "sets")
+    assert numbers, "the proof goes through sets of inputs"
+    for number in numbers:
+        listed = sets_of(proof, number)
+        size = len(listed[0])
+        others = [list(s) for s in combinations(range(5), size) if list(s) not in listed]
+        for a, other in product(range(len(listed)), others):
+            chain = [i for one in [*listed[:a], other, *listed[a + 1 :]] for i in one]
+            verdict = verify(with_node(proof, number, chain=tuple(chain)), *make_data())
+            assert not verdict
+            assert "inputs" in verdict.reason
+
+
+@pytest.mark.parametrize("change", ["shorter", "repeated", "foreign", "no children", "split"])
+def test_sets_of_inputs_are_checked(change):
+    proof = base_proof("k binds")
+    number = where(proof, "sets")[0]
+    node, (first, *rest) = proof.nodes[number], sets_of(proof, number)
+    changed = {
+        "shorter": {"chain": node.chain[1:]},
+        "repeated": {"chain": tuple([first[0]] * len(first) + [i for one in rest for i in one])},
+        "foreign": {"chain": (99, *node.chain[1:])},
+        "no children": {"chain": (), "children": ()},
+        "split": {"kind": "split"},
+    }[change]
+    assert not verify(with_node(proof, number, **changed), *make_data())
 
 
 def test_singles_are_no_duals():

@@ -6,7 +6,8 @@ lower bound of a vector wherever the proof relies on one (``checker_bounds``).  
 
     - the model is allowed and costs what is stated,
     - every split is covered by its children: with chain c_1..c_m, either some c_a is the first
-      one out, or all are in,
+      one out, or all are in; with sets of inputs, every set that fills the budget is a child, or
+      the ridge regression on all of its monomials costs at least the bound,
     - everything that screening fixes, and every leaf, costs at least the bound.
 
 The bound counts as reached within 1e-9 of the objective and the rounding of yy.
@@ -15,7 +16,8 @@ The bound counts as reached within 1e-9 of the objective and the rounding of yy.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isfinite, nan
+from itertools import combinations
+from math import comb, inf, isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,8 +29,12 @@ from polysharp.checker_bounds import (
     least_of_singles,
     margin_of,
     read_indices,
+    ridge_of_all,
 )
 from polysharp.checker_problem import (
+    FREE,
+    IN,
+    OUT,
     Array,
     Empty,
     Pair,
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
     from polysharp.statement import Statement
 
 TOLERANCE = 1e-9
+MOST_SETS = 1_000_000  # of inputs below one node: a proof must not keep its reader for ever
 Part = tuple[int, Pair | None]  # number of a node, with what is fixed; None: no support left
 
 
@@ -153,6 +160,9 @@ def _visit(
         states = None  # nothing is left to cover, whatever the node is
     if node.kind == "split":
         return least, _split(task, node, states)
+    if node.kind == "sets":
+        value, parts = _split_by_sets(task, node, states, claim)
+        return min(least, value), parts
     if states is not None:
         value = _leaf(task, proof, node, states[0])
         demand(value >= claim, f"proves {value:.12g}, less than the bound")
@@ -171,6 +181,39 @@ def _split(task: Task, node: ProofNode, states: Pair | None) -> list[Part]:
         (child, task.rules.split(states, node.on_inputs, chain, a))
         for a, child in enumerate(node.children)
     ]
+
+
+def _split_by_sets(
+    task: Task, node: ProofNode, states: Pair | None, claim: float
+) -> tuple[float, list[Part]]:
+    """Return the least bound of the sets of inputs that are no child, and the children."""
+    count = len(node.children)
+    if states is None:
+        return inf, [(child, None) for child in node.children]
+    terms, inputs = states
+    room = task.rules.max_inputs - int(np.count_nonzero(inputs == IN))
+    chain = np.array(node.chain, dtype=np.intp)
+    demand(room > 0 and len(chain) == count * room, "its sets do not fill the budget of inputs")
+    listed = [read_indices(one, len(inputs), "a set") for one in chain.reshape(count, room)]
+    used = task.rules.uses[terms != OUT].any(axis=0)
+    undecided = np.flatnonzero(used & (inputs == FREE))
+    demand(comb(len(undecided), room) <= MOST_SETS, "it has too many sets of inputs to check")
+    known = {frozenset(one.tolist()) for one in listed}
+    least = inf
+    for one in combinations(undecided.tolist(), min(room, len(undecided))):
+        chosen = frozenset(one)
+        if chosen in known or (len(one) < room and any(chosen <= other for other in known)):
+            continue
+        outside = [i for i in undecided.tolist() if i not in chosen]
+        within = (terms != OUT) & ~(task.rules.uses[:, outside] > 0.0).any(axis=1)
+        least = min(least, ridge_of_all(task, terms, np.flatnonzero(within)))
+        demand(least >= claim, f"inputs {one} prove {least:.12g}, less than the bound")
+    parts: list[Part] = []
+    for child, kept in zip(node.children, listed, strict=True):
+        both = terms.copy(), inputs.copy()
+        both[1][np.setdiff1d(undecided, kept)] = OUT
+        parts.append((child, both))
+    return least, parts
 
 
 def _leaf(task: Task, proof: Proof, node: ProofNode, terms: States) -> float:

@@ -164,3 +164,17 @@ def least_of_singles(task: Task, terms: States) -> float:
     reach = sqrt(task.yy) + task.norms[F] @ np.abs(W) + np.sqrt(diagonal) * np.abs(t)
     slopes = task.norms[F] @ np.abs(rho) / lam + np.sqrt(diagonal) * np.abs(rho_j) / lam
     return float((values - task.unit * reach * (reach + slopes)).min())
+
+
+def ridge_of_all(task: Task, terms: States, J: Indices) -> float:
+    """Return a bound on every support within the monomials J: the value at their ridge fit."""
+    G, q, lam = task.G[np.ix_(J, J)], task.q[J], task.lam
+    w: Array = np.asarray(
+        np.linalg.lstsq(G + lam * np.eye(len(J)), q, rcond=None)[0], dtype=np.float64
+    )
+    Gw = G @ w
+    rho, fixed = q - Gw, terms[J] == IN
+    Z, L = 0.5 * rho**2 / lam, budget_left(task, terms)
+    spent = float(Z[fixed].sum() + np.sort(Z[~fixed])[::-1][:L].sum())
+    slopes = float(np.abs(rho) @ task.norms[J]) / lam
+    return 0.5 * task.yy - 0.5 * float(w @ Gw) - spent - margin_of(task, J, w, slopes)

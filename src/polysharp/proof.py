@@ -2,9 +2,13 @@
 
 Node 0 is the whole problem.  A split node has a chain c_1, ..., c_m of monomials (or of inputs)
 and m + 1 children: child a has c_1..c_{a-1} in and c_a out, the last child has all of them in;
-together they cover the node.  Before it is split or closed, a node may fix monomials by
-screening: a vector proves that every support of the node that contains (leaves out) monomial j
-costs at least the claimed bound.  A closed node is one of
+together they cover the node.  A node of kind "sets" is split by the inputs that
+fill the budget k: ``chain`` lists some sets of undecided inputs end to end, each is a child (the
+other undecided inputs are out), and for any set not listed the ridge regression on all of its
+monomials costs at least the claim (``input_sets``), which a checker can see for itself.  Before it
+is split or closed, a node may fix monomials by screening: a vector proves that every support of
+the node that contains (leaves out) monomial j costs at least the claimed bound.  A closed node is
+one of
 
     dual     a vector whose dual value reaches the claim,
     single   one monomial is left to choose, and every choice costs at least the claim,
@@ -33,7 +37,7 @@ from polysharp.basis import Array, Indices
 if TYPE_CHECKING:
     from polysharp.statement import Statement
 
-Kind = Literal["dual", "single", "void", "split"]
+Kind = Literal["dual", "single", "void", "split", "sets"]
 
 
 @dataclass(frozen=True, eq=False)

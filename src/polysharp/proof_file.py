@@ -25,7 +25,7 @@ from polysharp.statement import Statement
 
 FORMAT = "polysharp-proof"
 VERSION = 1
-KINDS: tuple[Kind, ...] = ("dual", "single", "void", "split")
+KINDS: tuple[Kind, ...] = ("dual", "single", "void", "split", "sets")
 ARRAYS = ("shift", "scale")  # of the statement, beside its monomials
 
 Numbers = NDArray[Any]

@@ -7,9 +7,10 @@ strongest terms first, so that every child asks "can the model do without this t
 closed as soon as its dual bound says no: a proof by probing.  Children are independent and are
 evaluated side by side.
 
-Where k can bind, inputs are split first.  When most monomials of a node have been screened out,
-the node moves to a core of its own: smaller matrices, and curvature of the surviving Gram matrix
-moved into the ridge.
+Where k can bind, inputs come first: all sets of inputs that fill the budget are bounded one by one
+where that is affordable (``input_sets``), else the node is split along a chain of inputs.  When
+most monomials of a node have been screened out, the node moves to a core of its own: smaller
+matrices, and curvature of the surviving Gram matrix moved into the ridge.
 
 An open node holds a byte per monomial and a sparse vector; beyond ``max_open`` of them the search
 turns depth-first, which adds at most one chain per level.  The proof is kept up to ``max_proof``
@@ -28,25 +29,22 @@ from typing import ClassVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from polysharp import local_search
-from polysharp.basis import Array, Indices
+from polysharp.basis import Indices
 from polysharp.core import Core
 from polysharp.engines.base import Engine, Run
 from polysharp.errors import TooLargeError
+from polysharp.input_sets import MOST_LEFT, MOST_SETS, InputSet, InputSets
 from polysharp.node import Node, evaluate, shares
 from polysharp.problem import Problem
-from polysharp.proof import ProofNode, ProofWriter
-from polysharp.relaxation import FREE, IN, OUT, Warm, fresh_warm, solve_relaxation
+from polysharp.proof import ProofNode, ProofWriter, Vector
+from polysharp.relaxation import FREE, IN, OUT, fresh_warm
+from polysharp.rounding import Rounding
 from polysharp.solution import Stop
-from polysharp.structure import Structure
 
 SMALLEST_CORE = 40
 LARGEST = 25_000  # monomials; their Gram matrix takes 5 GB
 SHRINK = 0.5  # a node moves to its own core when this share of the monomials is left
-WALK_EVERY = 48  # roundings between two walks: one costs as much as many nodes
 EXPLORE_AFTER = 4  # splits: an easy proof is done by then
-# Relaxations rounded when a proof is not easy: (share of the budget, of the ridge).
-EXPLORATIONS = ((1.0, 1.0), (0.5, 1.0), (1.0, 10.0), (1.0, 0.1), (2.0, 1.0))
 STRENGTHEN = 3  # rounds of curvature at the root
 
 
@@ -97,15 +95,15 @@ class _TreeSearch:
     open: list[tuple[float, int, Node]] = field(default_factory=list)
     closed_bound: float = np.inf
     tickets: count[int] = field(default_factory=count)
-    tried: set[bytes] = field(default_factory=set)
     splitting: bool = False
-    rng: np.random.Generator = field(init=False)
+    most_sets: int = MOST_SETS
+    rounding: Rounding = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rng = np.random.default_rng(self.state.seed)
+        self.rounding = Rounding(self.state, self.settings.walks)
 
     def run(self) -> Stop:
-        self._first_incumbent()
+        self.rounding.first()
         self._settle(self._root())
         self.state.raise_bound(min(self.bound, self.state.best.objective))
         self.state.report("root", force=True)
@@ -124,7 +122,7 @@ class _TreeSearch:
             self._split(node)
             splits += 1
             if splits == EXPLORE_AFTER and self.open:
-                self._explore()
+                self.rounding.explore()
         self.state.raise_bound(min(self.bound, self.state.best.objective))
         return Stop.PROVED if self.state.proved else Stop.EXHAUSTED
 
@@ -150,58 +148,10 @@ class _TreeSearch:
         if self.writer.nodes:
             self.state.proof = self.writer.proof(self.state.bound)
 
-    def _expired(self) -> bool:
-        return self.state.expired
-
     def _next(self) -> Node:
         if len(self.open) > self.settings.max_open:
             return self.open.pop()[2]  # the tail of a heap: deep nodes, and the heap stays a heap
         return heappop(self.open)[2]
-
-    def _first_incumbent(self) -> None:
-        self.state.offer_fit(
-            local_search.improve(
-                self.state.problem, self.state.best.support, out_of_time=self._expired
-            )
-        )
-
-    def _explore(self) -> None:
-        """Round relaxations with other budgets and ridges, and walk from each: new basins."""
-        core = Core.of(self.state.problem, np.arange(self.state.problem.size))
-        terms = np.zeros(core.size, dtype=np.int8)
-        terms[core.structure.required_terms] = IN
-        for share, factor in EXPLORATIONS:
-            if self.state.expired:
-                return
-            warm = self._start(core, factor)
-            budget = max(1, round(share * (core.structure.max_terms - int(terms.sum()))))
-            relaxed = solve_relaxation(
-                core.Q, core.q, factor * core.ridge, core.norms, core.yy,
-                terms, min(budget, core.size), warm, np.inf, scalable=True, tol=1e-3, slack=0.0,
-            )  # fmt: skip
-            order = np.argsort(-np.abs(relaxed.warm.w), kind="stable")
-            self._walk(np.sort(_fitting(core.structure, order)))
-
-    def _walk(self, support: Indices) -> None:
-        """Improve a support and walk on from it."""
-        problem = self.state.problem
-        if not problem.structure.allows(support):
-            return
-        fit = local_search.improve(problem, support, out_of_time=self._expired)
-        self.state.offer_fit(
-            local_search.restarts(
-                problem, fit.support, self.rng, self.settings.walks, out_of_time=self._expired
-            )
-        )
-
-    def _start(self, core: Core, factor: float = 1.0) -> Warm:
-        """The incumbent as the starting point of a relaxation over a whole core."""
-        best = self.state.best
-        w = np.zeros(core.size)
-        w[best.support] = best.w
-        warm = fresh_warm(core.Q, core.q, w, core.norms, 1.0)
-        warm.nu = _first_price(warm.rho**2 / (2.0 * factor * core.ridge), core.structure.max_terms)
-        return warm
 
     def _root(self) -> Node:
         """Evaluate the whole problem, round its relaxation and strengthen it."""
@@ -210,13 +160,15 @@ class _TreeSearch:
         terms = np.zeros(core.size, dtype=np.int8)
         terms[core.structure.required_terms] = IN
         inputs = np.zeros(core.structure.n_inputs, dtype=np.int8)
-        root = Node(core, terms, inputs, 0.0, self._start(core), record=self.writer.reserve())
+        root = Node(
+            core, terms, inputs, 0.0, self.rounding.start(core), record=self.writer.reserve()
+        )
         evaluate(root, self.threshold)
         self.state.nodes += 1
         for _ in range(STRENGTHEN):
             if root.closed:
                 break
-            self._round(root)
+            self.rounding.round(root)
             before = root.bound
             root = self._move(root, force=True)
             if root.bound <= before * (1.0 + 1e-3):
@@ -251,7 +203,7 @@ class _TreeSearch:
         self.writer.write(node.record, record)
 
     def _split(self, node: Node) -> None:
-        """Split a node along its chain, evaluate the children and settle them."""
+        """Split a node, evaluate the children and settle them."""
         self.splitting = True
         node.expand()
         node = self._move(node)
@@ -260,7 +212,13 @@ class _TreeSearch:
             self._settle(node)
             self.splitting = False
             return
-        self._round(node)
+        self.rounding.round(node)
+        if not self._sift(node):
+            self._divide(node)
+        self.splitting = False
+
+    def _divide(self, node: Node) -> None:
+        """Split a node along its chain."""
         chain, on_inputs = self._chain(node)
         cuts = [(chain[:a], chain[a : a + 1]) for a in range(len(chain))] + [(chain, chain[:0])]
         children = [self._child(node, inn, out, on_inputs) for inn, out in cuts]
@@ -281,7 +239,46 @@ class _TreeSearch:
             children = [evaluate(child, threshold) for child in children]
         for child in children:
             self._settle(child)
-        self.splitting = False
+
+    def _sift(self, node: Node) -> bool:
+        """Split a node into the sets of inputs that may hold a better model, if that pays."""
+        if not node.core.structure.inputs_bind:
+            return False
+        sets = InputSets(node)
+        if len(sets) > self.most_sets or not sets.affordable:
+            return False
+        sifted = sets.sift(self.threshold, lambda: self.state.expired)
+        if sifted is None:
+            self.most_sets = MOST_LEFT  # from here on, only where none can be too many
+            return False
+        self.closed_bound = min(self.closed_bound, sifted.closed)
+        children = [self._set_child(node, sets.undecided, kept) for kept in sifted.left]
+        self._write(
+            node,
+            kind="sets",
+            chain=tuple(i for kept in sifted.left for i in kept.inputs.tolist()),
+            on_inputs=True,
+            children=tuple(child.record for child in children),
+        )
+        self.state.nodes += len(children)
+        for child in children:
+            self._settle(self._move(child, force=True))
+        return True
+
+    def _set_child(self, node: Node, undecided: Indices, kept: InputSet) -> Node:
+        """The part of a node that lies in one set of inputs, on a core of its own."""
+        assert node.warm is not None
+        core = node.core.restrict(kept.terms)
+        inputs = node.inputs.copy()
+        inputs[np.setdiff1d(undecided, kept.inputs)] = OUT
+        child = Node(
+            core, node.terms[kept.terms], inputs, node.bound,
+            fresh_warm(core.Q, core.q, kept.w, core.norms, node.warm.nu),
+            vector=node.vector, record=self.writer.reserve(),
+        )  # fmt: skip
+        if kept.bound > node.bound:
+            child.bound, child.vector = kept.bound, Vector(core.index, kept.w)
+        return child
 
     def _child(self, node: Node, inn: Indices, out: Indices, on_inputs: bool) -> Node:
         assert node.warm is not None
@@ -325,26 +322,6 @@ class _TreeSearch:
             and bool(np.isin(fixed_in, mine).all())
         )
 
-    def _round(self, node: Node) -> None:
-        """Offer the support the relaxation points at; now and then walk on from it."""
-        structure = node.core.structure
-        share = shares(node)
-        share[node.terms == IN] = np.inf
-        order = np.argsort(-share, kind="stable")
-        support = node.core.index[_fitting(structure, order[share[order] > 0.0])]
-        support = np.sort(support)
-        key = support.tobytes()
-        if key in self.tried or not self.state.problem.structure.allows(support):
-            return
-        self.tried.add(key)
-        self.state.offer(support)
-        if len(self.tried) % WALK_EVERY == 0:
-            self._walk(support)
-        elif len(self.tried) == 1:
-            self.state.offer_fit(
-                local_search.improve(self.state.problem, support, out_of_time=self._expired)
-            )
-
     def _move(self, node: Node, *, force: bool = False) -> Node:
         """Give a node a core of its own, with fresh curvature, when few monomials are left."""
         core = node.core
@@ -367,22 +344,3 @@ class _TreeSearch:
             record=node.record,
         )  # fmt: skip
         return evaluate(moved, self.threshold)
-
-
-def _first_price(Z: Array, budget: int) -> float:
-    """A first guess of nu: the budget-th largest price."""
-    return max(float(np.sort(Z)[-min(budget, len(Z))]), 1e-300)
-
-
-def _fitting(structure: Structure, order: Indices) -> Indices:
-    """Take monomials in order while the budgets allow."""
-    chosen: list[int] = []
-    used = np.zeros(structure.n_inputs, dtype=bool)
-    for j in order:
-        if len(chosen) == structure.max_terms:
-            break
-        both = used | structure.uses[j]
-        if int(both.sum()) <= structure.max_inputs:
-            chosen.append(int(j))
-            used = both
-    return np.array(chosen, dtype=np.intp)
