@@ -51,7 +51,9 @@ _HOMES = {
     "save_model": "polysharp.exports.model_file",
     "verify": "polysharp.checker",
 }
-_SUBMODULES = frozenset({"datasets", "engines", "errors", "metrics", "synthetic", "uci"})
+_SUBMODULES = frozenset(
+    {"datasets", "engines", "errors", "metrics", "plots", "report", "synthetic", "uci"}
+)
 
 __all__ = [
     "CertificateError",

@@ -1,0 +1,235 @@
+"""Charts as SVG inside the page: real text, and the page's colours in light, dark and print.
+
+A chart is 400 units wide, about the width of a phone, so that its text is readable there without
+zooming; wider screens set several side by side.  Marks carry class names only; ``style.css``
+says what they look like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, isfinite, log10
+
+import numpy as np
+
+from polysharp.basis import Array
+from polysharp.report.html import Html, join, tag
+
+WIDTH = 400
+LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 46  # room for the axes' numbers and names
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear map from values to units of the drawing."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+
+    @classmethod
+    def over(
+        cls, values: Iterable[float], start: float, stop: float, margin: float = 0.04
+    ) -> Scale:
+        """Span the finite values, with some margin; a single value gets room on both sides."""
+        known = [float(v) for v in values if isfinite(v)] or [0.0]
+        low, high = min(known), max(known)
+        # Below the resolution of floats there is nothing to see but rounding.
+        if high - low <= 1e-12 * max(abs(low), abs(high)):
+            room = 0.5 * abs(high) or 0.5
+            return cls(low - room, high + room, start, stop)
+        room = margin * (high - low)
+        return cls(low - room, high + room, start, stop)
+
+    def __call__(self, value: float) -> float:
+        """Map one value."""
+        share = (float(value) - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.stop - self.start), 2)
+
+    def of(self, values: Array | Sequence[float]) -> list[float]:
+        """Map many values."""
+        return [self(v) for v in np.asarray(values, dtype=np.float64).tolist()]
+
+    def ticks(self, count: int = 5, *, whole: bool = False) -> list[float]:
+        """Return about ``count`` round numbers within the scale.
+
+        Examples
+        --------
+        >>> Scale(-1.0, 9.0, 0, 1).ticks()
+        [0.0, 2.0, 4.0, 6.0, 8.0]
+        """
+        raw = (self.high - self.low) / count
+        base = 10.0 ** floor(log10(raw))
+        step = next(base * m for m in (1.0, 2.0, 2.5, 5.0, 10.0) if base * m >= 0.99 * raw)
+        if whole:
+            step = max(1.0, ceil(step))
+        first, last = ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9)
+        return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
+
+
+def labels(ticks: Sequence[float]) -> tuple[list[str], str]:
+    """Return the ticks as text, and the power of ten that they leave to the axis's name.
+
+    Examples
+    --------
+    >>> labels([0.0, 0.5, 1.0]), labels([0.0, 2e6])
+    ((['0.0', '0.5', '1.0'], ''), (['0', '2'], ' (×10⁶)'))
+    """
+    largest = max((abs(t) for t in ticks), default=0.0)
+    exponent = 3 * floor(log10(largest) / 3) if largest else 0
+    if -3 <= exponent <= 3 and largest < 1e5 and not 0 < largest < 1e-2:
+        exponent = 0
+    values = [t / 10.0**exponent for t in ticks]
+    decimals = max((len(f"{v:.6g}".partition(".")[2]) for v in values), default=0)
+    power = (
+        f" (\N{MULTIPLICATION SIGN}10{str(exponent).translate(SUPERSCRIPT)})" if exponent else ""
+    )
+    return [f"{v:.{decimals}f}".replace("-", "\N{MINUS SIGN}") for v in values], power
+
+
+def shorten(name: str, length: int = 26) -> str:
+    """Cut a long name in its middle."""
+    if len(name) <= length:
+        return name
+    head = (length - 1) // 2
+    return name[: length - 1 - head] + "\N{HORIZONTAL ELLIPSIS}" + name[len(name) - head :]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Two axes and a place for marks between them."""
+
+    x: Scale
+    y: Scale
+    x_name: str
+    y_name: str
+    height: int = 300
+    whole_x: bool = False  # integers only along x
+    grid: bool = True
+
+    @classmethod
+    def over(
+        cls,
+        xs: Iterable[float],
+        ys: Iterable[float],
+        x_name: str,
+        y_name: str,
+        *,
+        height: int = 300,
+        right: int = RIGHT,
+        whole_x: bool = False,
+    ) -> Chart:
+        """Make a chart that shows all of the given values."""
+        return cls(
+            Scale.over(xs, LEFT, WIDTH - right),
+            Scale.over(ys, height - BOTTOM, TOP),
+            x_name,
+            y_name,
+            height,
+            whole_x,
+        )
+
+    def draw(self, *marks: Html, title: str, description: str) -> Html:
+        """Return the SVG: grid, marks, axes on top."""
+        return tag(
+            "svg",
+            tag("title", title),
+            tag("desc", description),
+            self._axes(grid=True) if self.grid else None,
+            *marks,
+            self._axes(grid=False),
+            viewBox=f"0 0 {WIDTH} {self.height}",
+            class_="chart",
+            role="img",
+            aria_label=f"{title}. {description}",
+        )
+
+    def _axes(self, *, grid: bool) -> Html:
+        """Draw either the lines of the grid or the numbers and names."""
+        x_ticks = self.x.ticks(10, whole=True) if self.whole_x else self.x.ticks(5)
+        y_ticks = self.y.ticks(5)
+        left, right, bottom, top = self.x.start, self.x.stop, self.y.start, self.y.stop
+        if grid:
+            lines = [f"M{left} {self.y(t)}H{right}" for t in y_ticks]
+            lines += [f"M{self.x(t)} {bottom}V{top}" for t in x_ticks]
+            return tag("path", d="".join(lines), class_="grid")
+        x_labels, x_power = labels(x_ticks)
+        y_labels, y_power = labels(y_ticks)
+        middle, centre = (left + right) / 2, (bottom + top) / 2
+        x_name = shorten(self.x_name, 44) + x_power
+        y_name = shorten(self.y_name, 32) + y_power
+        return tag(
+            "g",
+            tag("path", d=f"M{left} {top}V{bottom}H{right}", class_="axis"),
+            [
+                tag("text", label, x=self.x(t), y=bottom + 17, text_anchor="middle")
+                for t, label in zip(x_ticks, x_labels, strict=True)
+            ],
+            [
+                tag("text", label, x=left - 7, y=self.y(t) + 4, text_anchor="end")
+                for t, label in zip(y_ticks, y_labels, strict=True)
+            ],
+            tag("text", x_name, x=middle, y=self.height - 8, text_anchor="middle", class_="name"),
+            tag(
+                "text",
+                y_name,
+                transform=f"translate(13 {centre}) rotate(-90)",
+                text_anchor="middle",
+                class_="name",
+            ),
+            class_="axes",
+            aria_hidden="true",
+        )
+
+    def line(self, xs: Array, ys: Array, class_: str) -> Html:
+        """Draw straight lines from point to point."""
+        points = zip(self.x.of(xs), self.y.of(ys), strict=True)
+        d = "".join(f"{'L' if a else 'M'}{x} {y}" for a, (x, y) in enumerate(points))
+        return tag("path", d=d, class_=f"line {class_}")
+
+    def steps(self, xs: Array, ys: Array, class_: str) -> Html:
+        """Draw a line that keeps its value until the next point."""
+        at, values = self.x.of(xs), self.y.of(ys)
+        d = f"M{at[0]} {values[0]}" + "".join(
+            f"H{x}V{y}" for x, y in zip(at[1:], values[1:], strict=True)
+        )
+        return tag("path", d=d, class_=f"line {class_}")
+
+    def area(self, xs: Array, low: Array, high: Array, class_: str) -> Html:
+        """Fill between two lines."""
+        there = [f"{x} {y}" for x, y in zip(self.x.of(xs), self.y.of(high), strict=True)]
+        back = [f"{x} {y}" for x, y in zip(self.x.of(xs), self.y.of(low), strict=True)]
+        return tag("path", d="M" + "L".join([*there, *reversed(back)]) + "Z", class_=class_)
+
+    def dots(self, xs: Array, ys: Array, class_: str, r: float = 2.4) -> Html:
+        """Draw one dot per point."""
+        points = zip(self.x.of(xs), self.y.of(ys), strict=True)
+        return tag("g", [tag("circle", cx=x, cy=y, r=r) for x, y in points], class_=class_)
+
+    def noted_dots(self, xs: Array, ys: Array, notes: Sequence[str], class_: str) -> Html:
+        """Draw dots that say what they are when pointed at."""
+        points = zip(self.x.of(xs), self.y.of(ys), notes, strict=True)
+        return tag(
+            "g",
+            [tag("circle", tag("title", note), cx=x, cy=y, r=3.6) for x, y, note in points],
+            class_=class_,
+        )
+
+    def rug(self, xs: Array) -> Html:
+        """Draw a short stroke at the foot for every value."""
+        foot = self.y.start
+        places = sorted(set(self.x.of(xs)))
+        return tag("path", d="".join(f"M{x} {foot}v-7" for x in places), class_="rug")
+
+    def bars(self, edges: Array, heights: Array, class_: str) -> Html:
+        """Draw the bars of a histogram."""
+        foot, at, tops = self.y.start, self.x.of(edges), self.y.of(heights)
+        d = join(
+            Html(f"M{a + 0.75} {foot}V{top}H{b - 0.75}V{foot}Z")
+            for a, b, top in zip(at[:-1], at[1:], tops, strict=True)
+            if top < foot
+        )
+        return tag("path", d=d, class_=class_)

@@ -1,0 +1,79 @@
+"""Filled contours of a surface on a grid, as paths: marching squares.
+
+For a level t the region {z >= t} is cut out of every cell: walk round its four corners, keep those
+at or above t, and add the point on an edge, by linear interpolation, where the walk crosses t.
+Painting the regions of rising levels over each other gives the bands.  Whole cells in a row are
+joined into one rectangle.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import numpy as np
+
+from polysharp.basis import Array
+
+Point = tuple[float, float]
+
+
+def region_above(z: Array, level: float, x: Array, y: Array) -> str:
+    """Return the path of {z >= level}; ``z[b, a]`` belongs to the point ``x[a], y[b]``.
+
+    Examples
+    --------
+    >>> z = np.array([[0.0, 2.0], [0.0, 2.0]])
+    >>> region_above(z, 1.0, np.array([0.0, 10.0]), np.array([0.0, 10.0]))
+    'M5 0L10 0L10 10L5 10Z'
+    """
+    above = z >= level
+    corners = np.stack([above[:-1, :-1], above[:-1, 1:], above[1:, 1:], above[1:, :-1]])
+    count = corners.sum(axis=0)
+    pieces = []
+    for b in range(len(y) - 1):
+        for a in np.flatnonzero((count[b] > 0) & (count[b] < 4)).tolist():
+            cell = [(a, b), (a + 1, b), (a + 1, b + 1), (a, b + 1)]
+            points = [(float(x[i]), float(y[j])) for i, j in cell]
+            pieces.append(_cut(points, [float(z[j, i]) - level for i, j in cell]))
+        for first, last in _runs(count[b] == 4):
+            pieces.append(
+                _polygon(
+                    [
+                        (x[first], y[b]),
+                        (x[last], y[b]),
+                        (x[last], y[b + 1]),
+                        (x[first], y[b + 1]),
+                    ]
+                )
+            )
+    return "".join(pieces)
+
+
+def _cut(points: list[Point], heights: list[float]) -> str:
+    """Return the part of one cell where the height is not negative."""
+    kept: list[Point] = []
+    for a in range(4):
+        here, there = points[a], points[(a + 1) % 4]
+        h, k = heights[a], heights[(a + 1) % 4]
+        if h >= 0.0:
+            kept.append(here)
+        if (h >= 0.0) != (k >= 0.0):
+            share = h / (h - k)
+            kept.append(
+                (here[0] + share * (there[0] - here[0]), here[1] + share * (there[1] - here[1]))
+            )
+    return _polygon(kept)
+
+
+def _runs(flags: Array) -> list[tuple[int, int]]:
+    """Return where each run of true cells begins and ends."""
+    runs = []
+    for flag, run in groupby(enumerate(flags.tolist()), key=lambda item: item[1]):
+        at = [a for a, _ in run]
+        if flag:
+            runs.append((at[0], at[-1] + 1))
+    return runs
+
+
+def _polygon(points: list[Point]) -> str:
+    return "M" + "L".join(f"{px:.4g} {py:.4g}" for px, py in points) + "Z"

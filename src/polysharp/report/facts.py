@@ -1,0 +1,152 @@
+"""Everything a report states, computed once: the sections only arrange it.
+
+Errors are weighted by the sample weights; R^2 is 1 - sum v e^2 / sum v (y - mean y)^2.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from hashlib import sha256
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polysharp.basis import Array
+from polysharp.fitted import Rows, fitted_polynomial, ranking_of, rows_of, settings_of
+from polysharp.importance import Importance, measure_importance
+from polysharp.polynomial import Polynomial
+from polysharp.ranking import Ranking
+from polysharp.solution import Solution, Status
+
+if TYPE_CHECKING:
+    from polysharp.size_path import Path, PathPoint
+
+LIBRARIES = ("polysharp", "numpy", "scipy", "scikit-learn", "numba")
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """A fitted model, the rows it is shown on, and what the user said about it."""
+
+    model: Any
+    polynomial: Polynomial
+    solution: Solution
+    rows: Rows
+    settings: dict[str, Any]
+    path: Path | None
+    title: str
+    command: str | None
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        *,
+        path: Path | None,
+        title: str | None,
+        command: str | None,
+        sample_weight: Any,
+    ) -> Facts:
+        """Check the model and the rows."""
+        polynomial = fitted_polynomial(model)
+        return cls(
+            model=model,
+            polynomial=polynomial,
+            solution=model.solution_,
+            rows=rows_of(model, X, y, sample_weight),
+            settings=settings_of(model),
+            path=path,
+            title=f"A formula for {polynomial.response}" if title is None else title,
+            command=command,
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of rows shown."""
+        return len(self.rows.X)
+
+    @property
+    def p(self) -> int:
+        """Number of inputs of the table."""
+        return len(self.polynomial.names)
+
+    @property
+    def budget(self) -> int:
+        """Number of terms that were allowed."""
+        return int(self.settings["max_terms"])
+
+    @cached_property
+    def point(self) -> PathPoint | None:
+        """The model's place on the path, where the path has one with its budgets."""
+        inputs = self.settings["max_inputs"]
+        return next(
+            (
+                point
+                for point in (self.path.points if self.path is not None else ())
+                if point.max_terms == self.budget and point.max_inputs == inputs
+            ),
+            None,
+        )
+
+    @property
+    def proved(self) -> bool:
+        """Whether the gap is within its tolerance."""
+        return self.solution.status is Status.OPTIMAL
+
+    @cached_property
+    def weights(self) -> Array:
+        """Weights of the rows; they add up to one."""
+        v = np.ones(self.n) if self.rows.weights is None else self.rows.weights
+        return np.asarray(v / v.sum())
+
+    @property
+    def rmse(self) -> float:
+        """Root mean squared error on the rows shown."""
+        return float(np.sqrt(self.weights @ self.rows.residuals**2))
+
+    @property
+    def largest_error(self) -> float:
+        """Largest absolute residual."""
+        return float(np.abs(self.rows.residuals).max())
+
+    @property
+    def r2(self) -> float | None:
+        """Share of the variance explained, None where the response does not vary."""
+        y = self.rows.observed
+        spread = float(self.weights @ (y - self.weights @ y) ** 2)
+        return 1.0 - self.rmse**2 / spread if spread > 0.0 else None
+
+    @cached_property
+    def importance(self) -> Importance:
+        """Shares of terms, inputs and pairs over the rows shown."""
+        return measure_importance(self.polynomial, self.rows.X, self.rows.weights)
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """Scores of Algorithm 1."""
+        return ranking_of(self.model, self.rows)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """First digits of the SHA-256 of the rows shown, X before y, as little-endian doubles."""
+        digest = sha256()
+        for table in (self.rows.X, self.rows.observed):
+            digest.update(np.ascontiguousarray(table, dtype="<f8").tobytes())
+        return digest.hexdigest()[:16]
+
+    @cached_property
+    def versions(self) -> list[tuple[str, str]]:
+        """What the model was, or could be, made with."""
+        found = [(name, version(name)) for name in LIBRARIES]
+        return [*found, ("Python", platform.python_version()), ("system", platform.platform())]
+
+    @cached_property
+    def written(self) -> str:
+        """Date of the report."""
+        return datetime.now().astimezone().strftime("%Y-%m-%d")

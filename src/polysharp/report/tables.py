@@ -1,0 +1,129 @@
+"""Tables of a report: terms, inputs, data and the sizes of a path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from polysharp.report.facts import Facts
+from polysharp.report.figures import sparkline
+from polysharp.report.formula import product
+from polysharp.report.html import Child, Html, join, tag
+from polysharp.report.pieces import bar, table
+from polysharp.report.words import number, percent
+
+MAX_ROWS = 40  # inputs listed one by one
+
+
+def terms(facts: Facts) -> Html:
+    """Every term with its coefficient and its share of the predictions' variance."""
+    polynomial, shares = facts.polynomial, facts.importance.terms
+    largest = float(np.abs(shares).max(initial=0.0))
+    rows: list[tuple[Child, ...]] = [
+        (
+            tag("span", product(polynomial, polynomial.monomials[j]) or "1", class_="maths"),
+            number(float(polynomial.coefficients[j])),
+            join(bar(float(shares[j]), largest), tag("span", _signed(shares[j]), class_="value")),
+        )
+        for j in np.argsort(-np.abs(shares), kind="stable").tolist()
+    ]
+    if polynomial.intercept != 0.0 or not rows:
+        rows.append((tag("span", "intercept", class_="quiet"), number(polynomial.intercept), None))
+    return table(("term", "coefficient", "share of the variance"), rows, "Terms of the formula")
+
+
+def importance(facts: Facts) -> Html:
+    """Inputs by their part in the model."""
+    shares, names = facts.importance.inputs, facts.polynomial.names
+    return _bars(
+        [(names[i], float(shares[i]), _signed(shares[i])) for i in facts.importance.order],
+        "Importance of the inputs in the model",
+    )
+
+
+def ranking(facts: Facts, most: int = 15) -> Html:
+    """Inputs by their scores before the search."""
+    scores, names = facts.ranking.scores, facts.polynomial.names
+    total = float(scores.sum())
+    rows = [
+        (names[i], float(scores[i]), _signed(scores[i] / total) if total else "0")
+        for i in facts.ranking.order[:most].tolist()
+    ]
+    return _bars(rows, "Ranking of the inputs", used={names[i] for i in facts.polynomial.inputs})
+
+
+def _bars(
+    rows: Sequence[tuple[str, float, str]], caption: str, used: set[str] | None = None
+) -> Html:
+    largest = max((abs(value) for _, value, _ in rows), default=0.0)
+    return tag(
+        "table",
+        tag("caption", caption, class_="unseen"),
+        tag(
+            "tbody",
+            [
+                tag(
+                    "tr",
+                    tag("th", name, scope="row"),
+                    tag("td", bar(value, largest), tag("span", text, class_="value")),
+                    class_="unused" if used is not None and name not in used else None,
+                )
+                for name, value, text in rows
+            ],
+        ),
+        class_="ranked",
+    )
+
+
+def data(facts: Facts) -> Html:
+    """The columns in numbers: those of the formula and then the others, as far as they fit."""
+    polynomial, X = facts.polynomial, facts.rows.X
+    used = list(polynomial.inputs)
+    others = [i for i in range(facts.p) if i not in set(used)]
+    rows = [_column(f"{polynomial.response} (response)", facts.rows.observed, "")]
+    for i in [*used, *others][: max(MAX_ROWS, len(used))]:
+        rows.append(_column(polynomial.names[i], X[:, i], "yes" if i in used else "no"))
+    head = ("column", "distribution", "minimum", "median", "mean", "maximum", "std", "in formula")
+    return table(head, rows, "Columns of the data")
+
+
+def _column(name: str, values: np.ndarray, used: str) -> tuple[Child, ...]:
+    figures = (values.min(), np.median(values), values.mean(), values.max(), values.std())
+    return (name, sparkline(values), *(number(float(v), 4) for v in figures), used)
+
+
+def sizes(facts: Facts) -> Html:
+    """The numbers behind the curve of accuracy against size."""
+    assert facts.path is not None
+    judged = any(point.validation_error is not None for point in facts.path.points)
+    rows: list[tuple[Child, ...]] = []
+    for point in facts.path.points:
+        error = point.validation_error
+        spread = number(point.validation_std_error or 0.0, 2)
+        validation = "\N{EN DASH}" if error is None else f"{number(error, 4)} ± {spread}"
+        rows.append(
+            (
+                str(point.max_terms),
+                str(point.n_inputs),
+                number(point.training_error, 4),
+                *((validation,) if judged else ()),
+                percent(point.gap),
+            )
+        )
+    head = ("terms", "inputs", "training", *(("validation",) if judged else ()), "gap")
+    return table(head, rows, "Error of the best polynomial of every size")
+
+
+def formulas(facts: Facts) -> Html:
+    """The polynomial of every size."""
+    assert facts.path is not None
+    return tag(
+        "ol",
+        [tag("li", tag("code", point.polynomial.formula(4))) for point in facts.path.points],
+        class_="plain",
+    )
+
+
+def _signed(share: float) -> str:
+    return f"{100.0 * float(share):.1f}\N{NO-BREAK SPACE}%".replace("-", "\N{MINUS SIGN}")

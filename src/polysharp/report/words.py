@@ -1,0 +1,174 @@
+"""The certificate in plain words: what was proved, about which polynomials, and what was not.
+
+Nothing is claimed here that ``Solution`` does not hold; percentages are rounded away from zero, so
+that the sentence never says less than the bound allows.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor, log10
+from typing import Any
+
+from polysharp.report.facts import Facts
+
+RULES = {
+    "max_interaction": "at most {} inputs in one term",
+    "interaction_degree": "terms with several inputs of degree at most {}",
+    "heredity": "{} heredity",
+    "include_terms": "terms that must be in",
+    "exclude_terms": "terms that must stay out",
+    "include_inputs": "inputs that must be used",
+    "exclude_inputs": "inputs that must not be used",
+}
+
+
+def verdict(facts: Facts) -> str:
+    """Return the shortest true statement: the badge at the top."""
+    if facts.proved and facts.solution.scope == "all-inputs":
+        return "Proved best"
+    if facts.proved:
+        return "Proved best of the kept inputs"
+    if facts.solution.bound > 0.0:
+        return f"Not proved best: gap {percent(facts.solution.gap)}"
+    return "Not proved best"
+
+
+def statement(facts: Facts) -> list[str]:
+    """Return what the certificate says, one sentence after another."""
+    solution = facts.solution
+    sentences = [
+        f"The candidates are {candidates(facts)}.",
+        f"This model's objective is {number(solution.objective)}. None of the candidates has an "
+        f"objective below {number(solution.bound)}: that is the proven lower bound.",
+    ]
+    if facts.proved:
+        sentences.append(
+            f"So another choice of terms could improve on this model by "
+            f"{percent(solution.gap).replace('<', 'less than')} of its objective at the most, "
+            f"which is within the tolerance of {percent(solution.gap_tol)} that was asked for. "
+            "The model counts as proved best."
+        )
+    elif solution.bound > 0.0:
+        sentences.append(
+            f"So another choice of terms might improve on this model, by no more than "
+            f"{percent(solution.gap)} of its objective. The tolerance of "
+            f"{percent(solution.gap_tol)} that was asked for was not reached, so the model is the "
+            f"best one found, not a proved best. The search ended because {solution.stop}."
+        )
+    else:
+        sentences.append(
+            "That bound says nothing yet: the model is the best one found, and how far it is from "
+            f"the best possible is not known. The search ended because {solution.stop}."
+        )
+    return sentences
+
+
+def candidates(facts: Facts) -> str:
+    """Return which polynomials the certificate speaks of."""
+    settings, p = facts.settings, facts.p
+    terms = plural(int(settings["max_terms"]), "term")
+    text = f"all polynomials of degree at most {settings['degree']} with at most {terms}"
+    if settings.get("max_inputs") is not None:
+        text += f" in at most {settings['max_inputs']} of the inputs"
+    kept = len(facts.model.kept_inputs_)
+    if facts.solution.scope == "all-inputs":
+        text += f", taken from all {plural(p, 'input')} of the table" if p > 1 else ""
+    else:
+        text += (
+            f", taken from the {plural(kept, 'input')} that a ranking kept of {p}; polynomials "
+            "that use any other input were not examined"
+        )
+    rules = [
+        wording.format(settings[name])
+        for name, wording in RULES.items()
+        if settings.get(name) is not None
+    ]
+    return text + (f"; further rules: {', '.join(rules)}" if rules else "")
+
+
+def limits(facts: Facts) -> list[str]:
+    """Return what the certificate does not say."""
+    return [
+        "It is about the rows of the fit, not about new rows. A best fit can still predict badly: "
+        "judge that on rows the model has not seen.",
+        "It does not say that these terms are the true ones, or a cause of anything, nor that no "
+        "other choice of terms comes close.",
+        f"It holds for the settings below: degree, budgets, gamma = {number(facts.model.gamma_)} "
+        "and the coding of the inputs define which model is best.",
+        "It is computed in double precision, not in exact arithmetic.",
+    ]
+
+
+def objective(facts: Facts) -> str:
+    """Return what the objective is."""
+    return (
+        "The objective is half the sum of squared errors on the rows of the fit, plus a penalty "
+        "of 1/(2 gamma) times the sum of squared coefficients of the scaled terms; "
+        f"gamma = {number(facts.model.gamma_)}."
+    )
+
+
+def effort(facts: Facts) -> str:
+    """Return how the search went."""
+    solution, counters = facts.solution, facts.solution.counters
+    work = [
+        plural(count, word)
+        for count, word in (
+            (counters.nodes, "node"),
+            (counters.cuts, "cut"),
+            (counters.rounds, "round"),
+        )
+        if count
+    ]
+    done = f" ({', '.join(work)})" if work else ""
+    return (
+        f"Searched by the engine “{solution.engine}” for {solution.seconds:.3g} s{done}; it ended "
+        f"because {solution.stop}."
+    )
+
+
+def number(value: float, digits: int = 6) -> str:
+    """Write a number for reading, with a true minus sign."""
+    return f"{value:.{digits}g}".replace("-", "\N{MINUS SIGN}")
+
+
+def percent(share: float) -> str:
+    r"""Write a share in percent, two digits, rounded up in size.
+
+    Examples
+    --------
+    >>> percent(0.03141), percent(0.0), percent(1e-9), percent(0.5)
+    ('3.2\xa0%', '0\xa0%', '<\xa00.0001\xa0%', '50\xa0%')
+    """
+    value = 100.0 * share
+    if value <= 0.0:
+        return "0\N{NO-BREAK SPACE}%"
+    if value < 1e-4:
+        return "<\N{NO-BREAK SPACE}0.0001\N{NO-BREAK SPACE}%"
+    unit = 10.0 ** (floor(log10(value)) - 1)
+    # What is a round number but for the last bit stays that number.
+    return f"{ceil(value / unit - 1e-9) * unit:.12g}\N{NO-BREAK SPACE}%"
+
+
+def r_squared(value: float | None) -> str:
+    """Write R^2 with as many digits as tell it from 1, rounded down.
+
+    Examples
+    --------
+    >>> r_squared(0.87654), r_squared(0.99987), r_squared(None)
+    ('0.876', '0.99987', '\N{EN DASH}')
+    """
+    if value is None:
+        return "\N{EN DASH}"
+    digits = 3 if value < 0.999 or value >= 1.0 else min(6, 1 + ceil(-log10(1.0 - value) - 1e-9))
+    return f"{floor(value * 10**digits) / 10**digits:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def plural(count: int, word: str) -> str:
+    """Write a count with its noun."""
+    return f"{count:,} {word}" + ("" if count == 1 else "s")
+
+
+def shown(value: Any) -> str:
+    """Write a parameter's value as Python would take it."""
+    return repr(value.item() if hasattr(value, "item") else value)
