@@ -240,9 +240,9 @@ def _read_ranking(at: Reader, p: int) -> Ranking | None:
 
 
 def _settings(model: Any) -> dict[str, Any]:
-    """Return the parameters of the fit; a search over budgets has the ones it chose."""
+    """Return the parameters of the fit; a search over budgets has a model with those it chose."""
     known = SparsePolynomialRegressor().get_params(deep=False)
-    given = {**model.get_params(deep=False), **getattr(model, "best_params_", {})}
+    given = getattr(model, "best_estimator_", model).get_params(deep=False)
     return {name: given[name] for name in known if name in given}
 
 

@@ -1,0 +1,101 @@
+"""The command line: one file per command, and here the way in and the ways out.
+
+A command reads its options, calls the library, and prints: results to standard output, progress
+and remarks to standard error.  It ends with a code that scripts can use:
+
+    0    done, and whatever was asked to be proved is proved
+    2    wrong usage, bad data, a file that cannot be read or written, a library that is missing
+    3    ``--require-proof``, and the model is not proved to be the best
+    130  interrupted; what had been found by then is printed and written all the same
+    141  whoever read the output went away
+
+Bad data get one sentence and no traceback; ``polysharp --traceback ...`` shows where it came from.
+Anything else is a bug, ends with Python's own code 1, and shows its traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from polysharp._version import __version__
+from polysharp.cli.exit_codes import ExitCode
+
+COMMANDS = ("fit", "rank", "predict", "info", "demo")
+
+EXAMPLES = """\
+A formula in one line, its size chosen by validation:
+  polysharp fit rides.csv --target power --output model.json
+
+Then:
+  polysharp predict model.json new.csv --output predictions.csv
+  polysharp report model.json rides.csv --output report.html
+  polysharp info model.json --as sql
+
+polysharp COMMAND --help has options and more examples.
+exit codes: 0 done; 2 usage or bad input; 3 not proved (--require-proof); 130 interrupted
+"""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser with all commands."""
+    parser = argparse.ArgumentParser(
+        prog="polysharp",
+        description="The best small polynomial for a table, with a certificate.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"polysharp {__version__}")
+    parser.add_argument(
+        "--traceback", action="store_true", help="on an error, show where it came from"
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        import_module(f"polysharp.cli.{name}_command").add_to(commands)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; wrong usage raises ``SystemExit(2)``."""
+    options = make_parser().parse_args(arguments)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code: int = options.run(options)
+            sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Nobody reads on: say nothing, and let the interpreter's own flush go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.BROKEN_PIPE
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return ExitCode.INTERRUPTED
+    except (ValueError, ImportError, OSError, MemoryError) as error:
+        if options.traceback:
+            raise
+        _say(f"error: {_sentence(error)}")
+        return ExitCode.BAD_INPUT
+
+
+def _sentence(error: Exception) -> str:
+    """Return one line; errors of the system without the number they bear."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{str(error.filename)!r} cannot be used: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return "the computer's memory is too small for this"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _say(text: str) -> None:
+    print(f"polysharp: {text}", file=sys.stderr)
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    _say(f"warning: {' '.join(str(message).split())}")

@@ -1,0 +1,225 @@
+"""Which columns of a table are what, and whether they hold numbers.
+
+Nothing is dropped in silence: a cell that is no number, a missing or an infinite one is named
+with its column and its row.  Rows are counted from 1, the first one below the header.  Columns
+that hold true and false count as 1 and 0.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from polysharp.cli.delimited import NAMELESS
+from polysharp.errors import InputError
+
+MOST_NAMES = 8  # of the columns a message lists
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The rows of a fit: data frame of inputs, target, weights where a column holds them."""
+
+    X: Any
+    y: Any
+    sample_weight: Any
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def rows(self, index: Any) -> Sample:
+        """Return some of the rows."""
+        weights = self.sample_weight
+        return Sample(
+            self.X.iloc[index],
+            self.y.iloc[index],
+            None if weights is None else weights.iloc[index],
+        )
+
+
+def choose(
+    frame: Any,
+    source: str,
+    target: str,
+    *,
+    inputs: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
+    weights: str | None = None,
+    drop_missing: bool = False,
+) -> Sample:
+    """Pick target and inputs by name and check that they are numbers to fit.
+
+    Without ``inputs`` all columns but the target, the weights and the excluded ones are inputs.
+    """
+    names = list(frame.columns)
+    weighing = [] if weights is None else [weights]
+    find(frame, source, [target], "--target")
+    find(frame, source, weighing, "--weights")
+    find(frame, source, inputs or (), "--inputs")
+    find(frame, source, exclude, "--exclude")
+    chosen = _inputs(names, source, target, inputs, {*exclude, *weighing})
+    table = numbers(frame, source, [*chosen, target, *weighing], drop_missing=drop_missing)
+    y = table[target]
+    if len(table) < 2:
+        raise InputError(f"{source!r} must have at least 2 rows to fit, got {len(table)}")
+    if y.min() == y.max():
+        raise InputError(
+            f"the target {target!r} must vary, got {y.iloc[0]:g} in all {len(y)} rows of {source!r}"
+        )
+    return Sample(table[chosen], y, table[weights] if weights else None)
+
+
+def _inputs(
+    names: list[str],
+    source: str,
+    target: str,
+    inputs: Sequence[str] | None,
+    left_out: set[str],
+) -> list[str]:
+    if inputs is not None:
+        if target in inputs:
+            raise InputError(f"--inputs must not name the target {target!r}")
+        return [name for name in names if name in set(inputs) - left_out]
+    chosen = [name for name in names if name != target and name not in left_out]
+    nameless = [name for i, name in enumerate(names) if name == NAMELESS.format(i)]
+    found = [name for name in chosen if name in nameless]
+    if found:
+        raise InputError(
+            f"{source!r} has a column without a name; leave it out with --exclude '{found[0]}', "
+            "or name it in the header"
+        )
+    if not chosen:
+        raise InputError(
+            f"{source!r} must have a column beside the target {target!r} to be an input, got none"
+        )
+    return chosen
+
+
+def numbers(frame: Any, source: str, names: Sequence[str], *, drop_missing: bool = False) -> Any:
+    """Return the named columns as float64, or say which cells are not finite numbers."""
+    import pandas as pd
+
+    columns, complaints = {}, []
+    for name in names:
+        column = frame[name]
+        values = _floats(pd, column)
+        wrong = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
+        if len(wrong):
+            complaints.append((name, column.iloc[wrong[0]], int(wrong[0]) + 1))
+        columns[name] = values
+    if complaints:
+        raise InputError(_not_numbers(source, complaints))
+    table = pd.DataFrame(columns)
+    for name in names:
+        infinite = np.flatnonzero(np.isinf(columns[name]))
+        if len(infinite):
+            row = int(infinite[0])
+            raise InputError(
+                f"column {name!r} of {source!r} must hold finite numbers, "
+                f"got {columns[name][row]} in row {row + 1}"
+            )
+    return _complete(table, source, drop_missing)
+
+
+def _floats(pd: Any, column: Any) -> Any:
+    """Return the numbers of a column, NaN where a cell is none."""
+    kind = pd.api.types
+    if kind.is_bool_dtype(column) and column.notna().all():
+        return column.to_numpy(dtype=np.float64)
+    if kind.is_numeric_dtype(column) and not kind.is_complex_dtype(column):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if kind.is_object_dtype(column) or kind.is_string_dtype(column):
+        return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.full(len(column), np.nan)  # dates, categories, lists
+
+
+def _not_numbers(source: str, complaints: list[tuple[str, Any, int]]) -> str:
+    shown = [f"{value!r} in row {row} of column {name!r}" for name, value, row in complaints]
+    more = f" and {len(shown) - MOST_NAMES} columns more" if len(shown) > MOST_NAMES else ""
+    given = ", ".join(shown[:MOST_NAMES])
+    _, first, _ = complaints[0]
+    if isinstance(first, str) and re.fullmatch(r"\s*[-+]?\d+,\d+\s*", first):
+        hint = "if the comma is a decimal mark, say --decimal ','"
+    else:
+        hint = f"leave columns out with --exclude '{joined(name for name, _, _ in complaints)}'"
+    return f"inputs and target of {source!r} must hold numbers, got {given}{more}; {hint}"
+
+
+def _complete(table: Any, source: str, drop_missing: bool) -> Any:
+    missing = table.isna()
+    incomplete = missing.any(axis=1).to_numpy()
+    if not incomplete.any():
+        return table
+    if drop_missing:
+        print(
+            f"polysharp: left out {int(incomplete.sum())} of {len(table)} rows, "
+            "which have missing values",
+            file=sys.stderr,
+        )
+        return table[~incomplete].reset_index(drop=True)
+    counts = missing.sum()
+    names = [str(name) for name in table.columns if counts[name]]
+    first = int(np.flatnonzero(missing[names[0]])[0]) + 1
+    more = f" (and {len(names) - MOST_NAMES} more)" if len(names) > MOST_NAMES else ""
+    listed = ", ".join(f"{name!r} ({counts[name]})" for name in names[:MOST_NAMES])
+    raise InputError(
+        f"{source!r} must have no missing values, got some in {listed}{more}, the first in row "
+        f"{first}; fill them in, leave such rows out with --drop-missing, or columns with "
+        f"--exclude '{joined(names)}'"
+    )
+
+
+def find(frame: Any, source: str, names: Iterable[str], option: str) -> None:
+    """Refuse names that the table does not have, and show which it has."""
+    known = [str(name) for name in frame.columns]
+    unknown = [name for name in names if name not in known]
+    if not unknown:
+        return
+    hint = ""
+    if len(known) == 1 and any(mark in known[0] for mark in ",;\t|"):
+        hint = "; is the delimiter right? say --delimiter"
+    raise InputError(
+        f"{option} must name columns of {source!r}, got {listed(unknown)}; "
+        f"it has {listed(known)}{hint}"
+    )
+
+
+def accuracy(observed: Any, predicted: Any, weights: Any = None) -> str:
+    """Return root mean squared error and R2 in words."""
+    from sklearn.metrics import mean_squared_error, r2_score
+
+    rmse = mean_squared_error(observed, predicted, sample_weight=weights) ** 0.5
+    if len(observed) < 2:
+        return f"RMSE {rmse:.4g}"
+    return f"RMSE {rmse:.4g}, R2 {r2_score(observed, predicted, sample_weight=weights):.4f}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return some names for a message, the first few of many."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(map(repr, names[:MOST_NAMES])) + more
+
+
+def split_names(given: Sequence[str] | None) -> list[str] | None:
+    """Read ``a,b`` and repeated options; a name that holds a comma stands in double quotes.
+
+    Examples
+    --------
+    >>> split_names(["a,b", '"c, d"'])
+    ['a', 'b', 'c, d']
+    """
+    if given is None:
+        return None
+    rows = csv.reader(given, skipinitialspace=True)
+    return [name.strip() for row in rows for name in row if name.strip()]
+
+
+def joined(names: Iterable[str]) -> str:
+    """Return names as ``split_names`` reads them."""
+    return ",".join(f'"{name}"' if "," in name or '"' in name else name for name in names)

@@ -1,0 +1,181 @@
+"""Text with a delimiter: CSV and its many relatives.
+
+The delimiter is the one that cuts the first lines into equal numbers of fields, the most of them.
+Names are taken from the header as they are, since pandas would rename double ones; rows longer
+than the header, which pandas would cut, are refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from polysharp.errors import InputError
+
+DELIMITERS = (",", ";", "\t", "|")
+WHITESPACE = "whitespace"
+SPELLED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+SAMPLE = 1 << 16  # characters looked at to find the delimiter
+NAMELESS = "Unnamed: {}"  # columns without a name, numbered from 0 as pandas does
+
+
+@dataclass(frozen=True)
+class Format:
+    """What the user says about a file; None where it is to be found out."""
+
+    delimiter: str | None = None
+    decimal: str = "."
+    encoding: str = "utf-8-sig"  # UTF-8, with or without a mark at its beginning
+    sheet: str | None = None
+
+
+def read_text(pd: Any, source: str, form: Format) -> Any:
+    """Return a data frame of a file of text, or of standard input for ``-``."""
+    try:
+        with _opened(source, form.encoding) as file:
+            sample = file.read(SAMPLE)
+            _check_text(source, sample)
+            delimiter = _spelled(form.delimiter) or sniff(sample)
+            names = named(_fields(sample, delimiter)[0])
+            check_names(source, names)
+            file.seek(0)
+            return _parse(pd, source, file, names, delimiter, form.decimal)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{source!r} is not text in the encoding {form.encoding}; name its own with --encoding"
+        ) from error
+    except LookupError as error:
+        raise InputError(
+            f"--encoding must be one that Python knows, got {form.encoding!r}"
+        ) from error
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise InputError(f"{source!r} is not a gzip file, or not a whole one") from error
+
+
+def _parse(pd: Any, source: str, file: Any, names: list[str], delimiter: str, decimal: str) -> Any:
+    # Numbers as Python reads them, which pandas does by itself from version 3 on.
+    exact = {"float_precision": "round_trip"} if pd.__version__.startswith("2.") else {}
+    with warnings.catch_warnings():
+        # pandas only warns when rows are longer than the header, and cuts them.
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            return pd.read_csv(
+                file,
+                sep=r"\s+" if delimiter == WHITESPACE else delimiter,
+                header=0,
+                names=names,
+                index_col=False,
+                decimal=decimal,
+                **exact,
+                low_memory=False,
+                skipinitialspace=True,
+            )
+        except pd.errors.ParserWarning as error:
+            raise InputError(
+                f"{source!r} has rows with more fields than its header, which has {len(names)}; "
+                f"is the delimiter {delimiter!r} right?"
+            ) from error
+        except pd.errors.ParserError as error:
+            raise InputError(_worded(source, str(error), delimiter)) from error
+
+
+def _worded(source: str, message: str, delimiter: str) -> str:
+    """Return pandas' complaint about a line in words that need no pandas."""
+    counts = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message)
+    if counts is None:
+        return f"{source!r} cannot be read as text with the delimiter {delimiter!r}: {message}"
+    expected, line, found = counts.groups()
+    return (
+        f"{source!r} has {found} fields in line {line} where the lines before have {expected}; "
+        f"is the delimiter {delimiter!r} right?"
+    )
+
+
+def sniff(sample: str) -> str:
+    r"""Return the delimiter that cuts all lines into the same number of fields, the most of them.
+
+    Examples
+    --------
+    >>> sniff("a;b;c\n1,5;2;3\n")
+    ';'
+    >>> sniff("a b  c\n1 2  3\n")
+    'whitespace'
+    """
+    # The last line of a sample that was cut off proves nothing.
+    lines = sample if len(sample) < SAMPLE else sample[: sample.rfind("\n") + 1] or sample
+    fields = {mark: [len(row) for row in _fields(lines, mark)] for mark in DELIMITERS}
+    even = [mark for mark in DELIMITERS if len(set(fields[mark])) == 1 and fields[mark][0] > 1]
+    if even:
+        return max(even, key=lambda mark: fields[mark][0])
+    # No mark does: take what the header has, so that the odd line is the one complained about.
+    headed = [mark for mark in DELIMITERS if fields[mark][0] > 1]
+    if headed:
+        return max(headed, key=lambda mark: fields[mark][0])
+    blanks = {len(row) for row in _fields(lines, WHITESPACE)}
+    return WHITESPACE if len(blanks) == 1 and blanks.pop() > 1 and "\n" in lines.strip() else ","
+
+
+def named(header: list[str]) -> list[str]:
+    """Return the names of a header, and numbers for columns that have none."""
+    stripped = [name.strip() for name in header]
+    return [name or NAMELESS.format(i) for i, name in enumerate(stripped)]
+
+
+def check_names(source: str, names: list[str]) -> None:
+    """Refuse a table in which a name would mean two columns."""
+    double = [name for name, count in Counter(names).items() if count > 1]
+    if double:
+        shown = ", ".join(map(repr, double))
+        raise InputError(f"{source!r} has several columns named {shown}; rename them")
+
+
+def _fields(text: str, delimiter: str) -> list[list[str]]:
+    """Return the fields of every line that is not blank."""
+    if delimiter == WHITESPACE:
+        return [line.split() for line in text.splitlines() if line.strip()]
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
+    return [row for row in reader if any(field.strip() for field in row)]
+
+
+def _spelled(delimiter: str | None) -> str | None:
+    if delimiter is None:
+        return None
+    mark = SPELLED.get(delimiter, delimiter)
+    if mark != WHITESPACE and (len(mark) != 1 or mark in '"\n\r'):
+        raise InputError(
+            f"--delimiter must be one character, 'tab' or 'whitespace', got {delimiter!r}"
+        )
+    return mark
+
+
+def _check_text(source: str, sample: str) -> None:
+    if not sample.strip():
+        raise InputError(f"{source!r} is empty")
+    if not re.search(r"[^\s,;|]", sample):
+        raise InputError(f"{source!r} has no names in its header")
+    if "\0" in sample:
+        raise InputError(
+            f"{source!r} is not text, and its ending is none of those of Parquet, Feather and Excel"
+        )
+
+
+@contextmanager
+def _opened(source: str, encoding: str) -> Iterator[TextIO]:
+    """Open a file from which reading can begin anew."""
+    if source == "-":
+        yield io.StringIO(sys.stdin.read())
+    elif source.lower().endswith(".gz"):
+        with gzip.open(source, "rt", encoding=encoding, newline="") as unpacked:
+            yield unpacked
+    else:
+        with open(source, encoding=encoding, newline="") as file:
+            yield file if file.seekable() else io.StringIO(file.read())

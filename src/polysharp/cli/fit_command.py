@@ -1,0 +1,192 @@
+"""``polysharp fit``: from a table to a formula.
+
+With ``--max-terms`` there is one fit, with the budgets given.  Without it, or with ``--cv``, the
+budgets are chosen by cross-validation among those that the other options leave, and the model
+chosen is refitted with a certificate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from typing import Any
+
+from polysharp.cli.exit_codes import ExitCode
+from polysharp.cli.options import (
+    add_budgets,
+    add_columns,
+    add_command,
+    add_rules,
+    add_search,
+    add_table,
+    command_line,
+    read_sample,
+    settings,
+)
+from polysharp.errors import InputError
+
+EXAMPLES = """\
+  polysharp fit rides.csv --target power
+      choose everything by validation, print the formula
+  polysharp fit rides.csv -t power -x id,date -o model.json --report report.html
+      leave two columns out, write the model and a report
+  polysharp fit rides.parquet -t power --degree 3 --max-terms 5 --max-inputs 4 --gamma 1
+      the best five terms in four inputs, and the proof that they are
+  polysharp fit rides.csv -t power --max-terms 5 --require-proof -q -o model.json || echo "no proof"
+      for scripts: exit code 3 where the proof is not complete
+"""
+
+CV_NAMES = {"degree": "degrees", "gamma": "gammas", "center": "centers"}
+
+
+def add_to(commands: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        "fit",
+        run,
+        "TABLE --target NAME",
+        "find the best polynomial for a table",
+        EXAMPLES,
+    )
+    add_table(parser)
+    add_columns(parser)
+    add_budgets(parser, "at most so many terms; chosen by validation if not given")
+    group = parser.add_argument_group("choosing by validation")
+    group.add_argument("--cv", metavar="N", type=int, help="folds (5); --max-terms is then a limit")
+    group.add_argument(
+        "--rule",
+        choices=["one-se", "best"],
+        help="the shortest formula within one standard error of the best (default), or the best",
+    )
+    add_rules(parser)
+    add_search(parser)
+    group = parser.add_argument_group("results")
+    group.add_argument("--output", "-o", metavar="FILE", help="write the model as JSON")
+    group.add_argument("--report", metavar="FILE", help="write a report as HTML")
+    group.add_argument("--proof", metavar="FILE", help="write the proof, for polysharp.verify")
+    group.add_argument("--digits", metavar="N", type=int, default=4, help="of the formula shown")
+    group.add_argument(
+        "--holdout", metavar="SHARE", type=float, help="keep random rows aside to judge the model"
+    )
+    group.add_argument(
+        "--require-proof", action="store_true", help="exit with 3 unless proved to be the best"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, fit, print, write."""
+    from polysharp.cli.tables import check_writable
+
+    for file in (options.output, options.report, options.proof):
+        check_writable(file)
+    model = make_model(options)
+    sample = read_sample(options)
+    p = sample.X.shape[1]
+    inputs = f"{p} input{'s' if p > 1 else ''}"
+    print(f"{options.table}: {len(sample)} rows, {inputs}, target {options.target}")
+    kept, held_out = split(sample, options.holdout, options.seed)
+    with warnings.catch_warnings():
+        # The certificate printed below says the same, with the gap.
+        from sklearn.exceptions import ConvergenceWarning
+
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(kept.X, kept.y, sample_weight=kept.sample_weight)
+    show(model, kept, held_out, options.digits)
+    write(model, sample, options)
+    return exit_code(model.solution_, options.require_proof)
+
+
+def make_model(options: argparse.Namespace) -> Any:
+    """Return the estimator that the options ask for."""
+    given = settings(options)
+    if options.max_terms is not None and options.cv is None:
+        from polysharp.estimator import SparsePolynomialRegressor
+
+        for name in ("degree", "gamma"):
+            if isinstance(given.get(name), list):
+                raise InputError(f"--{name} must be one number without --cv, got {given[name]}")
+        if options.rule is not None:
+            raise InputError(
+                "--rule chooses among budgets, which --max-terms without --cv does not"
+            )
+        return SparsePolynomialRegressor(**given)
+    from polysharp.cross_validation import SparsePolynomialRegressorCV
+
+    given = {CV_NAMES.get(name, name): value for name, value in given.items()}
+    given["rule"] = options.rule or "one-se"
+    if options.cv is not None:
+        given["cv"] = options.cv
+    return SparsePolynomialRegressorCV(**given)
+
+
+def split(sample: Any, share: float | None, seed: int) -> tuple[Any, Any]:
+    """Return the rows to fit and the rows kept aside, None without any."""
+    if share is None:
+        return sample, None
+    if not 0.0 < share < 1.0:
+        raise InputError(f"--holdout must be between 0 and 1, got {share:g}")
+    import numpy as np
+
+    aside = max(1, round(share * len(sample)))
+    if len(sample) - aside < 2:
+        raise InputError(
+            f"--holdout must leave at least 2 rows to fit, got {share:g} of {len(sample)} rows"
+        )
+    order = np.random.default_rng(seed).permutation(len(sample))
+    return sample.rows(np.sort(order[aside:])), sample.rows(np.sort(order[:aside]))
+
+
+def show(model: Any, kept: Any, held_out: Any, digits: int) -> None:
+    """Print formula, certificate and errors."""
+    print(f"\n{model.polynomial_.formula(digits)}\n")
+    print(model.solution_)
+    if hasattr(model, "best_params_"):
+        chosen = ", ".join(f"{name} {value}" for name, value in model.best_params_.items())
+        print(f"chosen by validation: {chosen}")
+        print(f"RMSE {-model.best_score_:.4g} on held-out rows, mean of {model.n_splits_} splits")
+    print(f"{_errors(model, kept)} on the {len(kept)} rows of the fit")
+    if held_out is not None:
+        print(f"{_errors(model, held_out)} on {len(held_out)} rows kept aside")
+
+
+def _errors(model: Any, sample: Any) -> str:
+    from polysharp.cli.columns import accuracy
+
+    return accuracy(sample.y, model.predict(sample.X), sample.sample_weight)
+
+
+def write(model: Any, sample: Any, options: argparse.Namespace) -> None:
+    """Write what was asked for, and say so."""
+    if options.output is not None:
+        from polysharp.exports.model_file import save_model
+
+        save_model(model, options.output)
+        print(f"wrote the model to {options.output}")
+    if options.proof is not None:
+        proof = model.solution_.proof
+        if proof is None:
+            print(
+                "polysharp: no proof to write: the engine keeps none, or was not done",
+                file=sys.stderr,
+            )
+        else:
+            proof.save(options.proof)
+            print(f"wrote the proof to {options.proof}")
+    if options.report is not None:
+        from polysharp.report import write_report
+
+        write_report(model, sample.X, sample.y, options.report, command=command_line())
+        print(f"wrote the report to {options.report}")
+
+
+def exit_code(solution: Any, require_proof: bool) -> ExitCode:
+    """Return what scripts learn from a search."""
+    from polysharp.solution import Status, Stop
+
+    if solution.stop is Stop.INTERRUPTED:
+        return ExitCode.INTERRUPTED
+    if require_proof and solution.status is not Status.OPTIMAL:
+        return ExitCode.NOT_PROVED
+    return ExitCode.DONE

@@ -1,0 +1,147 @@
+"""``polysharp info``: what a model file says, in words or as code; or what is installed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import platform, python_version
+from typing import Any
+
+from polysharp._version import __version__
+from polysharp.cli.exit_codes import ExitCode
+from polysharp.cli.options import add_command
+from polysharp.errors import InputError
+
+EXAMPLES = """\
+  polysharp info                            versions, engines, optional libraries
+  polysharp info model.json                 formula, certificate, settings
+  polysharp info model.json --as python     the formula as a function
+  polysharp info model.json --as sql --table rides
+  polysharp info model.json --as onnx --output model.onnx
+"""
+
+ENGINES = {  # and the package each one needs
+    "tree": "numba",
+    "cutting-planes": "pyscipopt",
+    "cutting-planes-multitree": "highspy",
+    "cutting-planes-gurobi": "gurobipy",
+    "big-m": "highspy",
+    "enumeration": None,
+    "local-search": None,
+}
+REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "rich")
+OPTIONAL = {
+    "pandas": "tables",
+    "pyarrow": "Parquet, Feather",
+    "openpyxl": "Excel",
+    "matplotlib": "plots",
+    "sympy": "to_sympy",
+    "onnx": "to_onnx",
+    "torch": "GPUs",
+    "dask": "tables beyond memory",
+}
+TEXTS = ("text", "latex", "sympy", "python", "c", "sql")
+
+
+def add_to(commands: Any) -> None:
+    """Add the command."""
+    summary = "show a saved model, or what is installed"
+    parser = add_command(commands, "info", run, "[MODEL]", summary, EXAMPLES)
+    parser.add_argument("model", metavar="MODEL", nargs="?", help="JSON file that fit wrote")
+    parser.add_argument("--as", dest="form", choices=[*TEXTS, "onnx"], help="the formula as code")
+    parser.add_argument("--name", metavar="NAME", default="predict", help="of the function")
+    parser.add_argument("--table", metavar="NAME", help="of the table, for a whole SQL query")
+    parser.add_argument("--digits", metavar="N", type=int, default=6, help="of text and LaTeX")
+    parser.add_argument("--output", "-o", metavar="FILE", help="write to a file")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show what was asked for."""
+    from polysharp.cli.tables import check_writable
+
+    check_writable(options.output)
+    if options.model is None:
+        if options.form is not None:
+            raise InputError("--as needs a model file: polysharp info MODEL --as ...")
+        content: str | bytes = installed()
+    else:
+        from polysharp.exports.model_file import load_model
+
+        model = load_model(options.model)
+        content = described(model) if options.form is None else exported(model, options)
+    if options.output is None:
+        if isinstance(content, bytes):
+            raise InputError("--as onnx is no text: name a file with --output")
+        sys.stdout.write(content)
+    elif isinstance(content, bytes):
+        Path(options.output).write_bytes(content)
+    else:
+        Path(options.output).write_text(content, encoding="utf-8")
+    return ExitCode.DONE
+
+
+def exported(model: Any, options: argparse.Namespace) -> str | bytes:
+    """Return the formula in another language."""
+    law = model.polynomial_
+    if options.form == "onnx":
+        binary: bytes = law.to_onnx().SerializeToString()
+        return binary
+    writers: dict[str, Callable[[], str]] = {
+        "text": lambda: law.formula(options.digits),
+        "latex": lambda: law.to_latex(options.digits),
+        "sympy": lambda: str(law.to_sympy()),
+        "python": lambda: law.to_python(options.name),
+        "c": lambda: law.to_c(options.name),
+        "sql": lambda: law.to_sql(options.table),
+    }
+    return f"{writers[options.form]().rstrip()}\n"
+
+
+def described(model: Any) -> str:
+    """Return formula, certificate and settings in words."""
+    law = model.polynomial_
+    parameters = {k: v for k, v in model.get_params().items() if v is not None and k != "verbose"}
+    used = ", ".join(law.names[i] for i in law.inputs) or "none"
+    terms = [
+        f"  {c:>24.16g}  {name}"
+        for name, c in zip(law.term_names, law.coefficients.tolist(), strict=True)
+    ]
+    lines = [
+        f"{law.formula(6)}\n",
+        f"{model.solution_}\n",
+        f"inputs used ({len(law.inputs)} of {len(law.names)}): {used}",
+        "coefficients:",
+        f"  {law.intercept:>24.16g}  (intercept)",
+        *terms,
+        "settings: " + ", ".join(f"{name}={value!r}" for name, value in parameters.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def installed() -> str:
+    """Return versions, engines and optional libraries."""
+    lines = [f"polysharp {__version__}, Python {python_version()}, {platform()}", ""]
+    lines += ["libraries: " + ", ".join(f"{name} {_version(name)}" for name in REQUIRED), ""]
+    lines += ["engines:"]
+    for engine, package in ENGINES.items():
+        state = "there"
+        if package is not None:
+            found = _version(package)
+            state = f"there, {package} {found}" if found else f"not there: pip install {package}"
+        lines.append(f"  {engine:<26}{state}")
+    lines += ["", "optional libraries:"]
+    for package, purpose in OPTIONAL.items():
+        found = _version(package)
+        state = found or f"not there: pip install {package}"
+        lines.append(f"  {package:<12}{f'({purpose})':<24}{state}")
+    return "\n".join(lines) + "\n"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

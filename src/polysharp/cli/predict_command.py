@@ -1,0 +1,125 @@
+"""``polysharp predict``: a saved model on new rows.
+
+Only the columns that the formula uses are needed and read; what the table has besides must be
+known to the model, kept or excluded, so that a misspelt column does not pass unseen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from polysharp.cli.exit_codes import ExitCode
+from polysharp.cli.options import add_command, add_table, table_format
+from polysharp.errors import InputError
+
+EXAMPLES = """\
+  polysharp predict model.json new.csv
+      one prediction per row, as CSV to standard output
+  polysharp predict model.json new.csv --keep id --output predictions.parquet
+  polysharp predict model.json new.csv --keep-all -o with_predictions.xlsx
+"""
+
+COLUMN = "prediction"
+
+
+def add_to(commands: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands, "predict", run, "MODEL TABLE", "apply a saved model to new rows", EXAMPLES
+    )
+    parser.add_argument("model", metavar="MODEL", help="JSON file that polysharp fit wrote")
+    add_table(parser)
+    group = parser.add_argument_group("columns and results")
+    group.add_argument(
+        "--keep", metavar="A,B,...", action="append", help="columns to copy to the output"
+    )
+    group.add_argument("--keep-all", action="store_true", help="copy every column")
+    group.add_argument(
+        "--exclude", "-x", metavar="A,B,...", action="append", help="columns to ignore"
+    )
+    group.add_argument(
+        "--ignore-unknown", action="store_true", help="ignore columns that the model does not know"
+    )
+    group.add_argument(
+        "--output", "-o", metavar="FILE", default="-", help="CSV, Parquet, Feather or Excel"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Load, read, predict, write."""
+    from polysharp.cli.columns import split_names
+    from polysharp.cli.tables import check_writable, read_table, write_table
+    from polysharp.exports.model_file import load_model
+
+    check_writable(options.output)
+    polynomial = load_model(options.model).polynomial_
+    frame = read_table(options.table, table_format(options))
+    keep = list(frame.columns) if options.keep_all else split_names(options.keep) or []
+    check_columns(frame, options, polynomial, keep, split_names(options.exclude) or [])
+    predicted = polynomial(design(frame, options.table, polynomial))
+    result = frame[keep].copy()
+    result[COLUMN] = predicted
+    write_table(result, options.output)
+    if options.output != "-":
+        print(f"wrote {len(result)} predictions of {polynomial.response} to {options.output}")
+    compare(frame, options.table, polynomial, predicted)
+    return ExitCode.DONE
+
+
+def check_columns(
+    frame: Any, options: argparse.Namespace, polynomial: Any, keep: list[str], exclude: list[str]
+) -> None:
+    """Refuse a table that lacks what the formula needs, or has what nobody knows."""
+    from polysharp.cli.columns import find, joined, listed
+
+    find(frame, options.table, keep, "--keep")
+    find(frame, options.table, exclude, "--exclude")
+    if COLUMN in keep:
+        raise InputError(f"--keep must not name {COLUMN!r}, the column of the predictions")
+    needed = [polynomial.names[i] for i in polynomial.inputs]
+    columns = [name for name in frame.columns if name not in exclude]
+    missing = [name for name in needed if name not in columns]
+    if missing:
+        raise InputError(
+            f"{options.table!r} must have the columns that the formula of {options.model!r} uses, "
+            f"got no {listed(missing)}; it has {listed(columns)}"
+        )
+    known = {*polynomial.names, polynomial.response, *keep}
+    unknown = [name for name in columns if name not in known]
+    if unknown and not options.ignore_unknown:
+        raise InputError(
+            f"{options.table!r} has columns that {options.model!r} does not know, "
+            f"{listed(unknown)}; leave them out with --exclude '{joined(unknown)}' "
+            "or --ignore-unknown"
+        )
+
+
+def design(frame: Any, source: str, polynomial: Any) -> Any:
+    """Return one column per input of the model; those that the formula does not use are zero."""
+    import numpy as np
+
+    from polysharp.cli.columns import numbers
+
+    used = list(polynomial.inputs)
+    X = np.zeros((len(frame), len(polynomial.names)))
+    if used:
+        X[:, used] = numbers(frame, source, [polynomial.names[i] for i in used]).to_numpy()
+    return X
+
+
+def compare(frame: Any, source: str, polynomial: Any, predicted: Any) -> None:
+    """Say how far off the predictions are, where the table has the answer."""
+    from polysharp.cli.columns import accuracy, numbers
+
+    if polynomial.response not in frame.columns:
+        return
+    try:
+        observed = numbers(frame, source, [polynomial.response])[polynomial.response]
+    except InputError:
+        return  # the answer is not there for all rows, as one expects of new rows
+    print(
+        f"polysharp: {accuracy(observed, predicted)} against the column {polynomial.response!r}",
+        file=sys.stderr,
+    )

@@ -1,0 +1,75 @@
+"""``polysharp rank``: the inputs in order of what kernel regression makes of them (Algorithm 1)."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from polysharp.cli.exit_codes import ExitCode
+from polysharp.cli.options import add_columns, add_command, add_table, read_sample
+
+EXAMPLES = """\
+  polysharp rank rides.csv --target power
+  polysharp rank wide.parquet -t y --degree 2 --top 20 --output ranking.csv
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        "rank",
+        run,
+        "TABLE --target NAME",
+        "rank the inputs by kernel regression",
+        EXAMPLES,
+    )
+    add_table(parser)
+    add_columns(parser)
+    group = parser.add_argument_group("the ranking")
+    group.add_argument("--degree", "-r", metavar="R", type=int, default=3, help="of the kernel (3)")
+    group.add_argument(
+        "--gamma", "-g", metavar="G", type=float, help="1 / ridge; 1 / sqrt(rows) if not given"
+    )
+    group.add_argument("--top", metavar="N", type=int, help="show the best so many only")
+    group.add_argument("--output", "-o", metavar="FILE", help="write the ranking as a table")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, rank, print, write."""
+    import numpy as np
+    import pandas as pd
+
+    from polysharp.cli.tables import check_writable, write_table
+    from polysharp.ranking import rank_inputs
+    from polysharp.scaling import Scaling
+
+    check_writable(options.output)
+    sample = read_sample(options)
+    X, y = sample.X.to_numpy(), sample.y.to_numpy()
+    weights = np.ones(len(y)) if sample.sample_weight is None else sample.sample_weight.to_numpy()
+    gamma = float(weights.sum()) ** -0.5 if options.gamma is None else options.gamma
+    # As the estimator ranks: inputs in units of their root mean squares, a free intercept.
+    coded = Scaling.of(X, weights, scale=True, center=False).apply(X)
+    ranking = rank_inputs(
+        coded, y, options.degree, gamma, sample_weight=weights, fit_intercept=True
+    )
+    order = ranking.order[: options.top]
+    total = float(ranking.scores.sum()) or 1.0
+    table = pd.DataFrame(
+        {
+            "rank": np.arange(1, len(order) + 1),
+            "input": [str(name) for name in sample.X.columns[order]],
+            "score": ranking.scores[order],
+            "share": ranking.scores[order] / total,
+        }
+    )
+    print(f"{options.table}: {len(y)} rows, degree {options.degree}, gamma {gamma:.4g}")
+    width = max(len("input"), *(len(name) for name in table["input"]))
+    print(f"{'rank':>4}  {'input':<{width}}  {'score':>10}  {'share':>7}")
+    for row in table.itertuples():
+        print(f"{row.rank:>4}  {row.input:<{width}}  {row.score:>10.4g}  {100 * row.share:>5.1f} %")
+    if options.output is not None:
+        write_table(table, options.output)
+        print(f"wrote the ranking to {options.output}")
+    return ExitCode.DONE

@@ -1,0 +1,136 @@
+"""Tables as files: everything about formats stands here, nothing about what columns mean.
+
+A file's ending tells its kind: Parquet, Feather (Arrow), Excel, and text with a delimiter for
+all others (``delimited``).  Libraries guess much when they read; here nothing is guessed that
+could lose or rename data: what is double, nameless or longer than the header is said.
+
+``read_table`` is the one door: a new kind of source gets a line there.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from polysharp.cli.delimited import Format, check_names, named, read_text
+from polysharp.errors import InputError, MissingSolverError
+
+PARQUET = frozenset({".parquet", ".pq"})
+FEATHER = frozenset({".feather", ".arrow"})
+EXCEL = frozenset({".xlsx", ".xlsm", ".xls", ".ods"})
+
+
+def read_table(source: str, form: Format | None = None) -> Any:
+    """Return a data frame of the file, or of standard input for ``-``, with distinct names.
+
+    Raises
+    ------
+    InputError
+        If the file is not there, empty, not a table, or has two columns of one name.
+    """
+    form = form or Format()
+    pd = load_pandas()
+    path = Path(source)
+    if source != "-" and path.is_dir():
+        raise InputError(f"{source!r} is a folder; give a file")
+    if source != "-" and not path.exists():
+        raise InputError(f"{source!r} is not there")
+    kind = path.suffix.lower()
+    if kind in PARQUET:
+        frame = _read_arrow(source, "Parquet")
+    elif kind in FEATHER:
+        frame = _read_arrow(source, "Feather")
+    elif kind in EXCEL:
+        frame = _read_excel(pd, source, form.sheet)
+    else:
+        frame = read_text(pd, source, form)
+    check_names(source, [str(name) for name in frame.columns])
+    frame.columns = [str(name) for name in frame.columns]
+    if not len(frame):
+        raise InputError(f"{source!r} has a header and no rows")
+    return frame
+
+
+def write_table(frame: Any, target: str) -> None:
+    """Write a data frame in the kind that the ending tells; ``-`` is CSV to standard output."""
+    kind = Path(target).suffix.lower()
+    if target == "-":
+        frame.to_csv(sys.stdout, index=False, lineterminator="\n")
+    elif kind in PARQUET:
+        need("pyarrow", "writing Parquet")
+        frame.to_parquet(target, index=False)
+    elif kind in FEATHER:
+        need("pyarrow", "writing Feather")
+        frame.to_feather(target)
+    elif kind in EXCEL:
+        need("openpyxl", "writing Excel")
+        frame.to_excel(target, index=False)
+    else:
+        frame.to_csv(target, index=False, sep="\t" if kind == ".tsv" else ",")
+
+
+def check_writable(target: str | None) -> None:
+    """Refuse a file that cannot be written, before the work and not after it."""
+    if target is None or target == "-":
+        return
+    path = Path(target)
+    if path.is_dir():
+        raise InputError(f"{target!r} is a folder; name a file to write")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"{target!r} cannot be written: its folder is not there")
+
+
+def load_pandas() -> Any:
+    """Return pandas, or say how to install it."""
+    return need("pandas", "reading tables")
+
+
+def need(package: str, purpose: str) -> Any:
+    """Return a library that is not always installed, or say how to install it."""
+    try:
+        return __import__(package)
+    except ImportError as error:
+        raise MissingSolverError(
+            f"{purpose} needs the package {package}: pip install 'polysharp[cli]'"
+        ) from error
+
+
+def _read_arrow(source: str, kind: str) -> Any:
+    need("pyarrow", f"reading {kind}")
+    from pyarrow import ArrowException, feather, parquet
+
+    try:
+        if kind == "Parquet":
+            table = parquet.ParquetFile(source).read()
+        else:
+            table = feather.read_table(source)
+    except (ArrowException, ValueError) as error:
+        raise InputError(f"{source!r} cannot be read as {kind}: {first_line(error)}") from error
+    check_names(source, table.column_names)
+    # Without pandas' own notes, which would turn columns into an index.
+    return table.to_pandas(ignore_metadata=True)
+
+
+def _read_excel(pd: Any, source: str, sheet: str | None) -> Any:
+    if Path(source).suffix.lower() in {".xlsx", ".xlsm"}:
+        need("openpyxl", "reading Excel")
+    try:
+        cells = pd.read_excel(source, sheet_name=0 if sheet is None else sheet, header=None)
+    except ImportError as error:
+        raise MissingSolverError(f"reading {source!r}: {first_line(error)}") from error
+    except Exception as error:  # each engine has errors of its own, and no base class
+        raise InputError(f"{source!r} cannot be read as Excel: {first_line(error)}") from error
+    if not len(cells):
+        raise InputError(f"{source!r} is empty")
+    header = ["" if pd.isna(cell) else str(cell).strip() for cell in cells.iloc[0]]
+    frame = cells.iloc[1:].reset_index(drop=True)
+    frame.columns = named(header)
+    check_names(source, list(frame.columns))
+    # The header made every column one of mixed cells: let each find its type again.
+    return frame.infer_objects()
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

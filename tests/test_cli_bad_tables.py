@@ -1,0 +1,273 @@
+"""Bad tables: each gets one clear sentence, a non-zero exit code, no traceback, and no output."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from polysharp.cli import main
+
+GOOD = pd.DataFrame(
+    np.round(np.random.default_rng(0).standard_normal((12, 3)), 3), columns=["a", "b", "y"]
+)
+
+
+def csv(frame=GOOD, **options):
+    return frame.to_csv(index=False, **options)
+
+
+def changed(row, column, value):
+    frame = GOOD.astype(object)
+    frame.loc[row, column] = value
+    return csv(frame)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def fit(*options, target="y", file="t.csv"):
+    return main(["fit", file, "--target", target, "--max-terms", "1", "-r", "1", "-q", *options])
+
+
+def refused(capsys, code, *pieces):
+    """Check that there was one sentence, on standard error, that says all the pieces."""
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert out == ""
+    assert err.startswith("polysharp: error: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    for piece in pieces:
+        assert piece in err
+
+
+CASES = {
+    "missing target": (csv(), ["--target", "z"], ["--target", "'z'", "'a', 'b', 'y'"]),
+    "unknown input": (csv(), ["--inputs", "a,q"], ["--inputs", "'q'", "'a', 'b', 'y'"]),
+    "unknown excluded column": (csv(), ["--exclude", "q"], ["--exclude", "'q'"]),
+    "unknown weights": (csv(), ["--weights", "w"], ["--weights", "'w'"]),
+    "target among the inputs": (csv(), ["--inputs", "a,y"], ["--inputs", "target 'y'"]),
+    "no input left": (csv(GOOD[["y"]]), [], ["beside the target 'y'", "got none"]),
+    "all inputs excluded": (csv(), ["--exclude", "a,b"], ["beside the target", "got none"]),
+    "text column": (
+        csv(GOOD.assign(city="Paris", day="Monday")),
+        [],
+        ["'Paris' in row 1 of column 'city'", "'Monday'", "--exclude 'city,day'"],
+    ),
+    "one cell that is no number": (
+        changed(4, "b", "1.5 m"),
+        [],
+        ["must hold numbers", "'1.5 m' in row 5 of column 'b'"],
+    ),
+    "target that is no number": (changed(0, "y", "high"), [], ["'high' in row 1 of column 'y'"]),
+    "decimal commas": (
+        csv(sep=";", decimal=","),
+        [],
+        ["in row 1 of column 'a'", "--decimal ','"],
+    ),
+    "missing values": (
+        changed(3, "a", None),
+        [],
+        ["no missing values", "'a' (1)", "row 4", "--drop-missing", "--exclude 'a'"],
+    ),
+    "missing target value": (changed(6, "y", ""), [], ["'y' (1)", "row 7"]),
+    "word for missing": (changed(6, "b", "NA"), [], ["'b' (1)", "row 7"]),
+    "infinite value": (changed(2, "b", "inf"), [], ["finite", "inf in row 3", "'b'"]),
+    "too large for a float": (changed(2, "b", "-1e999"), [], ["finite", "-inf in row 3", "'b'"]),
+    "duplicate names": ("a,a,y\n1,2,3\n4,5,7\n", [], ["several columns named 'a'", "rename"]),
+    "nameless column": (
+        GOOD.to_csv(),
+        [],
+        ["without a name", "--exclude 'Unnamed: 0'"],
+    ),
+    "wrong delimiter": (
+        csv(),
+        ["--delimiter", ";"],
+        ["--target", "'y'", "'a,b,y'", "delimiter"],
+    ),
+    "delimiter of two characters": (csv(), ["--delimiter", "::"], ["--delimiter", "'::'"]),
+    "decimal mark of two characters": (csv(), ["--decimal", "::"], ["--decimal", "'::'"]),
+    "long row": ("a,b,y\n1,2,3\n1,2,3,4\n1,2,5\n", [], ["4 fields in line 3", "delimiter ','"]),
+    "rows all longer than the header": ("a,y\n1,2,3\n4,5,7\n", [], ["more fields than its header"]),
+    "short row": ("a,b,y\n1,2,3\n1,2\n1,2,5\n", [], ["'y' (1)", "row 2"]),
+    "empty file": ("", [], ["'t.csv' is empty"]),
+    "blank file": ("\n  \n\n", [], ["'t.csv' is empty"]),
+    "header only": ("a,b,y\n", [], ["a header and no rows"]),
+    "commas only": (",,\n,,\n", [], ["no names in its header"]),
+    "constant target": (csv(GOOD.assign(y=3.0)), [], ["target 'y' must vary", "3 in all 12 rows"]),
+    "one row": (csv(GOOD[:1]), [], ["at least 2 rows", "got 1"]),
+    "one row without missing values": (
+        "a,y\n1,2\n,3\n",
+        ["--drop-missing"],
+        ["at least 2 rows", "got 1"],
+    ),
+    "not UTF-8": (b"a,y\n1,2\n\xff\xfe,3\n", [], ["not text in the encoding", "--encoding"]),
+    "unknown encoding": (csv(), ["--encoding", "utf-9"], ["--encoding", "'utf-9'"]),
+    "binary": (b"\x00\x01\x02a,y\n", [], ["is not text"]),
+    "bad degree": (csv(), ["--degree", "0"], ["degree must be an integer of at least 1, got 0"]),
+    "bad holdout": (csv(), ["--holdout", "1.5"], ["--holdout", "1.5"]),
+    "holdout of too few rows": (csv(GOOD[:2]), ["--holdout", "0.5"], ["--holdout", "2 rows"]),
+    "negative weights": (csv(GOOD.assign(w=-1.0)), ["--weights", "w"], ["must not be negative"]),
+    "list of degrees": (csv(), ["--degree", "1,2"], ["--degree", "one number", "--cv"]),
+    "unknown engine": (csv(), ["--engine", "magic"], ["engine must be one of", "'magic'"]),
+    "unknown term": (csv(), ["--include-term", "a q"], ["include_terms", "'a q'"]),
+    "no such folder": (csv(), ["--output", "no/model.json"], ["'no/model.json'", "folder"]),
+    "output is a folder": (csv(), ["--report", "."], ["'.' is a folder"]),
+}
+
+
+@pytest.mark.parametrize(("content", "options", "pieces"), CASES.values(), ids=CASES.keys())
+def test_one_sentence_and_exit_code_2(folder, capsys, content, options, pieces):
+    (folder / "t.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    before = sorted(folder.iterdir())
+    code = fit(*options)
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert err.startswith("polysharp: error: ") or "left out" in err
+    assert err.count("polysharp: error: ") == 1
+    assert err.count("\n") == 1 + ("--drop-missing" in options)
+    assert "Traceback" not in err
+    for piece in pieces:
+        assert piece in err
+    assert "=" not in out  # no formula
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_file_that_is_not_there(folder, capsys):
+    refused(capsys, fit(file="missing.csv"), "'missing.csv' is not there")
+
+
+def test_a_folder(folder, capsys):
+    (folder / "data").mkdir()
+    refused(capsys, fit(file="data"), "'data'", "folder")
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="everything can be read here")
+def test_a_file_that_cannot_be_read(folder, capsys):
+    (folder / "t.csv").write_text(csv())
+    (folder / "t.csv").chmod(0)
+    refused(capsys, fit(), "'t.csv' cannot be used: Permission denied")
+
+
+def test_a_file_whose_reading_fails(folder, capsys, monkeypatch):
+    (folder / "t.csv").write_text(csv())
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied", "t.csv")
+
+    monkeypatch.setattr("polysharp.cli.delimited.open", refuse, raising=False)
+    refused(capsys, fit(), "'t.csv' cannot be used: Permission denied")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "xlsx"])
+def test_files_that_are_not_what_their_ending_says(folder, capsys, kind):
+    (folder / f"t.{kind}").write_text(csv())
+    refused(capsys, fit(file=f"t.{kind}"), f"'t.{kind}' cannot be read as")
+
+
+def test_a_gzip_file_that_is_none(folder, capsys):
+    (folder / "t.csv.gz").write_text(csv())
+    refused(capsys, fit(file="t.csv.gz"), "not a gzip file")
+
+
+def test_duplicate_names_in_other_kinds(folder, capsys):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table([[1.0], [2.0], [3.0]], names=["a", "a", "y"]), "t.parquet")
+    refused(capsys, fit(file="t.parquet"), "several columns named 'a'")
+    double = GOOD.set_axis(["a", "a", "y"], axis=1)
+    double.to_excel("t.xlsx", index=False)
+    refused(capsys, fit(file="t.xlsx"), "several columns named 'a'")
+
+
+def test_a_sheet_that_is_not_there(folder, capsys):
+    GOOD.to_excel("t.xlsx", index=False)
+    refused(capsys, fit("--sheet", "May", file="t.xlsx"), "'t.xlsx'", "May")
+
+
+def test_dates_and_categories(folder, capsys):
+    dated = GOOD.assign(day=pd.Timestamp("2026-05-01"), kind=pd.Categorical(["u"] * 12))
+    dated.to_parquet("t.parquet")
+    refused(capsys, fit(file="t.parquet"), "column 'day'", "column 'kind'", "--exclude 'day,kind'")
+
+
+@pytest.fixture
+def model(folder, capsys):
+    (folder / "t.csv").write_text(csv())
+    assert fit("--output", "model.json", "--inputs", "a") == 0
+    capsys.readouterr()
+    return "model.json"
+
+
+PREDICT = {
+    "missing column": ("b\n1\n", [], ["must have the columns", "got no 'a'", "it has 'b'"]),
+    "misspelt column": ("A\n1\n", [], ["got no 'a'", "it has 'A'"]),
+    "unknown column": ("a,c\n1,2\n", [], ["does not know", "'c'", "--exclude 'c'", "--ignore-"]),
+    "missing value": ('a\n1\n""\n', [], ["'a' (1)", "row 2"]),
+    "text": ("a\nfast\n", [], ["'fast' in row 1 of column 'a'"]),
+    "infinite": ("a\ninf\n", [], ["finite", "row 1"]),
+    "no rows": ("a\n", [], ["no rows"]),
+    "unknown kept column": ("a\n1\n", ["--keep", "id"], ["--keep", "'id'"]),
+    "kept name is taken": ("a,prediction\n1,2\n", ["--keep-all"], ["'prediction'"]),
+    "needed column excluded": ("a\n1\n", ["--exclude", "a"], ["got no 'a'"]),
+}
+
+
+@pytest.mark.parametrize(("content", "options", "pieces"), PREDICT.values(), ids=PREDICT.keys())
+def test_bad_tables_to_predict(model, folder, capsys, content, options, pieces):
+    (folder / "new.csv").write_text(content)
+    refused(capsys, main(["predict", model, "new.csv", *options]), *pieces)
+
+
+@pytest.mark.parametrize("command", ["predict", "report"])
+def test_bad_models(folder, capsys, command):
+    (folder / "t.csv").write_text(csv())
+    refused(capsys, main([command, "model.json", "t.csv"]), "'model.json'", "No such file")
+    (folder / "model.json").write_text("{}")
+    refused(capsys, main([command, "model.json", "t.csv"]), "not a polysharp model", "format")
+
+
+def test_report_on_a_table_without_the_target(model, folder, capsys):
+    (folder / "new.csv").write_text("a\n1\n2\n")
+    refused(capsys, main(["report", model, "new.csv"]), "got no 'y'", "it has 'a'")
+
+
+@pytest.mark.parametrize("package", ["pandas", "pyarrow", "openpyxl"])
+def test_a_missing_library_is_named(folder, capsys, monkeypatch, package):
+    kind = {"pandas": "csv", "pyarrow": "parquet", "openpyxl": "xlsx"}[package]
+    (folder / "t.csv").write_text(csv())
+    GOOD.to_parquet("t.parquet")
+    GOOD.to_excel("t.xlsx", index=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    refused(capsys, fit(file=f"t.{kind}"), package, "pip install")
+
+
+def test_the_traceback_is_there_for_who_asks(folder):
+    from polysharp import InputError
+
+    with pytest.raises(InputError):
+        main(["--traceback", "fit", "missing.csv", "--target", "y"])
+
+
+def test_as_a_process(folder):
+    (folder / "t.csv").write_text("a,b\n1,2\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "polysharp", "fit", "t.csv", "--target", "y"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == (
+        "polysharp: error: --target must name columns of 't.csv', got 'y'; it has 'a', 'b'\n"
+    )
