@@ -219,9 +219,10 @@ def _promising_inputs(
     kept[leaving] = False
     model.load(rest)
     gains = model.gains() * (moves.among & model.outside)
-    new = structure.uses & ~kept
+    new = np.append(~kept, False)[structure.input_table]
     single = new.sum(axis=1) == 1
-    value = np.where(new[single], gains[single, None], 0.0).max(axis=0, initial=0.0)
+    value = np.zeros(structure.n_inputs)
+    np.maximum.at(value, structure.input_table[single][new[single]], gains[single])
     value[leaving] = 0.0
     order = np.argsort(-value, kind="stable")[:PROMISING]
     best: Indices = order[value[order] > 0.0]

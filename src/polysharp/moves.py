@@ -31,7 +31,7 @@ class Moves:
         self.free = structure.plain and not structure.inputs_bind
         self._fixed = np.zeros(f, dtype=bool)
         self._fixed[structure.required_terms] = True
-        self._uses = structure.uses.astype(np.float32)
+        self._fitting: tuple[bytes, Mask] = (b"", self.among)
         if structure.heredity is not None:
             counts = [len(parents) for parents in structure.parents]
             columns = np.concatenate([*structure.parents, np.zeros(0, dtype=np.intp)])
@@ -45,8 +45,7 @@ class Moves:
 
     def within(self, inputs: Mask) -> Moves:
         """Return the moves among the monomials of the given inputs only."""
-        outside = self._uses @ (~inputs).astype(np.float32)
-        return Moves(self.structure, self.among & (outside == 0.0))
+        return Moves(self.structure, self.among & (self.structure.count_outside(inputs) == 0))
 
     def entrants(self, support: Indices) -> Mask:
         """Mark every j outside S for which S + j is allowed, the number of terms apart."""
@@ -57,14 +56,21 @@ class Moves:
             return mask
         used = structure.inputs_of(support)
         if structure.inputs_bind:
-            new = self._uses @ (~used).astype(np.float32)
-            mask &= new <= structure.max_inputs - int(used.sum())
+            mask &= self._within_budget(used)
         for i in structure.required_inputs:
             if not used[i]:
                 mask &= structure.uses[:, i]
         if structure.heredity is not None:
             mask &= self._inheriting(support)
         return mask
+
+    def _within_budget(self, used: Mask) -> Mask:
+        """Mark the monomials whose new inputs fit; most swaps ask about the same inputs again."""
+        key = used.tobytes()
+        if self._fitting[0] != key:
+            room = self.structure.max_inputs - int(used.sum())
+            self._fitting = key, self.structure.count_outside(used) <= room
+        return self._fitting[1]
 
     def _inheriting(self, support: Indices) -> Mask:
         chosen = np.zeros(self.structure.n_terms)

@@ -104,6 +104,21 @@ class Structure:
             self.heredity is None and not len(self.required_terms) and not len(self.required_inputs)
         )
 
+    @cached_property
+    def input_table(self) -> Indices:
+        """The inputs of every monomial, one row each, filled up with p: few where p is large."""
+        counts = self.uses.sum(axis=1)
+        table = np.full((self.n_terms, max(1, int(counts.max(initial=0)))), self.n_inputs)
+        rows, columns = np.nonzero(self.uses)
+        starts = np.repeat(np.cumsum(counts) - counts, counts)
+        table[rows, np.arange(len(rows)) - starts] = columns
+        return table.astype(np.intp)
+
+    def count_outside(self, inputs: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Return how many inputs each monomial uses beyond the given ones."""
+        outside = np.append(~inputs, False)
+        return np.asarray(outside[self.input_table].sum(axis=1), dtype=np.intp)
+
     def inputs_of(self, support: Indices) -> NDArray[np.bool_]:
         """Return the mask of the inputs used by a support."""
         return np.asarray(self.uses[support].any(axis=0))
