@@ -4,22 +4,20 @@
     python -m experiments.phase_transition --jobs 16
 
 p = 25 inputs, degree 3 (3275 monomials beside the constant), l = 20 planted terms, sqrt(SNR) = 20,
-k = p, l known.  n0 of a method is the smallest n of the grid from which on it finds the law, all
-of it and nothing else, in every data set.
+k = p, l known, 20 data sets per n.  n0 of a method is the smallest n of the grid from which on it
+finds the law, all of it and nothing else, in every data set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from experiments.data import planted
 from experiments.methods import METHODS, NEEDS, warm_up
-from experiments.metrics import MEASURES, measure
+from experiments.metrics import MEASURES
+from experiments.recovery import accuracy_table, certificate_table, run, transition_table
 from experiments.runner import Cell, Experiment, Plan, main
 
 ROWS = (100, 110, 120, 130, 140, 150, 175, 200, 250, 300, 400, 500, 600, 700, 800, 900, 1000)
-TERMS = 20
 
 
 def cells(plan: Plan) -> Iterator[Cell]:
@@ -30,12 +28,6 @@ def cells(plan: Plan) -> Iterator[Cell]:
                 yield Cell(method, seed, {"n": n}, 3.0 if plan.quick else None)
 
 
-def run(cell: Cell, time_limit: float) -> dict[str, Any]:
-    """Draw the data of a cell, run its method, compare with the law."""
-    data = planted(cell.data["n"], cell.seed, terms=TERMS)
-    return measure(data, METHODS[cell.method](data, TERMS, time_limit))
-
-
 EXPERIMENT = Experiment(
     name="phase_transition",
     parameters=("n",),
@@ -43,6 +35,11 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     needs=NEEDS,
+    tables={
+        "phase-transition-n0": transition_table,
+        "phase-transition-accuracy": accuracy_table,
+        "phase-transition-proofs": certificate_table,
+    },
     warm_up=warm_up,
 )
 

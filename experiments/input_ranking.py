@@ -1,0 +1,137 @@
+"""Experiment 4: the size p' that a triage needs to lose no input (the paper's tab:heuristic).
+
+    python -m experiments.input_ranking --quick
+    python -m experiments.input_ranking --jobs 16
+
+(k, l) = (20, 40), r = 3, sqrt(SNR) = 20, p = 200 to 1000, n = 2000 to 10,000.  With the inputs in
+some order, p' is the place of the last of the 20 true ones.  Two orders:
+
+    ranking   Algorithm 1, by the coefficients of polynomial kernel regression
+    pricing   by the largest |m_j'y| over the monomials that contain the input, all f of them
+
+gamma enters the ranking only; at n = 2000 it is varied to show how little it matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import mean
+from time import perf_counter
+from typing import Any
+
+from experiments import paper
+from experiments.data import Planted, planted
+from experiments.rows import Row
+from experiments.runner import Cell, Experiment, Plan, main
+from experiments.summary import NOTHING, distinct, groups, markdown, numbers, where
+from polysharp.pricing import Pricer
+from polysharp.ranking import rank_inputs
+
+GAMMA = 1e-3
+OTHER_GAMMAS = (1e-7, 1e-5, 1e-1)
+INPUTS, TERMS, DEGREE = 20, 40, 3
+FIRST_TOP = 2000  # monomials priced at first; more when they leave a true input out
+
+
+def cells(plan: Plan) -> Iterator[Cell]:
+    """List both orders in all cells of the table, the longest runs first."""
+    sizes = (200, 400) if plan.quick else sorted(paper.RANKING, reverse=True)
+    for n in (2000,) if plan.quick else sorted(paper.RANKING[200], reverse=True):
+        for p in sizes:
+            for seed in plan.seeds:
+                yield Cell("pricing", seed, {"n": n, "p": p, "gamma": ""})
+                yield Cell("ranking", seed, {"n": n, "p": p, "gamma": GAMMA})
+                if n == 2000:
+                    for gamma in OTHER_GAMMAS:
+                        yield Cell("ranking", seed, {"n": n, "p": p, "gamma": gamma})
+
+
+def run(cell: Cell, time_limit: float) -> dict[str, Any]:
+    """Order the inputs of one data set and find the last true one."""
+    data = planted(cell.data["n"], cell.seed, p=cell.data["p"], k=INPUTS, terms=TERMS)
+    started = perf_counter()
+    if cell.method == "ranking":
+        order = rank_inputs(data.X, data.y, DEGREE, cell.data["gamma"]).order.tolist()
+    else:
+        order = priced_order(data)
+    seconds = perf_counter() - started
+    return {"needed": needed(order, data.inputs), "seconds": seconds}
+
+
+def priced_order(data: Planted) -> list[int]:
+    """Order inputs by their best monomial, as far as it takes to meet every true one."""
+    pricer, top = Pricer(data.X, data.degree, fit_intercept=True), FIRST_TOP
+    while True:
+        priced = pricer.price(data.response, min(top, pricer.n_monomials))
+        order = list(dict.fromkeys(i for monomial in priced.monomials for i in monomial))
+        if data.inputs <= set(order):
+            return order
+        top *= 10
+
+
+def needed(order: Sequence[int], inputs: set[int]) -> int:
+    """Return p': how many inputs of the order hold all the true ones."""
+    return max(order.index(i) for i in inputs) + 1
+
+
+def size_table(rows: list[Row]) -> str:
+    """Return p' by p and n: the paper, the ranking and pricing, mean (smallest to largest)."""
+    rows = [row for row in rows if row["method"] == "pricing" or float(row["gamma"]) == GAMMA]
+    sizes = distinct(rows, "n")
+    lines = []
+    for p in distinct(rows, "p"):
+        theirs = [str(paper.RANKING.get(p, {}).get(n, NOTHING)) for n in sizes]
+        lines.append([str(p), "the paper", *theirs])
+        for method in ("ranking", "pricing"):
+            mine = [where(rows, p=p, n=n, method=method) for n in sizes]
+            lines.append(["", method, *map(_entry, mine)])
+    return markdown(["p", "order", *(f"n = {n}" for n in sizes)], lines)
+
+
+def gamma_table(rows: list[Row]) -> str:
+    """Mean p' of the ranking at n = 2000 by gamma."""
+    ranked = where(rows, n=2000, method="ranking")
+    gammas = sorted({row["gamma"] for row in ranked}, key=float)
+    lines = [
+        [str(p), *(_entry(where(ranked, p=p, gamma=gamma)) for gamma in gammas)]
+        for p in distinct(ranked, "p")
+    ]
+    return markdown(["p", *(f"gamma = {gamma}" for gamma in gammas)], lines)
+
+
+def better_table(rows: list[Row]) -> str:
+    """In how many data sets each order needs fewer inputs than the other."""
+    wins = {"pricing": 0, "ranking": 0, "equal": 0}
+    for pair in groups(rows, "p", "n", "seed").values():
+        ranked = [r for r in where(pair, method="ranking") if float(r["gamma"]) == GAMMA]
+        priced = where(pair, method="pricing")
+        if ranked and priced:
+            difference = int(ranked[0]["needed"]) - int(priced[0]["needed"])
+            wins["equal" if difference == 0 else "pricing" if difference > 0 else "ranking"] += 1
+    header = ["pricing needs fewer inputs", "ranking needs fewer", "equal"]
+    return markdown(header, [[str(wins[name]) for name in ("pricing", "ranking", "equal")]])
+
+
+def _entry(rows: list[Row]) -> str:
+    values = numbers(rows, "needed")
+    if not values:
+        return NOTHING
+    return f"{mean(values):.0f} ({min(values):.0f} to {max(values):.0f})"
+
+
+EXPERIMENT = Experiment(
+    name="input_ranking",
+    parameters=("n", "p", "gamma"),
+    measures=("needed", "seconds"),
+    cells=cells,
+    run=run,
+    seeds=10,
+    tables={
+        "input-ranking": size_table,
+        "input-ranking-gamma": gamma_table,
+        "input-ranking-better": better_table,
+    },
+)
+
+if __name__ == "__main__":
+    main(EXPERIMENT)

@@ -1,0 +1,115 @@
+"""What the experiments on recovery share: one run, and the tables of A%, F%, time and proofs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from experiments import paper
+from experiments.data import planted
+from experiments.methods import METHODS
+from experiments.metrics import measure
+from experiments.rows import Row
+from experiments.runner import Cell
+from experiments.summary import (
+    NOTHING,
+    averaged,
+    distinct,
+    exact_law,
+    groups,
+    markdown,
+    n0,
+    percent,
+    proved,
+    share,
+    typical,
+    where,
+)
+
+TERMS = 20
+LABELS = {
+    "exact": "exact (tree)",
+    "lasso": "Lasso",
+    "lasso-raw": "Lasso, columns not standardised",
+    "omp": "OMP",
+    "abess": "abess",
+}
+
+
+def run(cell: Cell, time_limit: float) -> dict[str, Any]:
+    """Draw the data of a cell, run its method, compare with the law."""
+    terms = cell.data.get("l", TERMS)
+    data = planted(cell.data["n"], cell.seed, terms=TERMS, rho=cell.data.get("rho", 0.0))
+    return measure(data, METHODS[cell.method](data, terms, time_limit))
+
+
+def methods_of(rows: Sequence[Row]) -> list[str]:
+    """Return the methods that have rows, in the order of the tables."""
+    present = {row["method"] for row in rows}
+    return [method for method in METHODS if method in present]
+
+
+def transition_table(rows: list[Row]) -> str:
+    """n0 of every method, with its record at the ends of the grid."""
+    lines = [
+        ["the paper's exact method (Gurobi, 2 minutes)", f"about {paper.N0}", NOTHING, NOTHING]
+    ]
+    for method in methods_of(rows):
+        mine = where(rows, method=method)
+        smallest = n0(mine)
+        sizes = distinct(mine, "n")
+        label = "not within the grid" if smallest is None else str(smallest)
+        found = share(mine, exact_law)
+        lines.append([LABELS[method], label, found, f"{sizes[0]} to {sizes[-1]}"])
+    return markdown(["method", "n0", "law found exactly (data sets, all n)", "n tried"], lines)
+
+
+def accuracy_table(rows: list[Row]) -> str:
+    """A% and F% by n, mean ± standard deviation over the data sets."""
+    methods = methods_of(rows)
+    header = ["n", *(f"{LABELS[m]}: A %, F %" for m in methods)]
+    lines = []
+    for n in distinct(rows, "n"):
+        cells = [where(rows, n=n, method=m) for m in methods]
+        entries = [f"{averaged(c, 'A')}, {averaged(c, 'F')}" if c else NOTHING for c in cells]
+        lines.append([str(n), *entries])
+    return markdown(header, lines)
+
+
+def certificate_table(rows: list[Row]) -> str:
+    """What the exact method proves by n, and the seconds of all methods."""
+    methods = methods_of(rows)
+    header = [
+        "n",
+        "gamma",
+        "proved",
+        "gap, median (largest)",
+        *(f"{LABELS[m]}, s" for m in methods),
+    ]
+    lines = []
+    for n in distinct(rows, "n"):
+        exact = where(rows, n=n, method="exact")
+        seconds = [typical(where(rows, n=n, method=m), "seconds") for m in methods]
+        gammas = sorted({row["gamma"] for row in exact})
+        gaps = typical(exact, "gap", percent)
+        lines.append([str(n), ", ".join(gammas), share(exact, proved), gaps, *seconds])
+    return markdown(header, lines)
+
+
+def by_correlation(rows: list[Row]) -> str:
+    """n0 by rho and method, and what the exact method proved."""
+    lines = []
+    for (rho, method), mine in groups(rows, "rho", "method").items():
+        smallest = n0(mine)
+        certificate = share(mine, proved) if method == "exact" else NOTHING
+        lines.append(
+            [
+                rho,
+                LABELS[method],
+                "not within the grid" if smallest is None else str(smallest),
+                share(mine, exact_law),
+                certificate,
+            ]
+        )
+    header = ["rho", "method", "n0", "law found exactly (data sets, all n)", "proved"]
+    return markdown(header, lines)
