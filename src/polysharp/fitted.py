@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from polysharp.basis import Array, Indices
 from polysharp.errors import InputError
+from polysharp.place import as_host
 from polysharp.polynomial import Polynomial
 from polysharp.ranking import Ranking, rank_inputs
 from polysharp.scaling import Scaling
@@ -52,7 +53,9 @@ def fitted_polynomial(estimator: Any) -> Polynomial:
 def inputs_of(estimator: Any, X: Any) -> Array:
     """Return X as a table of floats with the columns of the fit."""
     polynomial = fitted_polynomial(estimator)
-    table: Array = check_array(X, dtype=np.float64, ensure_all_finite=False, input_name="X")
+    table: Array = check_array(
+        as_host(X), dtype=np.float64, ensure_all_finite=False, input_name="X"
+    )
     if table.shape[1] != len(polynomial.names):
         raise InputError(
             f"X must have the {len(polynomial.names)} columns of the fit, got {table.shape[1]}"
@@ -66,14 +69,14 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Rows:
     # The estimator compares the names of the columns with those of the fit.
     predicted = np.asarray(estimator.predict(X))
     table = inputs_of(estimator, X)
-    observed = np.asarray(y, dtype=np.float64)
+    observed = np.asarray(as_host(y), dtype=np.float64)
     if observed.shape != predicted.shape or not np.isfinite(observed).all():
         raise InputError(
             f"y must have one finite number per row of X, {len(table)}, got shape {observed.shape}"
         )
     if sample_weight is None:
         return Rows(table, observed, predicted, None)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = np.asarray(as_host(sample_weight), dtype=np.float64)
     check_consistent_length(weights, observed)
     if weights.ndim != 1 or not weights.min() >= 0.0 or not weights.any():
         raise InputError("sample_weight must be >= 0 and not all 0, one number per row of X")
@@ -82,8 +85,9 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Rows:
 
 
 def settings_of(estimator: Any) -> dict[str, Any]:
-    """Return the parameters of the fit; what a search over budgets chose stands for its grid."""
-    return {**estimator.get_params(deep=False), **getattr(estimator, "best_params_", {})}
+    """Return the parameters of the fit; of a search over budgets, those of the model chosen."""
+    given: dict[str, Any] = getattr(estimator, "best_estimator_", estimator).get_params(deep=False)
+    return given
 
 
 def ranking_of(estimator: Any, rows: Rows) -> Ranking:

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.basis import Array
+from polysharp.errors import InputError
+from polysharp.fitted import fitted_polynomial
 from polysharp.plots.axes import BOUND, INK, MODEL, axes, tidy
 
 if TYPE_CHECKING:
@@ -30,9 +32,16 @@ class SizeCurve:
 
     max_inputs: int | None
     sizes: NDArray[np.intp]
-    training_error: Array
+    training_error: Array | None
     validation_error: Array | None
     std_error: Array | None
+
+    @property
+    def error(self) -> Array:
+        """The error to judge by: that of validation where there is one."""
+        found = self.training_error if self.validation_error is None else self.validation_error
+        assert found is not None
+        return found
 
     @classmethod
     def of(cls, points: Sequence[PathPoint]) -> SizeCurve:
@@ -51,6 +60,20 @@ def size_curves(path: Path) -> list[SizeCurve]:
     """Return one curve for each budget of inputs of a path."""
     budgets = dict.fromkeys(point.max_inputs for point in path.points)
     return [SizeCurve.of([p for p in path.points if p.max_inputs == k]) for k in budgets]
+
+
+def search_curve(search: Any) -> SizeCurve:
+    """Return the curve of a search over budgets, all else at the values it chose."""
+    results, chosen = search.cv_results_, search.best_params_
+    error = -np.asarray(results["mean_test_score"], dtype=np.float64)
+    others = [name for name in chosen if name != "max_terms"]
+    alike = [all(row[name] == chosen[name] for name in others) for row in results["params"]]
+    rows = np.flatnonzero(np.array(alike) & np.isfinite(error))
+    sizes = np.array([results["params"][a]["max_terms"] for a in rows.tolist()], dtype=np.intp)
+    # std_test_score is that of the splits themselves; this is the standard error of their mean.
+    std_error = np.asarray(results["std_test_score"])[rows] / max(1, search.n_splits_ - 1) ** 0.5
+    order = np.argsort(sizes)
+    return SizeCurve(chosen["max_inputs"], sizes[order], None, error[rows][order], std_error[order])
 
 
 class PathDisplay:
@@ -80,6 +103,18 @@ class PathDisplay:
         self.curves = list(curves)
         self.chosen = chosen
         self.name = name
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
+        """Draw the validation errors of a fitted search over budgets, the size chosen marked."""
+        name = fitted_polynomial(estimator).response
+        if not hasattr(estimator, "cv_results_"):
+            raise InputError(
+                "estimator must be a fitted SparsePolynomialRegressorCV, got "
+                f"{type(estimator).__name__}; for one model draw polysharp.path with from_path"
+            )
+        chosen = int(estimator.best_params_["max_terms"])
+        return cls(curves=[search_curve(estimator)], chosen=chosen, name=name).plot(ax)
 
     @classmethod
     def from_path(cls, path: Path, *, chosen: int | None = None, ax: Axes | None = None) -> Self:
@@ -125,7 +160,8 @@ def plot_path(path: Path, *, chosen: int | None = None, ax: Axes | None = None) 
 def _draw_errors(ax: Axes, curve: SizeCurve) -> None:
     """Draw both errors of one curve."""
     style: Any = {"marker": "o", "markersize": 4, "linewidth": 1.2}
-    ax.plot(curve.sizes, curve.training_error, color=MODEL, label="training", **style)
+    if curve.training_error is not None:
+        ax.plot(curve.sizes, curve.training_error, color=MODEL, label="training", **style)
     error, spread = curve.validation_error, curve.std_error
     if error is not None and spread is not None:
         ax.plot(curve.sizes, error, color=BOUND, label="validation", **style)
@@ -135,6 +171,5 @@ def _draw_errors(ax: Axes, curve: SizeCurve) -> None:
 def _draw_budgets(ax: Axes, curves: Sequence[SizeCurve]) -> None:
     """Draw one error of every curve: validation where there is one."""
     for curve, shade in zip(curves, np.linspace(0.25, 1.0, len(curves)), strict=True):
-        error = curve.training_error if curve.validation_error is None else curve.validation_error
         label = f"{'all' if curve.max_inputs is None else curve.max_inputs} inputs"
-        ax.plot(curve.sizes, error, "o-", color=MODEL, alpha=shade, ms=4, lw=1.2, label=label)
+        ax.plot(curve.sizes, curve.error, "o-", color=MODEL, alpha=shade, ms=4, lw=1.2, label=label)

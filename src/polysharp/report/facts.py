@@ -18,12 +18,13 @@ import numpy as np
 from polysharp.basis import Array
 from polysharp.fitted import Rows, fitted_polynomial, ranking_of, rows_of, settings_of
 from polysharp.importance import Importance, measure_importance
+from polysharp.plots.path import SizeCurve, search_curve, size_curves
 from polysharp.polynomial import Polynomial
 from polysharp.ranking import Ranking
 from polysharp.solution import Solution, Status
 
 if TYPE_CHECKING:
-    from polysharp.size_path import Path, PathPoint
+    from polysharp.size_path import Path
 
 LIBRARIES = ("polysharp", "numpy", "scipy", "scikit-learn", "numba")
 
@@ -82,17 +83,19 @@ class Facts:
         return int(self.settings["max_terms"])
 
     @cached_property
-    def point(self) -> PathPoint | None:
-        """The model's place on the path, where the path has one with its budgets."""
-        inputs = self.settings["max_inputs"]
-        return next(
-            (
-                point
-                for point in (self.path.points if self.path is not None else ())
-                if point.max_terms == self.budget and point.max_inputs == inputs
-            ),
-            None,
-        )
+    def curves(self) -> list[SizeCurve]:
+        """Errors against size: of the path given, or of the search that chose the budgets."""
+        if self.path is not None:
+            return size_curves(self.path)
+        return [search_curve(self.model)] if hasattr(self.model, "cv_results_") else []
+
+    @cached_property
+    def place(self) -> tuple[SizeCurve, int] | None:
+        """The model's curve and its position there, where one has the model's budgets."""
+        for curve in self.curves:
+            if curve.max_inputs == self.settings["max_inputs"] and self.budget in curve.sizes:
+                return curve, int(np.flatnonzero(curve.sizes == self.budget)[0])
+        return None
 
     @property
     def proved(self) -> bool:

@@ -12,7 +12,6 @@ import numpy as np
 from polysharp.basis import Array, Indices
 from polysharp.fitted import spread
 from polysharp.plots.gap import course
-from polysharp.plots.path import SizeCurve, size_curves
 from polysharp.report.chart import BOTTOM, LEFT, TOP, WIDTH, Chart, Scale, labels, shorten
 from polysharp.report.contours import region_above
 from polysharp.report.facts import Facts
@@ -84,77 +83,6 @@ def residual_histogram(facts: Facts) -> Html:
         title="Distribution of the residuals",
         description=f"Histogram of the residuals of {facts.n} rows in {bins} bins.",
     )
-
-
-def size_path(facts: Facts) -> Html:
-    """Error against the number of terms."""
-    assert facts.path is not None
-    curves = size_curves(facts.path)
-    errors = [
-        value
-        for curve in curves
-        for part in _errors(curve, alone=len(curves) == 1)
-        for value in part.tolist()
-    ]
-    sizes = [float(size) for curve in curves for size in curve.sizes]
-    chart = Chart.over(
-        sizes, errors, "terms allowed", f"error of {facts.polynomial.response}", whole_x=True
-    )
-    marks = [_chosen(chart, facts.budget)] if facts.point is not None else []
-    if len(curves) == 1:
-        marks += _both_errors(chart, curves[0])
-    else:
-        for a, curve in enumerate(curves):
-            inputs = "any inputs" if curve.max_inputs is None else f"{curve.max_inputs} inputs"
-            judged = (
-                curve.training_error if curve.validation_error is None else (curve.validation_error)
-            )
-            marks.append(_noted(chart, curve, judged, f"shade-{min(a, 5)}", inputs))
-    return chart.draw(
-        *marks,
-        title="Accuracy against size",
-        description="Error of the best polynomial found for each number of terms, from "
-        f"{int(min(sizes))} to {int(max(sizes))}.",
-    )
-
-
-def _errors(curve: SizeCurve, *, alone: bool) -> list[Array]:
-    """Return all that is drawn of a curve."""
-    if curve.validation_error is None or curve.std_error is None:
-        return [curve.training_error]
-    if not alone:
-        return [curve.validation_error]
-    error, std = curve.validation_error, curve.std_error
-    return [curve.training_error, error - std, error + std]
-
-
-def _both_errors(chart: Chart, curve: SizeCurve) -> list[Html]:
-    marks = []
-    if curve.validation_error is not None and curve.std_error is not None:
-        error, std = curve.validation_error, curve.std_error
-        marks.append(chart.area(curve.sizes.astype(np.float64), error - std, error + std, "spread"))
-        marks.append(_noted(chart, curve, error, "second", "validation"))
-    return [*marks, _noted(chart, curve, curve.training_error, "first", "training")]
-
-
-def _noted(chart: Chart, curve: SizeCurve, error: Array, class_: str, what: str) -> Html:
-    """Draw a line with dots that tell their values."""
-    notes = [
-        f"{size} terms, {what}: {number(value, 4)}"
-        for size, value in zip(curve.sizes.tolist(), error.tolist(), strict=True)
-    ]
-    sizes = curve.sizes.astype(np.float64)
-    return tag(
-        "g",
-        chart.line(sizes, error, class_),
-        chart.noted_dots(sizes, error, notes, f"points {class_}"),
-    )
-
-
-def _chosen(chart: Chart, terms: int) -> Html:
-    """Mark the size of the model of this report."""
-    at = chart.x(terms)
-    return tag("path", d=f"M{at} {chart.y.start}V{chart.y.stop}", class_="chosen")
 
 
 def gap(facts: Facts) -> Html:

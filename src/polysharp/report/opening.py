@@ -68,9 +68,11 @@ def copies(facts: Facts) -> Html:
 
 
 def _validation(facts: Facts) -> list[tuple[str, str, str]]:
-    """Return the error on rows not seen, where the path knows it."""
-    point = facts.point
-    if point is None or point.validation_error is None:
+    """Return the error on rows not seen, where it was estimated."""
+    if facts.place is None:
         return []
-    spread = f"± {words.number(point.validation_std_error or 0.0, 2)}, rows not seen"
-    return [("validation error", words.number(point.validation_error, 3), spread)]
+    curve, at = facts.place
+    if curve.validation_error is None or curve.std_error is None:
+        return []
+    spread = f"± {words.number(float(curve.std_error[at]), 2)}, rows not seen"
+    return [("validation error", words.number(float(curve.validation_error[at]), 3), spread)]

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from polysharp.report.html import Child, Html, tag
 
 
-def table(head: Sequence[Child], rows: Iterable[Sequence[Child]], caption: str) -> Html:
-    """Return a table that scrolls by itself where the page is narrow; row heads come first."""
+def table(
+    head: Sequence[Child], rows: Iterable[Sequence[Child]], caption: str, *, tall: bool = False
+) -> Html:
+    """Return a table that scrolls by itself where it is too wide, or ``tall``; heads come first."""
     return tag(
         "div",
         tag(
@@ -23,7 +25,7 @@ def table(head: Sequence[Child], rows: Iterable[Sequence[Child]], caption: str) 
                 ],
             ),
         ),
-        class_="scroll",
+        class_="scroll tall" if tall else "scroll",
         tabindex="0",
         role="region",
         aria_label=caption,

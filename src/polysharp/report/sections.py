@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
-from polysharp.report import figures, tables, words
+from polysharp.report import figures, sizes, tables, words
 from polysharp.report.facts import Facts
 from polysharp.report.html import Child, Html, join, tag
 from polysharp.report.pieces import code, definitions, figure, key
@@ -21,7 +22,7 @@ def sections(facts: Facts) -> list[tuple[str, str, Html]]:
     written: list[tuple[str, str, Callable[[Facts], Html | None]]] = [
         ("Certificate", "What was proved", certificate),
         ("Terms", "The terms", terms),
-        ("Size", "Accuracy against size", size),
+        ("Size", "Accuracy against size", sizes.size),
         ("Accuracy", "How well it predicts", accuracy),
         ("Inputs", "Which inputs matter", inputs),
         ("Response", "What the formula does", response),
@@ -45,6 +46,7 @@ def certificate(facts: Facts) -> Html:
         _proof(facts),
     )
     lines = key(("first", "best model so far"), ("second", "proven lower bound"))
+    traced = solution.trace  # a model that was read from a file has none
     numbers = tag(
         "div",
         definitions(
@@ -55,7 +57,9 @@ def certificate(facts: Facts) -> Html:
                 ("covers", _scope(facts)),
             ]
         ),
-        figure(figures.gap(facts), "Where the best objective could be, over time.", lines),
+        figure(figures.gap(facts), "Where the best objective could be, over time.", lines)
+        if traced
+        else None,
     )
     return tag("div", words_, numbers, class_="beside")
 
@@ -74,42 +78,6 @@ def terms(facts: Facts) -> Html:
             "negative one belongs to a term that mostly cancels others.",
         ),
         tables.terms(facts),
-    )
-
-
-def size(facts: Facts) -> Html | None:
-    """What every further term buys; only where a path was computed."""
-    if facts.path is None or not facts.path.points:
-        return None
-    judged = facts.path.points[0].validation_error is not None
-    note = (
-        "Validation errors are means over rows that each fit had not seen; the band is one "
-        "standard error to either side. "
-        if judged
-        else "These are errors on the rows of the fit; they say nothing about new rows. "
-    )
-    budgets = dict.fromkeys(point.max_inputs for point in facts.path.points)
-    if len(budgets) == 1:
-        lines = [("first", "training error"), ("second", "validation error")][: 1 + judged]
-    else:
-        lines = [
-            (f"shade-{min(a, 5)}", "any inputs" if k is None else words.plural(k, "input"))
-            for a, k in enumerate(budgets)
-        ]
-    return join(
-        tag(
-            "p",
-            "The best polynomial found for each number of terms. ",
-            note,
-            "The dotted line marks the budget of this report's model." if facts.point else None,
-        ),
-        tag(
-            "div",
-            figure(figures.size_path(facts), None, key(*lines)),
-            tables.sizes(facts),
-            class_="beside even",
-        ),
-        tag("details", tag("summary", "The formula of every size"), tables.formulas(facts)),
     )
 
 
@@ -255,11 +223,14 @@ def data(facts: Facts) -> Html:
 
 def reproduce(facts: Facts) -> Html:
     """Parameters, versions, command."""
-    model = type(facts.model).__name__
+    chosen = getattr(facts.model, "best_estimator_", None)
     return join(
         [tag("h3", "Command"), code(facts.command)] if facts.command else None,
         tag("h3", "Python"),
-        code(f"from polysharp import {model}\n\nmodel = {_call(facts)}\nmodel.fit(X, y)"),
+        code(_python(facts.model)),
+        [tag("p", "The model chosen, without the search:"), code(_python(chosen))]
+        if chosen is not None
+        else None,
         tag(
             "details",
             tag("summary", "All parameters"),
@@ -273,15 +244,16 @@ def reproduce(facts: Facts) -> Html:
     )
 
 
-def _call(facts: Facts) -> str:
-    """Return the constructor with what defines the model and all that is not at its default."""
-    given = facts.model.get_params(deep=False)
+def _python(model: Any) -> str:
+    """Return the fit in Python, with what defines the model and all that is not at its default."""
+    name, given = type(model).__name__, model.get_params(deep=False)
     changed = [
-        f"{name}={words.shown(given[name])}"
-        for name, known in inspect.signature(type(facts.model)).parameters.items()
-        if name in DEFINING or words.shown(given[name]) != words.shown(known.default)
+        f"    {key}={words.shown(given[key])},\n"
+        for key, known in inspect.signature(type(model)).parameters.items()
+        if key in DEFINING or words.shown(given[key]) != words.shown(known.default)
     ]
-    return f"{type(facts.model).__name__}({', '.join(changed)})"
+    call = f"model = {name}(\n{''.join(changed)})"
+    return f"from polysharp import {name}\n\n{call}\nmodel.fit(X, y)"
 
 
 def _scope(facts: Facts) -> Child:

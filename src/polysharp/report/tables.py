@@ -11,7 +11,7 @@ from polysharp.report.figures import sparkline
 from polysharp.report.formula import product
 from polysharp.report.html import Child, Html, join, tag
 from polysharp.report.pieces import bar, table
-from polysharp.report.words import number, percent
+from polysharp.report.words import number
 
 MAX_ROWS = 40  # inputs listed one by one
 
@@ -91,38 +91,6 @@ def data(facts: Facts) -> Html:
 def _column(name: str, values: np.ndarray, used: str) -> tuple[Child, ...]:
     figures = (values.min(), np.median(values), values.mean(), values.max(), values.std())
     return (name, sparkline(values), *(number(float(v), 4) for v in figures), used)
-
-
-def sizes(facts: Facts) -> Html:
-    """The numbers behind the curve of accuracy against size."""
-    assert facts.path is not None
-    judged = any(point.validation_error is not None for point in facts.path.points)
-    rows: list[tuple[Child, ...]] = []
-    for point in facts.path.points:
-        error = point.validation_error
-        spread = number(point.validation_std_error or 0.0, 2)
-        validation = "\N{EN DASH}" if error is None else f"{number(error, 4)} ± {spread}"
-        rows.append(
-            (
-                str(point.max_terms),
-                str(point.n_inputs),
-                number(point.training_error, 4),
-                *((validation,) if judged else ()),
-                percent(point.gap),
-            )
-        )
-    head = ("terms", "inputs", "training", *(("validation",) if judged else ()), "gap")
-    return table(head, rows, "Error of the best polynomial of every size")
-
-
-def formulas(facts: Facts) -> Html:
-    """The polynomial of every size."""
-    assert facts.path is not None
-    return tag(
-        "ol",
-        [tag("li", tag("code", point.polynomial.formula(4))) for point in facts.path.points],
-        class_="plain",
-    )
 
 
 def _signed(share: float) -> str:
