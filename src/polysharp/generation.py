@@ -25,6 +25,7 @@ from polysharp.problem import Fit, Problem
 from polysharp.solution import Event, relative_gap
 from polysharp.structure import heredity_closed
 from polysharp.sweep import Keep
+from polysharp.threads import one_blas_thread
 
 WALKS = 2  # walks without improvement before the search for a model ends
 MOST_REQUIRED = 2000
@@ -240,10 +241,13 @@ class Search:
         support = np.array([basis.index[tuple(local[i] for i in m)] for m in start], dtype=np.intp)
         if not problem.structure.allows(support):
             return False
-        fit = local_search.improve(problem, support, out_of_time=self.expired)
-        if walk:
-            rng = np.random.default_rng(self.seed)
-            fit = local_search.restarts(problem, fit.support, rng, WALKS, out_of_time=self.expired)
+        with one_blas_thread():
+            fit = local_search.improve(problem, support, out_of_time=self.expired)
+            if walk:
+                rng = np.random.default_rng(self.seed)
+                fit = local_search.restarts(
+                    problem, fit.support, rng, WALKS, out_of_time=self.expired
+                )
         return self.offer(fit, problem, basis, inputs)
 
     def inner_listener(self, event: Event) -> None:

@@ -21,13 +21,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache
 from heapq import heappop, heappush
 from itertools import count
 from typing import ClassVar
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from polysharp.basis import Indices
 from polysharp.core import Core
@@ -40,6 +38,7 @@ from polysharp.proof import ProofNode, ProofWriter, Vector
 from polysharp.relaxation import FREE, IN, OUT, fresh_warm
 from polysharp.rounding import Rounding
 from polysharp.solution import Stop
+from polysharp.threads import one_blas_thread
 
 SMALLEST_CORE = 40
 LARGEST = 25_000  # monomials; their Gram matrix takes 5 GB
@@ -67,8 +66,7 @@ class Tree(Engine):
 
     def search(self, run: Run) -> Stop:
         """Prove the incumbent or improve it until the gap is closed."""
-        # The matrices of a node are small: threads of BLAS would only get in each other's way.
-        with _blas().limit(limits=1), ThreadPoolExecutor(max(1, run.threads)) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(max(1, run.threads)) as pool:
             search = _TreeSearch(self, run, pool, ProofWriter(self.max_proof))
             stop = Stop.INTERRUPTED
             try:
@@ -76,12 +74,6 @@ class Tree(Engine):
             finally:
                 search.finish()
         return stop
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    """Find the BLAS libraries once: the look-up costs more than a small fit."""
-    return ThreadpoolController().select(user_api="blas")
 
 
 @dataclass(eq=False)
