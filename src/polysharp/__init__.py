@@ -12,6 +12,7 @@ from polysharp._version import __version__
 
 if TYPE_CHECKING:
     from polysharp.checker import Verdict, verify
+    from polysharp.cross_validation import SparsePolynomialRegressorCV
     from polysharp.errors import (
         CertificateError,
         ClusterError,
@@ -44,6 +45,7 @@ _HOMES = {
     "Ranking": "polysharp.ranking",
     "Solution": "polysharp.solution",
     "SparsePolynomialRegressor": "polysharp.estimator",
+    "SparsePolynomialRegressorCV": "polysharp.cross_validation",
     "TooLargeError": "polysharp.errors",
     "Verdict": "polysharp.checker",
     "load_model": "polysharp.exports.model_file",
@@ -69,6 +71,7 @@ __all__ = [
     "Ranking",
     "Solution",
     "SparsePolynomialRegressor",
+    "SparsePolynomialRegressorCV",
     "TooLargeError",
     "Verdict",
     "__version__",

@@ -124,8 +124,8 @@ VEC, MAT = f8[::1], f8[:, ::1]
 INTS, TABLE = i8[::1], i8[:, ::1]
 
 
-@njit(void(MAT, VEC, VEC, i8, i8, i8, INTS, INTS, MAT, MAT, VEC, VEC, VEC), **FAST)
-def _add(G, q, ridge, slot, count, c, pool, members, H, B, w, z, d):  # type: ignore[no-untyped-def]
+@njit(void(MAT, i8, i8, i8, INTS, INTS, MAT, MAT, VEC, VEC, VEC), **FAST)
+def _add(G, slot, count, c, pool, members, H, B, w, z, d):  # type: ignore[no-untyped-def]
     """Put monomial pool[c] into the slot; ``count`` slots are in use, an empty one is zero."""
     j = pool[c]
     zj, dj = z[c], d[c]
@@ -234,17 +234,19 @@ def _best_swap(count, H, B, w, z, d, least, pool, members, parts, used, k, neede
         for i in range(len(used)):
             taken += used[i] > 0
         for b in range(len(pool)):
-            if gains[b] - cost > best and pool[b] != members[slot]:
-                if _new_inputs(parts[pool[b]], used, taken) <= k:
-                    best = gains[b] - cost
-                    out[0], out[1] = slot, b
+            if gains[b] - cost > best and _new_inputs(parts[pool[b]], used, taken) <= k:
+                best = gains[b] - cost
+                out[0], out[1] = slot, b
         _count_uses(parts[members[slot]], used, 1)
     return out[0]
 
 
 @njit(void(MAT, VEC, VEC, f8, INTS, TABLE, i8, i8, INTS), **FAST)
 def _settle(G, q, ridge, yy, pool, parts, n_inputs, k, members):  # type: ignore[no-untyped-def]
-    """Load the members given (-1 for none), fill the empty slots, swap until none helps."""
+    """Load the members given (-1 for none), fill the empty slots, swap until none helps.
+
+    ``least`` is what d must exceed for a monomial to join: infinite for those inside.
+    """
     size, c = len(members), len(pool)
     H, B, w = np.zeros((size, size)), np.zeros((size, c)), np.zeros(size)
     z, d, least = np.empty(c), np.empty(c), np.empty(c)
@@ -259,14 +261,16 @@ def _settle(G, q, ridge, yy, pool, parts, n_inputs, k, members):  # type: ignore
     for a in range(size):
         place = np.searchsorted(pool, start[a])
         if start[a] >= 0 and d[place] > least[place]:
-            _add(G, q, ridge, count, count + 1, place, pool, members, H, B, w, z, d)
+            _add(G, count, count + 1, place, pool, members, H, B, w, z, d)
+            least[place] = np.inf
             _count_uses(parts[start[a]], used, 1)
             count += 1
     while count < size:
         place = _best_entrant(z, d, least, pool, parts, used, k)
         if place < 0:
             break
-        _add(G, q, ridge, count, count + 1, place, pool, members, H, B, w, z, d)
+        _add(G, count, count + 1, place, pool, members, H, B, w, z, d)
+        least[place] = np.inf
         _count_uses(parts[pool[place]], used, 1)
         count += 1
     out = np.empty(2, dtype=np.int64)
@@ -278,7 +282,10 @@ def _settle(G, q, ridge, yy, pool, parts, n_inputs, k, members):  # type: ignore
         if _best_swap(count, H, B, w, z, d, least, pool, members, parts, used, k, needed, out) < 0:
             break
         slot, place = out[0], out[1]
-        _count_uses(parts[members[slot]], used, -1)
+        gone = members[slot]
+        _count_uses(parts[gone], used, -1)
         _drop(slot, count, members, H, B, w, z, d)
-        _add(G, q, ridge, slot, count, place, pool, members, H, B, w, z, d)
+        least[np.searchsorted(pool, gone)] = COLLINEAR * (G[gone, gone] + ridge[gone])
+        _add(G, slot, count, place, pool, members, H, B, w, z, d)
+        least[place] = np.inf
         _count_uses(parts[pool[place]], used, 1)

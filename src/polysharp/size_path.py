@@ -132,7 +132,9 @@ class Path(Sequence[PathPoint]):
             raise InputError(f"rule must be 'one-se' or 'best', got {rule!r}")
         judged = [p for p in self.points if p.validation_error is not None]
         if not judged:
-            raise InputError("best needs validation errors: call path with cv=5, got a path without")
+            raise InputError(
+                "best needs validation errors: call path with cv=5, got a path without"
+            )
         lowest = min(judged, key=lambda p: p.validation_error or 0.0)
         if rule == "best":
             return lowest

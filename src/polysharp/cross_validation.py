@@ -1,0 +1,416 @@
+"""The estimator that chooses its own budgets: degree, terms, inputs, gamma, coding, by validation.
+
+    rows -> parts -> moments of the parts -> errors of the whole grid -> choice -> refit with proof
+
+The rows are read once for each coding of the inputs (raw, centred); every other step works on the
+moments, whose size does not depend on n (``fold_moments``, ``grid_search``).  The models compared
+inside the splits come from local search and prove nothing; the model chosen is refitted on all rows
+by ``SparsePolynomialRegressor`` with the time that is left, and carries its certificate.
+
+Inputs are coded once, with the scales and means of all rows; the responses of the validation rows
+are never seen by the models they judge.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from time import perf_counter, time
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, check_cv
+
+from polysharp.basis import Indices
+from polysharp.errors import InputError
+from polysharp.estimator import SparsePolynomialRegressor, _threads
+from polysharp.fold_moments import cut
+from polysharp.grid_search import Grid, Scores, grid_search
+from polysharp.place import Place, as_host
+from polysharp.preselection import TIME_SHARE, FoldedRows, capacity, make_coding, reachable
+from polysharp.progress import Progress, open_progress
+from polysharp.validation import _RULES, check_data, check_parameters, check_rules, check_seed
+
+SEARCH_SHARE = 0.75  # of the time limit; the refit gets the rest and what the search leaves
+SHARES = (1e-1, 1e-2, 1e-4, 1e-6)  # gammas="auto": ridges relative to the number of rows
+
+# Handed to the refit as they are.
+SHARED = (
+    "n_candidates", "fit_intercept", "scale", "device", "engine", "gap_tol", "n_jobs", "verbose",
+    "random_state", "max_interaction", "interaction_degree", "heredity", "include_terms",
+    "exclude_terms", "include_inputs", "exclude_inputs",
+)  # fmt: skip
+
+
+class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
+    """The best sparse polynomial with its budgets chosen by cross-validation.
+
+    Parameters
+    ----------
+    degrees : int or sequence of int, default=(1, 2, 3, 4)
+        Degrees to compare.  Those with too many monomials for the time limit are left out, with a
+        warning (see Notes).
+    max_terms : int or sequence of int, default=50
+        Every number of terms up to this one is compared; or those of the sequence.
+    max_inputs : int, None, or sequence of these, default=None
+        Limits on the number of inputs to compare; None for no limit.
+    gammas : float, sequence of float or "auto", default="auto"
+        Ridges 1 / gamma to compare.  "auto": gamma = 1 / (s n) for s in 0.1, 0.01, 1e-4, 1e-6,
+        with n the sum of the weights.
+    centers : bool or sequence of bool, default=(False, True)
+        Compare raw inputs (False), centred ones (True), or both.
+    cv : int, splitter or iterable of (train, test), default=5
+        Number of shuffled folds; or a scikit-learn splitter, or the splits themselves.
+    rule : {"best", "one-se"}, default="best"
+        "best" takes the smallest mean validation error, "one-se" the fewest terms (then inputs,
+        then the lowest degree) within one standard error of it: shorter formulas, somewhat larger
+        errors.
+    n_candidates, fit_intercept, scale, device, engine, gap_tol : optional
+        As in ``SparsePolynomialRegressor``; engine, gap_tol and n_candidates serve the refit.
+    time_limit : float or None, default=60.0
+        Seconds for everything.  The search may take three quarters; when its time is up the best of
+        what was compared is used, with a warning that says how much that was.  The refit gets the
+        time that is left.  The passes over the rows and the first case are not cut short.
+    n_jobs : int or None, default=None
+        Jobs of joblib for the search (``joblib.parallel_config`` chooses where they run), threads
+        of the refit; -1 for all cores.
+    verbose : int, default=0
+        1 shows progress.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the folds and of the engine.
+    max_interaction, interaction_degree, heredity : optional
+        As in ``SparsePolynomialRegressor``.
+    include_terms, exclude_terms, include_inputs, exclude_inputs : optional
+        As in ``SparsePolynomialRegressor``.
+
+    Attributes
+    ----------
+    polynomial_, solution_, intercept_, powers_, gamma_, kept_inputs_, ranking_
+        Of the refit, as in ``SparsePolynomialRegressor``.
+    best_estimator_ : SparsePolynomialRegressor
+        The refitted model.
+    best_params_ : dict
+        Its degree, gamma, center, max_inputs and max_terms.
+    best_index_ : int
+        Its row in ``cv_results_``.
+    best_score_ : float
+        Its mean score: minus the root mean squared error on held-out rows, mean over the splits.
+    cv_results_ : dict of arrays
+        ``params``, ``param_degree`` and so on, ``split0_test_score`` and so on,
+        ``mean_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_n_terms``,
+        ``mean_n_inputs``; NaN for candidates that were not reached in time or that no polynomial
+        can obey.
+    n_splits_ : int
+        Number of splits.
+    n_features_in_ : int
+        Number of inputs.
+    feature_names_in_ : ndarray of str
+        Names of the inputs, where X had them.
+
+    Notes
+    -----
+    The certificate in ``solution_`` is about the refit: no polynomial of the chosen degree and
+    budgets has an objective below the bound, at the chosen gamma, on these rows.  It says nothing
+    about the choice of the budgets, which validation made, nor about new rows.  Large budgets are
+    rarely proved within the time limit; the gap is then stated and no warning raised.
+
+    Where the moments of all monomials would take more than 2 GiB, those of high degree are
+    preselected in each split (``polysharp.preselection``).  A polynomial of high degree may take
+    extreme values outside the range of the rows it was fitted to; compare ``degrees=(1, 2)`` where
+    that matters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from polysharp import SparsePolynomialRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 4))
+    >>> y = 1.0 + 2.0 * X[:, 0] * X[:, 1] - X[:, 2] ** 2 + 0.1 * rng.standard_normal(200)
+    >>> search = SparsePolynomialRegressorCV(
+    ...     degrees=(1, 2), max_terms=5, centers=False, rule="one-se", random_state=0
+    ... ).fit(X, y)
+    >>> search.best_params_["degree"], search.best_params_["max_terms"]
+    (2, 2)
+    >>> print(search.polynomial_.formula(2))
+    y = 0.99 - 0.99 x2^2 + 2 x0 x1
+    """
+
+    def __init__(
+        self,
+        degrees: Any = (1, 2, 3, 4),
+        max_terms: Any = 50,
+        max_inputs: Any = None,
+        gammas: Any = "auto",
+        centers: Any = (False, True),
+        cv: Any = 5,
+        rule: Any = "best",
+        n_candidates: Any = "auto",
+        fit_intercept: bool = True,
+        scale: bool = True,
+        device: Any = None,
+        engine: Any = "auto",
+        time_limit: float | None = 60.0,
+        gap_tol: float = 1e-4,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        *,
+        max_interaction: int | None = None,
+        interaction_degree: int | None = None,
+        heredity: Any = None,
+        include_terms: Any = None,
+        exclude_terms: Any = None,
+        include_inputs: Any = None,
+        exclude_inputs: Any = None,
+    ) -> None:
+        self.degrees = degrees
+        self.max_terms = max_terms
+        self.max_inputs = max_inputs
+        self.gammas = gammas
+        self.centers = centers
+        self.cv = cv
+        self.rule = rule
+        self.n_candidates = n_candidates
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.device = device
+        self.engine = engine
+        self.time_limit = time_limit
+        self.gap_tol = gap_tol
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_interaction = max_interaction
+        self.interaction_degree = interaction_degree
+        self.heredity = heredity
+        self.include_terms = include_terms
+        self.exclude_terms = exclude_terms
+        self.include_inputs = include_inputs
+        self.exclude_inputs = exclude_inputs
+
+    @property
+    def degree(self) -> int:  # type: ignore[override]
+        """The largest degree compared."""
+        return int(max(_values(self.degrees)))
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None
+    ) -> Self:
+        """Compare the grid on held-out rows, then refit the choice on all of them.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, p)
+            Inputs.
+        y : array of shape (n,)
+            Response.
+        sample_weight : array of shape (n,) or None
+            Weights of the rows, in the fits and in the errors.
+        groups : array of shape (n,) or None
+            Handed to the splitter.
+
+        Returns
+        -------
+        self
+        """
+        began = perf_counter()
+        parameters = self._checked_parameters()
+        place = Place.find(X, self.device)
+        X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
+        data = check_data(self, X, y, sample_weight)
+        rules = check_rules(parameters, data.names)
+        seed = check_seed(self.random_state)
+        splits = self._splits(X, y, groups, seed, sample_weight)
+        parts, plan = cut(splits, len(data.y))
+        rows = FoldedRows(data, parts, plan, rules, place, bool(self.scale))
+        with open_progress(self.verbose) as progress, _threads(self.n_jobs):
+            scores = self._search(rows, progress, began)
+        self.n_splits_ = plan.n_splits
+        self._choose(scores)
+        self._refit(X, y, sample_weight, seed, began)
+        return self
+
+    def _checked_parameters(self) -> dict[str, Any]:
+        """Check everything; return the parameters of the estimator with the largest budgets."""
+        own = self.get_params(deep=False)
+        for plural, single in (
+            ("degrees", "degree"),
+            ("max_terms", "max_terms"),
+            ("max_inputs", "max_inputs"),
+            ("gammas", "gamma"),
+            ("centers", "center"),
+        ):
+            _check_values(plural, single, own[plural])
+        if self.rule not in ("best", "one-se"):
+            raise InputError(f"rule must be 'best' or 'one-se', got {self.rule!r}")
+        limits = _values(self.max_inputs)
+        parameters = {name: own[name] for name in SHARED} | {
+            "degree": self.degree,
+            "max_terms": max(_values(self.max_terms)),
+            "max_inputs": None if None in limits else max(limits),
+            "gamma": "auto",
+            "center": False,
+            "time_limit": self.time_limit,
+        }
+        check_parameters(parameters)
+        return parameters
+
+    def _splits(
+        self, X: Any, y: Any, groups: Any, seed: int, sample_weight: Any
+    ) -> list[tuple[Indices, Indices]]:
+        """Split the rows as given, then leave out those of weight zero, as the data do."""
+        cv = self.cv
+        if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
+            if cv < 2:
+                raise InputError(f"cv must be at least 2 folds, got {cv}")
+            cv = KFold(int(cv), shuffle=True, random_state=seed)
+        splits = list(check_cv(cv, y).split(X, y, groups))
+        if sample_weight is None:
+            return splits
+        used = np.asarray(sample_weight, dtype=np.float64) > 0
+        place = np.cumsum(used) - 1
+        return [
+            (place[train[used[train]]], place[test[used[test]]])
+            for train, test in ((np.asarray(a), np.asarray(b)) for a, b in splits)
+        ]
+
+    def _search(self, rows: FoldedRows, progress: Progress, began: float) -> Scores:
+        """Compare the grid within the search's share of the time."""
+        centers = tuple(dict.fromkeys(bool(c) for c in _values(self.centers)))
+        limit = capacity(rows.plan, len(centers))
+        wanted = sorted({int(r) for r in _values(self.degrees)})
+        degrees = reachable(rows, wanted, limit, len(centers), self.time_limit)
+        rows = replace(rows, rules=replace(rows.rules, degree=max(degrees)))
+        grid = Grid(
+            degrees, self._gammas(rows.data.total_weight), self._sizes(), self._input_budgets()
+        )
+        middle = float(np.median(grid.gammas))
+        codings = [
+            make_coding(
+                rows,
+                center,
+                limit,
+                max(grid.max_terms),
+                middle,
+                progress=progress,
+                seconds=TIME_SHARE * (self.time_limit or np.inf) / len(centers),
+            )
+            for center in centers
+        ]
+        deadline = None
+        if self.time_limit is not None:
+            deadline = time() + SEARCH_SHARE * self.time_limit - (perf_counter() - began)
+        scores = grid_search(
+            codings,
+            rows.plan,
+            grid,
+            rows.rules,
+            n_jobs=self.n_jobs,
+            deadline=deadline,
+            on_batch=progress.on_block("comparing budgets"),
+        )
+        self._warn_if_cut_short(scores, sorted(set(wanted) - set(degrees)))
+        return scores
+
+    def _gammas(self, n: float) -> tuple[float, ...]:
+        if isinstance(self.gammas, str):
+            return tuple(1.0 / (share * n) for share in SHARES)
+        return tuple(dict.fromkeys(float(g) for g in _values(self.gammas)))
+
+    def _sizes(self) -> tuple[int, ...]:
+        if isinstance(self.max_terms, (int, np.integer)):
+            return tuple(range(1, int(self.max_terms) + 1))
+        return tuple(sorted({int(size) for size in self.max_terms}))
+
+    def _input_budgets(self) -> tuple[int | None, ...]:
+        return tuple(dict.fromkeys(None if k is None else int(k) for k in _values(self.max_inputs)))
+
+    def _warn_if_cut_short(self, scores: Scores, left_out: list[int]) -> None:
+        parts = []
+        if left_out:
+            parts.append(
+                f"degrees {', '.join(map(str, left_out))} have too many monomials to be compared "
+                "and were left out"
+            )
+        if scores.finished < scores.cases:
+            parts.append(
+                f"{scores.finished} of {scores.cases} combinations of degree, gamma and center "
+                "were compared when the time was up, and the best of these is used"
+            )
+        if parts:
+            warnings.warn(
+                f"With time_limit={self.time_limit:g} {'; '.join(parts)}; a longer time_limit "
+                "compares more.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _choose(self, scores: Scores) -> None:
+        """Set what scikit-learn's searches set."""
+        mean = -scores.mean
+        names = ("degree", "gamma", "center", "max_inputs", "max_terms")
+        params = [{name: getattr(c, name) for name in names} for c in scores.candidates]
+        results: dict[str, Any] = {"params": params}
+        for name in names:
+            values = [p[name] for p in params]
+            kind = object if name == "max_inputs" else None
+            results[f"param_{name}"] = np.ma.masked_array(np.array(values, dtype=kind))
+        for v in range(scores.errors.shape[1]):
+            results[f"split{v}_test_score"] = -scores.errors[:, v]
+        results["mean_test_score"] = mean
+        results["std_test_score"] = scores.errors.std(axis=1)
+        results["rank_test_score"] = _ranks(mean)
+        results["mean_n_terms"], results["mean_n_inputs"] = scores.n_terms, scores.n_inputs
+        self.cv_results_ = results
+        self.best_index_ = scores.choose(self.rule)
+        self.best_params_ = params[self.best_index_]
+        self.best_score_ = float(mean[self.best_index_])
+
+    def _refit(self, X: Any, y: Any, sample_weight: Any, seed: int, began: float) -> None:
+        """Fit the choice to all rows with the time that is left, and take its attributes over."""
+        own = self.get_params(deep=False)
+        left = None
+        if self.time_limit is not None:
+            left = max(1e-3, self.time_limit - (perf_counter() - began))
+        model = SparsePolynomialRegressor(
+            **{name: own[name] for name in SHARED},
+            **self.best_params_,
+        ).set_params(random_state=seed, time_limit=left)
+        with warnings.catch_warnings():
+            # The gap is stated; large budgets are rarely proved, and that is no reason to warn.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X, y, sample_weight)
+        self.best_estimator_ = model
+        for name, value in vars(model).items():
+            if name.endswith("_") and not name.startswith("_"):
+                setattr(self, name, value)
+
+
+def _values(given: Any) -> tuple[Any, ...]:
+    """Return one value or several as a tuple."""
+    if given is None or isinstance(given, str) or not isinstance(given, (Sequence, np.ndarray)):
+        return (given,)
+    return tuple(given)
+
+
+def _check_values(plural: str, single: str, given: Any) -> None:
+    holds, rule = _RULES[single]
+    values = _values(given)
+    if not values:
+        raise InputError(f"{plural} must have at least one value, got {given!r}")
+    for value in values:
+        if not holds(value):
+            raise InputError(f"{plural} must be {rule}, or a sequence of such, got {value!r}")
+        if isinstance(value, str) and len(values) > 1:
+            raise InputError(f"{plural} must not mix {value!r} with numbers, got {given!r}")
+
+
+def _ranks(mean: Any) -> Any:
+    """Return ranks from 1, equal scores sharing the best, NaN last."""
+    from scipy.stats import rankdata
+
+    filled = np.where(np.isnan(mean), -np.inf, mean)
+    return rankdata(-filled, method="min").astype(np.int32)

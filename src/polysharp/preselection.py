@@ -1,0 +1,229 @@
+"""Rows become moments of the parts; where the monomials are too many, each split names its own.
+
+The grid holds G of f monomials for every part and every training and validation set, in
+8 f^2 bytes each; ``capacity`` is the f for which all of them together take 2 GiB.  Up to that, all
+monomials of the largest degree are listed.  Beyond it
+
+    all monomials of degree <= r0 are listed, r0 the largest degree that fits into half of it;
+    in each split, on its training rows alone, models of 0, L/4 and L listed terms are grown, and of
+    the monomials of each higher degree those that correlate most with the three residuals join:
+    as many from each residual and degree as fit, all splits together, into the other half.
+
+A split uses only the monomials that its own training rows named, so the validation rows stay
+unseen.  Higher degrees are priced as matrix products and never formed.  A degree whose passes would
+take more than a quarter of the time limit at the stated rates of ``triage`` is left out, and so are
+those that did take more.  With heredity only listed degrees are compared.  The model chosen is
+refitted by the estimator, which prices all monomials again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isqrt
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polysharp.basis import Array, Basis, Indices, Monomial
+from polysharp.candidates import TermRules
+from polysharp.errors import TooLargeError
+from polysharp.fold_moments import Plan, fold_moments, merge
+from polysharp.grid_search import Coding
+from polysharp.growth import System, grow, parts_of
+from polysharp.place import Place
+from polysharp.pricing import Pricer
+from polysharp.progress import Progress
+from polysharp.scaling import Scaling
+from polysharp.triage import CPU_RATE, GPU_RATE
+from polysharp.validation import Data
+
+MOMENT_BYTES = 2 * 2**30
+RESIDUALS = 3  # models whose residuals name monomials in each split
+TIME_SHARE = 0.25
+HIGHEST_PRICED = 4
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedRows:
+    """Checked data, cut into parts, with the rules about terms."""
+
+    data: Data
+    parts: Sequence[Indices]
+    plan: Plan
+    rules: TermRules  # of the largest degree
+    place: Place
+    scale: bool
+
+    @property
+    def inputs(self) -> Indices:
+        """Inputs that are not excluded."""
+        return np.setdiff1d(np.arange(self.data.X.shape[1]), self.rules.exclude_inputs)
+
+    def count(self, degree: int) -> int:
+        """Number of monomials up to a degree."""
+        return replace(self.rules, degree=degree).count(len(self.inputs))
+
+
+def capacity(plan: Plan, n_codings: int) -> int:
+    """Return how many monomials the moments of all sets may have."""
+    sets = n_codings * (plan.n_parts + plan.n_splits + sum(len(t) > 1 for t in plan.test))
+    return isqrt(MOMENT_BYTES // (8 * sets))
+
+
+def reachable(
+    rows: FoldedRows, degrees: Sequence[int], limit: int, n_codings: int, time_limit: float | None
+) -> tuple[int, ...]:
+    """Return the degrees that can be listed, or priced in a quarter of the time."""
+    rate = GPU_RATE if rows.place.on_gpu else CPU_RATE
+    passes = RESIDUALS * rows.plan.n_splits * n_codings
+
+    def fits(degree: int) -> bool:
+        f = rows.count(degree)
+        if f <= limit or rows.rules.heredity is not None:
+            return f <= limit
+        if degree > HIGHEST_PRICED:
+            raise TooLargeError(
+                f"degrees above {HIGHEST_PRICED} must have at most {limit:,} monomials to be "
+                f"compared, and degree {degree} of {len(rows.inputs)} inputs has {f:,}"
+            )
+        work = passes * len(rows.data.y) * float(f)
+        return time_limit is None or work <= TIME_SHARE * rate * time_limit
+
+    return tuple(r for r in degrees if r == min(degrees) or fits(r))
+
+
+def make_coding(
+    rows: FoldedRows,
+    center: bool,
+    limit: int,
+    max_terms: int,
+    gamma: float,
+    *,
+    progress: Progress,
+    seconds: float | None = None,
+) -> Coding:
+    """Return the moments of the parts in raw or centred variables.
+
+    Of degrees too large to be listed, ``limit`` monomials in all are preselected; when that takes
+    longer than ``seconds`` the listed degrees are all there is.
+    """
+    began = perf_counter()
+    data, inputs = rows.data, rows.inputs
+    scaling = Scaling.of(data.X, data.weights, scale=rows.scale, center=center)
+    X = scaling.apply(data.X)[:, inputs]
+    stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
+
+    def moments(basis: Basis) -> Coding:
+        parts = fold_moments(
+            basis,
+            X,
+            data.y,
+            data.sample_weight,
+            rows.parts,
+            accumulate=rows.place.accumulate,
+            on_block=progress.on_block(stage),
+        )
+        return Coding(center, basis, inputs, parts)
+
+    if rows.count(rows.rules.degree) <= limit:
+        return moments(rows.rules.basis(inputs))
+    low = max((r for r in range(1, rows.rules.degree) if rows.count(r) <= limit // 2), default=1)
+    listed = moments(replace(rows.rules, degree=low).basis(inputs))
+    named = []
+    for v in range(rows.plan.n_splits):
+        named.append(_named(rows, X, listed, v, limit, max_terms, gamma))
+        if seconds is not None and perf_counter() - began > seconds:
+            return listed
+    local = {int(i): a for a, i in enumerate(inputs)}
+    required = {tuple(local[i] for i in m) for m in rows.rules.include_terms}
+    basis, pools = _united(listed.basis, named, required, rows.rules.degree, limit)
+    return replace(moments(basis), pools=pools)
+
+
+def _named(
+    rows: FoldedRows, X: Array, listed: Coding, v: int, limit: int, max_terms: int, gamma: float
+) -> list[list[Monomial]]:
+    """Return the lists of monomials, best first, that one training set names."""
+    chosen = np.concatenate([rows.parts[a] for a in rows.plan.train[v]])
+    X, y = X[chosen], rows.data.y[chosen]
+    weight = rows.data.sample_weight
+    weight = None if weight is None else weight[chosen]
+    residuals = _residuals(rows, X, y, listed, v, max_terms, gamma)
+    rules, higher = rows.rules, range(listed.basis.degree + 1, rows.rules.degree + 1)
+    top = max(1, (limit - len(listed.basis)) // len(higher))
+    lists = []
+    for degree in higher:
+
+        def of_degree(keys: NDArray[np.int32], degree: int = degree) -> NDArray[np.bool_]:
+            own = rows.inputs[keys].astype(np.int32).reshape(keys.shape)
+            if keys.shape[1] != degree:
+                return np.zeros(len(keys), dtype=bool)
+            return rules.may_price(own)
+
+        pricer = Pricer(
+            X,
+            degree,
+            keep=of_degree,
+            sample_weight=weight,
+            fit_intercept=not rules.constant,
+            arrays=rows.place.arrays(),
+        )
+        lists += [list(pricer.price(a, top).monomials) for a in residuals]
+    return lists
+
+
+def _residuals(
+    rows: FoldedRows, X: Array, y: Array, listed: Coding, v: int, max_terms: int, gamma: float
+) -> list[Array]:
+    """Return the residuals of models of 0, L/4 and L listed terms on one training set."""
+    moments, basis = merge(listed.parts, rows.plan.train[v]), listed.basis
+    if rows.rules.constant:
+        G, q, yy = moments.uncentred()
+    else:
+        G, q, yy = moments.scatter, moments.cross, moments.spread
+    every = np.arange(len(basis))
+    ridge = np.full(len(basis), 1.0 / gamma)
+    system = System(G, q, yy, ridge, every, parts_of(basis), basis.n_inputs)
+    mean = 0.0 if rows.rules.constant else moments.y_mean
+    residuals = [y - mean]
+    for size in (max(1, max_terms // 4), max_terms):
+        support = grow(system, min(size, len(basis)))
+        few = Basis(basis.n_inputs, basis.degree, tuple(basis.monomials[j] for j in support))
+        fitted = few.evaluate(X) @ system.refit(support)
+        residuals.append(y - fitted - (0.0 if rows.rules.constant else float((y - fitted).mean())))
+    return residuals
+
+
+def _united(
+    listed: Basis,
+    named: list[list[list[Monomial]]],
+    required: set[Monomial],
+    degree: int,
+    limit: int,
+) -> tuple[Basis, list[Indices]]:
+    """Join the longest heads of all lists that fit, and say which monomials are whose."""
+    room = limit - len(listed)
+
+    def heads(length: int) -> list[set[Monomial]]:
+        return [
+            {m for ranked in lists for m in ranked[:length]} | (required - listed.index.keys())
+            for lists in named
+        ]
+
+    low, high = 0, room
+    while low < high:
+        length = (low + high + 1) // 2
+        low, high = (
+            (length, high) if len(set().union(*heads(length))) <= room else (low, length - 1)
+        )
+    own = heads(low)
+    joined = sorted(set().union(*own), key=lambda m: (len(m), m))
+    basis = Basis(listed.n_inputs, degree, listed.monomials + tuple(joined))
+    first = np.arange(len(listed))
+    pools = [
+        np.concatenate([first, np.array(sorted(basis.index[m] for m in mine), dtype=np.intp)])
+        for mine in own
+    ]
+    return basis, pools
