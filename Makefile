@@ -7,6 +7,7 @@
 #   make docs     the documentation, in docs/_build/html
 #   make bench    what can be measured      (make bench NAME=moments ARGS="--long" to do it)
 #   make experiments  the paper's tables (make experiments NAME=phase_transition ARGS="--quick")
+#   make dist     wheel and sdist in dist/, each tried in a fresh environment
 #   make refresh  rerun the code of README and docs and write its output into them
 #   make format   let ruff rewrite the code
 #   make clean    remove what was built; make distclean removes the environment too
@@ -60,6 +61,12 @@ bench: $(VENV)/.ready-dev
 experiments: $(VENV)/.ready-dev
 	@if [ -n "$(NAME)" ]; then $(BIN)/python -m experiments.$(NAME) $(ARGS); \
 	else grep -h '^    python -m experiments' experiments/*.py; fi
+
+dist: $(VENV)/.ready-dev
+	@$(PIP) build
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist . >/dev/null
+	@PYTHON=$(abspath $(BIN)/python) tools/check_dist.sh dist
 
 clean:
 	rm -rf build dist docs/_build docs/api demo.png
