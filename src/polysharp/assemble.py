@@ -66,9 +66,18 @@ def assemble(
     target = y - y_mean
     if len(basis) <= MAX_DENSE:
         moments = accumulate(basis, X, target, sample_weight, on_block=on_block)
-        gram, q, yy, mean = _dense(moments, fit_intercept)
-    else:
-        gram, q, yy, mean = _implicit(basis, X, target, sample_weight, fit_intercept, on_block)
+        return assemble_moments(
+            moments, structure, lam=lam, fit_intercept=fit_intercept, y_mean=y_mean
+        )
+    gram, q, yy, mean = _implicit(basis, X, target, sample_weight, fit_intercept, on_block)
+    return Assembled(Problem(gram, q, yy, lam, structure), mean, y_mean)
+
+
+def assemble_moments(
+    moments: Moments, structure: Structure, *, lam: float, fit_intercept: bool, y_mean: float
+) -> Assembled:
+    """Build the problem from the moments of the monomials and of y - ``y_mean``."""
+    gram, q, yy, mean = _dense(moments, fit_intercept)
     return Assembled(Problem(gram, q, yy, lam, structure), mean, y_mean)
 
 

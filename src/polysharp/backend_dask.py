@@ -55,12 +55,14 @@ def sum_over_blocks(
     function: Callable[..., Any],
     blocks: Sequence[tuple[Any, ...]],
     *shared: Any,
+    then: Callable[..., Any] | None = None,
     on_block: OnBlock | None = None,
 ) -> Any:
     """Return the sum of ``function(number, *block, *shared)`` over the blocks.
 
-    ``stage`` names the tasks on Dask's dashboard; ``on_block(done, total)`` is called as blocks
-    are done, and an exception it raises ends the computation.
+    With ``then``, return ``then(sum, *shared)``, computed where the sum is.  ``stage`` names the
+    tasks on Dask's dashboard; ``on_block(done, total)`` is called as blocks are done, and an
+    exception it raises ends the computation.
     """
     delayed = dask_module().delayed
     name = f"polysharp-{stage}-{uuid4().hex}"
@@ -79,10 +81,11 @@ def sum_over_blocks(
         ]
         if len(level) == 1:
             break
+    root = level[0] if then is None else delayed(then, pure=False)(level[0], *everyone)
     client = _client()
     if client is None:
-        return _locally(level[0], name, len(leaves), on_block)
-    return _on_cluster(client, level[0], leaves, on_block)
+        return _locally(root, name, len(leaves), on_block)
+    return _on_cluster(client, root, leaves, on_block)
 
 
 def _add(*parts: Any) -> Any:

@@ -14,13 +14,15 @@ nothing ever gathers, in ``dask_table``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
-from polysharp.assemble import Assembled, assemble
+from polysharp.assemble import MAX_DENSE, Assembled, assemble
 from polysharp.backend_dask import is_dask
-from polysharp.basis import Array, Basis, Indices
+from polysharp.basis import Array, Basis, Indices, count_monomials
+from polysharp.block_ranking import WHOLE_ROWS, rank_rows
 from polysharp.design import Design, TableDesign
 from polysharp.place import Place, as_host
 from polysharp.pricing import Pricer
@@ -152,16 +154,30 @@ class MemoryRows:
         fit_intercept: bool,
         on_block: OnBlock | None,
     ) -> Ranking:
-        """Rank some inputs where the data are."""
-        return self.place.rank_inputs(
-            self._of(inputs),
+        """Rank some inputs where the data are; by row blocks where one kernel is too large."""
+        n, X = len(self.y), self._of(inputs)
+        if n <= WHOLE_ROWS or count_monomials(len(inputs), degree) <= MAX_DENSE:
+            return self.place.rank_inputs(
+                X,
+                self.y,
+                degree,
+                gamma,
+                sample_weight=self.sample_weight,
+                fit_intercept=fit_intercept,
+                on_block=on_block,
+            )
+        weight = float(n if self.sample_weight is None else self.sample_weight.sum())
+        averaged = rank_rows(
+            X,
             self.y,
+            self.sample_weight,
             degree,
-            gamma,
-            sample_weight=self.sample_weight,
-            fit_intercept=fit_intercept,
+            gamma * weight,
+            fit_intercept,
+            rank=partial(self.place.rank_inputs, on_block=None),
             on_block=on_block,
         )
+        return Ranking.of_scores(averaged.scores, degree, gamma)
 
     def assemble(
         self,

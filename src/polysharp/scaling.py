@@ -44,6 +44,28 @@ class Scaling:
         unit[unit == 0.0] = 1.0
         return cls(shift, unit)
 
+    @classmethod
+    def measured(
+        cls,
+        low: Array,
+        high: Array,
+        mean: Array,
+        variance: Array,
+        *,
+        scale: bool,
+        center: bool,
+    ) -> Scaling:
+        """Return what ``of`` returns from the ranges, means and variances of the inputs."""
+        constant = low == high
+        shift = np.where(constant, low, mean) if center else np.zeros(len(mean))
+        if not scale:
+            return cls(shift, np.ones(len(mean)))
+        # About its own number a constant has no spread, whatever rounding left of it.
+        square = np.where(constant, (low - shift) ** 2, variance + (mean - shift) ** 2)
+        unit = np.sqrt(square)
+        unit[unit == 0.0] = 1.0
+        return cls(shift, unit)
+
     def apply(self, X: Array) -> Array:
         """Return the coded variables."""
         return (X - self.shift) / self.unit

@@ -85,7 +85,7 @@ class Shortlist:
         signed = self.exact(self._keys)
         self._value = np.abs(signed)
         self._margin = np.full(len(signed), self.exact_error)
-        order = _ordered(self._keys, self._value)[: self.size]
+        order = order_by_value(self._keys, self._value)[: self.size]
         self._select(order)
         if len(order) == self.size:
             self.threshold = max(self.threshold, float(self._value[-1]) - self.exact_error)
@@ -96,7 +96,7 @@ class Shortlist:
         self._margin = self._margin[which]
 
 
-def _ordered(keys: Keys, value: Array) -> Indices:
+def order_by_value(keys: Keys, value: Array) -> Indices:
     """Order by value, largest first, and near-equal values in graded lexicographic order."""
     if not len(value):
         return np.zeros(0, dtype=np.intp)
