@@ -37,8 +37,9 @@ class _BarsDisplay:
         self.used = used
 
     def plot(self, ax: Axes | None = None, *, max_bars: int = 20) -> Self:
-        """Draw the ``max_bars`` longest; returns the display."""
+        """Draw the ``max_bars`` longest, none for inputs at zero; returns the display."""
         order = np.argsort(-self.values, kind="stable")[:max_bars][::-1]
+        order = order[self.values[order] > 0.0]
         self.ax_ = ax = axes(ax, (4.5, 1.2 + 0.26 * len(order)))
         self.figure_ = ax.figure
         colors = [MODEL if i in self.used else QUIET for i in order]

@@ -147,7 +147,8 @@ class Facts:
     def versions(self) -> list[tuple[str, str]]:
         """What the model was, or could be, made with."""
         found = [(name, version(name)) for name in LIBRARIES]
-        return [*found, ("Python", platform.python_version()), ("system", platform.platform())]
+        system = f"{platform.system()} {platform.machine()}"
+        return [*found, ("Python", platform.python_version()), ("system", system)]
 
     @cached_property
     def written(self) -> str:
