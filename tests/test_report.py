@@ -1,0 +1,300 @@
+"""A report says what the model says, loads nothing, and shows user text as text."""
+
+import re
+import warnings
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from polysharp import SparsePolynomialRegressor
+from polysharp.cross_validation import SparsePolynomialRegressorCV
+from polysharp.datasets import cycling
+from polysharp.errors import InputError
+from polysharp.exports.model_file import load_model, save_model
+from polysharp.report import render_report, write_report
+from polysharp.report.contours import region_above
+from polysharp.report.facts import Facts
+from polysharp.report.words import percent, statement, verdict
+from polysharp.size_path import Path, PathPoint
+
+SCRIPT = "<script>alert(1)</script>"
+NASTY = (SCRIPT, 'a & "b"', "'><img src=x onerror=alert(2)>", "tab\there\x00\x1b")
+VOID = {"meta"}
+SECTIONS = ("certificate", "terms", "size", "accuracy", "inputs", "response", "data", "reproduce")
+
+
+class Page(HTMLParser):
+    """Elements, attributes and text of a page; complains about tags that do not match."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.elements, self.texts = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        assert len(attrs) == len(dict(attrs)), f"an attribute twice in {tag}"
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+    def names(self):
+        return {tag for tag, _ in self.elements}
+
+    def of(self, tag):
+        return [attrs for name, attrs in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def rides():
+    data = cycling(n=120)
+    X = pd.DataFrame(data.X[:, :5], columns=data.input_names[:5])
+    return X, pd.Series(data.y, name="power")
+
+
+@pytest.fixture(scope="module")
+def model(rides):
+    return SparsePolynomialRegressor(3, 5, max_inputs=4, gamma=1.0).fit(*rides)
+
+
+def path_of(model, budgets=(4,), *, judged=True):
+    points = [
+        PathPoint(
+            size,
+            k,
+            model.polynomial_,
+            model.solution_,
+            10.0 / size,
+            *((11.0 / size, 0.5) if judged else ()),
+        )
+        for k in budgets
+        for size in range(1, 8)
+    ]
+    return Path(tuple(points), 3, 1.0, False, 5)
+
+
+def test_everything_a_reader_needs_is_there(model, rides, tmp_path):
+    X, y = rides
+    file = tmp_path / "report.html"
+    write_report(model, X, y, file, path=path_of(model), title="Rides", command="polysharp fit x")
+    page = Page(file.read_text(encoding="utf-8"))
+    polynomial, solution = model.polynomial_, model.solution_
+    for text in (
+        polynomial.formula(4),
+        polynomial.to_latex(),
+        f"{solution.objective:.6g}",
+        f"{solution.bound:.6g}",
+        "What this does not say",
+        "polysharp fit x",
+        "max_inputs=4,",
+        "Proved best",
+        "validation error",
+    ):
+        assert " ".join(text.split()) in page.text
+    assert polynomial.to_python() in page.texts
+    assert page.texts.count("Rides") == 2  # title and heading
+    headings = [attrs["id"] for attrs in page.of("h2")]
+    assert headings == [f"{name}-heading" for name in SECTIONS]
+    assert [attrs["href"] for attrs in page.of("a")] == [f"#{name}" for name in SECTIONS]
+
+
+def test_numbers_are_those_of_the_rows(model, rides):
+    X, y = rides
+    weights = np.linspace(0.0, 2.0, len(y))
+    facts = Facts.of(model, X, y, path=None, title=None, command=None, sample_weight=weights)
+    residuals = y - model.predict(X)
+    mean = np.average(y, weights=weights)
+    assert facts.rmse == pytest.approx(np.sqrt(np.average(residuals**2, weights=weights)))
+    explained = np.average(residuals**2, weights=weights)
+    assert facts.r2 == pytest.approx(1 - explained / np.average((y - mean) ** 2, weights=weights))
+    assert facts.n == len(y) - 1  # the row of weight zero is no row
+
+
+def test_every_figure_has_words_and_is_well_formed(model, rides):
+    text = render_report(model, *rides, path=path_of(model))
+    charts = [svg for svg in re.findall(r"<svg.*?</svg>", text, re.S) if 'class="chart"' in svg]
+    assert len(charts) == 2 + 3 + len(model.polynomial_.inputs) + 3
+    for svg in charts:
+        root = ElementTree.fromstring(svg)
+        assert root.get("role") == "img"
+        assert root.find("title").text
+        assert root.find("desc").text
+        for path in root.iter("path"):
+            assert "nan" not in path.get("d")
+            assert "inf" not in path.get("d")
+
+
+def test_nothing_is_loaded_and_nothing_runs(model, rides):
+    text = render_report(model, *rides, path=path_of(model))
+    page = Page(text)
+    assert not page.names() & {"script", "link", "iframe", "img", "object", "embed", "base", "form"}
+    for _, attrs in page.elements:
+        assert not set(attrs) & {"src", "srcset", "action", "xlink:href", "background"}
+        assert not [name for name in attrs if name.startswith("on")]
+        assert attrs.get("href", "#").startswith("#")
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "://" not in text
+    policy = next(m["content"] for m in page.of("meta") if m.get("http-equiv"))
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
+
+
+def test_user_text_stays_text_everywhere():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(1.0, 2.0, (60, 4)), columns=list(NASTY))
+    y = pd.Series(X.iloc[:, 0] * X.iloc[:, 1] + X.iloc[:, 2] * X.iloc[:, 3], name=f"y{SCRIPT}")
+    model = SparsePolynomialRegressor(2, 2, include_inputs=list(NASTY), gamma=1e4).fit(X, y)
+    text = render_report(
+        model, X, y, path=path_of(model), title=f"title {SCRIPT}", command=f"run {SCRIPT} \udc80"
+    )
+    text.encode("utf-8")
+    page = Page(text)
+    assert not page.names() & {"script", "img"}
+    assert not any(name.startswith("on") for _, attrs in page.elements for name in attrs)
+    for name in (SCRIPT, 'a & "b"', "'><img src=x onerror=alert(2)>"):
+        assert name in page.texts
+    assert f"title {SCRIPT}" in page.texts
+    assert f"run {SCRIPT} \N{REPLACEMENT CHARACTER}" in page.texts
+    for svg in re.findall(r"<svg.*?</svg>", text, re.S):
+        ElementTree.fromstring(svg)
+
+
+def test_without_path_and_without_names():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((40, 3))
+    y = X[:, 0] - X[:, 1] ** 2
+    page = Page(render_report(SparsePolynomialRegressor(2, 2, gamma=1e3).fit(X, y), X, y))
+    assert "A formula for y" in page.texts
+    assert "#size" not in {attrs["href"] for attrs in page.of("a")}
+    assert "No term joins two inputs" in page.text
+
+
+def test_centred_models_show_what_is_subtracted(rides):
+    X, y = rides
+    model = SparsePolynomialRegressor(2, 3, center=True).fit(X, y)
+    page = Page(render_report(model, X, y))
+    assert "the means are subtracted first" in page.text
+    assert f"\N{MINUS SIGN} {model.polynomial_.shifts[0]:.6g})" in page.text
+    assert model.polynomial_.formula(4) in page.texts
+
+
+def test_one_input():
+    X = np.linspace(-1.0, 2.0, 30)[:, None]
+    model = SparsePolynomialRegressor(3, 2, gamma=1e4).fit(X, X[:, 0] ** 3 - X[:, 0])
+    page = Page(render_report(model, X, X[:, 0] ** 3 - X[:, 0]))
+    assert "the one input" in page.text
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_constant(fit_intercept):
+    X, y = np.random.default_rng(0).standard_normal((20, 2)), np.full(20, 4.0)
+    model = SparsePolynomialRegressor(1, 1, gamma=1e6, fit_intercept=fit_intercept).fit(X, y)
+    page = Page(render_report(model, X, y))
+    assert "The formula is a constant" in page.text
+    assert "#response" not in {attrs["href"] for attrs in page.of("a")}
+
+
+def test_constant_columns_and_huge_units():
+    rng = np.random.default_rng(3)
+    X = np.c_[rng.uniform(1e9, 2e9, 30), np.full(30, 7.0), rng.uniform(1e-9, 2e-9, 30)]
+    y = 3e12 * X[:, 2] * X[:, 0] * 7.0
+    text = render_report(SparsePolynomialRegressor(3, 1, gamma=1e6).fit(X, y), X, y)
+    assert "nan" not in text.replace("nance", "")
+    Page(text)
+
+
+def test_a_search_over_budgets(rides):
+    X, y = rides
+    search = SparsePolynomialRegressorCV(
+        degrees=(1, 2), max_terms=4, max_inputs=(2, None), cv=3, random_state=0
+    ).fit(X, y)
+    page = Page(render_report(search, X, y))
+    assert "#size" in {attrs["href"] for attrs in page.of("a")}
+    assert "The model chosen, without the search:" in page.texts
+    assert f"degree={search.best_params_['degree']}," in page.text
+    shown = f"{search.best_params_['max_terms']} term"
+    assert f"with at most {shown}" in page.text
+
+
+def test_a_model_from_a_file_is_reported_alike(model, rides, tmp_path):
+    save_model(model, tmp_path / "model.json")
+    page = Page(render_report(load_model(tmp_path / "model.json"), *rides))
+    assert "Proved best" in page.texts
+    assert "best model so far" not in page.texts  # the course of the search is not in the file
+
+
+def test_several_budgets_of_inputs_and_no_validation(model, rides):
+    path = path_of(model, (2, 4), judged=False)
+    page = Page(render_report(model, *rides, path=path))
+    assert "they say nothing about new rows" in page.text
+    assert {"2 inputs", "4 inputs"} <= set(page.texts)
+
+
+def facts_of(model, rides):
+    return Facts.of(model, *rides, path=None, title=None, command=None, sample_weight=None)
+
+
+def test_words_say_neither_more_nor_less_than_the_certificate(model, rides):
+    words = " ".join(statement(facts_of(model, rides)))
+    assert verdict(facts_of(model, rides)) == "Proved best"
+    assert "all polynomials of degree at most 3 with at most 5 terms in at most 4" in words
+    assert "taken from all 5 inputs of the table" in words
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        guess = SparsePolynomialRegressor(3, 5, engine="local-search").fit(*rides)
+    words = " ".join(statement(facts_of(guess, rides)))
+    assert verdict(facts_of(guess, rides)).startswith("Not proved best")
+    assert "proved best" not in words.replace("not a proved best", "")
+    assert "no single swap improves the model" in words
+
+
+def test_words_on_a_triage_name_what_was_not_examined(rides):
+    model = SparsePolynomialRegressor(2, 2, n_candidates=3, gamma=1.0).fit(*rides)
+    facts = facts_of(model, rides)
+    assert verdict(facts) == "Proved best of the kept inputs"
+    words = " ".join(statement(facts))
+    assert "3 inputs that a ranking kept of 5" in words
+    assert "were not examined" in words
+
+
+@pytest.mark.parametrize("share", [0.0123456, 1.001e-4, 0.9901, 2e-6, 0.37])
+def test_percentages_are_never_rounded_down(share):
+    value = float(percent(share).rstrip("%\xa0"))
+    assert 100 * share <= value <= 110 * share
+
+
+@pytest.mark.parametrize("level", [-0.7, 0.0, 0.3, 0.95])
+def test_contours_enclose_the_area_above_a_level(level):
+    x, y = np.linspace(0.0, 1.0, 61), np.linspace(0.0, 2.0, 81)
+    z = np.sin(4 * x)[None, :] * np.cos(3 * y)[:, None]
+    area = 0.0
+    for polygon in region_above(z, level, x, y).split("Z")[:-1]:
+        points = np.array([p.split() for p in polygon[1:].split("L")], dtype=float)
+        after = np.roll(points, -1, axis=0)
+        area += 0.5 * np.sum(points[:, 0] * after[:, 1] - points[:, 1] * after[:, 0])
+    fine = (
+        np.sin(4 * np.linspace(0, 1, 1201))[None, :] * np.cos(3 * np.linspace(0, 2, 1601))[:, None]
+    )
+    assert area == pytest.approx(2.0 * np.mean(fine >= level), abs=0.01)
+
+
+def test_rows_that_do_not_fit_the_model_are_refused(model, rides):
+    X, y = rides
+    with pytest.raises(InputError, match="y must have one finite number per row"):
+        render_report(model, X, y[:-1])
+    with pytest.raises(InputError, match="sample_weight must be >= 0"):
+        render_report(model, X, y, sample_weight=np.zeros(len(y)))
