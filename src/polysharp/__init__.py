@@ -29,15 +29,20 @@ if TYPE_CHECKING:
     from polysharp.polynomial_lasso import PolynomialLasso
     from polysharp.proof import Proof
     from polysharp.ranking import Ranking, rank_inputs
+    from polysharp.scanning import scan
+    from polysharp.size_path import Path, PathPoint, path
     from polysharp.solution import Solution
+    from polysharp.term_stability import Stability, stability
 
 _HOMES = {
     "CertificateError": "polysharp.errors",
-    "DataError": "polysharp.errors",
     "ClusterError": "polysharp.errors",
+    "DataError": "polysharp.errors",
     "InfeasibleError": "polysharp.errors",
     "InputError": "polysharp.errors",
     "MissingSolverError": "polysharp.errors",
+    "Path": "polysharp.size_path",
+    "PathPoint": "polysharp.size_path",
     "Polynomial": "polysharp.polynomial",
     "PolynomialKernelRegressor": "polysharp.kernel_regression",
     "PolynomialLasso": "polysharp.polynomial_lasso",
@@ -46,11 +51,15 @@ _HOMES = {
     "Solution": "polysharp.solution",
     "SparsePolynomialRegressor": "polysharp.estimator",
     "SparsePolynomialRegressorCV": "polysharp.cross_validation",
+    "Stability": "polysharp.term_stability",
     "TooLargeError": "polysharp.errors",
     "Verdict": "polysharp.checker",
     "load_model": "polysharp.exports.model_file",
+    "path": "polysharp.size_path",
     "rank_inputs": "polysharp.ranking",
     "save_model": "polysharp.exports.model_file",
+    "scan": "polysharp.scanning",
+    "stability": "polysharp.term_stability",
     "verify": "polysharp.checker",
 }
 _SUBMODULES = frozenset(
@@ -64,6 +73,8 @@ __all__ = [
     "InfeasibleError",
     "InputError",
     "MissingSolverError",
+    "Path",
+    "PathPoint",
     "Polynomial",
     "PolynomialKernelRegressor",
     "PolynomialLasso",
@@ -72,12 +83,16 @@ __all__ = [
     "Solution",
     "SparsePolynomialRegressor",
     "SparsePolynomialRegressorCV",
+    "Stability",
     "TooLargeError",
     "Verdict",
     "__version__",
     "load_model",
+    "path",
     "rank_inputs",
     "save_model",
+    "scan",
+    "stability",
     "verify",
 ]
 

@@ -22,12 +22,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold, check_cv
 
-from polysharp.basis import Indices
 from polysharp.errors import InputError
 from polysharp.estimator import SparsePolynomialRegressor, _threads
-from polysharp.fold_moments import cut
+from polysharp.fold_moments import cut, read_splits
 from polysharp.grid_search import Grid, Scores, grid_search
 from polysharp.place import Place, as_host
 from polysharp.preselection import TIME_SHARE, FoldedRows, capacity, make_coding, reachable
@@ -135,7 +133,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     >>> search.best_params_["degree"], search.best_params_["max_terms"]
     (2, 2)
     >>> print(search.polynomial_.formula(2))
-    y = 0.99 - 0.99 x2^2 + 2 x0 x1
+    y = 0.98 + 2 x0 x1 - 0.99 x2^2
     """
 
     def __init__(
@@ -223,7 +221,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         data = check_data(self, X, y, sample_weight)
         rules = check_rules(parameters, data.names)
         seed = check_seed(self.random_state)
-        splits = self._splits(X, y, groups, seed, sample_weight)
+        splits = read_splits(self.cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
         parts, plan = cut(splits, len(data.y))
         rows = FoldedRows(data, parts, plan, rules, place, bool(self.scale))
         with open_progress(self.verbose) as progress, _threads(self.n_jobs):
@@ -257,25 +255,6 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         }
         check_parameters(parameters)
         return parameters
-
-    def _splits(
-        self, X: Any, y: Any, groups: Any, seed: int, sample_weight: Any
-    ) -> list[tuple[Indices, Indices]]:
-        """Split the rows as given, then leave out those of weight zero, as the data do."""
-        cv = self.cv
-        if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
-            if cv < 2:
-                raise InputError(f"cv must be at least 2 folds, got {cv}")
-            cv = KFold(int(cv), shuffle=True, random_state=seed)
-        splits = list(check_cv(cv, y).split(X, y, groups))
-        if sample_weight is None:
-            return splits
-        used = np.asarray(sample_weight, dtype=np.float64) > 0
-        place = np.cumsum(used) - 1
-        return [
-            (place[train[used[train]]], place[test[used[test]]])
-            for train, test in ((np.asarray(a), np.asarray(b)) for a, b in splits)
-        ]
 
     def _search(self, rows: FoldedRows, progress: Progress, began: float) -> Scores:
         """Compare the grid within the search's share of the time."""

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from sklearn.model_selection import KFold, check_cv
 
 from polysharp.basis import Array, Basis, Indices
 from polysharp.errors import InputError
@@ -59,6 +61,25 @@ class Plan:
     def n_parts(self) -> int:
         """Number of parts in use."""
         return 1 + max(a for side in (self.train, self.test) for parts in side for a in parts)
+
+
+def read_splits(
+    cv: Any, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, seed: int = 0
+) -> list[Split]:
+    """Split the rows as the user asked, then leave out those of weight zero, as the data do.
+
+    A number means so many shuffled folds.
+    """
+    if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
+        if cv < 2:
+            raise InputError(f"cv must be at least 2 folds, got {cv}")
+        cv = KFold(int(cv), shuffle=True, random_state=seed)
+    pairs = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv, y).split(X, y, groups)]
+    if sample_weight is None:
+        return pairs
+    used = np.asarray(sample_weight, dtype=np.float64) > 0
+    place = np.cumsum(used) - 1
+    return [(place[train[used[train]]], place[test[used[test]]]) for train, test in pairs]
 
 
 def cut(splits: Iterable[Split], n: int) -> tuple[list[Indices], Plan]:

@@ -22,6 +22,7 @@ from typing import Any
 
 from polysharp.errors import InputError
 from polysharp.polynomial import Polynomial
+from polysharp.size_walk import Settings, certified_sizes, validated_sizes
 from polysharp.solution import Solution, Status
 
 
@@ -156,6 +157,109 @@ class Path(Sequence[PathPoint]):
         head += f" {'objective':>11} {'gap %':>8} {'status':<8} {'train RMSE':>10}"
         head += f" {'validation RMSE':>18}" if judged else ""
         return "\n".join([head, *(_line(p, limited, judged) for p in self.points)])
+
+
+def path(
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    degree: int = 3,
+    max_terms: Any = 20,
+    max_inputs: Any = None,
+    gamma: Any = "auto",
+    center: bool = False,
+    cv: Any = None,
+    time_limit: float | None = 60.0,
+    verbose: int = 0,
+    **options: Any,
+) -> Path:
+    """Find the best polynomial for every number of terms.
+
+    Parameters
+    ----------
+    X : array or data frame of shape (n, p)
+        Inputs.
+    y : array of shape (n,)
+        Response.
+    sample_weight : array of shape (n,) or None
+        Weights of the rows.
+    degree : int, default=3
+        Largest degree of a monomial.
+    max_terms : int or sequence of int, default=20
+        Every number of terms up to this one; or those of the sequence.
+    max_inputs : int, None or sequence of these, default=None
+        Limits on the number of inputs; one curve for each.
+    gamma : float or "auto", default="auto"
+        The ridge on the coefficients of the scaled monomials is 1 / gamma; "auto" is 1 / sqrt(n).
+    center : bool, default=False
+        Subtract the means of the inputs first.
+    cv : None, int, splitter or iterable of (train, test), default=None
+        Judge every size on held-out rows as well; a number means so many shuffled folds.
+    time_limit : float or None, default=60.0
+        Seconds for everything but the passes over the rows, shared by the sizes.  The gap of each
+        size says how far its proof came.
+    verbose : int, default=0
+        1 shows progress.
+    **options
+        Other parameters of ``SparsePolynomialRegressor``: engine, n_candidates, heredity, ...
+        The monomials are listed, never priced: with ``n_candidates="auto"`` at most 8192 of them.
+
+    Returns
+    -------
+    Path
+        A sequence of ``PathPoint``.  Ctrl-C ends it early with the sizes that are done.  Sizes for
+        which no polynomial obeys the rules are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import polysharp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 3))
+    >>> y = 2.0 * X[:, 0] * X[:, 1] - X[:, 2] + 0.1 * rng.standard_normal(100)
+    >>> curve = polysharp.path(X, y, degree=2, max_terms=4, cv=5, random_state=0)
+    >>> [point.status.value for point in curve]
+    ['optimal', 'optimal', 'optimal', 'optimal']
+    >>> print(curve.best("one-se").polynomial.formula(1))
+    y = -0.0005 - 1 x2 + 2 x0 x1
+    """
+    settings = Settings.read(
+        degree=degree,
+        max_terms=max_terms,
+        max_inputs=max_inputs,
+        gamma=gamma,
+        center=center,
+        time_limit=time_limit,
+        verbose=verbose,
+        **options,
+    )
+    judged = None
+    found = certified_sizes(settings, X, y, sample_weight, share=1.0 if cv is None else 0.8)
+    if cv is not None:
+        judged = validated_sizes(settings, cv, X, y, sample_weight, found.gamma)
+    points = []
+    for certified in found.sizes:
+        key = (certified.max_inputs, certified.max_terms)
+        error, std_error = (None, None) if judged is None else judged.at(*key)
+        points.append(
+            PathPoint(
+                max_terms=certified.max_terms,
+                max_inputs=certified.max_inputs,
+                polynomial=certified.polynomial,
+                solution=certified.solution,
+                training_error=certified.training_error,
+                validation_error=error,
+                validation_std_error=std_error,
+            )
+        )
+    return Path(
+        tuple(points),
+        degree=degree,
+        gamma=found.gamma,
+        center=bool(center),
+        n_splits=0 if judged is None else judged.n_splits,
+    )
 
 
 def _row(p: PathPoint) -> dict[str, Any]:

@@ -1,0 +1,272 @@
+"""The walk behind ``path``: one problem after another over the same moments.
+
+Along l the support of one size is a start for the next, along k (largest first) the support of the
+wider budget where it happens to use few enough inputs; ``growth`` adds a third start.  Each problem
+is handed to the engine with the best of them and certified by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any, Self
+
+import numpy as np
+
+from polysharp.basis import Array, Basis, Indices
+from polysharp.candidates import TermRules
+from polysharp.cross_validation import _check_values, _values
+from polysharp.engines import make_engine
+from polysharp.engines.base import Engine, Limits
+from polysharp.errors import InfeasibleError, InputError
+from polysharp.estimator import SparsePolynomialRegressor, _formula, _threads
+from polysharp.fold_moments import cut, read_splits
+from polysharp.gram import DenseGram
+from polysharp.grid_search import Grid, Scores, grid_search
+from polysharp.growth import System, parts_of, sizes
+from polysharp.method import Answer
+from polysharp.place import as_host
+from polysharp.polynomial import Polynomial
+from polysharp.preselection import FoldedRows, capacity, make_coding
+from polysharp.problem import Problem
+from polysharp.progress import open_progress
+from polysharp.ranking import Ranking
+from polysharp.rows import MemoryTable, Table, open_table
+from polysharp.scaling import Scaling
+from polysharp.solution import Solution, Stop
+from polysharp.statement import with_statement
+from polysharp.triage import choose_inputs
+from polysharp.validation import check_parameters, check_rules, check_seed
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """The estimator of the largest budgets, and the budgets."""
+
+    model: SparsePolynomialRegressor
+    max_terms: tuple[int, ...]
+    max_inputs: tuple[int | None, ...]  # widest first
+    seed: int
+    began: float = field(default_factory=perf_counter)
+
+    @classmethod
+    def read(cls, *, max_terms: Any, max_inputs: Any, **parameters: Any) -> Self:
+        """Check the parameters."""
+        _check_values("max_terms", "max_terms", max_terms)
+        _check_values("max_inputs", "max_inputs", max_inputs)
+        terms = sorted({int(size) for size in _values(max_terms)})
+        if isinstance(max_terms, (int, np.integer)):
+            terms = list(range(1, terms[0] + 1))
+        inputs = sorted(set(_values(max_inputs)), key=lambda k: -(k or np.inf))
+        model = SparsePolynomialRegressor(max_terms=terms[-1], max_inputs=inputs[0], **parameters)
+        check_parameters(model.get_params(deep=False))
+        return cls(model, tuple(terms), tuple(inputs), check_seed(model.random_state))
+
+
+@dataclass(frozen=True, eq=False)
+class Certified:
+    """One size with its certificate."""
+
+    max_terms: int
+    max_inputs: int | None
+    polynomial: Polynomial
+    solution: Solution
+    training_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """All sizes, and the gamma that "auto" stood for."""
+
+    sizes: tuple[Certified, ...]
+    gamma: float
+
+
+def certified_sizes(
+    settings: Settings, X: Any, y: Any, sample_weight: Any, *, share: float
+) -> Found:
+    """Solve every size in turn, within a share of the time limit."""
+    model = settings.model
+    with open_progress(model.verbose) as progress, _threads(model.n_jobs) as threads:
+        table = open_table(model, X, y, sample_weight, progress)
+        rules = check_rules(model.get_params(deep=False), table.names)
+        gamma = table.total_weight**-0.5 if model.gamma == "auto" else float(model.gamma)
+        scaling = table.scaling(scale=model.scale, center=model.center)
+        rows = table.coded(scaling)
+        kept, ranking = choose_inputs(
+            model.n_candidates,
+            rules,
+            rows,
+            gamma=gamma,
+            fit_intercept=model.fit_intercept,
+            on_block=progress.on_block("ranking inputs"),
+        )
+        basis = rules.basis(kept)
+        assembled = rows.assemble(
+            basis,
+            rules.structure(basis, kept),
+            kept,
+            lam=1.0 / gamma,
+            fit_intercept=model.fit_intercept,
+            on_block=progress.on_block("moments"),
+        )
+        engine = make_engine(model.engine) if isinstance(model.engine, str) else model.engine
+        walk = SizeWalk(settings, engine, assembled.problem, basis, ranking, threads, share)
+        tell = progress.on_block("sizes")
+        found = []
+        for size, k, solution in walk:
+            own = replace(rules, max_terms=size, max_inputs=k)
+            answer = Answer(solution, basis, kept, assembled, kept, ranking, 0.0)
+            found.append(_certified(answer, own, scaling, table, gamma))
+            if tell is not None:
+                tell(len(found), len(settings.max_terms) * len(settings.max_inputs))
+    return Found(tuple(found), gamma)
+
+
+def _certified(
+    answer: Answer, rules: TermRules, scaling: Scaling, table: Table, gamma: float
+) -> Certified:
+    """Write the formula, complete the proof's statement, measure the error."""
+    solution, basis = answer.solution, answer.basis
+    structure = rules.structure(basis, answer.inputs)
+    squares = (
+        2.0 * solution.objective - float(solution.coefficients @ solution.coefficients) / gamma
+    )
+    return Certified(
+        rules.max_terms,
+        rules.max_inputs,
+        _formula(answer, scaling, table),
+        with_statement(solution, rules, answer.inputs, basis, structure, scaling),
+        float(np.sqrt(max(0.0, squares) / table.total_weight)),
+    )
+
+
+@dataclass(eq=False)
+class SizeWalk:
+    """Sizes in turn, each started from the best support at hand."""
+
+    settings: Settings
+    engine: Engine
+    problem: Problem
+    basis: Basis
+    ranking: Ranking | None
+    threads: int
+    share: float
+
+    def __iter__(self) -> Iterator[tuple[int, int | None, Solution]]:
+        """Yield (max_terms, max_inputs, solution)."""
+        left = len(self.settings.max_terms) * len(self.settings.max_inputs)
+        wider: dict[int, Indices] = {}
+        for k in self.settings.max_inputs:
+            grown = self._grown(k)
+            support: Indices | None = None
+            for size in self.settings.max_terms:
+                problem = self._sized(size, k)
+                starts = [s for s in (support, grown.get(size), wider.get(size)) if s is not None]
+                try:
+                    solution = self._solve(problem, starts, left)
+                except InfeasibleError:
+                    left -= 1
+                    continue
+                left -= 1
+                yield size, k, solution
+                if solution.stop is Stop.INTERRUPTED:
+                    return
+                support = wider[size] = np.array(solution.support, dtype=np.intp)
+
+    def _sized(self, size: int, k: int | None) -> Problem:
+        structure = self.problem.structure
+        return replace(
+            self.problem,
+            structure=replace(
+                structure,
+                max_terms=min(size, self.problem.size),
+                max_inputs=structure.n_inputs if k is None else min(k, structure.n_inputs),
+            ),
+        )
+
+    def _solve(self, problem: Problem, starts: list[Indices], left: int) -> Solution:
+        allowed = [start for start in starts if problem.structure.allows(start)]
+        start = min(allowed, key=lambda s: problem.refit(s).objective, default=None)
+        return self.engine.solve(
+            problem,
+            start=start,
+            limits=Limits(self._seconds(left), float(self.settings.model.gap_tol)),
+            seed=self.settings.seed,
+            threads=self.threads,
+            scope="all-inputs" if self.ranking is None else "kept-inputs",
+        )
+
+    def _seconds(self, left: int) -> float | None:
+        """An equal share of the time that is left."""
+        limit = self.settings.model.time_limit
+        if limit is None:
+            return None
+        spent = perf_counter() - self.settings.began
+        return max(0.0, self.share * float(limit) - spent) / left
+
+    def _grown(self, k: int | None) -> dict[int, Indices]:
+        """Supports of local search for every size, where budgets are all there is."""
+        gram, structure = self.problem.gram, self.problem.structure
+        if not isinstance(gram, DenseGram) or not structure.plain:
+            return {}
+        f = self.problem.size
+        system = System(
+            gram.G,
+            self.problem.q,
+            self.problem.yy,
+            np.full(f, self.problem.lam),
+            np.arange(f),
+            parts_of(self.basis),
+            self.basis.n_inputs,
+        )
+        return dict(enumerate(sizes(system, max(self.settings.max_terms), k), start=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Validation errors by budgets."""
+
+    scores: Scores
+    n_splits: int
+    mean: Array
+    std_error: Array
+    place: dict[tuple[int | None, int], int]
+
+    @classmethod
+    def of(cls, scores: Scores) -> Self:
+        """Index the scores of one case."""
+        place = {(c.max_inputs, c.max_terms): a for a, c in enumerate(scores.candidates)}
+        return cls(scores, scores.errors.shape[1], scores.mean, scores.std_error, place)
+
+    def at(self, max_inputs: int | None, max_terms: int) -> tuple[float | None, float | None]:
+        """Return mean and standard error, None where there is none."""
+        a = self.place[max_inputs, max_terms]
+        if np.isnan(self.mean[a]):
+            return None, None
+        return float(self.mean[a]), float(self.std_error[a])
+
+
+def validated_sizes(
+    settings: Settings, cv: Any, X: Any, y: Any, sample_weight: Any, gamma: float
+) -> Judged:
+    """Judge every size on held-out rows, by local search on the training moments."""
+    model = settings.model
+    with open_progress(model.verbose) as progress, _threads(model.n_jobs):
+        table = open_table(model, X, y, sample_weight, progress)
+        if not isinstance(table, MemoryTable):
+            raise InputError("cv must be None for Dask collections, got a cv")
+        splits = read_splits(
+            cv, as_host(X), as_host(y), sample_weight=as_host(sample_weight), seed=settings.seed
+        )
+        parts, plan = cut(splits, len(table.data.y))
+        rules = check_rules(model.get_params(deep=False), table.names)
+        rows = FoldedRows(table.data, parts, plan, rules, table.place, bool(model.scale))
+        grid = Grid((int(model.degree),), (gamma,), settings.max_terms, settings.max_inputs)
+        coding = make_coding(
+            rows, bool(model.center), capacity(plan, 1), max(grid.max_terms), gamma,
+            progress=progress,
+        )  # fmt: skip
+        scores = grid_search([coding], plan, grid, rules, n_jobs=model.n_jobs)
+    return Judged.of(scores)
