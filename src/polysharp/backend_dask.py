@@ -14,8 +14,8 @@ becomes one sentence here (``ClusterError``), and Ctrl-C cancels what is still r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import reduce
 from itertools import count
 from operator import add
@@ -48,6 +48,29 @@ def dask_module(name: str = "dask") -> Any:
             f"tables beyond one machine need the package {missing.name or name!r}, which is not "
             "installed: pip install 'polysharp[dask]'"
         ) from missing
+
+
+@contextmanager
+def cluster(address: str | None) -> Iterator[Any]:
+    """Use the cluster whose scheduler is at ``address``; None leaves the choice to Dask.
+
+    Examples
+    --------
+    >>> with cluster(None):
+    ...     pass  # fit here
+    """
+    if address is None:
+        yield None
+        return
+    client = dask_module("distributed").Client
+    try:
+        connection = client(address, timeout=_patience())
+    except (OSError, TimeoutError, ValueError) as refused:
+        raise ClusterError(
+            f"no Dask scheduler answers at {address!r} within {_patience():g} s"
+        ) from refused
+    with connection:
+        yield connection
 
 
 def sum_over_blocks(

@@ -43,12 +43,21 @@ def open_collections(
     check_columns(model, X, reset=True)
     names = input_names(model)
     blocks = cut_into_blocks(X, y, sample_weight)
-    summary: Summary = sum_over_blocks(
-        "check", summarise, blocks, names, on_block=progress.on_block("checking rows")
-    )
+    summary = _summary(blocks, names, progress)
     _check_whole(summary, int(model.degree), names, sample_weight is not None)
     response = y.name if is_frame(y) else None
     return DaskTable(blocks, summary, names, response if isinstance(response, str) else "y")
+
+
+def _summary(blocks: Sequence[Piece], names: tuple[str, ...], progress: Progress) -> Summary:
+    """Go over the blocks once; what the user's own graph raises is told in one sentence."""
+    tell = progress.on_block("checking rows")
+    try:
+        summary: Summary = sum_over_blocks("check", summarise, blocks, names, on_block=tell)
+    except (ValueError, TypeError) as failed:
+        first = (str(failed).splitlines() or [type(failed).__name__])[0]
+        raise InputError(f"X and y: a block cannot be read: {first}") from failed
+    return summary
 
 
 def _check_whole(summary: Summary, degree: int, names: tuple[str, ...], weighted: bool) -> None:
