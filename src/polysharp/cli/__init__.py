@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from typing import Any
 from polysharp._version import __version__
 from polysharp.cli.exit_codes import ExitCode
 
-COMMANDS = ("fit", "rank", "predict", "info", "demo")
+COMMANDS = ("fit", "path", "rank", "predict", "report", "info", "demo")
 
 EXAMPLES = """\
 A formula in one line, its size chosen by validation:
@@ -63,7 +64,9 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; wrong usage raises ``SystemExit(2)``."""
-    options = make_parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    options = make_parser().parse_args(words)
+    options.command = shlex.join(["polysharp", *words])
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning

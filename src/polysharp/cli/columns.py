@@ -197,7 +197,7 @@ def accuracy(observed: Any, predicted: Any, weights: Any = None) -> str:
     rmse = mean_squared_error(observed, predicted, sample_weight=weights) ** 0.5
     if len(observed) < 2:
         return f"RMSE {rmse:.4g}"
-    return f"RMSE {rmse:.4g}, R2 {r2_score(observed, predicted, sample_weight=weights):.4f}"
+    return f"RMSE {rmse:.4g}, R2 {r2_score(observed, predicted, sample_weight=weights):.6g}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -20,7 +20,6 @@ from polysharp.cli.options import (
     add_rules,
     add_search,
     add_table,
-    command_line,
     read_sample,
     settings,
 )
@@ -104,9 +103,10 @@ def make_model(options: argparse.Namespace) -> Any:
     if options.max_terms is not None and options.cv is None:
         from polysharp.estimator import SparsePolynomialRegressor
 
-        for name in ("degree", "gamma"):
+        for name in ("degree", "gamma", "max_inputs"):
             if isinstance(given.get(name), list):
-                raise InputError(f"--{name} must be one number without --cv, got {given[name]}")
+                option = name.replace("_", "-")
+                raise InputError(f"--{option} must be one number without --cv, got {given[name]}")
         if options.rule is not None:
             raise InputError(
                 "--rule chooses among budgets, which --max-terms without --cv does not"
@@ -177,7 +177,14 @@ def write(model: Any, sample: Any, options: argparse.Namespace) -> None:
     if options.report is not None:
         from polysharp.report import write_report
 
-        write_report(model, sample.X, sample.y, options.report, command=command_line())
+        write_report(
+            model,
+            sample.X,
+            sample.y,
+            options.report,
+            command=options.command,
+            sample_weight=sample.sample_weight,
+        )
         print(f"wrote the report to {options.report}")
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -183,17 +181,18 @@ def table_format(options: argparse.Namespace) -> Format:
     return Format(options.delimiter, options.decimal, options.encoding, options.sheet)
 
 
-def command_line() -> str:
-    """Return the command as it could be typed again."""
-    return shlex.join(["polysharp", *sys.argv[1:]])
-
-
 def add_budgets(parser: Parser, terms: str) -> None:
     """Add degree, budgets, ridge and coding."""
     group = parser.add_argument_group("budgets")
     group.add_argument("--degree", "-r", metavar="R", type=_list_of(int), help="largest degree")
     group.add_argument("--max-terms", "-l", metavar="L", type=int, help=terms)
-    group.add_argument("--max-inputs", "-k", metavar="K", type=int, help="inputs in all terms")
+    group.add_argument(
+        "--max-inputs",
+        "-k",
+        metavar="K",
+        type=_list_of(int),
+        help="at most so many inputs in all terms together",
+    )
     group.add_argument(
         "--gamma",
         "-g",

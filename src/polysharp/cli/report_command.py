@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from polysharp.cli.exit_codes import ExitCode
-from polysharp.cli.options import add_command, add_table, command_line, table_format
+from polysharp.cli.options import add_command, add_table, table_format
 from polysharp.errors import InputError
 
 EXAMPLES = """\
@@ -59,7 +59,6 @@ def run(options: argparse.Namespace) -> int:
         options.output,
         path=sizes(options, model, sample),
         title=options.title,
-        command=command_line(),
         sample_weight=sample.sample_weight,
     )
     print(f"wrote the report to {options.output}")
@@ -98,10 +97,8 @@ def sizes(options: argparse.Namespace, model: Any, sample: Any) -> Any:
         raise InputError(f"--sizes must not be negative, got {most}")
     if most == 0:
         return None
-    from polysharp.cli.path_command import SHARED
     from polysharp.size_path import path
 
-    given = {name: value for name, value in model.get_params().items() if name in SHARED}
-    given |= {"gamma": model.gamma_, "time_limit": options.time_limit}
-    given |= {"max_terms": most, "cv": 5, "verbose": 0 if options.quiet else 1}
-    return path(sample.X, sample.y, sample_weight=sample.sample_weight, **given)
+    given = {**model.get_params(), "gamma": model.gamma_, "max_terms": most}
+    given |= {"time_limit": options.time_limit, "verbose": 0 if options.quiet else 1}
+    return path(sample.X, sample.y, sample.sample_weight, cv=5, **given)

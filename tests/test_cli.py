@@ -1,0 +1,491 @@
+"""The command line as users and scripts meet it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import polysharp
+from polysharp import SparsePolynomialRegressor, load_model, save_model
+from polysharp.cli import COMMANDS, main, make_parser
+from polysharp.solution import Stop
+
+NAMES = ["speed", "air gap", "mass, total"]
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(0.5, 2.0, (60, 3)), columns=NAMES)
+    frame["load"] = 1 + 2 * frame["speed"] * frame["air gap"] - frame["mass, total"] ** 2
+    frame["load"] += 0.01 * rng.standard_normal(60)
+    return frame
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, table):
+    monkeypatch.chdir(tmp_path)
+    table.to_csv("t.csv", index=False)
+    return tmp_path
+
+
+FIT = ["--target", "load", "-r", "2", "-l", "2", "-g", "100", "--engine", "enumeration"]
+
+
+def fit(*options, file="t.csv"):
+    return main(["fit", file, *FIT, *options])
+
+
+@pytest.fixture
+def model(folder, capsys):
+    assert fit("-o", "model.json", "-q") == 0
+    capsys.readouterr()
+    return load_model("model.json")
+
+
+def test_fit_prints_formula_certificate_and_errors(folder, capsys, table):
+    assert fit("-o", "model.json") == 0
+    out, err = capsys.readouterr()
+    expected = SparsePolynomialRegressor(2, 2, gamma=100.0, engine="enumeration")
+    expected.fit(table[NAMES], table["load"])
+    assert str(expected.polynomial_) in out
+    assert "optimal over every input given: objective" in out
+    assert re.search(r"RMSE 0\.0\d+, R2 0\.999\d+ on the 60 rows of the fit", out)
+    assert "t.csv: 60 rows, 3 inputs, target load" in out
+    assert "wrote the model to model.json" in out
+    assert "done" in err  # progress goes to standard error, in lines since it is no terminal
+    assert "\x1b" not in err
+    again = load_model("model.json")
+    X = table[NAMES]
+    assert again.predict(X).tobytes() == expected.predict(X).tobytes()
+    assert again.get_params()["gamma"] == 100.0
+
+
+def test_quiet_is_quiet(folder, capsys):
+    assert fit("-q") == 0
+    assert capsys.readouterr().err == ""
+
+
+def write(frame, kind):
+    file = f"t.{kind}"
+    if kind == "csv.gz":
+        with gzip.open(file, "wt") as packed:
+            frame.to_csv(packed, index=False)
+    elif kind == "tsv":
+        frame.to_csv(file, index=False, sep="\t")
+    elif kind == "european.csv":
+        frame.to_csv(file, index=False, sep=";", decimal=",")
+    elif kind == "marked.csv":
+        frame.to_csv(file, index=False, encoding="utf-8-sig")
+    elif kind == "xlsx":
+        frame.to_excel(file, index=False)
+    else:
+        {"parquet": frame.to_parquet, "feather": frame.to_feather}[kind](file)
+    return file
+
+
+KINDS = ["csv.gz", "tsv", "european.csv", "marked.csv", "parquet", "feather", "xlsx"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_file_gives_the_same_model(model, capsys, table, kind):
+    file = write(table, kind)
+    mark = ["--decimal", ","] if kind == "european.csv" else []
+    assert fit("-o", "other.json", *mark, file=file) == 0
+    other = load_model("other.json")
+    assert other.polynomial_.names == model.polynomial_.names
+    assert other.polynomial_.monomials == model.polynomial_.monomials
+    np.testing.assert_allclose(
+        other.polynomial_.coefficients, model.polynomial_.coefficients, rtol=1e-12
+    )
+
+
+def test_a_table_from_a_pipe(model, table, monkeypatch, capsys):
+    import io
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO(table.to_csv(index=False)))
+    assert fit("-o", "other.json", file="-") == 0
+    assert str(load_model("other.json").polynomial_) == str(model.polynomial_)
+
+
+def test_blanks_as_delimiter(folder, capsys):
+    rows = "\n".join(f"{x}   {x * x}" for x in range(1, 9))
+    (folder / "t.dat").write_text(f"x y\n{rows}\n")
+    assert main(["fit", "t.dat", "-t", "y", "-r", "2", "-l", "1", "-q", "-g", "1e6"]) == 0
+    assert "x^2" in capsys.readouterr().out
+
+
+def test_columns_by_name(folder, capsys, table):
+    assert fit("--inputs", 'speed,"mass, total"', "-q", "-o", "a.json") == 0
+    assert load_model("a.json").polynomial_.names == ("speed", "mass, total")
+    assert fit("--exclude", "speed", "--exclude", '"mass, total"', "-q", "-o", "b.json") == 0
+    assert load_model("b.json").polynomial_.names == ("air gap",)
+
+
+def test_weights_count_rows(folder, capsys, table):
+    weights = np.arange(60) % 3
+    table.assign(w=weights).to_csv("w.csv", index=False)
+    table.loc[np.repeat(np.arange(60), weights)].to_csv("repeated.csv", index=False)
+    assert fit("--weights", "w", "-q", "-o", "a.json", file="w.csv") == 0
+    assert fit("-q", "-o", "b.json", file="repeated.csv") == 0
+    a, b = (load_model(name).polynomial_ for name in ("a.json", "b.json"))
+    assert a.names == b.names == tuple(NAMES)
+    np.testing.assert_allclose(a.coefficients, b.coefficients, rtol=1e-9)
+
+
+def test_rows_with_missing_values_are_left_out_only_when_told(model, capsys, table):
+    holes = pd.concat([table, table.iloc[:3].assign(speed=np.nan)])
+    holes.to_csv("holes.csv", index=False)
+    assert fit("-q", file="holes.csv") == 2
+    capsys.readouterr()
+    assert fit("-q", "--drop-missing", "-o", "other.json", file="holes.csv") == 0
+    assert "left out 3 of 63 rows" in capsys.readouterr().err
+    assert str(load_model("other.json").polynomial_) == str(model.polynomial_)
+
+
+def test_true_and_false_are_numbers(folder, capsys, table):
+    table.assign(indoors=[True, False] * 30).to_csv("b.csv", index=False)
+    assert fit("-q", "-o", "model.json", file="b.csv") == 0
+    assert "indoors" in load_model("model.json").polynomial_.names
+
+
+def test_rows_kept_aside(folder, capsys):
+    assert fit("--holdout", "0.25", "-q") == 0
+    out = capsys.readouterr().out
+    assert "on the 45 rows of the fit" in out
+    assert "on 15 rows kept aside" in out
+
+
+def test_rules_about_terms_reach_the_library(folder, capsys):
+    options = ["--include-term", "speed^2", "--exclude-term", "speed `air gap`"]
+    assert fit(*options, "--no-intercept", "--no-scale", "--center", "-q", "-o", "m.json") == 0
+    model = load_model("m.json")
+    assert (0, 0) in model.polynomial_.monomials
+    assert (0, 1) not in model.polynomial_.monomials
+    assert model.get_params()["center"] is True
+    assert model.get_params()["scale"] is False
+    assert model.intercept_ == 0.0
+
+
+def test_budgets_by_validation(folder, capsys):
+    options = ["--target", "load", "--degree", "1,2", "--time-limit", "20", "--gamma", "1,100"]
+    assert main(["fit", "t.csv", *options, "--no-center", "--cv", "3", "-l", "4", "-q"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"chosen by validation: .*degree 2", out)
+    assert "max_terms 2" in out
+    assert "mean of 3 splits" in out
+
+
+def test_a_model_of_the_search_is_saved_with_what_it_chose(folder, capsys, table):
+    cv = polysharp.SparsePolynomialRegressorCV(
+        degrees=(1, 2), max_terms=3, gammas=(1.0, 100.0), centers=False, cv=2, random_state=0
+    ).fit(table[NAMES], table["load"])
+    save_model(cv, "cv.json")
+    again = load_model("cv.json")
+    assert again.predict(table[NAMES]).tobytes() == cv.predict(table[NAMES]).tobytes()
+    chosen = {name: again.get_params()[name] for name in cv.best_params_}
+    assert chosen == cv.best_params_
+    assert json.loads(Path("cv.json").read_text())["estimator"] == "SparsePolynomialRegressorCV"
+
+
+def test_a_proof_is_asked_for(folder, capsys):
+    options = ["--target", "load", "-r", "2", "-l", "2", "--require-proof", "-q", "-o", "m.json"]
+    assert main(["fit", "t.csv", *options]) == 0
+    assert main(["fit", "t.csv", *options, "--engine", "local-search", "--gap-tol", "0"]) == 3
+    assert os.path.exists("m.json")
+
+
+def test_the_proof_can_be_checked(folder, capsys, table):
+    options = ["--target", "load", "-r", "2", "-l", "2", "-g", "1", "--proof", "p.npz", "-q"]
+    assert main(["fit", "t.csv", *options]) == 0
+    proof = polysharp.Proof.load("p.npz")
+    assert polysharp.verify(proof, table[NAMES], table["load"]).valid
+    assert fit("-q", "--proof", "none.npz") == 0
+    assert "no proof to write" in capsys.readouterr().err
+    assert not os.path.exists("none.npz")
+
+
+def test_an_interrupted_search_is_written_and_told(folder, capsys, monkeypatch):
+    whole = SparsePolynomialRegressor.fit
+
+    def cut_short(self, *rows, **weights):
+        whole(self, *rows, **weights)
+        self.solution_ = replace(self.solution_, stop=Stop.INTERRUPTED)
+        return self
+
+    monkeypatch.setattr(SparsePolynomialRegressor, "fit", cut_short)
+    assert fit("-q", "-o", "m.json") == 130
+    assert "interrupted by the user" in capsys.readouterr().out
+    assert load_model("m.json").solution_.stop is Stop.INTERRUPTED
+
+
+def test_an_interrupt_outside_of_the_search(folder, capsys, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("polysharp.cli.fit_command.read_sample", interrupt)
+    assert fit("-q") == 130
+    assert capsys.readouterr().err == "polysharp: interrupted\n"
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_earnest(folder):
+    rng = np.random.default_rng(0)
+    hard = pd.DataFrame(rng.standard_normal((40, 12)), columns=[f"x{i}" for i in range(12)])
+    hard["y"] = rng.standard_normal(40)
+    hard.to_csv("hard.csv", index=False)
+    options = ["-t", "y", "-r", "3", "-l", "12", "-g", "10", "--time-limit", "none"]
+    command = [sys.executable, "-m", "polysharp", "fit", "hard.csv", *options, "-o", "m.json"]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
+        for line in process.stderr:
+            if line.startswith(("branching", "root")):
+                break
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "interrupted by the user" in out
+    assert load_model("m.json").solution_.gap > 0
+
+
+def test_predictions(model, capsys, table):
+    assert main(["predict", "model.json", "t.csv"]) == 0
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert lines[0] == "prediction"
+    expected = model.predict(table[NAMES])
+    assert [float(line) for line in lines[1:]] == expected.tolist()
+    assert re.match(r"polysharp: RMSE 0\.0\d+, R2 0\.999\d+ against the column 'load'", err)
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "feather", "xlsx"])
+def test_predictions_as_files(model, capsys, table, kind):
+    new = table[["mass, total", "air gap", "speed"]].assign(id=range(60))  # in another order
+    new.to_csv("new.csv", index=False)
+    file = f"predictions.{kind}"
+    assert main(["predict", "model.json", "new.csv", "--keep", "id", "-o", file]) == 0
+    assert f"wrote 60 predictions of load to {file}" in capsys.readouterr().out
+    read = {
+        "csv": pd.read_csv,
+        "tsv": lambda f: pd.read_csv(f, sep="\t"),
+        "parquet": pd.read_parquet,
+        "feather": pd.read_feather,
+        "xlsx": pd.read_excel,
+    }[kind]
+    written = read(file)
+    assert list(written.columns) == ["id", "prediction"]
+    assert written["id"].tolist() == list(range(60))
+    np.testing.assert_allclose(written["prediction"], model.predict(table[NAMES]), rtol=1e-14)
+
+
+def test_only_what_the_formula_uses_is_needed(folder, capsys, table):
+    assert fit("--include-input", "speed", "-l", "1", "-q", "-o", "m.json") == 0
+    law = load_model("m.json").polynomial_
+    used = [law.names[i] for i in law.inputs]
+    assert len(used) < 3
+    table[used].to_csv("new.csv", index=False)
+    capsys.readouterr()
+    assert main(["predict", "m.json", "new.csv"]) == 0
+    out = capsys.readouterr().out.split()[1:]
+    assert [float(v) for v in out] == law(table[NAMES]).tolist()
+    # A broken cell in a column that is not used does no harm either.
+    table.assign(**{name: "?" for name in NAMES if name not in used}).to_csv("new.csv", index=False)
+    assert main(["predict", "m.json", "new.csv"]) == 0
+
+
+def test_keep_all_and_ignore_unknown(model, capsys, table):
+    table.assign(city="Paris").to_csv("new.csv", index=False)
+    assert main(["predict", "model.json", "new.csv", "--keep-all", "-o", "p.csv"]) == 0
+    assert list(pd.read_csv("p.csv").columns) == [*NAMES, "load", "city", "prediction"]
+    assert main(["predict", "model.json", "new.csv", "--ignore-unknown", "-o", "p.csv"]) == 0
+    assert list(pd.read_csv("p.csv").columns) == ["prediction"]
+
+
+def test_new_rows_need_no_target(model, capsys, table):
+    table.assign(load=np.nan).to_csv("new.csv", index=False)
+    assert main(["predict", "model.json", "new.csv"]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 61
+    assert err == ""
+
+
+def test_path(folder, capsys):
+    options = ["-t", "load", "-r", "2", "-l", "3", "-g", "100", "--engine", "enumeration"]
+    assert main(["path", "t.csv", *options, "-q", "--formulas", "-o", "sizes.csv"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "by validation (one-se), 2 terms:" in out
+    sizes = pd.read_csv("sizes.csv")
+    assert sizes["max_terms"].tolist() == [1, 2, 3]
+    assert (sizes["status"] == "optimal").all()
+    assert all(formula in out for formula in sizes["formula"])
+    assert sizes["objective"].is_monotonic_decreasing
+    assert main(["path", "t.csv", *options, "-q", "--cv", "0", "--require-proof"]) == 0
+    assert "by validation" not in capsys.readouterr().out
+    options[-1] = "local-search"
+    assert main(["path", "t.csv", *options, "-q", "--require-proof", "--gap-tol", "0"]) == 3
+    assert main(["path", "t.csv", *options, "-q", "--degree", "1,2"]) == 2
+
+
+def test_rank(folder, capsys, table):
+    noisy = table.assign(noise=np.random.default_rng(1).uniform(0.5, 2.0, 60))
+    noisy.to_csv("t.csv", index=False)
+    assert main(["rank", "t.csv", "-t", "load", "--degree", "2", "-o", "r.csv"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[-2].split()[1] == "noise"
+    written = pd.read_csv("r.csv")
+    assert written["rank"].tolist() == [1, 2, 3, 4]
+    assert written["share"].sum() == pytest.approx(1.0)
+    assert main(["rank", "t.csv", "-t", "load", "--top", "2"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+def test_info_without_a_file(capsys):
+    assert main(["info"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"polysharp {polysharp.__version__}, Python ")
+    from polysharp.engines import ENGINES
+
+    assert all(engine in out for engine in ENGINES if engine != "auto")
+    assert re.search(r"pandas +\(tables\) +\d", out)
+
+
+def test_info_of_a_model(model, capsys):
+    assert main(["info", "model.json"]) == 0
+    out = capsys.readouterr().out
+    assert str(model.solution_) in out
+    assert "inputs used (3 of 3): speed, air gap, mass, total" in out
+    assert "gamma=100.0" in out
+    for c in model.polynomial_.coefficients:
+        assert f"{c:.16g}" in out
+
+
+def test_the_formula_as_code(model, capsys, table):
+    def shown(*options):
+        assert main(["info", "model.json", *options]) == 0
+        return capsys.readouterr().out
+
+    law = model.polynomial_
+    namespace = {}
+    exec(shown("--as", "python", "--name", "load"), namespace)
+    predicted = namespace["load"](*table[NAMES].to_numpy().T)
+    np.testing.assert_allclose(predicted, law(table[NAMES]), rtol=1e-13)
+    assert shown("--as", "c") == law.to_c()
+    assert shown("--as", "sql", "--table", "rides").rstrip() == law.to_sql("rides")
+    assert shown("--as", "latex", "--digits", "3").rstrip() == law.to_latex(3)
+    assert shown("--as", "text").rstrip() == law.formula(6)
+    assert shown("--as", "sympy").rstrip() == str(law.to_sympy())
+    assert shown("--as", "onnx", "-o", "m.onnx") == ""
+    assert Path("m.onnx").read_bytes() == law.to_onnx().SerializeToString()
+    assert shown("--as", "c", "-o", "m.c") == ""
+    assert Path("m.c").read_text() == law.to_c()
+    assert main(["info", "model.json", "--as", "onnx"]) == 2
+    assert main(["info", "--as", "c"]) == 2
+
+
+def test_report(model, capsys):
+    assert main(["report", "model.json", "t.csv", "--sizes", "0", "--title", "A <b>"]) == 0
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "A &lt;b&gt;" in page
+    assert main(["report", "model.json", "t.csv", "--sizes", "3", "-q"]) == 0
+    assert len(Path("report.html").read_text(encoding="utf-8")) > len(page)
+    assert main(["report", "model.json", "t.csv", "--sizes", "-1"]) == 2
+    assert fit("--report", "other.html", "-q") == 0
+    assert "polysharp fit t.csv --target load" in Path("other.html").read_text(encoding="utf-8")
+
+
+def test_demo(folder, capsys, monkeypatch):
+    assert main(["demo", "--table", "rides.csv"]) == 0
+    assert pd.read_csv("rides.csv").shape == (1000, 13)
+    seen = []
+    monkeypatch.setattr("polysharp.demo.main", seen.append)
+    assert main(["demo", "-o", "picture.png"]) == 0
+    assert seen == [["--output", "picture.png"]]
+
+
+def test_warnings_are_one_line(folder, capsys, monkeypatch):
+    whole = SparsePolynomialRegressor.fit
+
+    def warn(self, *rows, **weights):
+        warnings.warn("take\ncare", UserWarning, stacklevel=2)
+        return whole(self, *rows, **weights)
+
+    monkeypatch.setattr(SparsePolynomialRegressor, "fit", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert fit("-q") == 0
+    assert capsys.readouterr().err == "polysharp: warning: take care\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples_that_parse(command, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    examples = re.findall(r"^  (polysharp .*?)(?: {3,}.*)?$", text.split("examples:")[1], re.M)
+    assert examples
+    for line in examples:
+        words = shlex.split(line.split("||")[0])[1:]
+        assert words[0] == command
+        make_parser().parse_args(words)
+
+
+def test_usage_errors_exit_with_2(capsys):
+    for words in ([], ["fit"], ["fit", "t.csv"], ["dance"], ["fit", "t.csv", "-t", "y", "-l", "x"]):
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        assert end.value.code == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out == f"polysharp {polysharp.__version__}\n"
+
+
+def test_help_loads_no_library():
+    script = "import sys, polysharp.cli as c; c.make_parser(); print(' '.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert not {*done.stdout.split()} & {"numpy", "pandas", "sklearn", "scipy", "rich"}
+
+
+def test_whoever_reads_may_go_away(model):
+    command = f"{shlex.quote(sys.executable)} -m polysharp predict model.json t.csv"
+    script = f"{command} | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 141)  # it may have written all before the other end closed
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals")
+def test_a_terminal_gets_a_live_line(folder):
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "polysharp", "fit", "t.csv", *FIT]
+    done = subprocess.run(
+        command, stdout=-1, stderr=theirs, env={**os.environ, "TERM": "xterm"}, check=True
+    )
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert "\x1b[" in shown
+    assert b"\x1b" not in done.stdout
