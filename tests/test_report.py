@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from polysharp import SparsePolynomialRegressor
+from polysharp import SparsePolynomialRegressor, path, stability
 from polysharp.cross_validation import SparsePolynomialRegressorCV
 from polysharp.datasets import cycling
 from polysharp.errors import InputError
@@ -133,9 +134,32 @@ def test_every_figure_has_words_and_is_well_formed(model, rides):
         assert root.get("role") == "img"
         assert root.find("title").text
         assert root.find("desc").text
-        for path in root.iter("path"):
-            assert "nan" not in path.get("d")
-            assert "inf" not in path.get("d")
+        for mark in root.iter("path"):
+            assert "nan" not in mark.get("d")
+            assert "inf" not in mark.get("d")
+
+
+def test_a_real_path_and_a_real_stability(rides):
+    X, y = rides
+    sizes = path(X, y, degree=2, max_terms=4, gamma=1.0, cv=3, random_state=0)
+    model = SparsePolynomialRegressor(2, 3, gamma=1.0).fit(X, y)
+    resamples = stability(model, X, y, n_resamples=10, random_state=0)
+    page = Page(render_report(model, X, y, path=sizes, stability=resamples))
+    for point in sizes:
+        assert f"{point.validation_error:.4g} ± {point.validation_std_error:.2g}" in page.texts
+        assert point.polynomial.formula(4) in page.texts
+    assert "share of 10 bootstrap resamples" in page.text
+    for monomial in model.polynomial_.monomials:
+        assert f"{100 * resamples.share_of(monomial):.0f}\N{NO-BREAK SPACE}%" in page.texts
+
+
+def test_sizes_without_a_validation_error_are_left_out(model, rides):
+    points = list(path_of(model).points)
+    points[5] = replace(points[5], validation_error=None, validation_std_error=None)
+    text = render_report(model, *rides, path=Path(tuple(points), 3, 1.0, False, 5))
+    assert "nan" not in text.replace("nance", "")
+    titles = [t for t in Page(text).texts if "validation:" in t]
+    assert len(titles) == 6
 
 
 def test_nothing_is_loaded_and_nothing_runs(model, rides):
@@ -238,8 +262,7 @@ def test_a_model_from_a_file_is_reported_alike(model, rides, tmp_path):
 
 
 def test_several_budgets_of_inputs_and_no_validation(model, rides):
-    path = path_of(model, (2, 4), judged=False)
-    page = Page(render_report(model, *rides, path=path))
+    page = Page(render_report(model, *rides, path=path_of(model, (2, 4), judged=False)))
     assert "they say nothing about new rows" in page.text
     assert {"2 inputs", "4 inputs"} <= set(page.texts)
 

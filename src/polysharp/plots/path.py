@@ -46,7 +46,7 @@ class SizeCurve:
     @classmethod
     def of(cls, points: Sequence[PathPoint]) -> SizeCurve:
         """Read the points of one budget of inputs."""
-        judged = all(point.validation_error is not None for point in points)
+        judged = any(point.validation_error is not None for point in points)
         return cls(
             points[0].max_inputs,
             np.array([point.max_terms for point in points], dtype=np.intp),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from polysharp.size_path import Path
+    from polysharp.term_stability import Stability
 
 __all__ = ["render_report", "write_report"]
 
@@ -27,15 +28,24 @@ def render_report(
     title: str | None = None,
     command: str | None = None,
     sample_weight: Any = None,
+    stability: Stability | None = None,
 ) -> str:
     """Return the report as text; the parameters are those of ``write_report``."""
     from polysharp.report.facts import Facts
     from polysharp.report.page import page
 
-    facts = Facts.of(
-        model, X, y, path=path, title=title, command=command, sample_weight=sample_weight
+    return page(
+        Facts.of(
+            model,
+            X,
+            y,
+            path=path,
+            title=title,
+            command=command,
+            sample_weight=sample_weight,
+            stability=stability,
+        )
     )
-    return page(facts)
 
 
 def write_report(
@@ -48,6 +58,7 @@ def write_report(
     title: str | None = None,
     command: str | None = None,
     sample_weight: Any = None,
+    stability: Stability | None = None,
 ) -> None:
     """Write a report on a fitted model as one self-contained HTML file.
 
@@ -67,6 +78,8 @@ def write_report(
         Command line that made the model, shown under "How to reproduce it".
     sample_weight : array of shape (n,) or None
         Weights of the rows.
+    stability : Stability or None
+        What ``polysharp.stability`` returned, for the share of resamples that pick each term.
 
     Examples
     --------
@@ -83,6 +96,13 @@ def write_report(
     (True, False)
     """
     written = render_report(
-        model, X, y, path=path, title=title, command=command, sample_weight=sample_weight
+        model,
+        X,
+        y,
+        path=path,
+        title=title,
+        command=command,
+        sample_weight=sample_weight,
+        stability=stability,
     )
     FilePath(file).write_text(written, encoding="utf-8")

@@ -185,8 +185,9 @@ class Chart:
         )
 
     def line(self, xs: Array, ys: Array, class_: str) -> Html:
-        """Draw straight lines from point to point."""
-        points = zip(self.x.of(xs), self.y.of(ys), strict=True)
+        """Draw straight lines from point to point; points that are not known are left out."""
+        known = np.isfinite(ys)
+        points = zip(self.x.of(xs[known]), self.y.of(ys[known]), strict=True)
         d = "".join(f"{'L' if a else 'M'}{x} {y}" for a, (x, y) in enumerate(points))
         return tag("path", d=d, class_=f"line {class_}")
 
@@ -199,7 +200,9 @@ class Chart:
         return tag("path", d=d, class_=f"line {class_}")
 
     def area(self, xs: Array, low: Array, high: Array, class_: str) -> Html:
-        """Fill between two lines."""
+        """Fill between two lines, where both are known."""
+        known = np.isfinite(low) & np.isfinite(high)
+        xs, low, high = xs[known], low[known], high[known]
         there = [f"{x} {y}" for x, y in zip(self.x.of(xs), self.y.of(high), strict=True)]
         back = [f"{x} {y}" for x, y in zip(self.x.of(xs), self.y.of(low), strict=True)]
         return tag("path", d="M" + "L".join([*there, *reversed(back)]) + "Z", class_=class_)
@@ -211,10 +214,14 @@ class Chart:
 
     def noted_dots(self, xs: Array, ys: Array, notes: Sequence[str], class_: str) -> Html:
         """Draw dots that say what they are when pointed at."""
-        points = zip(self.x.of(xs), self.y.of(ys), notes, strict=True)
+        points = zip(self.x.of(xs), self.y.of(ys), notes, np.isfinite(ys), strict=True)
         return tag(
             "g",
-            [tag("circle", tag("title", note), cx=x, cy=y, r=3.6) for x, y, note in points],
+            [
+                tag("circle", tag("title", note), cx=x, cy=y, r=3.6)
+                for x, y, note, known in points
+                if known
+            ],
             class_=class_,
         )
 

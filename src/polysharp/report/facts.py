@@ -25,6 +25,7 @@ from polysharp.solution import Solution, Status
 
 if TYPE_CHECKING:
     from polysharp.size_path import Path
+    from polysharp.term_stability import Stability
 
 LIBRARIES = ("polysharp", "numpy", "scipy", "scikit-learn", "numba")
 
@@ -41,6 +42,7 @@ class Facts:
     path: Path | None
     title: str
     command: str | None
+    stability: Stability | None
 
     @classmethod
     def of(
@@ -53,6 +55,7 @@ class Facts:
         title: str | None,
         command: str | None,
         sample_weight: Any,
+        stability: Stability | None = None,
     ) -> Facts:
         """Check the model and the rows."""
         polynomial = fitted_polynomial(model)
@@ -65,6 +68,7 @@ class Facts:
             path=path,
             title=f"A formula for {polynomial.response}" if title is None else title,
             command=command,
+            stability=stability,
         )
 
     @property

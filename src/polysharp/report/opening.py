@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from polysharp.report import words
 from polysharp.report.facts import Facts
 from polysharp.report.formula import formula
@@ -73,6 +75,8 @@ def _validation(facts: Facts) -> list[tuple[str, str, str]]:
         return []
     curve, at = facts.place
     if curve.validation_error is None or curve.std_error is None:
+        return []
+    if not isfinite(curve.validation_error[at]):
         return []
     spread = f"± {words.number(float(curve.std_error[at]), 2)}, rows not seen"
     return [("validation error", words.number(float(curve.validation_error[at]), 3), spread)]

@@ -77,7 +77,21 @@ def terms(facts: Facts) -> Html:
             "of the variance of the prediction: shares add up to 100\N{NO-BREAK SPACE}%, and a "
             "negative one belongs to a term that mostly cancels others.",
         ),
+        _stability(facts),
         tables.terms(facts),
+    )
+
+
+def _stability(facts: Facts) -> Html | None:
+    if facts.stability is None:
+        return None
+    return tag(
+        "p",
+        f"The last column is the share of {facts.stability.n_resamples} bootstrap resamples of the "
+        "rows whose best model found has the term. A low share often means that another term does "
+        f"nearly the same work. {100 * facts.stability.same_model:.0f}\N{NO-BREAK SPACE}% of the "
+        "resamples chose exactly these terms. These shares are no probabilities that a term is "
+        "true.",
     )
 
 

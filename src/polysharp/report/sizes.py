@@ -6,6 +6,8 @@ chose the budgets, which knows the validation errors alone.
 
 from __future__ import annotations
 
+from math import isfinite
+
 import numpy as np
 
 from polysharp.basis import Array
@@ -138,7 +140,9 @@ def _table(facts: Facts) -> Html:
                 row.append(number(float(curve.training_error[a]), 4))
             if curve.validation_error is not None and curve.std_error is not None:
                 error, std = float(curve.validation_error[a]), float(curve.std_error[a])
-                row.append(f"{number(error, 4)} ± {number(std, 2)}")
+                # A size that some split could not reach has no error.
+                known = f"{number(error, 4)} ± {number(std, 2)}"
+                row.append(known if isfinite(error) else "\N{EN DASH}")
             rows.append(row)
     if facts.path is not None:
         head += ["inputs", "gap"]

@@ -17,20 +17,26 @@ MAX_ROWS = 40  # inputs listed one by one
 
 
 def terms(facts: Facts) -> Html:
-    """Every term with its coefficient and its share of the predictions' variance."""
-    polynomial, shares = facts.polynomial, facts.importance.terms
+    """Every term with its coefficient, its share of the variance, and how often it is picked."""
+    polynomial, shares, picked = facts.polynomial, facts.importance.terms, facts.stability
     largest = float(np.abs(shares).max(initial=0.0))
-    rows: list[tuple[Child, ...]] = [
-        (
-            tag("span", product(polynomial, polynomial.monomials[j]) or "1", class_="maths"),
-            number(float(polynomial.coefficients[j])),
-            join(bar(float(shares[j]), largest), tag("span", _signed(shares[j]), class_="value")),
+    rows: list[list[Child]] = []
+    for j in np.argsort(-np.abs(shares), kind="stable").tolist():
+        monomial, share = polynomial.monomials[j], float(shares[j])
+        rows.append(
+            [
+                tag("span", product(polynomial, monomial) or "1", class_="maths"),
+                number(float(polynomial.coefficients[j])),
+                join(bar(share, largest), tag("span", _signed(share), class_="value")),
+            ]
         )
-        for j in np.argsort(-np.abs(shares), kind="stable").tolist()
-    ]
+        if picked is not None:
+            rows[-1].append(f"{100 * picked.share_of(monomial):.0f}\N{NO-BREAK SPACE}%")
     if polynomial.intercept != 0.0 or not rows:
-        rows.append((tag("span", "intercept", class_="quiet"), number(polynomial.intercept), None))
-    return table(("term", "coefficient", "share of the variance"), rows, "Terms of the formula")
+        name = tag("span", "intercept", class_="quiet")
+        rows.append([name, number(polynomial.intercept), None, *([None] if picked else [])])
+    head = ["term", "coefficient", "share of the variance", *(["resamples"] if picked else [])]
+    return table(head, rows, "Terms of the formula")
 
 
 def importance(facts: Facts) -> Html:
