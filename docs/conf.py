@@ -41,6 +41,14 @@ html_theme_options = {
 }
 html_sidebars = {
     page: []
-    for page in ("index", "start", "mathematics", "benchmarks", "contributing", "changelog")
+    for page in (
+        "index",
+        "start",
+        "mathematics",
+        "evidence",
+        "benchmarks",
+        "contributing",
+        "changelog",
+    )
 }
 html_context = {"default_mode": "auto"}

@@ -34,7 +34,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     needs=NEEDS,
-    tables={"correlated-inputs": by_correlation},
+    tables={"n0": by_correlation},
     warm_up=warm_up,
 )
 

@@ -65,7 +65,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     needs=NEEDS,
-    tables={"cutting-planes": cuts_table},
+    tables={"cuts": cuts_table},
     warm_up=warm_up,
 )
 

@@ -127,9 +127,9 @@ EXPERIMENT = Experiment(
     run=run,
     seeds=10,
     tables={
-        "input-ranking": size_table,
-        "input-ranking-gamma": gamma_table,
-        "input-ranking-better": better_table,
+        "sizes": size_table,
+        "gamma": gamma_table,
+        "comparison": better_table,
     },
 )
 

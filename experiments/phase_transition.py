@@ -36,9 +36,9 @@ EXPERIMENT = Experiment(
     run=run,
     needs=NEEDS,
     tables={
-        "phase-transition-n0": transition_table,
-        "phase-transition-accuracy": accuracy_table,
-        "phase-transition-proofs": certificate_table,
+        "n0": transition_table,
+        "accuracy": accuracy_table,
+        "proofs": certificate_table,
     },
     warm_up=warm_up,
 )

@@ -73,7 +73,8 @@ class Experiment:
 
     ``run(cell, time_limit)`` returns the measures, with "status" and "note" if it likes; it draws
     the data and times only the method.  ``needs`` maps a method to the package without which
-    its cells are left out.  ``tables`` maps the marks of docs/evidence.md to functions of rows.
+    its cells are left out.  ``tables`` are functions from rows to Markdown; the page
+    marks where each goes.
     """
 
     name: str  # of the module and of the file of rows
