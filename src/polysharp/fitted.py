@@ -93,8 +93,8 @@ def settings_of(estimator: Any) -> dict[str, Any]:
 def ranking_of(estimator: Any, rows: Rows) -> Ranking:
     """Return the ranking of the fit; where it kept every input, rank them as it would have.
 
-    Coded variables, degree and gamma are those of the model.  The kernel is n x n, so of a long
-    table evenly spaced rows are ranked.
+    Centring, degree and gamma are those of the model; inputs are always scaled, for scores compare
+    coefficients.  The kernel is n x n, so of a long table evenly spaced rows are ranked.
     """
     if estimator.ranking_ is not None:
         found: Ranking = estimator.ranking_
@@ -103,7 +103,7 @@ def ranking_of(estimator: Any, rows: Rows) -> Ranking:
     weights = np.ones(len(rows.X)) if rows.weights is None else rows.weights
     some = spread(len(rows.X), RANKED_ROWS)
     center = fitted_polynomial(estimator).shifts is not None
-    scaling = Scaling.of(rows.X, weights, scale=bool(settings["scale"]), center=center)
+    scaling = Scaling.of(rows.X, weights, scale=True, center=center)
     return rank_inputs(
         scaling.apply(rows.X[some]),
         rows.observed[some],
