@@ -103,6 +103,8 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         can obey.
     n_splits_ : int
         Number of splits.
+    search_time_, refit_time_ : float
+        Seconds spent on the search, passes over the rows included, and on the refit.
     n_features_in_ : int
         Number of inputs.
     feature_names_in_ : ndarray of str
@@ -228,7 +230,9 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
             scores = self._search(rows, progress, began)
         self.n_splits_ = plan.n_splits
         self._choose(scores)
+        self.search_time_ = perf_counter() - began
         self._refit(X, y, sample_weight, seed, began)
+        self.refit_time_ = perf_counter() - began - self.search_time_
         return self
 
     def _checked_parameters(self) -> dict[str, Any]:

@@ -194,6 +194,8 @@ class Walk:
             return None
         shape = (len(self.grid.max_inputs), len(self.grid.max_terms))
         out = Walked(*(np.full(shape, np.nan) for _ in range(3)))
+        if any(len(m) > self.degree for m in self.rules.include_terms):
+            return out
         system, wider = self.system(), None
         # Python's order: None, the widest budget, before the numbers from large to small.
         order = sorted(range(shape[0]), key=lambda a: -(self.grid.max_inputs[a] or np.inf))

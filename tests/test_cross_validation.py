@@ -1,0 +1,323 @@
+"""Budgets chosen by validation: errors equal those of refits from raw rows; conventions hold."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, TimeSeriesSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, preselection
+from polysharp.errors import InfeasibleError, InputError, TooLargeError
+
+
+def law(n=90, p=4, seed=0, noise=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) + 0.5
+    return X, 1.0 + 2.0 * X[:, 0] * X[:, 2] - X[:, 1] + noise * rng.standard_normal(n)
+
+
+def search(**options):
+    return SparsePolynomialRegressorCV(
+        **{
+            "degrees": (1, 2),
+            "max_terms": 3,
+            "gammas": (0.1, 10.0),
+            "cv": 3,
+            "engine": "local-search",
+            "random_state": 0,
+            **options,
+        }
+    )
+
+
+def refitted_errors(model, X, y, splits, params, weights=None):
+    """Fit the candidate to the raw rows of every training set, by enumeration."""
+    shared = (
+        "fit_intercept", "heredity", "include_terms", "include_inputs", "exclude_terms",
+        "exclude_inputs", "max_interaction", "interaction_degree",
+    )  # fmt: skip
+    options = {name: getattr(model, name) for name in shared}
+    errors = []
+    for train, test in splits:
+        v = None if weights is None else weights[train]
+        twin = SparsePolynomialRegressor(scale=False, engine="enumeration", **options, **params)
+        residual = y[test] - twin.fit(X[train], y[train], v).predict(X[test])
+        u = None if weights is None else weights[test]
+        errors.append(np.sqrt(np.average(residual**2, weights=u)))
+    return errors
+
+
+RULES = {
+    "plain": {},
+    "constant": {"fit_intercept": False},
+    "inputs": {"max_inputs": (None, 2, 1)},
+    "heredity": {"heredity": "strong"},
+    "weak": {"heredity": "weak", "max_inputs": 3},
+    "included": {"include_terms": [(0, 2)], "max_terms": (2, 3), "degrees": 2},
+    "needed": {"include_inputs": [3]},
+    "excluded": {"exclude_terms": [(0, 2)], "exclude_inputs": [3]},
+    "additive": {"max_interaction": 1},
+}
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+def test_errors_are_those_of_refits_from_raw_rows(rules):
+    X, y = law()
+    splits = list(KFold(3, shuffle=True, random_state=1).split(X))
+    # Coding uses all rows, so that only unscaled, raw inputs are the same in every refit.
+    model = search(scale=False, centers=False, cv=splits, **rules).fit(X, y)
+    results = model.cv_results_
+    exact = 0
+    for a, params in enumerate(results["params"]):
+        got = -np.array([results[f"split{v}_test_score"][a] for v in range(3)])
+        expected = refitted_errors(model, X, y, splits, params)
+        exact += np.allclose(got, expected, rtol=1e-6)
+    # Local search may miss the best support of a training set now and then.
+    assert exact >= 0.9 * len(results["params"])
+
+
+def test_weights_enter_fits_and_errors():
+    X, y = law()
+    weights = np.random.default_rng(2).uniform(0.2, 3.0, len(y))
+    splits = list(KFold(3).split(X))
+    model = search(scale=False, centers=False, cv=splits, max_terms=2).fit(X, y, weights)
+    for a, params in enumerate(model.cv_results_["params"]):
+        got = [-model.cv_results_[f"split{v}_test_score"][a] for v in range(3)]
+        expected = refitted_errors(model, X, y, splits, params, weights)
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_rows_of_weight_zero_are_no_rows():
+    X, y = law()
+    weights = np.ones(len(y))
+    weights[::7] = 0.0
+    splits = list(KFold(3).split(X))
+    used = weights > 0
+    place = np.cumsum(used) - 1
+    rest = [tuple(place[rows[used[rows]]] for rows in pair) for pair in splits]
+    a = search(cv=splits).fit(X, y, weights)
+    b = search(cv=rest).fit(X[used], y[used])
+    np.testing.assert_allclose(
+        a.cv_results_["mean_test_score"], b.cv_results_["mean_test_score"], rtol=1e-9
+    )
+
+
+def test_the_law_is_found_and_refitted_with_a_certificate():
+    X, y = law()
+    model = search(gammas="auto", max_terms=6, rule="one-se", engine="auto").fit(X, y)
+    assert model.best_params_["degree"] == 2
+    assert model.best_params_["max_terms"] == 2
+    assert set(model.polynomial_.monomials) == {(0, 2), (1,)}
+    assert model.solution_.status == "optimal"
+    assert model.solution_.gamma == model.gamma_ == model.best_params_["gamma"]
+    assert model.score(X, y) > 0.99
+    twin = model.best_estimator_
+    np.testing.assert_array_equal(twin.predict(X), model.predict(X))
+    assert {k: twin.get_params()[k] for k in model.best_params_} == model.best_params_
+
+
+def test_results_are_laid_out_as_scikit_learn_does():
+    X, y = law()
+    model = search(max_inputs=(None, 2)).fit(X, y)
+    results = model.cv_results_
+    count = 2 * 2 * 2 * 2 * 3  # degrees, gammas, centers, limits on inputs, sizes
+    assert len(results["params"]) == count
+    frame = pd.DataFrame(results)
+    assert len(frame) == count
+    scores = frame[[f"split{v}_test_score" for v in range(3)]].to_numpy()
+    np.testing.assert_allclose(frame["mean_test_score"], scores.mean(axis=1))
+    np.testing.assert_allclose(frame["std_test_score"], scores.std(axis=1))
+    assert frame["rank_test_score"].min() == 1
+    for name in ("degree", "gamma", "center", "max_inputs", "max_terms"):
+        assert [p[name] for p in results["params"]] == list(results[f"param_{name}"])
+    assert frame["rank_test_score"][model.best_index_] == 1
+    assert model.best_score_ == frame["mean_test_score"].max()
+    assert model.best_params_ == results["params"][model.best_index_]
+    assert model.n_splits_ == 3
+    assert (frame["mean_n_terms"] <= frame["param_max_terms"].astype(float)).all()
+    limited = frame["param_max_inputs"] == 2
+    assert (frame["mean_n_inputs"][limited] <= 2).all()
+
+
+def test_one_standard_error_prefers_fewer_terms():
+    X, y = law(noise=1.0)
+    best = search(max_terms=8, rule="best").fit(X, y)
+    short = search(max_terms=8, rule="one-se").fit(X, y)
+    results = best.cv_results_
+    a = best.best_index_
+    error = results["std_test_score"][a] / np.sqrt(2)  # n_splits - 1
+    limit = results["mean_test_score"][a] - error
+    within = results["mean_test_score"] >= limit
+    fewest = results["param_max_terms"][within].min()
+    assert short.best_params_["max_terms"] == fewest < best.best_params_["max_terms"]
+    assert short.best_score_ >= limit
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [KFold(4), TimeSeriesSplit(3), ShuffleSplit(3, random_state=0), [(range(60), range(60, 90))]],
+    ids=["k-fold", "time series", "random", "one split"],
+)
+def test_splitters(cv):
+    X, y = law()
+    model = search(cv=cv, max_terms=2, gammas=10.0).fit(X, y)
+    assert model.n_splits_ == (cv.get_n_splits(X) if hasattr(cv, "split") else 1)
+    assert model.best_params_["degree"] == 2
+
+
+def test_groups_reach_the_splitter():
+    X, y = law()
+    groups = np.arange(len(y)) // 10
+    model = search(cv=GroupKFold(3)).fit(X, y, groups=groups)
+    given = search(cv=list(GroupKFold(3).split(X, y, groups))).fit(X, y)
+    np.testing.assert_array_equal(
+        model.cv_results_["mean_test_score"], given.cv_results_["mean_test_score"]
+    )
+
+
+def test_the_same_with_two_jobs_and_again():
+    X, y = law()
+    first = search().fit(X, y)
+    for other in (search(n_jobs=2).fit(X, y), search().fit(X, y)):
+        np.testing.assert_array_equal(
+            first.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"]
+        )
+        assert str(first.polynomial_) == str(other.polynomial_)
+
+
+def test_when_time_is_up_the_first_case_is_used_and_said_so():
+    X, y = law()
+    with pytest.warns(ConvergenceWarning, match="1 of 8 combinations .* were compared"):
+        model = search(time_limit=1e-9).fit(X, y)
+    compared = ~np.isnan(model.cv_results_["mean_test_score"])
+    assert compared.sum() == 3
+    assert model.best_params_["degree"] == 1
+    assert np.isfinite(model.predict(X)).all()
+    assert (model.cv_results_["rank_test_score"][~compared] > 3).all()
+
+
+def test_clone_pickle_pipeline_and_frames():
+    X, y = law()
+    frame = pd.DataFrame(X, columns=["a", "b", "c d", "e"])
+    model = search().fit(frame, pd.Series(y, name="load"))
+    assert "`c d`" in str(model.polynomial_)
+    assert str(model.polynomial_).startswith("load = ")
+    twin = clone(model)
+    assert twin.get_params() == model.get_params()
+    assert not hasattr(twin, "polynomial_")
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+    pipeline = make_pipeline(MaxAbsScaler(), search()).fit(X, y)
+    assert pipeline.score(X, y) > 0.9
+    assert "proven lower bound" in model._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"degrees": ()}, "degrees must have at least one value"),
+        ({"degrees": (1, 0)}, "degrees must be an integer of at least 1"),
+        ({"max_terms": 0}, "max_terms must be an integer of at least 1"),
+        ({"gammas": (1.0, "auto")}, "gammas must not mix 'auto'"),
+        ({"gammas": -1.0}, "gammas must be 'auto' or a positive finite number"),
+        ({"centers": "both"}, "centers must be True or False"),
+        ({"rule": "two-se"}, "rule must be 'best' or 'one-se', got 'two-se'"),
+        ({"cv": 1}, "cv must be at least 2 folds, got 1"),
+        ({"cv": [(range(90), range(0))]}, "cv must leave rows"),
+        ({"max_inputs": 2.5}, "max_inputs must be None or an integer"),
+        ({"time_limit": -1}, "time_limit must be None or a positive number"),
+    ],
+)
+def test_bad_parameters_get_one_sentence(options, message):
+    X, y = law()
+    with pytest.raises(InputError, match=message):
+        search(**options).fit(X, y)
+
+
+def test_budgets_too_small_for_the_rules_are_nan_or_refused():
+    X, y = law()
+    model = search(include_terms=[(0, 2), (1,)], max_terms=3, centers=False).fit(X, y)
+    scores, sizes = (model.cv_results_[k] for k in ("mean_test_score", "param_max_terms"))
+    # Degree 1 has no place for the term of degree 2.
+    lacking = (sizes == 1) | (model.cv_results_["param_degree"] == 1)
+    np.testing.assert_array_equal(np.isnan(scores), lacking)
+    with pytest.raises(InfeasibleError):
+        search(include_terms=[(0, 2), (1,)], max_terms=1).fit(X, y)
+
+
+def deep_law(n=150, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 6))
+    return X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3] + 0.1 * rng.standard_normal(n)
+
+
+def test_monomials_that_do_not_fit_are_preselected(monkeypatch):
+    X, y = deep_law()
+    # Room for 40 of the 83 monomials of degree 3.
+    monkeypatch.setattr(preselection, "MOMENT_BYTES", 8 * 40**2 * 6)
+    model = search(degrees=(1, 2, 3), centers=False, rule="one-se").fit(X, y)
+    assert model.best_params_["degree"] == 3
+    assert set(model.polynomial_.monomials) == {(0, 1, 2), (3,)}
+
+
+def test_a_split_names_its_monomials_from_its_training_rows(monkeypatch):
+    X, y = deep_law()
+    seen = []
+    original = preselection._united
+
+    def united(listed, named, *rest):
+        seen.append(named)
+        return original(listed, named, *rest)
+
+    monkeypatch.setattr(preselection, "_united", united)
+    monkeypatch.setattr(preselection, "MOMENT_BYTES", 8 * 40**2 * 6)
+    splits = list(KFold(3).split(X))
+    other = y.copy()
+    other[splits[0][1]] = 1000.0 * np.sin(np.arange(len(splits[0][1])))
+    for response in (y, other):
+        search(degrees=(3,), cv=splits, centers=False, gammas=1.0).fit(X, response)
+    assert seen[0][0] == seen[1][0]
+    assert seen[0][1] != seen[1][1]
+
+
+def test_degrees_out_of_reach_are_left_out_or_refused(monkeypatch):
+    X, y = deep_law()
+    monkeypatch.setattr(preselection, "MOMENT_BYTES", 8 * 30**2 * 6)
+    monkeypatch.setattr(preselection, "CPU_RATE", 1e-3)
+    with pytest.warns(ConvergenceWarning, match="degrees 3 have too many monomials"):
+        model = search(degrees=(2, 3), centers=False).fit(X, y)
+    assert model.best_params_["degree"] == 2
+    with pytest.raises(TooLargeError, match="degrees above 4 must have at most"):
+        search(degrees=(1, 5), centers=False).fit(X, y)
+
+
+def test_no_warning_for_a_refit_that_is_not_proved():
+    X, y = law(noise=2.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = search(engine="tree", max_terms=4, gap_tol=0.0).fit(X, y)
+    assert model.solution_.gap >= 0.0
+
+
+def test_every_parameter_is_documented():
+    for name in SparsePolynomialRegressorCV().get_params():
+        assert name in SparsePolynomialRegressorCV.__doc__
+
+
+@parametrize_with_checks(
+    [
+        search(max_terms=2, centers=False, gammas=10.0),
+        search(degrees=1, max_terms=2, max_inputs=(None, 1), rule="one-se", gammas="auto"),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

@@ -1,0 +1,100 @@
+"""Shares of bootstrap resamples: counted right, reproducible, and honest about what they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, stability
+from polysharp.errors import InputError
+
+
+def law(n=100, noise=0.3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4))
+    return X, X[:, 0] * X[:, 1] - X[:, 2] + noise * rng.standard_normal(n)
+
+
+def model(**options):
+    return SparsePolynomialRegressor(**{"degree": 2, "max_terms": 2, "gamma": 1.0, **options})
+
+
+def test_a_clear_law_is_picked_every_time():
+    X, y = law()
+    fitted = model().fit(X, y)
+    found = stability(fitted, X, y, n_resamples=30, random_state=0)
+    assert found.n_resamples == 30
+    assert found.share_of((1, 0)) == found.share_of((2,)) == found.same_model == 1.0
+    assert found.share_of((3, 3)) == 0.0
+    assert found.input_shares.tolist() == [1.0, 1.0, 1.0, 0.0]
+    assert found.in_model.all()
+    assert "100 %" in str(found)
+
+
+def test_noise_has_no_firm_terms():
+    X, y = law(noise=30.0)
+    found = stability(model(max_terms=3), X, y, n_resamples=40, random_state=0)
+    assert found.same_model < 0.5
+    assert found.shares.max() < 1.0
+    # Every resample has three terms.
+    assert found.shares.sum() == pytest.approx(3.0)
+    frame = found.to_frame()
+    assert frame["share"].is_monotonic_decreasing
+    assert frame["in_model"].sum() == 3
+    assert "(not in the model)" in str(found)
+
+
+def test_shares_are_those_of_fits_to_resampled_rows():
+    X, y = law(n=40, noise=2.0)
+    fitted = model(engine="enumeration").fit(X, y)
+    found = stability(fitted, X, y, n_resamples=15, random_state=4, engine="enumeration")
+    rng = np.random.default_rng(np.random.RandomState(4).randint(2**31 - 1))
+    counts = {}
+    for _ in range(15):
+        rows = rng.choice(np.arange(40), size=40)
+        rng.integers(2**31 - 1)
+        for m in model(engine="enumeration").fit(X[rows], y[rows]).polynomial_.monomials:
+            counts[m] = counts.get(m, 0) + 1
+    got = {m: s for m, s in zip(found.monomials, found.shares, strict=True) if s > 0}
+    assert got == pytest.approx({m: c / 15 for m, c in counts.items()})
+
+
+def test_the_same_seed_gives_the_same_shares_with_any_number_of_jobs():
+    X, y = law(noise=3.0)
+    a = stability(model(), X, y, n_resamples=10, random_state=1)
+    b = stability(model(), X, y, n_resamples=10, random_state=1, n_jobs=2)
+    assert a.monomials == b.monomials
+    np.testing.assert_array_equal(a.shares, b.shares)
+
+
+def test_rows_of_weight_zero_are_never_drawn():
+    X, y = law()
+    weights = np.ones(len(y))
+    weights[50:] = 0.0
+    y = np.where(weights > 0, y, 1e3 * X[:, 3])
+    found = stability(model(), X, y, weights, n_resamples=10, random_state=0)
+    assert found.share_of((3,)) == 0.0
+    assert found.share_of((0, 1)) == 1.0
+
+
+def test_budgets_chosen_by_validation_are_kept():
+    X, y = law()
+    search = SparsePolynomialRegressorCV(
+        degrees=(1, 2), max_terms=4, centers=False, rule="one-se", random_state=0
+    ).fit(X, y)
+    found = stability(search, X, y, n_resamples=5, random_state=0)
+    assert found.shares.sum() == pytest.approx(search.best_params_["max_terms"])
+
+
+def test_time_ends_it_early():
+    X, y = law()
+    assert stability(model(), X, y, n_resamples=50, time_limit=0.0).n_resamples == 1
+
+
+def test_bad_input_gets_one_sentence():
+    X, y = law()
+    with pytest.raises(InputError, match="estimator must be a SparsePolynomialRegressor"):
+        stability(Ridge(), X, y)
+    with pytest.raises(InputError, match="n_resamples must be an integer of at least 1, got 0"):
+        stability(model(), X, y, n_resamples=0)
