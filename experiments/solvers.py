@@ -17,18 +17,12 @@ from typing import Any
 from experiments.data import Planted, planted
 from polysharp import SparsePolynomialRegressor
 from polysharp.engines.base import Engine
-from polysharp.engines.cutting_planes import CuttingPlanes
 from polysharp.metrics import accuracy, false_alarm
 from polysharp.solution import Stop
 
 SCIP = "pyscipopt"
 NEEDS = {"pure": SCIP, "root": SCIP, "big-m": SCIP}
-ENGINES: dict[str, str | Engine] = {
-    "pure": CuttingPlanes(root_cuts=False),
-    "root": CuttingPlanes(root_cuts=True),
-    "big-m": "big-m",
-    "tree": "tree",
-}
+METHODS = ("big-m", "pure", "root", "tree")
 MEASURES = (
     *("gamma", "cuts", "root_cuts", "nodes", "seconds", "start_seconds"),
     *("objective", "bound", "gap", "A", "F"),
@@ -38,9 +32,18 @@ MEASURES = (
 def warm_up() -> None:
     """Run every engine once on a small problem, so that no run pays for imports or compilation."""
     data = planted(60, 0, p=4, degree=2, terms=3)
-    for method in ENGINES:
+    for method in METHODS:
         if method not in NEEDS or find_spec(NEEDS[method]) is not None:
             solve(method, data, 3, 1.0, 5.0)
+
+
+def engine_of(method: str) -> str | Engine:
+    """Return the engine of a method; solvers are imported only where they are used."""
+    if method not in ("pure", "root"):
+        return method
+    from polysharp.engines.cutting_planes import CuttingPlanes
+
+    return CuttingPlanes(root_cuts=method == "root")
 
 
 def solve(
@@ -52,7 +55,7 @@ def solve(
         max_terms=terms,
         gamma=gamma_share / len(data.y) ** 0.5,
         n_candidates=None,
-        engine=ENGINES[method],
+        engine=engine_of(method),
         time_limit=time_limit,
         random_state=0,
     ).fit(data.X, data.y)
