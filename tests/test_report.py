@@ -300,19 +300,33 @@ def test_percentages_are_never_rounded_down(share):
     assert 100 * share <= value <= 110 * share
 
 
-@pytest.mark.parametrize("level", [-0.7, 0.0, 0.3, 0.95])
-def test_contours_enclose_the_area_above_a_level(level):
-    x, y = np.linspace(0.0, 1.0, 61), np.linspace(0.0, 2.0, 81)
-    z = np.sin(4 * x)[None, :] * np.cos(3 * y)[:, None]
-    area = 0.0
-    for polygon in region_above(z, level, x, y).split("Z")[:-1]:
+def area(path):
+    """Return the area of the polygons of a path, by the shoelace formula."""
+    total = 0.0
+    for polygon in path.split("Z")[:-1]:
         points = np.array([p.split() for p in polygon[1:].split("L")], dtype=float)
         after = np.roll(points, -1, axis=0)
-        area += 0.5 * np.sum(points[:, 0] * after[:, 1] - points[:, 1] * after[:, 0])
-    fine = (
-        np.sin(4 * np.linspace(0, 1, 1201))[None, :] * np.cos(3 * np.linspace(0, 2, 1601))[:, None]
+        total += 0.5 * np.sum(points[:, 0] * after[:, 1] - points[:, 1] * after[:, 0])
+    return total
+
+
+@pytest.mark.parametrize("level", [0.1, 0.25, 0.61, 1.0])
+def test_contours_of_a_plane_are_exact_on_any_grid(level):
+    x, y = np.linspace(0.0, 100.0, 4), np.linspace(0.0, 200.0, 5)
+    z = (x[None, :] + y[:, None] / 2) / 100.0
+    assert area(region_above(z, level, x, y)) == pytest.approx(
+        20_000 * (1 - level**2 / 2), rel=1e-3
     )
-    assert area == pytest.approx(2.0 * np.mean(fine >= level), abs=0.01)
+
+
+@pytest.mark.parametrize("level", [-0.7, 0.0, 0.3, 0.95])
+def test_contours_enclose_the_area_above_a_level(level):
+    def z(x, y):
+        return np.sin(4 * x)[None, :] * np.cos(3 * y)[:, None]
+
+    x, y = np.linspace(0.0, 1.0, 61), np.linspace(0.0, 2.0, 81)
+    share = np.mean(z(np.linspace(0.0, 1.0, 1201), np.linspace(0.0, 2.0, 1601)) >= level)
+    assert area(region_above(z(x, y), level, x, y)) == pytest.approx(2.0 * share, abs=0.01)
 
 
 def test_rows_that_do_not_fit_the_model_are_refused(model, rides):
