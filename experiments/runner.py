@@ -22,6 +22,8 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -167,10 +169,19 @@ def results(
             _warm_up(experiment)
             yield from map(work, cells)
         return
-    with _one_blas_thread():
-        pool = multiprocessing.get_context("spawn").Pool(jobs, _start_worker, (experiment.name,))
-    with pool:  # leaving it ends the workers
-        yield from pool.imap_unordered(work, cells)
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(jobs, spawn, _start_worker, (experiment.name,))
+    try:
+        with _one_blas_thread():
+            futures = [pool.submit(work, cell) for cell in cells]
+        for future in as_completed(futures):
+            yield future.result()
+    except BaseException:  # Ctrl-C here or in the caller: do not wait for the runs under way
+        for child in multiprocessing.active_children():
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
@@ -190,9 +201,10 @@ def _one_blas_thread() -> Iterator[None]:
 
 def without_missing(experiment: Experiment, cells: Iterable[Cell]) -> list[Cell]:
     """Leave out the methods whose package is not installed, and say so."""
+    cells = list(cells)
     missing = {m: package for m, package in experiment.needs.items() if find_spec(package) is None}
-    for method, package in missing.items():
-        print(f"{method} is skipped: package {package} is not installed")
+    for method in {cell.method for cell in cells} & set(missing):
+        print(f"{method} is skipped: package {missing[method]} is not installed")
     return [cell for cell in cells if cell.method not in missing]
 
 
@@ -227,6 +239,11 @@ def execute(experiment: Experiment, options: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             progress.stop()
             print(f"Stopped after {written} runs; the same command goes on from here.")
+        except BrokenProcessPool:
+            raise SystemExit(
+                f"A process died after {written} runs, perhaps for want of memory; the same "
+                "command goes on from here, with fewer --jobs if need be"
+            ) from None
     return written
 
 
