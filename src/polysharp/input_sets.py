@@ -80,19 +80,21 @@ class InputSets:
         """Most undecided inputs in one monomial."""
         return max(map(len, self.groups), default=0)
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """Number of sets, which may be astronomical."""
         return comb(len(self.undecided), self.room)
 
     @property
     def affordable(self) -> bool:
         """Whether all sets can be bounded within the work allowed, on the largest of them."""
-        if self.room >= len(self.undecided) or len(self) > MOST_SETS:
+        if self.room >= len(self.undecided) or self.count > MOST_SETS:
             return False
         sizes = np.zeros(self.widest + 1)  # of the largest group with so many inputs
         for key, terms in self.groups.items():
             sizes[len(key)] = max(sizes[len(key)], len(terms))
         largest = sum(comb(self.room, d) * size for d, size in enumerate(sizes))
-        return len(self) * (largest**3 / 3.0 + 2e4) <= MOST_WORK
+        return self.count * (largest**3 / 3.0 + 2e4) <= MOST_WORK
 
     def sift(self, threshold: float, expired: Callable[[], bool]) -> Sifted | None:
         """Bound every set; None where too many are left or the time has run out."""

@@ -237,7 +237,7 @@ class _TreeSearch:
         if not node.core.structure.inputs_bind:
             return False
         sets = InputSets(node)
-        if len(sets) > self.most_sets or not sets.affordable:
+        if sets.count > self.most_sets or not sets.affordable:
             return False
         sifted = sets.sift(self.threshold, lambda: self.state.expired)
         if sifted is None:

@@ -1,0 +1,97 @@
+"""Sets of inputs: their bound is valid and useful, and their number may be astronomical."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from instances import make_instance, optimum
+
+from polysharp.basis import Basis
+from polysharp.core import Core
+from polysharp.engines import make_engine
+from polysharp.engines.base import Limits
+from polysharp.input_sets import InputSets
+from polysharp.moments import accumulate
+from polysharp.node import Node
+from polysharp.problem import Problem
+from polysharp.propagation import propagate
+from polysharp.structure import Structure
+
+BINDING = [s for s in range(120) if make_instance(s).problem.structure.inputs_bind]
+
+
+def root_of(problem: Problem) -> Node:
+    core = Core.of(problem, np.arange(problem.size))
+    terms = np.zeros(core.size, dtype=np.int8)
+    terms[core.structure.required_terms] = 1
+    inputs = np.zeros(core.structure.n_inputs, dtype=np.int8)
+    assert propagate(core.structure, terms, inputs)
+    return Node(core, terms, inputs, 0.0, None)
+
+
+@pytest.mark.parametrize("seed", BINDING)
+def test_the_best_support_lies_in_a_set_that_is_left(seed):
+    problem = make_instance(seed).problem
+    best = optimum(problem)
+    sets = InputSets(root_of(problem))
+    above = best.objective * (1.0 + 1e-6) + 10.0 * problem.resolution
+    sifted = sets.sift(above, lambda: False)
+    assert sifted is not None
+    assert sifted.closed >= above
+    used = set(np.flatnonzero(problem.structure.inputs_of(np.array(best.support))).tolist())
+    decided = set(range(problem.structure.n_inputs)) - set(sets.undecided.tolist())
+    assert any(used <= set(kept.inputs.tolist()) | decided for kept in sifted.left)
+
+
+@pytest.mark.parametrize("seed", BINDING[:12])
+def test_the_bound_of_a_set_holds_for_all_its_supports(seed):
+    problem = make_instance(seed).problem
+    structure = problem.structure
+    sifted = InputSets(root_of(problem)).sift(np.inf, lambda: False)
+    assert sifted is not None
+    for kept in sifted.left:
+        for size in range(min(structure.max_terms, 2) + 1):
+            for support in combinations(kept.terms.tolist(), size):
+                S = np.array(support, dtype=np.intp)
+                if structure.allows(S):
+                    assert kept.bound <= problem.refit(S).objective * (1.0 + 1e-9)
+
+
+def binding_problem(p: int, k: int, degree: int = 2) -> Problem:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((60, p))
+    y = X[:, 0] * X[:, 1] + X[:, 2] + 0.5 * X[:, 3] ** 2 + 0.1 * rng.standard_normal(60)
+    basis = Basis.full(p, degree, constant=False)
+    moments = accumulate(basis, X, y)
+    structure = Structure.of_basis(basis, 4, k)
+    return Problem.dense(moments.scatter, moments.cross, moments.spread, 1.0, structure)
+
+
+def test_sets_beyond_counting_are_not_gone_through():
+    sets = InputSets(root_of(binding_problem(400, 200, degree=1)))
+    assert sets.count > 10**100
+    assert not sets.affordable
+
+
+def test_out_of_time_gives_up():
+    assert InputSets(root_of(binding_problem(8, 3))).sift(np.inf, lambda: True) is None
+
+
+def test_the_tree_goes_through_the_sets_and_agrees():
+    problem = binding_problem(8, 3)
+    solution = make_engine("tree").solve(problem, limits=Limits(30.0, 1e-7))
+    assert solution.objective == pytest.approx(optimum_by_inputs(problem), rel=1e-6)
+
+
+def optimum_by_inputs(problem: Problem) -> float:
+    """The best of all triples of inputs, each enumerated alone."""
+    best = np.inf
+    for inputs in combinations(range(problem.structure.n_inputs), 3):
+        outside = np.ones(problem.structure.n_inputs, dtype=bool)
+        outside[list(inputs)] = False
+        J = np.flatnonzero(~problem.structure.uses[:, outside].any(axis=1))
+        for support in combinations(J.tolist(), 4):
+            best = min(best, problem.refit(np.array(support, dtype=np.intp)).objective)
+    return best
