@@ -17,7 +17,17 @@ from experiments.data import planted
 from experiments.rows import Row
 from experiments.runner import Cell, Experiment, Plan, main
 from experiments.solvers import MEASURES, METHODS, NEEDS, solve, warm_up
-from experiments.summary import NOTHING, groups, markdown, percent, proved, share, typical, where
+from experiments.summary import (
+    NOTHING,
+    distinct,
+    groups,
+    markdown,
+    percent,
+    proved,
+    share,
+    typical,
+    where,
+)
 
 TERMS = 8
 PROBLEMS = ((10, 2), (8, 3))
@@ -52,9 +62,11 @@ def formulations_table(rows: list[Row]) -> str:
     present = [method for method in METHODS if where(rows, method=method)]
     header = ["p, r", "n", *(f"{LABELS[m]}: proved, s, gap" for m in present)]
     lines = []
-    for (p, degree, n), group in groups(rows, "p", "r", "n").items():
-        entries = [_entry(where(group, method=method)) for method in present]
-        lines.append([f"{p}, {degree}", n, *entries])
+    for p, degree in groups(rows, "p", "r"):
+        for n in distinct(rows, "n"):
+            group = where(rows, p=p, r=degree, n=n)
+            entries = [_entry(where(group, method=method)) for method in present]
+            lines.append([f"{p}, {degree}", str(n), *entries])
     return markdown(header, lines)
 
 

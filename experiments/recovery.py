@@ -16,9 +16,9 @@ from experiments.summary import (
     averaged,
     distinct,
     exact_law,
-    groups,
     markdown,
     n0,
+    numbers,
     percent,
     proved,
     share,
@@ -56,11 +56,9 @@ def transition_table(rows: list[Row]) -> str:
     ]
     for method in methods_of(rows):
         mine = where(rows, method=method)
-        smallest = n0(mine)
         sizes = distinct(mine, "n")
-        label = "not within the grid" if smallest is None else str(smallest)
-        found = share(mine, exact_law)
-        lines.append([LABELS[method], label, found, f"{sizes[0]} to {sizes[-1]}"])
+        tried = f"{sizes[0]} to {sizes[-1]}"
+        lines.append([LABELS[method], _n0(mine), share(mine, exact_law), tried])
     return markdown(["method", "n0", "law found exactly (data sets, all n)", "n tried"], lines)
 
 
@@ -90,26 +88,24 @@ def certificate_table(rows: list[Row]) -> str:
     for n in distinct(rows, "n"):
         exact = where(rows, n=n, method="exact")
         seconds = [typical(where(rows, n=n, method=m), "seconds") for m in methods]
-        gammas = sorted({row["gamma"] for row in exact})
+        gammas = ", ".join(f"{gamma:.3g}" for gamma in sorted(set(numbers(exact, "gamma"))))
         gaps = typical(exact, "gap", percent)
-        lines.append([str(n), ", ".join(gammas), share(exact, proved), gaps, *seconds])
+        lines.append([str(n), gammas, share(exact, proved), gaps, *seconds])
     return markdown(header, lines)
 
 
 def by_correlation(rows: list[Row]) -> str:
     """n0 by rho and method, and what the exact method proved."""
     lines = []
-    for (rho, method), mine in groups(rows, "rho", "method").items():
-        smallest = n0(mine)
-        certificate = share(mine, proved) if method == "exact" else NOTHING
-        lines.append(
-            [
-                rho,
-                LABELS[method],
-                "not within the grid" if smallest is None else str(smallest),
-                share(mine, exact_law),
-                certificate,
-            ]
-        )
+    for rho in sorted({row["rho"] for row in rows}, key=float):
+        for method in methods_of(rows):
+            mine = where(rows, rho=rho, method=method)
+            certificate = share(mine, proved) if method == "exact" else NOTHING
+            lines.append([rho, LABELS[method], _n0(mine), share(mine, exact_law), certificate])
     header = ["rho", "method", "n0", "law found exactly (data sets, all n)", "proved"]
     return markdown(header, lines)
+
+
+def _n0(rows: Sequence[Row]) -> str:
+    smallest = n0(rows)
+    return "not within the grid" if smallest is None else str(smallest)

@@ -47,7 +47,7 @@ def averaged(rows: Iterable[Row], name: str, digits: int = 0) -> str:
     return f"{mean(values):.{digits}f} ± {pstdev(values):.{digits}f}"
 
 
-def typical(rows: Iterable[Row], name: str, show: Callable[[float], str] = "{:.2f}".format) -> str:
+def typical(rows: Iterable[Row], name: str, show: Callable[[float], str] = "{:.2g}".format) -> str:
     """Return the median and, in brackets, the largest value."""
     values = numbers(rows, name)
     return f"{show(median(values))} ({show(max(values))})" if values else NOTHING
