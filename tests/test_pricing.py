@@ -95,7 +95,7 @@ def test_blocks_do_not_matter(monkeypatch, chunk, precision):
     monkeypatch.setattr(polysharp.arrays, "CHUNK", chunk)
     monkeypatch.setattr(polysharp.sweep, "COLUMNS", 3)
     monkeypatch.setattr(polysharp.sweep, "REST_BYTES", 1)
-    monkeypatch.setattr(polysharp.sweep, "STACK", chunk)
+    monkeypatch.setattr(polysharp.arrays.NumpyArrays, "stack", chunk)
     X, a = draw(4, 90, 8)
     found = Pricer(X, 4, precision=precision).price(a, 40)
     check(found, *brute_force(X, a, 4), 40)

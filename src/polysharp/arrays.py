@@ -35,6 +35,11 @@ class Arrays(Protocol):
         ...
 
     @property
+    def stack(self) -> int:
+        """Weighted rows that make a product efficient."""
+        ...
+
+    @property
     def best_precision(self) -> Precision:
         """The working precision that is fastest here while errors stay bounded."""
         ...
@@ -72,6 +77,7 @@ class NumpyArrays:
     """Pricing on NumPy arrays."""
 
     best_precision: Precision = "float32"
+    stack = 256
 
     def __init__(self) -> None:
         self.chunk = CHUNK

@@ -65,6 +65,7 @@ class TorchArrays:
     """Pricing on tensors: pass an instance to ``Pricer``."""
 
     best_precision: Precision = "float64"
+    stack = 4096  # few large products: between two of them the device waits for the host
 
     def __init__(self, device: Any) -> None:
         self.torch = torch_module()

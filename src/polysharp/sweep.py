@@ -35,7 +35,7 @@ Keep = Callable[[Keys], NDArray[np.bool_]]
 COLUMNS = 1024  # columns of one block of degree 2
 REST_BYTES = 128 * 2**20  # largest block of products x_k x_l
 ENTRIES = 2**22  # largest product of degree 4
-STACK = 256  # weighted rows that make a product efficient
+STACK_BYTES = 2**29  # of the weighted rows of one product
 
 
 class Sweep:
@@ -157,7 +157,8 @@ class Sweep:
         """Offer (i, j, rest) for every middle input j."""
         starts = np.searchsorted(rest.keys[:, 0], np.arange(rest.keys[-1, 0] + 1))
         ends = len(rest.keys) - starts
-        for middles, left in _groups(starts, ends):
+        most = min(self.pricer.arrays.stack, max(256, STACK_BYTES // (8 * self.pricer.n)))
+        for middles, left in _groups(starts, ends, most):
             stack = self._left_stacked if left else self._right_stacked
             self._take(stack(rest, middles, starts))
             self._tell(sum((j + 1) * int(ends[j]) for j in middles))
@@ -242,11 +243,11 @@ class _Product:
     stacked_first: bool  # whether the stacked key comes first in the monomial
 
 
-def _groups(starts: Indices, ends: Indices) -> Iterator[tuple[range, bool]]:
+def _groups(starts: Indices, ends: Indices, most: int) -> Iterator[tuple[range, bool]]:
     """Group middle inputs j, j + 1 inputs to their left and ends[j] rests to their right.
 
     Yields each group and whether its left sides are the ones to stack.  A group grows until it
-    has enough rows, or until an eighth of its product would be entries that come out unsorted.
+    has ``most`` rows, or until an eighth of its product would be entries that come out unsorted.
     """
     first, last = 0, len(starts)
     while first < last:
@@ -256,7 +257,7 @@ def _groups(starts: Indices, ends: Indices) -> Iterator[tuple[range, bool]]:
             rows += stop + 1 if left else ends[stop]
             unsorted = starts[stop] - starts[first] if left else stop - first
             width = ends[first] if left else stop + 1
-            if rows > STACK or 8 * unsorted > width:
+            if rows > most or 8 * unsorted > width:
                 break
             stop += 1
         yield range(first, stop), left
