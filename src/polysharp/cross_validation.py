@@ -63,9 +63,9 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     cv : int, splitter or iterable of (train, test), default=5
         Number of shuffled folds; or a scikit-learn splitter, or the splits themselves.
     rule : {"best", "one-se"}, default="best"
-        "best" takes the smallest mean validation error, "one-se" the fewest terms (then inputs,
-        then the lowest degree) within one standard error of it: shorter formulas, somewhat larger
-        errors.
+        "best" takes the smallest mean validation error; "one-se" the fewest terms, then inputs,
+        then the lowest degree, then the strongest ridge, within one standard error of it: shorter
+        formulas that are proved more easily, with somewhat larger errors.
     n_candidates, fit_intercept, scale, device, engine, gap_tol : optional
         As in ``SparsePolynomialRegressor``; engine, gap_tol and n_candidates serve the refit.
     time_limit : float or None, default=60.0

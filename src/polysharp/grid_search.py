@@ -102,7 +102,7 @@ class Scores:
         """Return the place of the candidate to use.
 
         "best" has the smallest mean error; "one-se" the fewest terms, then inputs, then the lowest
-        degree, among those within one standard error of it.
+        degree, then the strongest ridge, among those within one standard error of it.
         """
         mean = self.mean
         if np.isnan(mean).all():
@@ -116,7 +116,7 @@ class Scores:
     def _simplicity(self, a: int) -> tuple[float, ...]:
         c = self.candidates[a]
         inputs = np.inf if c.max_inputs is None else c.max_inputs
-        return c.max_terms, inputs, c.degree, float(self.mean[a])
+        return c.max_terms, inputs, c.degree, c.gamma, float(self.mean[a])
 
 
 def grid_search(

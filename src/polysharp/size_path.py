@@ -283,5 +283,5 @@ def _line(p: PathPoint, limited: bool, judged: bool) -> str:
     text = f"{p.max_terms:>5}" + (f" {p.max_inputs or '-':>6}" if limited else "")
     text += f" {p.objective:>11.6g} {100 * p.gap:>8.3g} {p.status:<8} {p.training_error:>10.4g}"
     if judged and p.validation_error is not None:
-        text += f" {p.validation_error:>10.4g} ± {p.validation_std_error or 0.0:<5.2g}"
+        text += f" {p.validation_error:>10.4g} ± {p.validation_std_error or 0.0:.2g}"
     return text
