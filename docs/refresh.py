@@ -2,22 +2,32 @@
 
     make refresh
 
-A plain block right after a block of Python is its output; the README's block that begins like the
-demo is the demo's.  The picture of the demo is drawn anew as well.  ``tests/test_docs.py`` checks
-that the pages are true, times and the path of the search apart; this file is how to make them so.
+A plain block right after a block of Python is its output; a block of kind ``console`` holds
+commands and their output (``transcripts``); the README's block that begins like the demo is the
+demo's.  The picture of the demo is drawn anew as well.  ``tests/test_docs.py`` and
+``tests/test_transcripts.py`` check that the pages are true, times and the path of the search apart;
+this file is how to make them so.
 """
 
 import contextlib
 import io
 import re
+import tempfile
 from pathlib import Path
 
 import matplotlib
+from transcripts import refreshed
 
 from polysharp import demo
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", ROOT / "docs" / "start.md"]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "index.md",
+    ROOT / "docs" / "start.md",
+    ROOT / "docs" / "guide" / "command_line.md",
+    ROOT / "docs" / "guide" / "exports.md",
+]
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 DEMO = re.compile(r"^```\n(1\. .*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -40,6 +50,8 @@ def refresh(page: Path) -> None:
         return code if block[2] is None else f"{code}\n```\n{output}```"
 
     text = BLOCK.sub(rewrite, page.read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        text = refreshed(text, Path(folder))
     page.write_text(text, encoding="utf-8")
 
 

@@ -138,6 +138,7 @@ def test_one_sentence_and_exit_code_2(folder, capsys, content, options, pieces):
     for piece in pieces:
         assert piece in err
     assert "=" not in out  # no formula
+    assert "--exclude 'y'" not in err  # the target cannot be left out
     assert sorted(folder.iterdir()) == before
 
 

@@ -64,7 +64,9 @@ def choose(
     find(frame, source, inputs or (), "--inputs")
     find(frame, source, exclude, "--exclude")
     chosen = _inputs(names, source, target, inputs, {*exclude, *weighing})
-    table = numbers(frame, source, [*chosen, target, *weighing], drop_missing=drop_missing)
+    table = numbers(
+        frame, source, [*chosen, target, *weighing], spared=chosen, drop_missing=drop_missing
+    )
     y = table[target]
     if len(table) < 2:
         raise InputError(f"{source!r} must have at least 2 rows to fit, got {len(table)}")
@@ -101,8 +103,18 @@ def _inputs(
     return chosen
 
 
-def numbers(frame: Any, source: str, names: Sequence[str], *, drop_missing: bool = False) -> Any:
-    """Return the named columns as float64, or say which cells are not finite numbers."""
+def numbers(
+    frame: Any,
+    source: str,
+    names: Sequence[str],
+    *,
+    spared: Sequence[str] = (),
+    drop_missing: bool = False,
+) -> Any:
+    """Return the named columns as float64, or say which cells are not finite numbers.
+
+    ``spared`` are the columns that the user could do without.
+    """
     import pandas as pd
 
     columns, complaints = {}, []
@@ -114,7 +126,7 @@ def numbers(frame: Any, source: str, names: Sequence[str], *, drop_missing: bool
             complaints.append((name, column.iloc[wrong[0]], int(wrong[0]) + 1))
         columns[name] = values
     if complaints:
-        raise InputError(_not_numbers(source, complaints))
+        raise InputError(_not_numbers(source, complaints, spared))
     table = pd.DataFrame(columns)
     for name in names:
         infinite = np.flatnonzero(np.isinf(columns[name]))
@@ -124,7 +136,7 @@ def numbers(frame: Any, source: str, names: Sequence[str], *, drop_missing: bool
                 f"column {name!r} of {source!r} must hold finite numbers, "
                 f"got {columns[name][row]} in row {row + 1}"
             )
-    return _complete(table, source, drop_missing)
+    return _complete(table, source, spared, drop_missing)
 
 
 def _floats(pd: Any, column: Any) -> Any:
@@ -139,19 +151,25 @@ def _floats(pd: Any, column: Any) -> Any:
     return np.full(len(column), np.nan)  # dates, categories, lists
 
 
-def _not_numbers(source: str, complaints: list[tuple[str, Any, int]]) -> str:
+def _not_numbers(source: str, complaints: list[tuple[str, Any, int]], spared: Sequence[str]) -> str:
     shown = [f"{value!r} in row {row} of column {name!r}" for name, value, row in complaints]
     more = f" and {len(shown) - MOST_NAMES} columns more" if len(shown) > MOST_NAMES else ""
     given = ", ".join(shown[:MOST_NAMES])
     _, first, _ = complaints[0]
     if isinstance(first, str) and re.fullmatch(r"\s*[-+]?\d+,\d+\s*", first):
-        hint = "if the comma is a decimal mark, say --decimal ','"
+        hint = "; if the comma is a decimal mark, say --decimal ','"
     else:
-        hint = f"leave columns out with --exclude '{joined(name for name, _, _ in complaints)}'"
-    return f"inputs and target of {source!r} must hold numbers, got {given}{more}; {hint}"
+        hint = _exclude("; leave columns out with", [name for name, _, _ in complaints], spared)
+    return f"the columns used of {source!r} must hold numbers, got {given}{more}{hint}"
 
 
-def _complete(table: Any, source: str, drop_missing: bool) -> Any:
+def _exclude(words: str, names: Iterable[str], spared: Sequence[str]) -> str:
+    """Return the advice to leave columns out, where it can be followed."""
+    found = [name for name in names if name in spared]
+    return f"{words} --exclude '{joined(found)}'" if found else ""
+
+
+def _complete(table: Any, source: str, spared: Sequence[str], drop_missing: bool) -> Any:
     missing = table.isna()
     incomplete = missing.any(axis=1).to_numpy()
     if not incomplete.any():
@@ -168,10 +186,12 @@ def _complete(table: Any, source: str, drop_missing: bool) -> Any:
     first = int(np.flatnonzero(missing[names[0]])[0]) + 1
     more = f" (and {len(names) - MOST_NAMES} more)" if len(names) > MOST_NAMES else ""
     listed = ", ".join(f"{name!r} ({counts[name]})" for name in names[:MOST_NAMES])
+    advice = _exclude(", columns with", names, spared)
+    if spared:
+        advice = f"; leave such rows out with --drop-missing{advice}, or fill them in"
     raise InputError(
-        f"{source!r} must have no missing values, got some in {listed}{more}, the first in row "
-        f"{first}; fill them in, leave such rows out with --drop-missing, or columns with "
-        f"--exclude '{joined(names)}'"
+        f"{source!r} must have no missing values, got some in {listed}{more}, "
+        f"the first in row {first}{advice}"
     )
 
 

@@ -93,6 +93,7 @@ def run(options: argparse.Namespace) -> int:
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(kept.X, kept.y, sample_weight=kept.sample_weight)
     show(model, kept, held_out, options.digits)
+    remark(model.solution_)
     write(model, sample, options)
     return exit_code(model.solution_, options.require_proof)
 
@@ -149,6 +150,18 @@ def show(model: Any, kept: Any, held_out: Any, digits: int) -> None:
     print(f"{_errors(model, kept)} on the {len(kept)} rows of the fit")
     if held_out is not None:
         print(f"{_errors(model, held_out)} on {len(held_out)} rows kept aside")
+
+
+def remark(solution: Any) -> None:
+    """Say what would help where the search ended before its proof."""
+    from polysharp.solution import Status, Stop
+
+    if solution.status is not Status.OPTIMAL and solution.stop is Stop.TIME:
+        print(
+            "polysharp: the formula is the best one found, and the proof that there is no better "
+            "one was not completed in time; a longer --time-limit or a smaller --gamma may help",
+            file=sys.stderr,
+        )
 
 
 def _errors(model: Any, sample: Any) -> str:

@@ -1,0 +1,57 @@
+"""Commands shown in the pages, run for real.
+
+A block of kind ``console`` holds commands behind ``$`` and what each printed: its output and what
+``polysharp:`` remarked, without the lines of progress.  The commands of a page run one after the
+other in one folder that is empty at first.  ``docs/refresh.py`` writes the output anew and
+``tests/test_transcripts.py`` compares it; a page with ``<!-- slow -->`` before a block has it
+compared by the slow tests only.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+BLOCK = re.compile(r"^(<!-- slow -->\n)?```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def commands(block: str) -> Iterator[tuple[str, str]]:
+    """Return each command of a block with the output shown below it."""
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        lines = part.splitlines(keepends=True)
+        count = 1
+        while lines[count - 1].endswith("\\\n"):
+            count += 1
+        yield "".join(lines[:count]), "".join(lines[count:])
+
+
+def run(command: str, folder: Path, last: int = 0) -> tuple[str, int]:
+    """Return what a command prints and its exit code; ``$?`` is the code of the one before."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", f"(exit {last})\n{command}"],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    remarks = [line for line in done.stderr.splitlines(True) if line.startswith("polysharp: ")]
+    return done.stdout + "".join(remarks), done.returncode
+
+
+def refreshed(text: str, folder: Path) -> str:
+    """Return a page with the output of its commands written anew."""
+    last = 0
+
+    def rewrite(block: re.Match[str]) -> str:
+        nonlocal last
+        written = ""
+        for command, _ in commands(block[2]):
+            output, last = run(command, folder, last)
+            written += f"$ {command}{output}"
+        return f"{block[1] or ''}```console\n{written}```"
+
+    return BLOCK.sub(rewrite, text)
