@@ -69,10 +69,10 @@ class Summary:
         )
 
     @classmethod
-    def nothing(cls, p: int, refusal: tuple[int, str] | None = None) -> Summary:
-        """Return the summary of no rows."""
+    def nothing(cls, p: int, n_given: int = 0, refusal: tuple[int, str] | None = None) -> Summary:
+        """Return the summary of no rows that count."""
         high, zeros = np.full(p, -np.inf), np.zeros(p)
-        return cls(0, 0, 0.0, -high, high, zeros, zeros, np.inf, -np.inf, 0.0, refusal)
+        return cls(n_given, 0, 0.0, -high, high, zeros, zeros, np.inf, -np.inf, 0.0, refusal)
 
     @classmethod
     def of(cls, block: Block, n_given: int) -> Summary:
@@ -108,8 +108,10 @@ def summarise(number: int, x: Any, y: Any, weights: Any, names: tuple[str, ...])
     try:
         block, n_given = read_block(x, y, weights, names)
     except InputError as refused:
-        return Summary.nothing(len(names), (number, str(refused)))
-    return Summary.of(block, n_given) if len(block) else Summary.nothing(len(names))
+        return Summary.nothing(len(names), refusal=(number, str(refused)))
+    if not len(block):
+        return Summary.nothing(len(names), n_given)
+    return Summary.of(block, n_given)
 
 
 def read_block(x: Any, y: Any, weights: Any, names: tuple[str, ...]) -> tuple[Block, int]:

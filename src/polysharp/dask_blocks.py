@@ -27,7 +27,12 @@ Piece = tuple[Any, Any, Any]  # x, y and weights (or None) of one block, delayed
 
 def is_frame(X: Any) -> bool:
     """Whether X is a Dask DataFrame or Series."""
-    return hasattr(X, "npartitions") and hasattr(X, "divisions")
+    return type(X).__module__.startswith(("dask.dataframe", "dask_expr"))
+
+
+def is_array(X: Any) -> bool:
+    """Whether X is a Dask array."""
+    return type(X).__module__.startswith("dask.array")
 
 
 def check_columns(model: Any, X: Any, *, reset: bool) -> None:
@@ -38,19 +43,18 @@ def check_columns(model: Any, X: Any, *, reset: bool) -> None:
     """
     if is_frame(X):
         if X.ndim != 2:
-            raise InputError("X must be a Dask array or DataFrame with rows and columns")
+            raise InputError("X must be a Dask DataFrame with columns, got a Series")
         for name, dtype in X.dtypes.items():
             if not _holds_numbers(dtype):
                 raise InputError(f"X must hold numbers, got column {name!r} of type {dtype}")
         like = X._meta
-    elif getattr(X, "ndim", 0) == 2 and hasattr(X, "chunks"):
+    elif is_array(X) and X.ndim == 2:
         if not _holds_numbers(X.dtype):
             raise InputError(f"X must hold numbers, got type {X.dtype}")
         like = np.empty((1, X.shape[1]))
     else:
         raise InputError(
-            "X must be a two-dimensional Dask array or a Dask DataFrame, "
-            f"got {type(X).__name__} {getattr(X, 'shape', '')}"
+            f"X must be a two-dimensional Dask array or a Dask DataFrame, got {type(X).__name__}"
         )
     validate_data(model, like, reset=reset, skip_check_array=True)
 
@@ -65,6 +69,8 @@ def cut_into_blocks(X: Any, y: Any, sample_weight: Any) -> list[Piece]:
     """Cut the rows of X, y and the weights alike."""
     beside = {"y": y} if sample_weight is None else {"y": y, "sample_weight": sample_weight}
     for name, column in beside.items():
+        if is_dask(column) and not (is_array(column) or is_frame(column)):
+            raise InputError(f"{name} must be a Dask array or Series, got {type(column).__name__}")
         if getattr(column, "ndim", 1) != 1:
             raise InputError(f"{name} must have one dimension, got {column.ndim}")
     if is_frame(X) and all(is_frame(column) for column in beside.values()):
