@@ -1,38 +1,29 @@
 """Validation errors over a grid of degrees, ridges, codings and sizes, from moments alone.
 
-A case is a coding of the inputs (raw or centred), a degree r and a gamma.  In every split it is
-one walk along the sizes l (and the budgets k): the supports come from the moments of the training
-parts, their errors from those of the validation parts.  With the moments of the largest degree at
-hand a lower degree is a selection of monomials, and another gamma another ridge: monomial j of
-degree d has the scale t_j(r)^2 = r! / ((r - d)! ...), so in the basis of degree R its ridge is
+A case is a coding of the inputs (raw or centred), a degree and a gamma.  In every split it is one
+walk along the sizes l and the budgets k (``validation_walk``): the supports come from the moments
+of the training parts, their errors from those of the validation parts.  The cases of one coding
+share the moments of the largest degree.
 
-    ridge_j = lam t_j(R)^2 / t_j(r)^2,     t_j(r)^2 / t_j(R)^2 = (r! (R - d)!) / ((r - d)! R!).
-
-Supports inside the splits are those of local search: a proof would cost much and change nothing
-that validation can see.  Plain budgets use the compiled ``growth``; rules beyond them
-``local_search``.
+Walks are independent and run through joblib, one job for each split and degree of a coding.  They
+go from low degrees to high ones: when the time is up, what was compared is a grid of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from math import factorial
-from time import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polysharp.basis import Array, Basis, Indices
 from polysharp.candidates import TermRules
 from polysharp.errors import InfeasibleError
-from polysharp.fold_moments import Plan, merge, squared_error
-from polysharp.growth import System, parts_of, sizes
-from polysharp.local_search import forward, improve
+from polysharp.fold_moments import Plan, merge
+from polysharp.growth import parts_of
 from polysharp.moments import Moments
-from polysharp.problem import Problem
-from polysharp.structure import Structure
+from polysharp.validation_walk import Walk, Walked
 
 Rule = Literal["one-se", "best"]
 OnBatch = Callable[[int, int], None]
@@ -152,184 +143,77 @@ def grid_search(
     from joblib import Parallel, delayed
 
     walks = _walks(codings, plan, grid, rules)
-    batch = len(grid.gammas) * plan.n_splits
-    found: list[Walked | None] = []
+    batch = len(codings) * plan.n_splits  # the walks of one degree
+    found: list[list[Walked | None]] = []
     with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
         for start in range(0, len(walks), batch):
             found += parallel(
-                delayed(Walk.run)(walk, None if start + a < plan.n_splits else deadline)
+                delayed(Walk.run)(walk, deadline, spare_first=start + a < plan.n_splits)
                 for a, walk in enumerate(walks[start : start + batch])
             )
             if on_batch is not None:
                 on_batch(min(start + batch, len(walks)), len(walks))
-    return _collect(walks, found, plan, grid)
-
-
-@dataclass(frozen=True, eq=False)
-class Walked:
-    """Errors and sizes along one walk, by (k, l) of the grid."""
-
-    error: Array
-    n_terms: Array
-    n_inputs: Array
-
-
-@dataclass(frozen=True, eq=False)
-class Walk:
-    """One case in one split."""
-
-    train: Moments
-    test: Moments
-    coding: Coding
-    parts: NDArray[np.int64]
-    pool: Indices
-    degree: int
-    gamma: float
-    grid: Grid
-    rules: TermRules
-
-    def run(self, deadline: float | None) -> Walked | None:
-        """Walk along the sizes for every k, largest first; None if it cannot be done (in time)."""
-        if self.degree > self.coding.basis.degree:
-            return None
-        shape = (len(self.grid.max_inputs), len(self.grid.max_terms))
-        out = Walked(*(np.full(shape, np.nan) for _ in range(3)))
-        if any(len(m) > self.degree for m in self.rules.include_terms):
-            return out
-        system, wider = self.system(), None
-        # Python's order: None, the widest budget, before the numbers from large to small.
-        order = sorted(range(shape[0]), key=lambda a: -(self.grid.max_inputs[a] or np.inf))
-        for a in order:
-            supports: list[Indices] = []
-            for support in self._supports(system, self.grid.max_inputs[a], wider):
-                if deadline is not None and time() > deadline:
-                    return None
-                supports.append(support)
-            for b, size in enumerate(self.grid.max_terms):
-                self._judge(system, supports[min(size, len(supports)) - 1], out, (a, b))
-            wider = supports
-        return out
-
-    def system(self) -> System:
-        """Return the training problem of this case over the monomials of its degree."""
-        if self.rules.constant:
-            G, q, yy = self.train.uncentred()
-        else:
-            G, q, yy = self.train.scatter, self.train.cross, self.train.spread
-        basis = self.coding.basis
-        ridge = 1.0 / (self.gamma * _scale_ratios(basis, self.degree))
-        return System(G, q, yy, ridge, self.pool, self.parts, basis.n_inputs)
-
-    def _supports(
-        self, system: System, max_inputs: int | None, wider: list[Indices] | None
-    ) -> Iterator[Indices]:
-        largest = max(self.grid.max_terms)
-        rules = self.rules
-        if rules.heredity is None and not rules.include_terms and not rules.include_inputs:
-            return sizes(system, largest, max_inputs, wider=wider)
-        structure = rules.structure(self.coding.basis, self.coding.inputs).restrict(self.pool)
-        if max_inputs is not None:
-            structure = replace(structure, max_inputs=min(max_inputs, structure.n_inputs))
-        return ruled_sizes(system, structure, largest)
-
-    def _judge(self, system: System, support: Indices, out: Walked, place: tuple[int, int]) -> None:
-        if not len(support) and not self._may_be_empty:
-            return
-        w = system.refit(support)
-        intercept = 0.0
-        if not self.rules.constant:
-            intercept = self.train.y_mean - float(self.train.mean[support] @ w)
-        out.error[place] = np.sqrt(squared_error(self.test, support, w, intercept))
-        out.n_terms[place] = len(support)
-        out.n_inputs[place] = len(system.inputs_of(support))
-
-    @property
-    def _may_be_empty(self) -> bool:
-        return not self.rules.include_terms and not self.rules.include_inputs
-
-
-def ruled_sizes(system: System, structure: Structure, largest: int) -> Iterator[Indices]:
-    """Yield a support for each size under rules beyond the budgets; none where none is allowed."""
-    pool = system.pool
-    # Scaled so that the ridge is one for all: engines know a single lam.
-    unit = 1.0 / np.sqrt(system.ridge[pool])
-    G = system.G[np.ix_(pool, pool)] * np.multiply.outer(unit, unit)
-    support: Indices | None = None
-    for size in range(1, min(largest, len(pool)) + 1):
-        problem = Problem.dense(
-            G, system.q[pool] * unit, system.yy, 1.0, replace(structure, max_terms=size)
-        )
-        try:
-            start = forward(problem).support if support is None else support
-            support = improve(problem, start).support
-        except InfeasibleError:
-            yield np.zeros(0, dtype=np.intp)
-        else:
-            yield pool[support]
+    return _collect(found, codings, plan, grid)
 
 
 def _walks(codings: Sequence[Coding], plan: Plan, grid: Grid, rules: TermRules) -> list[Walk]:
-    """List the walks: by degree, then coding, then gamma, then split."""
-    sets = [
-        [
-            (merge(coding.parts, plan.train[v]), merge(coding.parts, plan.test[v]))
-            for v in range(plan.n_splits)
-        ]
-        for coding in codings
-    ]
-    tables = [parts_of(coding.basis) for coding in codings]
-    lengths = [np.array([len(m) for m in coding.basis.monomials]) for coding in codings]
-    walks = []
-    for degree in grid.degrees:
-        for a, coding in enumerate(codings):
-            every = np.flatnonzero(lengths[a] <= degree)
-            for gamma in grid.gammas:
-                for v, (train, test) in enumerate(sets[a]):
-                    pool = every
-                    if coding.pools is not None:
-                        pool = np.intersect1d(every, coding.pools[v])
-                    walks.append(
-                        Walk(train, test, coding, tables[a], pool, degree, gamma, grid, rules)
+    """List the walks: by degree, then coding, then split."""
+    walks: dict[int, list[Walk]] = {degree: [] for degree in grid.degrees}
+    for coding in codings:
+        basis, parts = coding.basis, parts_of(coding.basis)
+        lengths = np.array([len(m) for m in basis.monomials])
+        for v in range(plan.n_splits):
+            train, test = merge(coding.parts, plan.train[v]), merge(coding.parts, plan.test[v])
+            own = np.arange(len(basis)) if coding.pools is None else np.sort(coding.pools[v])
+            for degree in grid.degrees:
+                pool = own[lengths[own] <= degree]
+                walks[degree].append(
+                    Walk(
+                        train=train,
+                        test=test,
+                        basis=basis,
+                        inputs=coding.inputs,
+                        parts=parts,
+                        pool=pool,
+                        rules=rules,
+                        degree=degree,
+                        gammas=grid.gammas,
+                        max_terms=grid.max_terms,
+                        max_inputs=grid.max_inputs,
                     )
-    return walks
+                )
+    return [walk for degree in grid.degrees for walk in walks[degree]]
 
 
-def _scale_ratios(basis: Basis, degree: int) -> Array:
-    """Return t_j(r)^2 / t_j(R)^2; 1 for monomials beyond degree r, which nobody asks for."""
-    R = basis.degree
-    by_length = [
-        factorial(degree) * factorial(R - d) / (factorial(degree - d) * factorial(R))
-        if d <= degree
-        else 1.0
-        for d in range(R + 1)
-    ]
-    return np.array([by_length[len(m)] for m in basis.monomials])
-
-
-def _collect(walks: list[Walk], found: list[Walked | None], plan: Plan, grid: Grid) -> Scores:
-    """Bring the walks of each case together; a case counts when all its splits are done."""
+def _collect(
+    found: list[list[Walked | None]], codings: Sequence[Coding], plan: Plan, grid: Grid
+) -> Scores:
+    """Bring the splits of each case together; a case counts when all its splits are done."""
     candidates: list[Candidate] = []
-    errors, terms, inputs = [], [], []
-    finished = 0
-    for start in range(0, len(walks), plan.n_splits):
-        walk, group = walks[start], found[start : start + plan.n_splits]
-        done = [walked for walked in group if walked is not None]
-        complete = len(done) == plan.n_splits
-        finished += complete
-        for a, k in enumerate(grid.max_inputs):
-            for b, size in enumerate(grid.max_terms):
-                candidates.append(Candidate(walk.degree, walk.gamma, walk.coding.center, k, size))
-                row = np.full((3, plan.n_splits), np.nan)
-                if complete:
-                    row = np.array([(x.error, x.n_terms, x.n_inputs) for x in done])[:, :, a, b].T
-                errors.append(row[0])
-                terms.append(float(row[1].mean()))
-                inputs.append(float(row[2].mean()))
+    rows: list[Array] = []
+    finished, position = 0, 0
+    shape = (3, plan.n_splits, len(grid.max_inputs), len(grid.max_terms))
+    for degree in grid.degrees:
+        for coding in codings:
+            splits = found[position : position + plan.n_splits]
+            position += plan.n_splits
+            for g, gamma in enumerate(grid.gammas):
+                done = [split[g] for split in splits]
+                table = np.full(shape, np.nan)
+                if None not in done:
+                    finished += 1
+                    table = np.array([(w.error, w.n_terms, w.n_inputs) for w in done if w])
+                    table = table.swapaxes(0, 1)
+                for a, k in enumerate(grid.max_inputs):
+                    for b, size in enumerate(grid.max_terms):
+                        candidates.append(Candidate(degree, gamma, coding.center, k, size))
+                        rows.append(table[:, :, a, b])
+    errors, terms, inputs = np.array(rows).swapaxes(0, 1)
     return Scores(
         tuple(candidates),
-        np.array(errors),
-        np.array(terms),
-        np.array(inputs),
+        errors,
+        terms.mean(axis=1),
+        inputs.mean(axis=1),
         finished,
-        len(walks) // plan.n_splits,
+        len(grid.degrees) * len(codings) * len(grid.gammas),
     )

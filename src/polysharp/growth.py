@@ -48,6 +48,8 @@ class System:
 
     def refit(self, support: Indices) -> Array:
         """Return the coefficients of a support."""
+        if not len(support):
+            return np.zeros(0)
         H = self.G[np.ix_(support, support)]
         H[np.diag_indices_from(H)] += self.ridge[support]
         return solve_spd(H, self.q[support])

@@ -1,0 +1,161 @@
+"""One split of the rows at one degree: models of every size from the training moments, judged.
+
+The moments are those of the largest degree R.  A lower degree r is a selection of monomials, and
+another gamma another ridge: monomial j of degree d has the scale t_j(r)^2 = r! / ((r - d)! ...), so
+in the basis of degree R its ridge is
+
+    ridge_j = lam t_j(R)^2 / t_j(r)^2,     t_j(r)^2 / t_j(R)^2 = (r! (R - d)!) / ((r - d)! R!).
+
+Supports are those of local search: a proof would cost much and change nothing that validation can
+see.  Plain budgets use the compiled ``growth``; rules beyond them ``local_search``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import factorial
+from time import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polysharp.basis import Array, Basis, Indices
+from polysharp.candidates import TermRules
+from polysharp.errors import InfeasibleError
+from polysharp.fold_moments import squared_error
+from polysharp.growth import System, sizes
+from polysharp.local_search import forward, improve
+from polysharp.moments import Moments
+from polysharp.problem import Problem
+from polysharp.structure import Structure
+
+
+@dataclass(frozen=True, eq=False)
+class Walked:
+    """Error and size of every model of a walk, by (k, l); NaN where the rules allow none."""
+
+    error: Array  # root mean squared error on the validation rows
+    n_terms: Array
+    n_inputs: Array
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Walk:
+    """What one job needs, and nothing more: it may run in another process."""
+
+    train: Moments
+    test: Moments
+    basis: Basis
+    inputs: Indices  # the user's numbers of the basis's inputs
+    parts: NDArray[np.int64]
+    pool: Indices  # the monomials of this degree that the split may use
+    rules: TermRules
+    degree: int
+    gammas: tuple[float, ...]
+    max_terms: tuple[int, ...]
+    max_inputs: tuple[int | None, ...]
+
+    def run(self, deadline: float | None, *, spare_first: bool = False) -> list[Walked | None]:
+        """Walk once for each gamma; None for those that time, or a basis too small, left out.
+
+        ``deadline`` is on the clock of ``time.time``; the first gamma may ignore it.
+        """
+        if self.degree > self.basis.degree:
+            return [None] * len(self.gammas)
+        if any(len(m) > self.degree for m in self.rules.include_terms):
+            return [self._nothing() for _ in self.gammas]
+        G, q, yy = self._training_problem()
+        ratios = _scale_ratios(self.basis, self.degree)
+        found = []
+        for number, gamma in enumerate(self.gammas):
+            ridge = 1.0 / (gamma * ratios)
+            system = System(G, q, yy, ridge, self.pool, self.parts, self.basis.n_inputs)
+            spared = spare_first and number == 0
+            found.append(self._along_sizes(system, None if spared else deadline))
+        return found
+
+    def _training_problem(self) -> tuple[Array, Array, float]:
+        if self.rules.constant:
+            return self.train.uncentred()
+        return self.train.scatter, self.train.cross, self.train.spread
+
+    def _nothing(self) -> Walked:
+        shape = (len(self.max_inputs), len(self.max_terms))
+        return Walked(*(np.full(shape, np.nan) for _ in range(3)))
+
+    def _along_sizes(self, system: System, deadline: float | None) -> Walked | None:
+        """Walk along the sizes for every k, the widest first."""
+        out, wider = self._nothing(), None
+        widest_first = sorted(
+            range(len(self.max_inputs)), key=lambda a: -(self.max_inputs[a] or np.inf)
+        )
+        for a in widest_first:
+            supports: list[Indices] = []
+            for support in self._supports(system, self.max_inputs[a], wider):
+                if deadline is not None and time() > deadline:
+                    return None
+                supports.append(support)
+            for b, size in enumerate(self.max_terms):
+                best = supports[min(size, len(supports)) - 1] if supports else self.pool[:0]
+                self._judge(system, best, out, (a, b))
+            wider = supports
+        return out
+
+    def _supports(
+        self, system: System, max_inputs: int | None, wider: list[Indices] | None
+    ) -> Iterator[Indices]:
+        largest, rules = max(self.max_terms), self.rules
+        if rules.heredity is None and self._may_be_empty:
+            return sizes(system, largest, max_inputs, wider=wider)
+        structure = rules.structure(self.basis, self.inputs).restrict(self.pool)
+        if max_inputs is not None:
+            structure = replace(structure, max_inputs=min(max_inputs, structure.n_inputs))
+        return ruled_sizes(system, structure, largest)
+
+    def _judge(self, system: System, support: Indices, out: Walked, place: tuple[int, int]) -> None:
+        if not len(support) and not self._may_be_empty:
+            return
+        w = system.refit(support)
+        intercept = 0.0
+        if not self.rules.constant:
+            intercept = self.train.y_mean - float(self.train.mean[support] @ w)
+        out.error[place] = np.sqrt(squared_error(self.test, support, w, intercept))
+        out.n_terms[place] = len(support)
+        out.n_inputs[place] = len(system.inputs_of(support))
+
+    @property
+    def _may_be_empty(self) -> bool:
+        return not self.rules.include_terms and not self.rules.include_inputs
+
+
+def ruled_sizes(system: System, structure: Structure, largest: int) -> Iterator[Indices]:
+    """Yield a support for each size under rules beyond the budgets; none where none is allowed."""
+    pool = system.pool
+    # Scaled so that the ridge is one for all: a problem knows a single lam.
+    unit = 1.0 / np.sqrt(system.ridge[pool])
+    G = system.G[np.ix_(pool, pool)] * np.multiply.outer(unit, unit)
+    support: Indices | None = None
+    for size in range(1, min(largest, len(pool)) + 1):
+        problem = Problem.dense(
+            G, system.q[pool] * unit, system.yy, 1.0, replace(structure, max_terms=size)
+        )
+        try:
+            start = forward(problem).support if support is None else support
+            support = improve(problem, start).support
+        except InfeasibleError:
+            yield np.zeros(0, dtype=np.intp)
+        else:
+            yield pool[support]
+
+
+def _scale_ratios(basis: Basis, degree: int) -> Array:
+    """Return t_j(r)^2 / t_j(R)^2; 1 for monomials beyond degree r, which nobody asks for."""
+    R = basis.degree
+    by_length = [
+        factorial(degree) * factorial(R - d) / (factorial(degree - d) * factorial(R))
+        if d <= degree
+        else 1.0
+        for d in range(R + 1)
+    ]
+    return np.array([by_length[len(m)] for m in basis.monomials])
