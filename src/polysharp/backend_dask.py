@@ -160,13 +160,17 @@ def _on_cluster(client: Any, root: Any, leaves: Sequence[Any], on_block: OnBlock
         return futures[0].result()
     except distributed.KilledWorker as killed:
         raise ClusterError(
-            f"the cluster lost {killed.allowed_failures + 1} workers in a row on task "
-            f"{killed.task!r}, most likely out of memory; use smaller partitions (repartition, "
-            "rechunk) or workers with more memory"
+            f"task {killed.task!r} killed {killed.allowed_failures + 1} workers, most likely by "
+            "running out of memory; use smaller partitions (repartition, rechunk) or workers with "
+            "more memory"
         ) from killed
     except BaseException:
         client.cancel(futures)
         raise
+    finally:
+        # At once, and not when they are collected: the workers hold what they stand for.
+        for future in futures:
+            future.release()
 
 
 def _mark(_: Any) -> None:
@@ -212,5 +216,5 @@ def _follow(client: Any, root: Any, marks: Sequence[Any], on_block: OnBlock | No
             if on_block is not None and finished > done:
                 on_block(finished, len(marks))
             done = finished
-    if on_block is not None:
+    if on_block is not None and done < len(marks):
         on_block(len(marks), len(marks))
