@@ -7,12 +7,15 @@ other in one folder that is empty at first.  ``docs/refresh.py`` writes the outp
 compared by the slow tests only.
 """
 
-import os
+import contextlib
+import io
 import re
+import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from polysharp.cli import main
 
 BLOCK = re.compile(r"^(<!-- slow -->\n)?```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -29,17 +32,31 @@ def commands(block: str) -> Iterator[tuple[str, str]]:
 
 def run(command: str, folder: Path, last: int = 0) -> tuple[str, int]:
     """Return what a command prints and its exit code; ``$?`` is the code of the one before."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", f"(exit {last})\n{command}"],
-        cwd=folder,
-        env={**os.environ, "PATH": path, "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    remarks = [line for line in done.stderr.splitlines(True) if line.startswith("polysharp: ")]
-    return done.stdout + "".join(remarks), done.returncode
+    plain = command.startswith("polysharp ") and not re.search(r"[|<>&;$]", command)
+    if plain:  # without a process of its own, which would load all libraries again
+        out, err, code = _call(shlex.split(command.replace("\\\n", " "))[1:], folder)
+    else:
+        done = subprocess.run(
+            ["bash", "-c", f"(exit {last})\n{command}"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        out, err, code = done.stdout, done.stderr, done.returncode
+    remarks = [line for line in err.splitlines(True) if line.startswith("polysharp: ")]
+    return out + "".join(remarks), code
+
+
+def _call(words: list[str], folder: Path) -> tuple[str, str, int]:
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        code = main(words)
+    return out.getvalue(), err.getvalue(), code
 
 
 def refreshed(text: str, folder: Path) -> str:

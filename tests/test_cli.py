@@ -128,6 +128,13 @@ def test_blanks_as_delimiter(folder, capsys):
     assert "x^2" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_whatever_ends_a_line(model, table, end, capsys):
+    Path("t.csv").write_bytes(table.to_csv(index=False, lineterminator=end).encode())
+    assert fit("-q", "-o", "other.json") == 0
+    assert str(load_model("other.json").polynomial_) == str(model.polynomial_)
+
+
 def test_columns_by_name(folder, capsys, table):
     assert fit("--inputs", 'speed,"mass, total"', "-q", "-o", "a.json") == 0
     assert load_model("a.json").polynomial_.names == ("speed", "mass, total")

@@ -13,6 +13,8 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from polysharp.errors import InputError, MissingSolverError
 from polysharp.exports.expression import identifiers
@@ -50,7 +52,8 @@ def law_in(names, seed=0, shifts=False, intercept=0.1 + 0.2):
     """Draw a polynomial with one term per input, and a square, a cube and a product."""
     rng = np.random.default_rng(seed)
     p = len(names)
-    monomials = (*((i,) for i in range(p)), (0, 0), (p - 1,) * 3, (0, p - 1))
+    listed = (*((i,) for i in range(p)), (0, 0), (p - 1,) * 3, (0, p - 1))
+    monomials = tuple(dict.fromkeys(listed))  # of one input the last is the square again
     scale = 10.0 ** rng.integers(-8, 8, len(monomials))
     return Polynomial(
         monomials,
@@ -295,6 +298,27 @@ def test_identifiers_are_distinct_and_legal():
         assert not ascii_only or all(name.isascii() for name in found)
     # Distinct as Python compares them: in the normal form of compatibility.
     assert len(set(identifiers(["ﬁ", "fi", "x²", "x2"], ()))) == 4
+
+
+ANY_NAME = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
+
+
+@given(st.lists(ANY_NAME, min_size=1, max_size=4, unique_by=str.lower))
+@settings(max_examples=200, deadline=None)
+def test_any_name_at_all(names):
+    law = law_in(names)
+    X = rows(law, 3)
+    predict = python_function(law)
+    assert_same(law, X, [predict(*row) for row in X.tolist()])
+    # In C only comments hold what is not ASCII identifiers, numbers and signs.
+    assert re.fullmatch(r"[\w\s(){},;.*+-]*", re.sub(r"//.*", "", law.to_c()), re.ASCII)
+    base = sqlite3.connect(":memory:")
+    quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+    base.execute(f"CREATE TABLE t({quoted})")
+    base.executemany(f"INSERT INTO t VALUES ({', '.join('?' * len(names))})", X.tolist())
+    found = base.execute(law.to_sql("t")).fetchall()
+    base.close()
+    assert_same(law, X, [value for (value,) in found])
 
 
 @pytest.mark.parametrize("method", ["to_python", "to_c"])

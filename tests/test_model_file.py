@@ -181,7 +181,7 @@ def test_what_is_wrong_with_a_file_is_said(document, place, value, message, tmp_
 
 def test_a_term_twice(document):
     document["terms"][1]["inputs"] = list(reversed(document["terms"][0]["inputs"]))
-    with pytest.raises(InputError, match="terms must be distinct"):
+    with pytest.raises(InputError, match="monomials must be distinct"):
         restore(document)
 
 

@@ -67,6 +67,11 @@ def test_many_rows_are_evaluated_in_blocks():
     np.testing.assert_allclose(LAW(X)[-3:], by_hand(LAW, X[-3:]), rtol=1e-13, atol=1e-14)
 
 
+def test_a_term_twice_is_refused():
+    with pytest.raises(InputError, match=r"monomials must be distinct, got \(1, 0\) twice"):
+        Polynomial(((0, 1), (0,), (1, 0)), np.ones(3), 0.0, ("a", "b"))
+
+
 def test_wrong_shape():
     with pytest.raises(InputError, match=r"X must have shape \(n, 4\).*got shape \(2, 3\)"):
         LAW(np.zeros((2, 3)))

@@ -55,6 +55,13 @@ class Polynomial:
     shifts: Array | None = None
     response: str = "y"
 
+    def __post_init__(self) -> None:
+        seen: set[Monomial] = set()
+        for m in self.monomials:
+            if tuple(sorted(m)) in seen:
+                raise InputError(f"monomials must be distinct, got {m} twice")
+            seen.add(tuple(sorted(m)))
+
     def __len__(self) -> int:
         return len(self.monomials)
 

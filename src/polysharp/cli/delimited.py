@@ -142,7 +142,8 @@ def _fields(text: str, delimiter: str) -> list[list[str]]:
     """Return the fields of every line that is not blank."""
     if delimiter == WHITESPACE:
         return [line.split() for line in text.splitlines() if line.strip()]
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
+    lines = io.StringIO(text, newline=None)  # whatever ends a line
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
     return [row for row in reader if any(field.strip() for field in row)]
 
 

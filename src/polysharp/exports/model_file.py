@@ -159,8 +159,6 @@ def _read_polynomial(root: Reader) -> Polynomial:
     monomials = tuple(
         tuple(i.integer(0, len(names) - 1) for i in term["inputs"].items()) for term in terms
     )
-    if len({tuple(sorted(m)) for m in monomials}) < len(monomials):
-        raise InputError("terms must be distinct, got one of them twice")
     shifts = None
     if root["shifts"].value is not None:
         shifts = np.array([item.number() for item in root["shifts"].items()])
