@@ -19,6 +19,7 @@ stored numbers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -224,13 +225,14 @@ class _TreeSearch:
             children=tuple(child.record for child in children),
         )
         self.state.nodes += len(children)
-        threshold = self.threshold
-        if self.state.threads > 1:
-            children = list(self.pool.map(lambda child: evaluate(child, threshold), children))
-        else:
-            children = [evaluate(child, threshold) for child in children]
-        for child in children:
+        evaluated = self.pool.map if self.state.threads > 1 else map
+        for child in list(evaluated(self._evaluator(), children)):
             self._settle(child)
+
+    def _evaluator(self) -> Callable[[Node], Node]:
+        """Bound nodes against the threshold of now; at the time limit leave them as they are."""
+        threshold = self.threshold
+        return lambda node: node if self.state.expired else evaluate(node, threshold)
 
     def _sift(self, node: Node) -> bool:
         """Split a node into the sets of inputs that may hold a better model, if that pays."""
@@ -254,7 +256,7 @@ class _TreeSearch:
         )
         self.state.nodes += len(children)
         for child in children:
-            self._settle(self._move(child, force=True))
+            self._settle(child if self.state.expired else self._move(child, force=True))
         return True
 
     def _set_child(self, node: Node, undecided: Indices, kept: InputSet) -> Node:
