@@ -17,20 +17,24 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter, time
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from polysharp.backend_dask import is_dask
 from polysharp.errors import InputError
 from polysharp.estimator import SparsePolynomialRegressor, _threads
 from polysharp.fold_moments import cut, read_splits
 from polysharp.grid_search import Grid, Scores, grid_search
 from polysharp.place import Place, as_host
-from polysharp.preselection import TIME_SHARE, FoldedRows, capacity, make_coding, reachable
+from polysharp.preselection import TIME_SHARE, FoldedRows, capacity
 from polysharp.progress import Progress, open_progress
 from polysharp.validation import _RULES, check_data, check_parameters, check_rules, check_seed
+
+if TYPE_CHECKING:
+    from polysharp.dask_folds import DaskFolds
 
 SEARCH_SHARE = 0.75  # of the time limit; the refit gets the rest and what the search leaves
 SHARES = (1e-1, 1e-2, 1e-4, 1e-6)  # gammas="auto": ridges relative to the number of rows
@@ -204,9 +208,10 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         Parameters
         ----------
         X : array or data frame of shape (n, p)
-            Inputs.
+            Inputs; a Dask array or DataFrame is read in blocks and never gathered, with ``cv`` a
+            number of folds.
         y : array of shape (n,)
-            Response.
+            Response; with Dask, a Dask array or Series in the blocks of X.
         sample_weight : array of shape (n,) or None
             Weights of the rows, in the fits and in the errors.
         groups : array of shape (n,) or None
@@ -218,22 +223,39 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         """
         began = perf_counter()
         parameters = self._checked_parameters()
-        place = Place.find(X, self.device)
-        X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
-        data = check_data(self, X, y, sample_weight)
-        rules = check_rules(parameters, data.names)
         seed = check_seed(self.random_state)
-        splits = read_splits(self.cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
-        parts, plan = cut(splits, len(data.y))
-        rows = FoldedRows(data, parts, plan, rules, place, bool(self.scale))
         with open_progress(self.verbose) as progress, _threads(self.n_jobs):
+            rows = self._open(X, y, sample_weight, groups, seed, parameters, progress)
             scores = self._search(rows, progress, began)
-        self.n_splits_ = plan.n_splits
+        self.n_splits_ = rows.plan.n_splits
         self._choose(scores)
         self.search_time_ = perf_counter() - began
         self._refit(X, y, sample_weight, seed, began)
         self.refit_time_ = perf_counter() - began - self.search_time_
         return self
+
+    def _open(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any,
+        seed: int,
+        parameters: dict[str, Any],
+        progress: Progress,
+    ) -> FoldedRows | DaskFolds:
+        """Check the data and cut them into the parts that the splits treat alike."""
+        if is_dask(X):
+            from polysharp.dask_folds import DaskFolds
+
+            return DaskFolds.open(self, X, y, sample_weight, groups, seed, parameters, progress)
+        place = Place.find(X, self.device)
+        X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
+        data = check_data(self, X, y, sample_weight)
+        rules = check_rules(parameters, data.names)
+        splits = read_splits(self.cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
+        parts, plan = cut(splits, len(data.y))
+        return FoldedRows(data, parts, plan, rules, place, bool(self.scale))
 
     def _checked_parameters(self) -> dict[str, Any]:
         """Check everything; return the parameters of the estimator with the largest budgets."""
@@ -260,20 +282,17 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         check_parameters(parameters)
         return parameters
 
-    def _search(self, rows: FoldedRows, progress: Progress, began: float) -> Scores:
+    def _search(self, rows: FoldedRows | DaskFolds, progress: Progress, began: float) -> Scores:
         """Compare the grid within the search's share of the time."""
         centers = tuple(dict.fromkeys(bool(c) for c in _values(self.centers)))
         limit = capacity(rows.plan, len(centers))
         wanted = sorted({int(r) for r in _values(self.degrees)})
-        degrees = reachable(rows, wanted, limit, len(centers), self.time_limit)
+        degrees = rows.reachable(wanted, limit, len(centers), self.time_limit)
         rows = replace(rows, rules=replace(rows.rules, degree=max(degrees)))
-        grid = Grid(
-            degrees, self._gammas(rows.data.total_weight), self._sizes(), self._input_budgets()
-        )
+        grid = Grid(degrees, self._gammas(rows.total_weight), self._sizes(), self._input_budgets())
         middle = float(np.median(grid.gammas))
         codings = [
-            make_coding(
-                rows,
+            rows.coding(
                 center,
                 limit,
                 max(grid.max_terms),

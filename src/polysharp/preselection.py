@@ -61,6 +61,32 @@ class FoldedRows:
         """Inputs that are not excluded."""
         return np.setdiff1d(np.arange(self.data.X.shape[1]), self.rules.exclude_inputs)
 
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return self.data.total_weight
+
+    def reachable(
+        self, degrees: Sequence[int], limit: int, n_codings: int, time_limit: float | None
+    ) -> tuple[int, ...]:
+        """Return the degrees to compare."""
+        return reachable(self, degrees, limit, n_codings, time_limit)
+
+    def coding(
+        self,
+        center: bool,
+        limit: int,
+        max_terms: int,
+        gamma: float,
+        *,
+        progress: Progress,
+        seconds: float | None = None,
+    ) -> Coding:
+        """Return the moments of the parts in one coding."""
+        return make_coding(
+            self, center, limit, max_terms, gamma, progress=progress, seconds=seconds
+        )
+
     def count(self, degree: int) -> int:
         """Number of monomials up to a degree."""
         return replace(self.rules, degree=degree).count(len(self.inputs))
