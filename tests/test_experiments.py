@@ -18,6 +18,7 @@ from experiments.rows import Table, finished, merge, read
 from experiments.runner import Cell, Experiment, Plan, execute, load, parse, run_cell
 from experiments.summary import n0
 from polysharp.basis import Basis
+from polysharp.place import Place
 
 ROOT = Path(__file__).parent.parent
 NAMES = (
@@ -220,7 +221,7 @@ def test_pricing_orders_inputs_by_their_best_monomial():
     basis = Basis.full(7, 3, constant=False)
     correlations = np.abs(data.design.T @ data.response)
     best = {i: correlations[basis.uses[:, i]].max() for i in range(7)}
-    order = input_ranking.priced_order(data)
+    order = input_ranking.priced_order(data, Place())
     assert sorted(order) == list(range(7))
     # Inputs of one monomial tie: compare values, not places.
     np.testing.assert_allclose([best[i] for i in order], sorted(best.values(), reverse=True))
