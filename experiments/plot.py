@@ -23,6 +23,8 @@ from matplotlib.ticker import NullFormatter
 from experiments import paper
 from experiments.formulations import LABELS as FORMULATIONS
 from experiments.input_ranking import GAMMA
+from experiments.real_data import LABELS as REAL_DATA
+from experiments.real_data import names_of, paper_best
 from experiments.recovery import LABELS, methods_of
 from experiments.rows import Row, finished, read
 from experiments.runner import default_output, load
@@ -134,6 +136,29 @@ def formulations(rows: list[Row]) -> Figure:
     return figure
 
 
+def real_data(rows: list[Row]) -> Figure:
+    """Mean TE of every method as a share of the paper's best, one column per data set."""
+    names = names_of(rows)
+    figure, (axis,) = _panels(1, 1, width=8.0)
+    axis.axhline(1.0, color="0.6", linestyle=":", linewidth=1, label="the paper's best of four")
+    offsets = [0.12 * (a - (len(REAL_DATA) - 1) / 2) for a in range(len(REAL_DATA))]
+    for colour, offset, method in zip(COLOURS, offsets, REAL_DATA, strict=True):
+        points = [numbers(where(rows, data=name, method=method), "TE") for name in names]
+        places = [a + offset for a, values in enumerate(points) if values]
+        shares = [
+            [value / paper_best(name) for value in values]
+            for name, values in zip(names, points, strict=True)
+            if values
+        ]
+        style = {**BARS, "linestyle": "none"}
+        means, spread = [mean(s) for s in shares], [pstdev(s) for s in shares]
+        axis.errorbar(places, means, spread, color=colour, label=REAL_DATA[method], **style)
+    axis.set_xticks(range(len(names)), [name.replace("_", " ") for name in names])
+    axis.set(ylabel="TE / the paper's best", ylim=(0, 2.2))
+    axis.legend(fontsize=7, ncols=2)
+    return figure
+
+
 FIGURES: dict[str, Callable[[list[Row]], Figure]] = {
     "phase_transition": phase_transition,
     "cutting_planes": cutting_planes,
@@ -141,6 +166,7 @@ FIGURES: dict[str, Callable[[list[Row]], Figure]] = {
     "input_ranking": input_ranking,
     "correlated_inputs": correlated_inputs,
     "formulations": formulations,
+    "real_data": real_data,
 }
 _RECOVERY = (("A", "accuracy A %"), ("F", "false alarms F %"), ("seconds", "seconds"))
 
