@@ -6,7 +6,7 @@ CSV.  Files are cut into partitions of a stated size, and only the columns in us
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from glob import glob
 from pathlib import Path
@@ -32,8 +32,11 @@ def scan(
     target: str,
     *,
     inputs: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
     weights: str | None = None,
+    drop_missing: bool = False,
     partition_size: str = "64MiB",
+    csv_options: Mapping[str, Any] | None = None,
 ) -> Scan:
     """Open a folder or a glob of Parquet or CSV files as Dask DataFrames.
 
@@ -46,10 +49,16 @@ def scan(
         Column to explain.
     inputs : sequence of str or None, default=None
         Columns to explain it by; None for all others that hold numbers.
+    exclude : sequence of str, default=()
+        Columns that are no inputs.
     weights : str or None, default=None
         Column with the weights of the rows.
+    drop_missing : bool, default=False
+        Leave out rows with missing values in the columns used.
     partition_size : str, default="64MiB"
         How much of a file one task reads; compressed CSV is read one file at a time.
+    csv_options : mapping or None, default=None
+        Handed to ``pandas.read_csv``: ``sep``, ``decimal``, ``encoding`` and so on.
 
     Returns
     -------
@@ -70,19 +79,25 @@ def scan(
     >>> print(model.fit(*scan(f"{folder}/*.csv", "y")).polynomial_)
     y = 2 + 3 x^2
     """
-    files = find_files(pattern)
-    frame = open_files(files, partition_size)
-    names = [str(name) for name in frame.columns]
-    numbers = [str(name) for name, dtype in frame.dtypes.items() if dtype.kind in "biuf"]
-    asked = [target, *(inputs or ()), *([weights] if weights is not None else ())]
-    for name in asked:
+    frame = open_files(find_files(pattern), partition_size, csv_options or {})
+    beside = [target] if weights is None else [target, weights]
+    names = list(frame.columns)
+    for name in [*beside, *(inputs or ()), *exclude]:
         if name not in names:
             raise InputError(f"{str(pattern)!r} has no column {name!r}{_hint(name, names)}")
     if inputs is None:
-        inputs = [name for name in numbers if name not in (target, weights)]
-    if not inputs:
+        inputs = numbers_of(frame)
+    chosen = [name for name in inputs if name not in (*beside, *exclude)]
+    if not chosen:
         raise InputError(f"{str(pattern)!r} has no column of numbers besides {target!r}")
-    return Scan(frame[list(inputs)], frame[target], None if weights is None else frame[weights])
+    if drop_missing:
+        frame = frame.dropna(subset=[*chosen, *beside])
+    return Scan(frame[chosen], frame[target], None if weights is None else frame[weights])
+
+
+def numbers_of(frame: Any) -> list[str]:
+    """Return the columns that hold numbers."""
+    return [str(name) for name, dtype in frame.dtypes.items() if dtype.kind in "biuf"]
 
 
 def find_files(pattern: str | Path) -> list[str]:
@@ -103,7 +118,7 @@ def find_files(pattern: str | Path) -> list[str]:
     return found
 
 
-def open_files(files: Sequence[str], partition_size: str = "64MiB") -> Any:
+def open_files(files: Sequence[str], partition_size: str, csv_options: Mapping[str, Any]) -> Any:
     """Return a Dask DataFrame over files of one kind."""
     frames = dask_module("dask.dataframe")
     if _kind(Path(files[0])) == "Parquet":
@@ -111,12 +126,13 @@ def open_files(files: Sequence[str], partition_size: str = "64MiB") -> Any:
         return frames.read_parquet(list(files), blocksize=partition_size)
     packed = any(Path(file).suffix in COMPRESSED for file in files)
     blocksize = None if packed else partition_size
-    return frames.read_csv(list(files), blocksize=blocksize, dtype=_number_types(files[0]))
+    types = _number_types(files[0], csv_options)
+    return frames.read_csv(list(files), blocksize=blocksize, dtype=types, **csv_options)
 
 
-def _number_types(file: str) -> dict[str, str]:
+def _number_types(file: str, csv_options: Mapping[str, Any]) -> dict[str, str]:
     """Return the columns that begin as numbers: whole ones may have fractions or gaps later on."""
-    head = dask_module("pandas").read_csv(file, nrows=1000)
+    head = dask_module("pandas").read_csv(file, nrows=1000, **csv_options)
     return {name: "float64" for name, dtype in head.dtypes.items() if dtype.kind in "iuf"}
 
 

@@ -26,6 +26,7 @@ from typing import Any
 
 from polysharp._version import __version__
 from polysharp.cli.exit_codes import ExitCode
+from polysharp.errors import ClusterError
 
 COMMANDS = ("fit", "path", "rank", "predict", "report", "info", "demo")
 
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _say("interrupted")
         return ExitCode.INTERRUPTED
-    except (ValueError, ImportError, OSError, MemoryError) as error:
+    except (ValueError, ImportError, OSError, MemoryError, ClusterError) as error:
         if options.traceback:
             raise
         _say(f"error: {_sentence(error)}")

@@ -13,6 +13,7 @@ import warnings
 from typing import Any
 
 from polysharp.cli.exit_codes import ExitCode
+from polysharp.cli.many_files import fit_files, stands_for_many
 from polysharp.cli.options import (
     add_budgets,
     add_columns,
@@ -32,6 +33,8 @@ EXAMPLES = """\
       leave two columns out, write the model and a report
   polysharp fit rides.parquet -t power --degree 3 --max-terms 5 --max-inputs 4 --gamma 1
       the best five terms in four inputs, and the proof that they are
+  polysharp fit 'rides/*.parquet' -t power --scheduler tcp://10.0.0.1:8786
+      a folder or a pattern is read in blocks, here by the workers of a Dask cluster
   polysharp fit rides.csv -t power --max-terms 5 --require-proof -q -o model.json || echo "no proof"
       for scripts: exit code 3 where the proof is not complete
 """
@@ -50,6 +53,9 @@ def add_to(commands: Any) -> None:
         EXAMPLES,
     )
     add_table(parser)
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="of a Dask cluster whose workers read the table"
+    )
     add_columns(parser)
     add_budgets(parser, "at most so many terms; chosen by validation if not given")
     group = parser.add_argument_group("choosing by validation")
@@ -81,6 +87,10 @@ def run(options: argparse.Namespace) -> int:
     for file in (options.output, options.report, options.proof):
         check_writable(file)
     model = make_model(options)
+    if stands_for_many(options):
+        fit_files(model, options)
+        show(model, None, None, options.digits)
+        return finish(model, None, options)
     sample = read_sample(options)
     p = sample.X.shape[1]
     inputs = f"{p} input{'s' if p > 1 else ''}"
@@ -93,6 +103,11 @@ def run(options: argparse.Namespace) -> int:
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(kept.X, kept.y, sample_weight=kept.sample_weight)
     show(model, kept, held_out, options.digits)
+    return finish(model, sample, options)
+
+
+def finish(model: Any, sample: Any, options: argparse.Namespace) -> ExitCode:
+    """Say what is missing, write what was asked for, and return the code of the end."""
     remark(model.solution_)
     write(model, sample, options)
     return exit_code(model.solution_, options.require_proof)
@@ -147,7 +162,8 @@ def show(model: Any, kept: Any, held_out: Any, digits: int) -> None:
         chosen = ", ".join(f"{name} {value}" for name, value in model.best_params_.items())
         print(f"chosen by validation: {chosen}")
         print(f"RMSE {-model.best_score_:.4g} on held-out rows, mean of {model.n_splits_} splits")
-    print(f"{_errors(model, kept)} on the {len(kept)} rows of the fit")
+    if kept is not None:
+        print(f"{_errors(model, kept)} on the {len(kept)} rows of the fit")
     if held_out is not None:
         print(f"{_errors(model, held_out)} on {len(held_out)} rows kept aside")
 

@@ -1,0 +1,75 @@
+"""``polysharp fit`` on a folder or a glob: the rows are read in blocks, through Dask.
+
+Without ``--scheduler`` the blocks are read by threads of this machine; with it, by the workers of
+a cluster, which must see the same files.  What needs all rows in memory at once is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from polysharp.errors import InputError
+
+WHOLE = ("holdout", "report", "sheet")  # options that need the rows in memory
+
+
+def stands_for_many(options: argparse.Namespace) -> bool:
+    """Whether the table is a folder, a pattern, or left to a cluster."""
+    if options.scheduler is not None:
+        return True
+    path = Path(options.table)
+    return path.is_dir() or (any(mark in options.table for mark in "*?[") and not path.exists())
+
+
+def fit_files(model: Any, options: argparse.Namespace) -> None:
+    """Fit the model to all files that the table stands for."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    from polysharp.backend_dask import cluster
+
+    for name in WHOLE:
+        if getattr(options, name) is not None:
+            raise InputError(
+                f"--{name} needs the rows in memory, and {options.table!r} is read in blocks"
+            )
+    with cluster(options.scheduler), warnings.catch_warnings():
+        # The certificate printed afterwards says the same, with the gap.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        opened = open_files(options)
+        blocks = opened.X.npartitions
+        p = len(opened.X.columns)
+        inputs = f"{p} input{'s' if p > 1 else ''}"
+        print(f"{options.table}: {blocks} blocks, {inputs}, target {options.target}", flush=True)
+        model.fit(*opened)
+
+
+def open_files(options: argparse.Namespace) -> Any:
+    """Open the files and pick their columns."""
+    from polysharp.cli.columns import listed, split_names
+    from polysharp.scanning import scan
+
+    inputs, exclude = split_names(options.inputs), split_names(options.exclude) or []
+    opened = scan(
+        options.table,
+        options.target,
+        inputs=inputs,
+        exclude=exclude,
+        weights=options.weights,
+        drop_missing=options.drop_missing,
+        csv_options=csv_options(options),
+    )
+    print(f"polysharp: inputs {listed(list(opened.X.columns))}", file=sys.stderr)
+    return opened
+
+
+def csv_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what the user says about text, in the words of pandas."""
+    known = {"tab": "\t", "whitespace": r"\s+"}
+    found = {"decimal": options.decimal, "encoding": options.encoding}
+    if options.delimiter is not None:
+        found["sep"] = known.get(options.delimiter, options.delimiter)
+    return found
