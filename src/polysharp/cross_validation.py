@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from polysharp.dask_folds import DaskFolds
 
 SEARCH_SHARE = 0.75  # of the time limit; the refit gets the rest and what the search leaves
-SHARES = (1e-1, 1e-2, 1e-4, 1e-6)  # gammas="auto": ridges relative to the number of rows
+SHARES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)  # gammas="auto": ridges relative to the number of rows
+AUTO_DEGREES = (1, 2, 3, 4)
+FEW_INPUTS = 8  # with which degrees="auto" goes one degree further: 1286 monomials
 
 # Handed to the refit as they are.
 SHARED = (
@@ -52,16 +54,16 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
 
     Parameters
     ----------
-    degrees : int or sequence of int, default=(1, 2, 3, 4)
+    degrees : int, sequence of int or "auto", default="auto"
         Degrees to compare.  Those with too many monomials for the time limit are left out, with a
-        warning (see Notes).
-    max_terms : int or sequence of int, default=50
+        warning (see Notes).  "auto" is 1 to 4, and 5 as well with 8 inputs or fewer.
+    max_terms : int or sequence of int, default=100
         Every number of terms up to this one is compared; or those of the sequence.
     max_inputs : int, None, or sequence of these, default=None
         Limits on the number of inputs to compare; None for no limit.
     gammas : float, sequence of float or "auto", default="auto"
-        Ridges 1 / gamma to compare.  "auto": gamma = 1 / (s n) for s in 0.1, 0.01, 1e-4, 1e-6,
-        with n the sum of the weights.
+        Ridges 1 / gamma to compare.  "auto": gamma = 1 / (s n) for s in 0.1, 0.01, 1e-3, 1e-4
+        and 1e-6, with n the sum of the weights.
     centers : bool or sequence of bool, default=(False, True)
         Compare raw inputs (False), centred ones (True), or both.
     cv : int, splitter or iterable of (train, test), default=5
@@ -144,8 +146,8 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
 
     def __init__(
         self,
-        degrees: Any = (1, 2, 3, 4),
-        max_terms: Any = 50,
+        degrees: Any = "auto",
+        max_terms: Any = 100,
         max_inputs: Any = None,
         gammas: Any = "auto",
         centers: Any = (False, True),
@@ -197,8 +199,12 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
 
     @property
     def degree(self) -> int:  # type: ignore[override]
-        """The largest degree compared."""
-        return int(max(_values(self.degrees)))
+        """The largest degree compared, that of any table for "auto"."""
+        return max(AUTO_DEGREES if self._auto_degrees else map(int, _values(self.degrees)))
+
+    @property
+    def _auto_degrees(self) -> bool:
+        return isinstance(self.degrees, str) and self.degrees == "auto"
 
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None
@@ -260,8 +266,9 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     def _checked_parameters(self) -> dict[str, Any]:
         """Check everything; return the parameters of the estimator with the largest budgets."""
         own = self.get_params(deep=False)
+        if not self._auto_degrees:
+            _check_values("degrees", "degree", self.degrees)
         for plural, single in (
-            ("degrees", "degree"),
             ("max_terms", "max_terms"),
             ("max_inputs", "max_inputs"),
             ("gammas", "gamma"),
@@ -286,7 +293,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         """Compare the grid within the search's share of the time."""
         centers = tuple(dict.fromkeys(bool(c) for c in _values(self.centers)))
         limit = capacity(rows.plan, len(centers))
-        wanted = sorted({int(r) for r in _values(self.degrees)})
+        wanted = self._degrees(len(rows.inputs))
         degrees = rows.reachable(wanted, limit, len(centers), self.time_limit)
         rows = replace(rows, rules=replace(rows.rules, degree=max(degrees)))
         grid = Grid(degrees, self._gammas(rows.total_weight), self._sizes(), self._input_budgets())
@@ -316,6 +323,11 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         )
         self._warn_if_cut_short(scores, sorted(set(wanted) - set(degrees)))
         return scores
+
+    def _degrees(self, n_inputs: int) -> list[int]:
+        if self._auto_degrees:
+            return [*AUTO_DEGREES, *([5] if n_inputs <= FEW_INPUTS else [])]
+        return sorted({int(r) for r in _values(self.degrees)})
 
     def _gammas(self, n: float) -> tuple[float, ...]:
         if isinstance(self.gammas, str):
