@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from polysharp import InputError, SparsePolynomialRegressor, TooLargeError, scan
+from polysharp import InputError, SparsePolynomialRegressor, TooLargeError, scan, verify
 from polysharp.backend_dask import is_dask
 from polysharp.synthetic import make_sparse_polynomial
 
@@ -291,6 +291,20 @@ def test_what_is_not_offered_is_said():
     wide = da.from_array(np.zeros((10, 60)))
     with pytest.raises(TooLargeError, match="at most 8192 monomials for Dask"):
         model(n_candidates=50).fit(wide + np.arange(60.0), da.from_array(np.arange(10.0)))
+
+
+def test_estimators_that_need_all_rows_say_so():
+    from polysharp import PolynomialKernelRegressor
+
+    X, y, _ = ROWS
+    with pytest.raises(InputError, match="X must be in memory for PolynomialKernelRegressor"):
+        PolynomialKernelRegressor().fit(da.from_array(X), y)
+
+
+def test_a_proof_is_checked_on_rows_in_memory():
+    X, y, v = ROWS
+    found = model().fit(da.from_array(X, chunks=200), y, v)
+    assert verify(found.solution_.proof, X, y, v).valid
 
 
 # Progress and interruption

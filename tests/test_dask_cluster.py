@@ -180,6 +180,30 @@ def test_progress_counts_blocks(workers):
     assert seen == sorted(set(seen))
 
 
+def test_joblib_carries_validation_and_resampling_to_the_cluster(workers, rows):
+    import joblib
+
+    from polysharp import SparsePolynomialRegressorCV, stability
+
+    X, y = rows[0][:200], rows[1][:200]
+    settings = {"degrees": (1, 2), "max_terms": 3, "cv": 3, "gammas": 0.1, "random_state": 0}
+    expected = SparsePolynomialRegressorCV(**settings).fit(X, y)
+    shares = stability(expected, X, y, n_resamples=4, random_state=1)
+    with joblib.parallel_config("dask"):
+        found = SparsePolynomialRegressorCV(**settings).fit(X, y)
+        same = stability(expected, X, y, n_resamples=4, random_state=1)
+    scores = [model.cv_results_["mean_test_score"] for model in (found, expected)]
+    np.testing.assert_allclose(*scores, rtol=1e-9)
+    assert str(same) == str(shares)
+    ran = workers.run_on_scheduler(_prefixes)
+    assert any("batch_of_run" in name for name in ran)
+    assert any("resample" in name for name in ran)
+
+
+def _prefixes(dask_scheduler):
+    return list(dask_scheduler.task_prefixes)
+
+
 def test_a_cluster_without_workers(rows):
     X, y, _ = rows
     with (

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from polysharp.backend_dask import is_dask
 from polysharp.basis import Array, Indices
 from polysharp.candidates import TermRules
 from polysharp.engines import ENGINES
@@ -191,6 +192,11 @@ def check_rules(parameters: dict[str, Any], names: tuple[str, ...]) -> TermRules
 
 def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> Data:
     """Check the training data; sets ``n_features_in_`` and ``feature_names_in_`` on the model."""
+    if is_dask(X):
+        raise InputError(
+            f"X must be in memory for {type(model).__name__}, got a Dask collection; call "
+            "compute() first, or use SparsePolynomialRegressor"
+        )
     response = getattr(y, "name", None)
     X, y = validate_data(
         model, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False, ensure_min_samples=2
