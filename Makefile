@@ -69,7 +69,7 @@ dist: $(VENV)/.ready-dev
 	@PYTHON=$(abspath $(BIN)/python) tools/check_dist.sh dist
 
 clean:
-	rm -rf build dist docs/_build docs/api demo.png
+	rm -rf build dist docs/_build docs/api docs/gallery demo.png
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -14,8 +14,9 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = ["_build", "_templates", "examples"]
 highlight_language = "none"  # blocks without a language are printed output
 templates_path = ["_templates"]
 
@@ -27,6 +28,24 @@ autodoc_typehints = "none"  # numpydoc's sections say it
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+
+# Every example is run; one that fails ends the build.
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "capture_repr": (),  # what an example wants to show it prints
+    "doc_module": ("polysharp",),
+    "backreferences_dir": "gallery/uses",
+    "reference_url": {"polysharp": None},
+    "image_srcset": ["2x"],
+    "thumbnail_size": (480, 320),
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "nested_sections": False,
+}
 
 html_theme = "pydata_sphinx_theme"
 html_title = "polysharp"

@@ -1,0 +1,81 @@
+"""
+Taking the formula elsewhere
+============================
+
+A formula is made to be used: in a paper, a spreadsheet, a microcontroller, a database, a service.
+Every export computes what ``predict`` computes, to the last digits.
+"""
+
+import json
+import sqlite3
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from polysharp import SparsePolynomialRegressor, load_model, save_model
+from polysharp.datasets import cycling
+
+rides = cycling(n=500)
+X = pd.DataFrame(rides.X, columns=rides.input_names).rename(columns={"headwind": "head wind"})
+y = pd.Series(rides.y, name="power")
+model = SparsePolynomialRegressor(degree=3, max_terms=5, max_inputs=4, gamma=1.0).fit(X, y)
+law = model.polynomial_
+
+# %%
+# For a paper
+# -----------
+# ``to_latex`` rounds for reading, and ``to_sympy`` gives an expression that can be
+# differentiated.
+
+figure, ax = plt.subplots(figsize=(9, 1.1))
+ax.axis("off")
+ax.text(0.5, 0.5, f"${law.to_latex(3)}$", ha="center", va="center", fontsize=13)
+plt.show()
+
+print("one more m/s costs", law.to_sympy().diff("speed"))
+
+# %%
+# For a program
+# -------------
+# Plain functions without any import. Column names that are no identifiers are replaced, with a
+# comment.
+
+print(law.to_python())
+
+# %%
+# C99, for where there is no Python:
+
+print(law.to_c("power"))
+
+# %%
+# For a database
+# --------------
+# Only sums and products, so any dialect will do. Here it runs in SQLite, and the answers agree:
+
+print(law.to_sql(table="rides"))
+with sqlite3.connect(":memory:") as database:
+    X.to_sql("rides", database, index=False)
+    answers = np.array(database.execute(law.to_sql(table="rides")).fetchall())[:, 0]
+print("largest difference to predict:", f"{abs(answers - model.predict(X)).max():.1e}")
+
+# %%
+# For a model server
+# ------------------
+# ``law.to_onnx()`` is an ONNX graph in double precision (``pip install "polysharp[onnx]"``)::
+#
+#     import onnx
+#     onnx.save(law.to_onnx(), "power.onnx")
+#
+# For later
+# ---------
+# JSON holds formula, certificate and settings, and no code: it is safe to load from a stranger,
+# and whoever reads JSON can read it without polysharp.
+
+file = Path(tempfile.mkdtemp()) / "power.json"
+save_model(model, file)
+print(json.dumps(json.loads(file.read_text())["terms"][0], indent=2))
+again = load_model(file)
+print("the same predictions:", np.array_equal(again.predict(X), model.predict(X)))
