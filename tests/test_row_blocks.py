@@ -1,0 +1,102 @@
+"""Sums over blocks of rows: tiles of correlations, ranking by blocks, summaries that merge."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polysharp import SparsePolynomialRegressor, rank_inputs, rows
+from polysharp.basis import Basis
+from polysharp.block_ranking import BLOCK_ROWS, rank_rows, row_blocks
+from polysharp.block_summary import Block, Summary
+from polysharp.scaling import Scaling
+from polysharp.synthetic import make_sparse_polynomial
+from polysharp.tiles import largest, partial_products, tiles
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 4])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("entries", [1, 40, 10**6])
+def test_tiles_hold_every_monomial_once(degree, constant, entries):
+    rng = np.random.default_rng(degree)
+    p, top = 5, 12
+    inputs = np.array([1, 2, 5, 7, 8])
+    X, a = rng.standard_normal((700, p)), rng.standard_normal(700)
+    basis = Basis.full(p, degree, constant=constant)
+    truth = dict(zip(basis.monomials, a @ basis.evaluate(X), strict=True))
+    found = {}
+    for tile in tiles(p, degree, constant=constant, entries=entries):
+        parts = [partial_products(X[rows], a[rows], tile) for rows in (slice(300), slice(300, 700))]
+        keys, values = largest(parts[0] + parts[1], tile, inputs, degree, None, 10**6)
+        names = [tuple(int(np.searchsorted(inputs, i)) for i in key if i >= 0) for key in keys]
+        assert found.keys().isdisjoint(names)
+        found.update(zip(names, values, strict=True))
+        few, best = largest(parts[0] + parts[1], tile, inputs, degree, None, top)
+        assert len(few) == min(top, len(names))
+        assert np.abs(best).min() >= np.sort(np.abs(values))[::-1][: len(best)].min() - 1e-12
+    assert found.keys() == truth.keys()
+    for monomial, value in truth.items():
+        assert found[monomial] == pytest.approx(value, rel=1e-9, abs=1e-9)
+
+
+def test_tiles_are_no_larger_than_stated():
+    cut = tiles(30, 3, constant=True, entries=1000)
+    assert len(cut) > 5
+    assert all(len(tile) == 1 or sum(panel.size for panel in tile) <= 1000 for tile in cut)
+
+
+def test_only_what_may_be_kept_is_listed():
+    rng = np.random.default_rng(0)
+    X, a = rng.standard_normal((50, 4)), rng.standard_normal(50)
+    for tile in tiles(4, 3, constant=False):
+        keys, _ = largest(
+            partial_products(X, a, tile), tile, np.arange(4), 3, lambda m: (m != 2).all(axis=1), 99
+        )
+        assert not (keys == 2).any()
+
+
+def test_one_block_is_algorithm_1():
+    data = make_sparse_polynomial(200, 12, 3, 3, 4, 20.0, random_state=0)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 200)
+    expected = rank_inputs(data.X, data.y, 3, 0.01, sample_weight=weights, fit_intercept=True)
+    found = rank_rows(data.X, data.y, weights, 3, 0.01 * weights.sum(), True)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-10)
+
+
+def test_blocks_of_rows_are_even_and_cover_all():
+    for n in (1, BLOCK_ROWS, BLOCK_ROWS + 1, 10_000):
+        blocks = list(row_blocks(n))
+        assert [b.start for b in blocks] == [0, *(b.stop for b in blocks[:-1])]
+        assert blocks[-1].stop == n
+        sizes = [b.stop - b.start for b in blocks]
+        assert max(sizes) <= BLOCK_ROWS
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_long_tables_in_memory_are_ranked_by_blocks(monkeypatch):
+    data = make_sparse_polynomial(1200, 40, 3, 4, 6, 20.0, random_state=1)
+    model = SparsePolynomialRegressor(3, 6, n_candidates=6, engine="local-search")
+    whole = model.fit(data.X, data.y).ranking_
+    monkeypatch.setattr(rows, "WHOLE_ROWS", 600)
+    monkeypatch.setattr("polysharp.block_ranking.BLOCK_ROWS", 400)
+    found = model.fit(data.X, data.y)
+    assert not np.allclose(found.ranking_.scores, whole.scores)
+    assert set(data.inputs) <= set(found.kept_inputs_.tolist())
+    assert sorted(found.polynomial_.monomials) == sorted(data.monomials)
+
+
+@pytest.mark.parametrize("center", [False, True])
+def test_summaries_of_parts_give_the_scaling_of_the_whole(center):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((90, 4)) * [1e-3, 1.0, 1e5, 1.0] + [0.0, 1e6, 1e5, 0.0]
+    X[:, 3] = 0.1
+    v, y = rng.uniform(0.1, 2.0, 90), rng.standard_normal(90)
+    total = Summary.nothing(4)
+    for rows_ in (slice(0, 20), slice(20, 21), slice(21, 90)):
+        total = total + Summary.of(Block(X[rows_], y[rows_], v[rows_]), 1)
+    expected = Scaling.of(X, v, scale=True, center=center)
+    found = Scaling.measured(
+        total.low, total.high, total.mean, total.scatter / total.weight, scale=True, center=center
+    )
+    np.testing.assert_allclose(found.shift, expected.shift, rtol=1e-12)
+    np.testing.assert_allclose(found.unit, expected.unit, rtol=1e-9)
