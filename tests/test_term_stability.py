@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dask.array as dask_array
 import numpy as np
 import pytest
+from joblib import parallel_config
 from sklearn.linear_model import Ridge
 
 from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, stability
@@ -63,7 +65,8 @@ def test_shares_are_those_of_fits_to_resampled_rows():
 def test_the_same_seed_gives_the_same_shares_with_any_number_of_jobs():
     X, y = law(noise=3.0)
     a = stability(model(), X, y, n_resamples=10, random_state=1)
-    b = stability(model(), X, y, n_resamples=10, random_state=1, n_jobs=2)
+    with parallel_config(backend="threading"):
+        b = stability(model(), X, y, n_resamples=10, random_state=1, n_jobs=2)
     assert a.monomials == b.monomials
     np.testing.assert_array_equal(a.shares, b.shares)
 
@@ -96,5 +99,7 @@ def test_bad_input_gets_one_sentence():
     X, y = law()
     with pytest.raises(InputError, match="estimator must be a SparsePolynomialRegressor"):
         stability(Ridge(), X, y)
+    with pytest.raises(InputError, match="X must be in memory to be resampled"):
+        stability(model(), dask_array.from_array(X), y)
     with pytest.raises(InputError, match="n_resamples must be an integer of at least 1, got 0"):
         stability(model(), X, y, n_resamples=0)

@@ -8,7 +8,7 @@ adding j lowers c by z_j^2 / (2 d_j), removing i raises it by w_i^2 / (2 H_ii), 
 lowers it by (z_j + B_ij w_i / H_ii)^2 / (2 (d_j + B_ij^2 / H_ii)) - w_i^2 / (2 H_ii).
 
 A table of 125 monomials is walked to 50 terms in a few milliseconds; the same moves through NumPy
-take a hundred times as long, nearly all of it the cost of calls on short arrays.
+take about fifty times as long, nearly all of it the cost of calls on short arrays.
 """
 
 from __future__ import annotations

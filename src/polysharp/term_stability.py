@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from polysharp.backend_dask import is_dask
 from polysharp.basis import Array, Monomial
 from polysharp.engines.local_search import LocalSearch
 from polysharp.errors import InputError
@@ -150,6 +151,10 @@ def stability(
 
     if isinstance(n_resamples, bool) or not n_resamples >= 1:
         raise InputError(f"n_resamples must be an integer of at least 1, got {n_resamples!r}")
+    if is_dask(X):
+        raise InputError(
+            "X must be in memory to be resampled, got a Dask collection; take a sample of its rows"
+        )
     settings, model = _settings(estimator, X, y, sample_weight)
     X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
     rng = np.random.default_rng(check_seed(random_state))
