@@ -92,10 +92,12 @@ class Walk:
         )
         for a in widest_first:
             supports: list[Indices] = []
+            if _passed(deadline):
+                return None
             for support in self._supports(system, self.max_inputs[a], wider):
-                if deadline is not None and time() > deadline:
-                    return None
                 supports.append(support)
+                if _passed(deadline):
+                    return None
             for b, size in enumerate(self.max_terms):
                 best = supports[min(size, len(supports)) - 1] if supports else self.pool[:0]
                 self._judge(system, best, out, (a, b))
@@ -147,6 +149,10 @@ def ruled_sizes(system: System, structure: Structure, largest: int) -> Iterator[
             yield np.zeros(0, dtype=np.intp)
         else:
             yield pool[support]
+
+
+def _passed(deadline: float | None) -> bool:
+    return deadline is not None and time() > deadline
 
 
 def _scale_ratios(basis: Basis, degree: int) -> Array:
