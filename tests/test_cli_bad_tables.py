@@ -272,3 +272,9 @@ def test_as_a_process(folder):
     assert done.stderr == (
         "polysharp: error: --target must name columns of 't.csv', got 'y'; it has 'a', 'b'\n"
     )
+
+
+def test_of_many_columns_the_nearest_names_come_first(folder, capsys):
+    header = ",".join([*(f"input {i}" for i in range(12)), "Δp (kPa)"])
+    (folder / "t.csv").write_text(f"{header}\n{','.join('1' * 13)}\n", encoding="utf-8")
+    refused(capsys, main(["fit", "t.csv", "--target", "Δp"]), "it has 'Δp (kPa)', 'input 0'")

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
@@ -206,8 +207,18 @@ def find(frame: Any, source: str, names: Iterable[str], option: str) -> None:
         hint = "; is the delimiter right? say --delimiter"
     raise InputError(
         f"{option} must name columns of {source!r}, got {listed(unknown)}; "
-        f"it has {listed(known)}{hint}"
+        f"it has {listed(_nearest_first(known, unknown))}{hint}"
     )
+
+
+def _nearest_first(known: list[str], wanted: list[str]) -> list[str]:
+    """Return the names of a table, those that resemble what was asked for in front."""
+
+    def likeness(name: str) -> float:
+        pairs = [(name.casefold(), word.casefold()) for word in wanted]
+        return max(1.0 if b in a else SequenceMatcher(None, a, b).ratio() for a, b in pairs)
+
+    return sorted(known, key=lambda name: -likeness(name) if likeness(name) > 0.6 else 0.0)
 
 
 def accuracy(observed: Any, predicted: Any, weights: Any = None) -> str:
