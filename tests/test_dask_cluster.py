@@ -215,6 +215,23 @@ def test_a_cluster_without_workers(rows):
         SparsePolynomialRegressor().fit(da.from_array(X, chunks=500), y)
 
 
+@pytest.mark.slow
+def test_workers_that_leave_for_good():
+    from threading import Timer
+
+    with (
+        dask.config.set({"polysharp.wait-for-workers": 2.0}),
+        distributed.LocalCluster(n_workers=1, **LOCAL) as machine,
+        distributed.Client(machine) as client,
+    ):
+        client.wait_for_workers(1)
+        leaving = Timer(3.0, machine.scale, [0])
+        leaving.start()
+        with pytest.raises(ClusterError, match="no workers for 2 s"):
+            sum_over_blocks("slow", _slow, [(t,) for t in range(100)])
+        leaving.join()
+
+
 def test_an_address_where_nobody_answers():
     with (
         dask.config.set({"polysharp.wait-for-workers": 0.3}),

@@ -14,7 +14,7 @@ becomes one sentence here (``ClusterError``), and Ctrl-C cancels what is still r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import reduce
 from itertools import count
@@ -113,11 +113,8 @@ def sum_over_blocks(
 
 def _add(*parts: Any) -> Any:
     """Add what is there."""
-    return reduce(add, (part for part in parts if part is not None)) if _any(parts) else None
-
-
-def _any(parts: Iterable[Any]) -> bool:
-    return any(part is not None for part in parts)
+    there = [part for part in parts if part is not None]
+    return reduce(add, there) if there else None
 
 
 def _client() -> Any:
