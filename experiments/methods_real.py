@@ -27,6 +27,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from polysharp import (
     PolynomialKernelRegressor,
@@ -51,7 +52,7 @@ class Grid:
     degrees: tuple[int, ...] = (1, 2, 3, 4)
     max_terms: int = 100
     gammas: tuple[float, ...] = (1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6)
-    kernel_gammas: tuple[float, ...] = tuple(10.0 ** (e / 2) for e in range(-4, 17))
+    kernel_gammas: tuple[float, ...] = tuple(10.0**e for e in range(-2, 8))
     centers: tuple[bool, ...] = (False, True)
     boosting_leaves: tuple[int, ...] = (7, 15, 31)
     boosting_rounds: int = 600
@@ -113,10 +114,13 @@ def best(split: Split, models: Iterable[Any]) -> tuple[Any, float]:
 
 
 def _kernel(split: Split, grid: Grid, degrees: Iterable[int]) -> dict[str, Any]:
+    """Compare gammas a decade apart, then half a decade on either side of the best."""
     settings = product(degrees, split.gammas(grid.kernel_gammas), grid.centers)
-    model, error = best(
+    coarse, _ = best(
         split, (PolynomialKernelRegressor(r, gamma, center=c) for r, gamma, c in settings)
     )
+    finer = [coarse.gamma * 10.0 ** (step / 2) for step in (-1, 0, 1)]
+    model, error = best(split, (clone(coarse).set_params(gamma=gamma) for gamma in finer))
     return {
         "TE": split.test(model),
         "validation": error,
