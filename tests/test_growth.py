@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -145,3 +145,19 @@ def test_equal_columns_are_used_once():
     )
     support = grow(double, 10)
     assert len(set((support % f).tolist())) == len(support) == 10
+
+
+@pytest.mark.parametrize("k", [None, 2, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_no_size_is_worse_than_the_next_one_without_its_least_term(seed, k):
+    rng = np.random.default_rng(seed)
+    X = 2.0 + rng.random((60, 5))  # far from zero: monomials resemble each other
+    basis = Basis.full(5, 3, constant=False)
+    m = accumulate(basis, X, X[:, 0] * X[:, 1] + X[:, 2] ** 2 * X[:, 3] + rng.normal(size=60))
+    every = np.arange(len(basis))
+    ridge = np.full(len(basis), 0.01)
+    system = System(m.scatter, m.cross, m.spread, ridge, every, parts_of(basis), 5)
+    found = list(sizes(system, 12, k))
+    for small, large in pairwise(found):
+        assert system.objective(small) <= system.objective(system.without_least(large))
+        assert k is None or len(system.inputs_of(large)) <= k

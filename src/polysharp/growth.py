@@ -1,7 +1,9 @@
 """Good supports of every size from moments: what a search over budgets runs thousands of.
 
 The moves of ``local_search`` in their plainest form, compiled (``growth_kernel``): to the support
-of l - 1 monomials add the best entrant, then take the best single swap until none lowers c.
+of l - 1 monomials add the best entrant, then take the best single swap until none lowers c.  Then
+back again: where the support of l + 1 without its least monomial is better than that of l, the walk
+up had missed it (two terms that only together beat a third), and it is put right.
 
 The ridge has one value per monomial, so that one G serves every degree: monomial j carries the
 scale t_j in a basis of degree r, and a ridge lam on the coefficients of the scaled monomials is
@@ -51,6 +53,14 @@ class System:
             return 0.5 * self.yy
         return 0.5 * (self.yy - float(self.q[support] @ self.refit(support)))
 
+    def without_least(self, support: Indices) -> Indices:
+        """Return the support without the monomial whose loss raises c least, w_i^2 / (2 H_ii)."""
+        H = self.G[np.ix_(support, support)]
+        H[np.diag_indices_from(H)] += self.ridge[support]
+        inverse = np.linalg.inv(H)
+        losses = (inverse @ self.q[support]) ** 2 / inverse.diagonal()
+        return np.delete(support, int(np.argmin(losses)))
+
     def inputs_of(self, support: Indices) -> Indices:
         """Return the inputs that a support uses."""
         used = np.unique(self.parts[support])
@@ -80,20 +90,40 @@ def sizes(
     *,
     wider: list[Indices] | None = None,
 ) -> Iterator[Indices]:
-    """Yield a support for each size 1, ..., ``largest``, each grown from the one before.
+    """Yield a support for each size 1, ..., ``largest``, found by the walk up and the walk back.
 
     ``wider`` holds the supports of the same sizes with more inputs allowed.
     """
     last = min(largest, len(system.pool))
     if wider is None or max_inputs is None:
-        yield from _walked(system, 1, last, max_inputs, None)
-        return
-    support = np.zeros(0, dtype=np.intp)
+        found = _walked(system, 1, last, max_inputs, None)
+    else:
+        found = _walked_below(system, last, max_inputs, wider)
+    yield from _thinned(system, found, max_inputs)
+
+
+def _walked_below(
+    system: System, last: int, max_inputs: int, wider: list[Indices]
+) -> list[Indices]:
+    """Walk the sizes, each the better of what was grown and what the wider budget leaves."""
+    found: list[Indices] = []
     for size in range(1, last + 1):
-        grown = grow(system, size, max_inputs, start=support)
+        grown = grow(system, size, max_inputs, start=found[-1] if found else None)
         other = _narrowed(system, wider[size - 1], size, max_inputs)
-        support = min(grown, other, key=system.objective)
-        yield support
+        found.append(min(grown, other, key=system.objective))
+    return found
+
+
+def _thinned(system: System, found: list[Indices], max_inputs: int | None) -> list[Indices]:
+    """Walk back: each support, or the next larger one without its least monomial, improved."""
+    found = list(found)
+    for size in range(len(found) - 1, 0, -1):
+        if len(found[size]) <= size:  # no more could help, so that of one less is the same
+            continue
+        shorter = system.without_least(found[size])
+        if system.objective(shorter) < system.objective(found[size - 1]):
+            found[size - 1] = grow(system, size, max_inputs, start=shorter)
+    return found
 
 
 def _walked(
