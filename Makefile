@@ -52,7 +52,7 @@ docs: $(VENV)/.ready-docs
 	@echo "open docs/_build/html/index.html"
 
 refresh: $(VENV)/.ready-dev
-	@$(BIN)/python docs/refresh.py
+	@$(BIN)/python docs/refresh.py $(ARGS)
 
 bench: $(VENV)/.ready-dev
 	@if [ -n "$(NAME)" ]; then $(BIN)/python benchmarks/$(NAME).py $(ARGS); \

@@ -63,6 +63,7 @@ html_sidebars = {
     for page in (
         "index",
         "start",
+        "first_use",
         "mathematics",
         "evidence",
         "benchmarks",

@@ -1,6 +1,6 @@
 """Rerun the code of the README and of the pages, and write what it prints into them.
 
-    make refresh
+    make refresh [ARGS="README.md docs/start.md"]
 
 A plain block right after a block of Python is its output; a block of kind ``console`` holds
 commands and their output (``transcripts``); the README's block that begins like the demo is the
@@ -12,21 +12,20 @@ this file is how to make them so.
 import contextlib
 import io
 import re
+import sys
 import tempfile
 from pathlib import Path
 
 import matplotlib
-from transcripts import refreshed
+from transcripts import bring_files, refreshed
 
 from polysharp import demo
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
-    ROOT / "README.md",
-    ROOT / "docs" / "index.md",
-    ROOT / "docs" / "start.md",
-    ROOT / "docs" / "guide" / "command_line.md",
-    ROOT / "docs" / "guide" / "exports.md",
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if "_build" not in page.parts
 ]
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 DEMO = re.compile(r"^```\n(1\. .*?)^```$", re.MULTILINE | re.DOTALL)
@@ -40,8 +39,8 @@ def printed(code: str, namespace: dict[str, object]) -> str:
     return out.getvalue()
 
 
-def refresh(page: Path) -> None:
-    """Rewrite the output blocks of one page."""
+def refresh(page: Path, folder: Path) -> None:
+    """Rewrite the output blocks of one page; its code runs in the folder."""
     namespace: dict[str, object] = {}
 
     def rewrite(block: re.Match[str]) -> str:
@@ -49,10 +48,13 @@ def refresh(page: Path) -> None:
         code = f"```python\n{block[1]}```\n"
         return code if block[2] is None else f"{code}\n```\n{output}```"
 
-    text = BLOCK.sub(rewrite, page.read_text(encoding="utf-8"))
-    with tempfile.TemporaryDirectory() as folder:
-        text = refreshed(text, Path(folder))
-    page.write_text(text, encoding="utf-8")
+    bring_files(page, folder)
+    before = page.read_text(encoding="utf-8")
+    with contextlib.chdir(folder):
+        text = BLOCK.sub(rewrite, before)
+    text = refreshed(text, folder)
+    if text != before:
+        page.write_text(text, encoding="utf-8")
 
 
 def refresh_demo(page: Path, picture: Path) -> None:
@@ -68,6 +70,9 @@ def refresh_demo(page: Path, picture: Path) -> None:
 
 if __name__ == "__main__":
     matplotlib.use("Agg")
-    refresh_demo(PAGES[0], ROOT / "docs" / "_static" / "demo.png")
-    for each in PAGES:
-        refresh(each)
+    pages = [Path(argument).resolve() for argument in sys.argv[1:]] or PAGES
+    if PAGES[0] in pages:
+        refresh_demo(PAGES[0], ROOT / "docs" / "_static" / "demo.png")
+    for each in pages:
+        with tempfile.TemporaryDirectory() as empty:
+            refresh(each, Path(empty))

@@ -2,7 +2,8 @@
 
 A block of kind ``console`` holds commands behind ``$`` and what each printed: its output and what
 ``polysharp:`` remarked, without the lines of progress.  The commands of a page run one after the
-other in one folder that is empty at first.  ``docs/refresh.py`` writes the output anew and
+other in one folder that is empty at first, but for files beside the page that it names with
+``<!-- file: NAME -->``.  ``docs/refresh.py`` writes the output anew and
 ``tests/test_transcripts.py`` compares it; a page with ``<!-- slow -->`` before a block has it
 compared by the slow tests only.
 """
@@ -11,6 +12,7 @@ import contextlib
 import io
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,13 @@ from pathlib import Path
 from polysharp.cli import main
 
 BLOCK = re.compile(r"^(<!-- slow -->\n)?```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^<!-- file: (.+) -->$", re.MULTILINE)
+
+
+def bring_files(page: Path, folder: Path) -> None:
+    """Copy the files that a page names into the folder of its commands."""
+    for name in FILE.findall(page.read_text(encoding="utf-8")):
+        shutil.copy(page.parent / name, folder)
 
 
 def commands(block: str) -> Iterator[tuple[str, str]]:

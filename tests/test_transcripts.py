@@ -35,6 +35,7 @@ def blocks(page, slow):
 
 def compare(page, folder, slow):
     last = 0
+    transcripts.bring_files(page, folder)
     for block in blocks(page, slow):
         for command, expected in transcripts.commands(block):
             printed, last = transcripts.run(command, folder, last)

@@ -30,9 +30,9 @@ law = model.polynomial_
 # ``to_latex`` rounds for reading, and ``to_sympy`` gives an expression that can be
 # differentiated.
 
-figure, ax = plt.subplots(figsize=(9, 1.1))
+figure, ax = plt.subplots(figsize=(10, 0.8))
 ax.axis("off")
-ax.text(0.5, 0.5, f"${law.to_latex(3)}$", ha="center", va="center", fontsize=13)
+ax.text(0.5, 0.5, f"${law.to_latex(3)}$", ha="center", va="center", fontsize=10)
 plt.show()
 
 print("one more m/s costs", law.to_sympy().diff("speed"))
