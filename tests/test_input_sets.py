@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from instances import make_instance, optimum
 
+from polysharp import SparsePolynomialRegressor, verify
 from polysharp.basis import Basis
 from polysharp.core import Core
 from polysharp.engines import make_engine
@@ -95,3 +96,19 @@ def optimum_by_inputs(problem: Problem) -> float:
         for support in combinations(J.tolist(), 4):
             best = min(best, problem.refit(np.array(support, dtype=np.intp)).objective)
     return best
+
+
+def test_a_set_without_monomials_of_its_own_is_no_obstacle():
+    """With every product of x0 and x2 ruled out, that pair of inputs has nothing to offer."""
+    rng = np.random.default_rng(0)
+    X, p = rng.standard_normal((30, 7)), 7
+    y = rng.standard_normal(30) + X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3]
+    alone = [(i,) * d for i in range(p) for d in (1, 2)]
+    settings = {
+        "degree": 2, "max_terms": 3, "max_inputs": 2, "gamma": 10.0,
+        "exclude_terms": [*alone, (0, 2), (1, 3)],
+    }  # fmt: skip
+    found = SparsePolynomialRegressor(engine="tree", **settings).fit(X, y).solution_
+    best = SparsePolynomialRegressor(engine="enumeration", **settings).fit(X, y).solution_
+    assert found.objective == pytest.approx(best.objective, rel=1e-9)
+    assert verify(found.proof, X, y)

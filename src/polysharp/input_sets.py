@@ -136,6 +136,8 @@ def ridge_bound(
     budget: int,
 ) -> tuple[float, Array]:
     """Return the dual value of the ridge regression on all monomials, rounded down, and its w."""
+    if not len(q):  # inputs whose only monomials need another input: the response alone
+        return 0.5 * yy, np.zeros(0)
     H = G.copy()
     H.ravel()[:: len(q) + 1] += lam
     _, w, failed = dposv(H, q, lower=1, overwrite_a=1)
