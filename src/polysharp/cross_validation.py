@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 SEARCH_SHARE = 0.75  # of the time limit; the refit gets the rest and what the search leaves
 SHARES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)  # gammas="auto": ridges relative to the number of rows
-AUTO_DEGREES = (1, 2, 3, 4)
-FEW_INPUTS = 8  # with which degrees="auto" goes one degree further: 1286 monomials
 
 # Handed to the refit as they are.
 SHARED = (
@@ -54,9 +52,9 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
 
     Parameters
     ----------
-    degrees : int, sequence of int or "auto", default="auto"
+    degrees : int or sequence of int, default=(1, 2, 3, 4)
         Degrees to compare.  Those with too many monomials for the time limit are left out, with a
-        warning (see Notes).  "auto" is 1 to 4, and 5 as well with 8 inputs or fewer.
+        warning (see Notes).
     max_terms : int or sequence of int, default=100
         Every number of terms up to this one is compared; or those of the sequence.
     max_inputs : int, None, or sequence of these, default=None
@@ -146,7 +144,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
 
     def __init__(
         self,
-        degrees: Any = "auto",
+        degrees: Any = (1, 2, 3, 4),
         max_terms: Any = 100,
         max_inputs: Any = None,
         gammas: Any = "auto",
@@ -199,12 +197,8 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
 
     @property
     def degree(self) -> int:  # type: ignore[override]
-        """The largest degree compared, that of any table for "auto"."""
-        return max(AUTO_DEGREES if self._auto_degrees else map(int, _values(self.degrees)))
-
-    @property
-    def _auto_degrees(self) -> bool:
-        return isinstance(self.degrees, str) and self.degrees == "auto"
+        """The largest degree compared."""
+        return max(map(int, _values(self.degrees)))
 
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None
@@ -266,9 +260,8 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     def _checked_parameters(self) -> dict[str, Any]:
         """Check everything; return the parameters of the estimator with the largest budgets."""
         own = self.get_params(deep=False)
-        if not self._auto_degrees:
-            _check_values("degrees", "degree", self.degrees)
         for plural, single in (
+            ("degrees", "degree"),
             ("max_terms", "max_terms"),
             ("max_inputs", "max_inputs"),
             ("gammas", "gamma"),
@@ -293,7 +286,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         """Compare the grid within the search's share of the time."""
         centers = tuple(dict.fromkeys(bool(c) for c in _values(self.centers)))
         limit = capacity(rows.plan, len(centers))
-        wanted = self._degrees(len(rows.inputs))
+        wanted = sorted({int(r) for r in _values(self.degrees)})
         degrees = rows.reachable(wanted, limit, len(centers), self.time_limit)
         rows = replace(rows, rules=replace(rows.rules, degree=max(degrees)))
         grid = Grid(degrees, self._gammas(rows.total_weight), self._sizes(), self._input_budgets())
@@ -323,11 +316,6 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         )
         self._warn_if_cut_short(scores, sorted(set(wanted) - set(degrees)))
         return scores
-
-    def _degrees(self, n_inputs: int) -> list[int]:
-        if self._auto_degrees:
-            return [*AUTO_DEGREES, *([5] if n_inputs <= FEW_INPUTS else [])]
-        return sorted({int(r) for r in _values(self.degrees)})
 
     def _gammas(self, n: float) -> tuple[float, ...]:
         if isinstance(self.gammas, str):
