@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from instances import make_instance
+from sklearn.exceptions import ConvergenceWarning
 
 import polysharp
 from polysharp import InputError, Proof, SparsePolynomialRegressor, verify
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
+from polysharp.node import evaluate
 from polysharp.proof import Screening, Vector
 from polysharp.statement import Statement
 
@@ -152,6 +154,26 @@ def test_an_unfinished_search_proves_the_bound_it_reached(time_limit):
     verdict = verify(model.solution_.proof, X, y)
     assert verdict, verdict.reason
     assert verdict.bound < model.solution_.objective
+
+
+@pytest.mark.parametrize("call", [1, 2, 5, 9])
+def test_an_interrupted_search_leaves_a_proof_that_holds_or_none(call, monkeypatch):
+    """Ctrl-C inside the root or inside a split: the node in hand has no end yet."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((40, 6))
+    y = X[:, 0] * X[:, 1] + 0.5 * X[:, 2] ** 2 + rng.standard_normal(40)
+    calls = iter(range(1, call + 1))
+
+    def interrupt(*arguments):
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return evaluate(*arguments)
+
+    monkeypatch.setattr("polysharp.engines.tree.evaluate", interrupt)
+    model = SparsePolynomialRegressor(degree=2, max_terms=4, gamma=1.0, engine="tree", gap_tol=0.0)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        proof = model.fit(X, y).solution_.proof
+    assert proof is None or verify(proof, X, y)
 
 
 def test_a_large_proof_holds():

@@ -88,7 +88,7 @@ class _TreeSearch:
     open: list[tuple[float, int, Node]] = field(default_factory=list)
     closed_bound: float = np.inf
     tickets: count[int] = field(default_factory=count)
-    splitting: bool = False
+    in_hand: bool = True  # a node is neither open nor closed; at first the root
     most_sets: int = MOST_SETS
     rounding: Rounding = field(init=False)
 
@@ -98,6 +98,7 @@ class _TreeSearch:
     def run(self) -> Stop:
         self.rounding.first()
         self._settle(self._root())
+        self.in_hand = False
         self.state.raise_bound(min(self.bound, self.state.best.objective))
         self.state.report("root", force=True)
         splits = 0
@@ -108,11 +109,14 @@ class _TreeSearch:
                 return Stop.PROVED
             if self.state.expired:
                 return Stop.TIME
+            self.in_hand = True
             node = self._next()
             if node.bound >= self.threshold:
                 self._close(node)
+                self.in_hand = False
                 continue
             self._split(node)
+            self.in_hand = False
             splits += 1
             if splits == EXPLORE_AFTER and self.open:
                 self.rounding.explore()
@@ -132,9 +136,9 @@ class _TreeSearch:
     def finish(self) -> None:
         """Write the open nodes into the proof as they stand.
 
-        A search interrupted inside a split leaves a node without its children: no proof then.
+        A search interrupted with a node in hand leaves it without an end: no proof then.
         """
-        if self.splitting:
+        if self.in_hand:
             return
         for _, _, node in self.open:
             self._write(node, kind="dual")
@@ -197,18 +201,15 @@ class _TreeSearch:
 
     def _split(self, node: Node) -> None:
         """Split a node, evaluate the children and settle them."""
-        self.splitting = True
         node.expand()
         node = self._move(node)
         self.closed_bound = min(self.closed_bound, node.screened)
         if node.closed:
             self._settle(node)
-            self.splitting = False
             return
         self.rounding.round(node)
         if not self._sift(node):
             self._divide(node)
-        self.splitting = False
 
     def _divide(self, node: Node) -> None:
         """Split a node along its chain."""
