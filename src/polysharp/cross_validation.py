@@ -139,7 +139,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     >>> search.best_params_["degree"], search.best_params_["max_terms"]
     (2, 2)
     >>> print(search.polynomial_.formula(2))
-    y = 0.98 + 2 x0 x1 - 0.99 x2^2
+    y = 0.97 + 2 x0 x1 - 0.99 x2^2
     """
 
     def __init__(
