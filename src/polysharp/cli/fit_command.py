@@ -159,13 +159,20 @@ def show(model: Any, kept: Any, held_out: Any, digits: int) -> None:
     print(f"\n{model.polynomial_.formula(digits)}\n")
     print(model.solution_)
     if hasattr(model, "best_params_"):
-        chosen = ", ".join(f"{name} {value}" for name, value in model.best_params_.items())
-        print(f"chosen by validation: {chosen}")
+        print(f"chosen by validation: {_in_words(**model.best_params_)}")
         print(f"RMSE {-model.best_score_:.4g} on held-out rows, mean of {model.n_splits_} splits")
     if kept is not None:
         print(f"{_errors(model, kept)} on the {len(kept)} rows of the fit")
     if held_out is not None:
         print(f"{_errors(model, held_out)} on {len(held_out)} rows kept aside")
+
+
+def _in_words(
+    degree: int, gamma: float, center: bool, max_inputs: int | None, max_terms: int
+) -> str:
+    limit = "" if max_inputs is None else f" in at most {max_inputs} inputs"
+    coding = "inputs centred" if center else "inputs as they are"
+    return f"degree {degree}, at most {max_terms} terms{limit}, gamma {gamma:.4g}, {coding}"
 
 
 def remark(solution: Any) -> None:
