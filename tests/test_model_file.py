@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 import polysharp
 from polysharp import InputError, SparsePolynomialRegressor, load_model, save_model
@@ -105,6 +107,39 @@ def test_settings_that_json_cannot_hold(tmp_path):
     assert (again.degree, again.gamma, again.exclude_inputs) == (2, 0.5, [0])
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"heredity": "strong", "max_inputs": 2},
+        {"heredity": "weak", "exclude_terms": ["speed^2"], "max_interaction": 2},
+        {"fit_intercept": False, "include_terms": [(), ("speed",)], "center": True},
+        {"include_inputs": pd.Index(["unused"]), "exclude_inputs": [1], "interaction_degree": 2},
+        {"n_candidates": 2, "gamma": 3, "gap_tol": 0},
+        {"max_terms": 100, "max_inputs": 9},
+    ],
+)
+def test_every_kind_of_fit_agrees_with_its_file(options, tmp_path):
+    X, y = table()
+    settings = {"degree": 2, "max_terms": 3, "engine": "tree", **options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = SparsePolynomialRegressor(**settings).fit(X, y)
+    save_model(model, tmp_path / "model.json")
+    again = load_model(tmp_path / "model.json")
+    assert str(again.polynomial_) == str(model.polynomial_)
+    assert [again.get_params()[name] for name in options] == [
+        list(value) if isinstance(value, pd.Index) else value for value in options.values()
+    ]
+
+
+def test_settings_changed_after_the_fit_are_told_when_saving(tmp_path):
+    X, y = table()
+    model = SparsePolynomialRegressor(2, 3, engine="enumeration").fit(X, y).set_params(max_terms=1)
+    with pytest.raises(InputError, match="model must be as it was fitted: terms must keep to max"):
+        save_model(model, tmp_path / "model.json")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_file_is_for_people_too(model, tmp_path):
     save_model(model, tmp_path / "model.json")
     text = (tmp_path / "model.json").read_text(encoding="utf-8")
@@ -153,6 +188,21 @@ BROKEN = [
     (("certificate", "scope"), "everything", "certificate.scope must be one of"),
     (("certificate", "stopped"), "tired", "certificate.stopped must be one of"),
     (("certificate", "objective"), -1.0, "certificate.objective must be a finite number of at"),
+    (("certificate", "gap_tol"), 0.9, "certificate.gap_tol must be that of the parameters, 0.0001"),
+    (("certificate", "gamma"), 0.0, "certificate.gamma must be positive, got 0.0"),
+    (("certificate", "times"), None, "certificate.times must be an object, got None"),
+    (("certificate", "support"), [1], "one value for each of 3 terms, got 1 and 3"),
+    (("certificate", "scaled_coefficients"), [], "one value for each of 3 terms, got 3 and 0"),
+    (("kept_inputs",), [0, 1, 2], "certificate.scope must be 'kept-inputs' where"),
+    (("kept_inputs",), [3], "terms must use kept_inputs alone"),
+    (("terms", 0, "inputs"), [0, 0, 0], r"terms must be those that the .* allow, got \(0, 0, 0\)"),
+    (("parameters", "max_terms"), 2, "terms must keep to max_terms=2 and .* got 3 terms"),
+    (("parameters", "max_inputs"), 2, "terms must keep to .* max_inputs=2, got 3 terms in"),
+    (("parameters", "include_inputs"), ["unused"], "terms must hold include_terms and include_in"),
+    (("parameters", "include_terms"), 5, "include_terms must be a list, got 5"),
+    (("parameters", "exclude_terms"), [[2, 2]], r"terms must be those .* allow, got \(2, 2\)"),
+    (("parameters", "heredity"), "strong", "terms must meet heredity='strong', got "),
+    (("parameters", "gamma"), 7.0, "certificate.gamma must be that of the parameters, 7.0"),
     (("certificate", "nodes"), 1.5, "certificate.nodes must be an integer of at least 0"),
     (("parameters", "degree"), 0, "degree must be an integer of at least 1, got 0"),
     (("parameters", "colour"), 1, "parameters.colour is not a parameter"),

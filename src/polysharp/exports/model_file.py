@@ -12,6 +12,7 @@ its own (``Proof.save``).
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -21,9 +22,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from polysharp._version import __version__
+from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
 from polysharp.errors import InputError
 from polysharp.estimator import SparsePolynomialRegressor
+from polysharp.exports.agreement import check_agreement
 from polysharp.exports.schema import Reader
 from polysharp.polynomial import Polynomial
 from polysharp.ranking import Ranking
@@ -61,6 +64,10 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
     True
     """
     text = json.dumps(describe(model), indent=1, allow_nan=False, ensure_ascii=False)
+    try:  # here and now, while the model is still there
+        restore(json.loads(text))
+    except InputError as error:
+        raise InputError(f"model must be as it was fitted: {error}") from error
     Path(path).write_text(f"{text}\n", encoding="utf-8")
 
 
@@ -87,7 +94,7 @@ def load_model(path: str | PathLike[str]) -> SparsePolynomialRegressor:
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
         return restore(document)
-    except (InputError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # InputError, and what json and UTF-8 refuse
         raise InputError(f"{str(path)!r} is not a polysharp model: {error}") from error
 
 
@@ -148,6 +155,7 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     model.n_features_in_ = p
     if root["named"].flag():
         model.feature_names_in_ = np.array(polynomial.names, dtype=object)
+    check_agreement(model)
     return model
 
 
@@ -195,7 +203,7 @@ def _certificate(solution: Solution) -> dict[str, Any]:
 
 def _read_certificate(at: Reader) -> Solution:
     scope: Scope = at["scope"].one_of("all-inputs", "kept-inputs")  # type: ignore[assignment]
-    times = at["times"]
+    times = at["times"].fields()
     solution = Solution(
         support=tuple(item.integer(0) for item in at["support"].items()),
         coefficients=np.array([c.number() for c in at["scaled_coefficients"].items()]),
@@ -208,7 +216,7 @@ def _read_certificate(at: Reader) -> Solution:
         scope=scope,
         counters=Counters(*(at[name].integer(0) for name in ("nodes", "cuts", "rounds"))),
         seconds=at["seconds"].number(least=0),
-        times={name: times[name].number(least=0) for name in times.value},
+        times={name: seconds.number(least=0) for name, seconds in times.items()},
     )
     if solution.bound > solution.objective:
         raise at["bound"].refusal(f"at most the objective {solution.objective!r}")
@@ -245,16 +253,16 @@ def _settings(model: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold: engines by name, nothing for generators of random numbers."""
+    """Return what JSON can hold: engines of ours by name, no generators of random numbers."""
     if isinstance(value, dict):
         return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple | set | np.ndarray):
-        return [_plain(item) for item in value]
     if isinstance(value, np.generic):
         return _plain(value.item())
     if isinstance(value, Engine):
-        return value.name
-    return value if isinstance(value, str | bool | int | float) else None
+        return value.name if value.name in ENGINES else "auto"
+    if isinstance(value, str | bool | int | float):
+        return value
+    return [_plain(item) for item in value] if isinstance(value, Iterable) else None
 
 
 def _read_parameters(at: Reader) -> dict[str, Any]:

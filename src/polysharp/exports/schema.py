@@ -32,6 +32,12 @@ class Reader:
             raise InputError(f"{inside} is missing")
         return Reader(inside, self.value[name])
 
+    def fields(self) -> dict[str, Reader]:
+        """Enter all fields of an object."""
+        if not isinstance(self.value, dict):
+            raise self.refusal("an object")
+        return {name: self[name] for name in self.value}
+
     def items(self) -> Iterator[Reader]:
         """Enter the items of a list."""
         if not isinstance(self.value, list):
