@@ -192,7 +192,7 @@ def test_budgets_by_validation(folder, capsys):
     assert main(["fit", "t.csv", *options, "--no-center", "--cv", "3", "-l", "4", "-q"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"chosen by validation: .*degree 2", out)
-    assert "max_terms 2" in out
+    assert "at most 2 terms" in out
     assert "mean of 3 splits" in out
 
 
