@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from polysharp import SparsePolynomialRegressor
+from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, path, verify
 from polysharp.engines import make_engine
 from polysharp.errors import InfeasibleError, InputError, MissingSolverError, TooLargeError
 from polysharp.terms import read_terms
@@ -216,6 +216,19 @@ def test_weights():
         model().fit(X, y, sample_weight=v)
 
 
+def test_one_weight_for_all_rows():
+    X, y = data()
+    fitted = model(engine="tree").fit(X, y, sample_weight=2.0)
+    assert fitted.solution_.objective == model().fit(X, y, np.full(30, 2.0)).solution_.objective
+    assert verify(fitted.solution_.proof, X, y, 2.0)
+    search = SparsePolynomialRegressorCV(1, 2, gammas=1.0, centers=False, cv=3, random_state=0)
+    scores = [
+        search.fit(X, y, sample_weight=weight).best_score_ for weight in (2.0, np.full(30, 2.0))
+    ]
+    assert scores[0] == scores[1]
+    assert len(path(X, y, 2.0, degree=1, max_terms=2, cv=3)) == 2
+
+
 @pytest.mark.parametrize("scale", [True, False])
 @pytest.mark.parametrize("value", [1e200, 1e80, 1e-200])
 def test_powers_out_of_range(scale, value):
@@ -223,8 +236,30 @@ def test_powers_out_of_range(scale, value):
     X[:, 2] *= value
     with pytest.raises(InputError, match=r"X must have powers up to degree=2 .* column 'x2'"):
         model(scale=scale).fit(X, y)
-    with pytest.raises(InputError, match="y must lie within"):
-        model().fit(data()[0], y * 1e200)
+
+
+@pytest.mark.parametrize("value", [1e200, 1e100, 1e-100])
+def test_responses_and_weights_out_of_range(value):
+    """Squared twice, as bounds do, they would leave the floats: no certificate could be right."""
+    X, y = data()
+    with pytest.raises(InputError, match=r"y must lie within 1e-60 and 1e\+60, got the largest"):
+        model().fit(X, y * value)
+    with pytest.raises(InputError, match=r"sample_weight must have a sum within 1e-20 and 1e\+20"):
+        model().fit(X, y, sample_weight=np.full(len(y), value))
+
+
+@pytest.mark.parametrize(("value", "weight"), [(1e59, 1e18), (1e-59, 1e-18), (1e59, 1e-18)])
+def test_proofs_hold_up_to_the_ends_of_the_range(value, weight):
+    X, y = data()
+    v = np.full(len(y), weight)
+    for engine in ("tree", "enumeration"):
+        settings = {"engine": engine, "gamma": 0.2 / weight}
+        fitted = model(**settings).fit(X, y * value, v)
+        same = model(engine="enumeration", gamma=0.2).fit(X, y)
+        assert fitted.polynomial_.monomials == same.polynomial_.monomials
+        assert fitted.solution_.status == "optimal"
+        proof = fitted.solution_.proof
+        assert proof is None or verify(proof, X, y * value, v)
 
 
 @pytest.mark.parametrize("scale", [True, False])

@@ -765,6 +765,15 @@ def test_impossible_weights_are_found(weight):
     assert not verify(base_proof("plain"), X, y, np.full(len(y), weight))
 
 
+@pytest.mark.parametrize("value", [1e-200, 1e200])
+def test_data_whose_powers_leave_the_floats_prove_nothing(value):
+    """Prices that vanish would prove that no model is better than the mean."""
+    X, y = make_data()
+    assert "powers leave the floats" in verify(base_proof("plain"), X, value * y).reason
+    weight = np.full(len(y), value)
+    assert "powers leave the floats" in verify(base_proof("plain"), X, y, weight).reason
+
+
 # Files --------------------------------------------------------------------------------------------
 
 

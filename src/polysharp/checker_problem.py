@@ -88,11 +88,15 @@ def _parents(m: tuple[int, ...]) -> set[tuple[int, ...]]:
 def read_rows(s: Statement, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
     """Return X, y and the weights as numbers."""
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64).reshape(-1)
-    v = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64).reshape(-1)
+    v = np.asarray(1.0 if weight is None else weight, dtype=np.float64)
+    v = v.reshape(-1) if v.ndim else np.full(len(y), v)
     demand(X.shape == (len(y), s.n_inputs), f"X is no table of {s.n_inputs} inputs by {len(y)}")
     demand(len(y) > 0 and v.shape == y.shape, "y and sample_weight do not have a value per row")
     demand(all(np.isfinite(a).all() for a in (X, y, v)), "the data are not finite")
     demand(np.all(v >= 0.0) and v.sum() > 0.0, "sample_weight is negative or all zero")
+    size = sqrt(v.sum()) * float(np.abs(y).max())
+    within = 1e-30 <= v.sum() <= 1e30 and (size == 0.0 or 1e-75 <= size <= 1e75)
+    demand(within, "y or sample_weight is too large or too small: its powers leave the floats")
     return X, y, v
 
 

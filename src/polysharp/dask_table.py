@@ -31,7 +31,7 @@ from polysharp.progress import Progress
 from polysharp.ranking import OnBlock, Ranking, scores_from_moments
 from polysharp.scaling import Scaling
 from polysharp.structure import Structure
-from polysharp.validation import check_powers, input_names
+from polysharp.validation import check_magnitudes, check_powers, input_names
 
 
 def open_collections(
@@ -69,8 +69,8 @@ def _check_whole(summary: Summary, degree: int, names: tuple[str, ...], weighted
         raise InputError("sample_weight must have a positive value, got only zeros")
     if summary.n_rows < 2:
         raise InputError(f"X must have at least 2 rows of positive weight, got {summary.n_rows}")
-    extremes = np.array([summary.low, summary.high])
-    check_powers(extremes, np.array([summary.y_low, summary.y_high]), degree, names)
+    check_powers(np.array([summary.low, summary.high]), degree, names)
+    check_magnitudes(np.array([summary.y_low, summary.y_high]), summary.weight)
 
 
 @dataclass(frozen=True, eq=False)

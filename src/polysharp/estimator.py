@@ -139,7 +139,8 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
     never proves and does not warn.  Ctrl-C before the search begins ends the fit as usual.
 
     At least 2 rows are needed.  A constant y gives the constant polynomial, proved.  Of equal
-    columns either may be chosen.  X and y with powers beyond 1e140 or below 1e-140 are refused.
+    columns either may be chosen.  Refused are X with powers beyond 1e140 or below 1e-140, y beyond
+    1e60 or below 1e-60, and weights with a sum beyond 1e20 or below 1e-20.
 
     Examples
     --------

@@ -75,7 +75,7 @@ def read_splits(
             raise InputError(f"cv must be at least 2 folds, got {cv}")
         cv = KFold(int(cv), shuffle=True, random_state=seed)
     pairs = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv, y).split(X, y, groups)]
-    if sample_weight is None:
+    if sample_weight is None or np.ndim(sample_weight) == 0:
         return pairs
     used = np.asarray(sample_weight, dtype=np.float64) > 0
     place = np.cumsum(used) - 1

@@ -24,7 +24,11 @@ from polysharp.engines.base import Engine
 from polysharp.errors import InputError
 from polysharp.terms import read_inputs, read_terms
 
-LARGEST = 1e140  # powers of X and values of y stay between its inverse and it: squares are finite
+# Each stays between its inverse and it.  Bounds divide (y'a)^2, of the order of (sum v y^2)^2, so
+# that response and weights have less room than the powers of X, which are only squared.
+LARGEST = 1e140  # powers of X
+LARGEST_RESPONSE = 1e60
+LARGEST_WEIGHT = 1e20  # all rows together
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +211,8 @@ def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> Data:
     weights = None
     if sample_weight is not None:
         X, y, weights = _weighted(X, y, sample_weight)
-    check_powers(X, y, int(model.degree), names)
+    check_powers(X, int(model.degree), names)
+    check_magnitudes(y, 1.0 if weights is None else float(weights.sum()))
     return Data(X, y, weights, names, response if isinstance(response, str) else "y")
 
 
@@ -232,8 +237,8 @@ def check_finite(X: Array, names: tuple[str, ...]) -> None:
     )
 
 
-def check_powers(X: Array, y: Array, degree: int, names: tuple[str, ...]) -> None:
-    """Refuse values whose powers, or the coefficients they lead to, leave the floats."""
+def check_powers(X: Array, degree: int, names: tuple[str, ...]) -> None:
+    """Refuse inputs whose powers, or the coefficients they lead to, leave the floats."""
     peaks = np.maximum(X.max(axis=0), -X.min(axis=0))
     limit = LARGEST ** (1.0 / degree)
     for name, peak in zip(names, peaks.tolist(), strict=True):
@@ -242,11 +247,20 @@ def check_powers(X: Array, y: Array, degree: int, names: tuple[str, ...]) -> Non
                 f"X must have powers up to degree={degree} within {1 / LARGEST:g} and {LARGEST:g}, "
                 f"got column {name!r} with largest absolute value {peak:g}; use other units"
             )
+
+
+def check_magnitudes(y: Array, total_weight: float) -> None:
+    """Refuse responses and weights with which a bound would leave the floats."""
     peak = float(np.abs(y).max())
-    if peak and not 1.0 / LARGEST <= peak <= LARGEST:
+    if peak and not 1.0 / LARGEST_RESPONSE <= peak <= LARGEST_RESPONSE:
         raise InputError(
-            f"y must lie within {1 / LARGEST:g} and {LARGEST:g}, got the largest absolute value "
-            f"{peak:g}; use other units"
+            f"y must lie within {1 / LARGEST_RESPONSE:g} and {LARGEST_RESPONSE:g}, got the largest "
+            f"absolute value {peak:g}; use other units"
+        )
+    if not 1.0 / LARGEST_WEIGHT <= total_weight <= LARGEST_WEIGHT:
+        raise InputError(
+            f"sample_weight must have a sum within {1 / LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}, "
+            f"got {total_weight:g}"
         )
 
 
