@@ -38,6 +38,7 @@ sphinx_gallery_conf = {
     "capture_repr": (),  # what an example wants to show it prints
     "doc_module": ("polysharp",),
     "backreferences_dir": "gallery/uses",
+    "log_level": {"backreference_missing": "debug"},  # most names are in no example
     "reference_url": {"polysharp": None},
     "image_srcset": ["2x"],
     "thumbnail_size": (480, 320),

@@ -11,6 +11,9 @@ import pytest
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+import polysharp
+import polysharp.plots
+
 ROOT = Path(__file__).parent.parent
 PAGES = [
     page
@@ -73,3 +76,21 @@ def test_every_file_of_the_package_is_on_the_map():
     files -= {"__init__.py", "_version.py"}
     listed = set(re.findall(r"^\| `([\w/]+\.py)` \|", text, re.MULTILINE))
     assert listed == files
+
+
+@pytest.mark.parametrize("module", [polysharp, polysharp.plots], ids=lambda m: m.__name__)
+def test_every_public_name_is_in_the_api_reference(module):
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    listed = {line.strip().rpartition(".")[2] for line in text.splitlines()}
+    assert sorted(set(module.__all__) - listed - {"__version__"}) == []
+
+
+def test_every_page_is_in_a_table_of_contents():
+    docs = ROOT / "docs"
+    listed = set()
+    for page in docs.rglob("*.md"):
+        for tree in re.findall(r"^```{toctree}\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S):
+            entries = re.findall(r"^(?!:)(?:.*<)?([\w/]+)>?$", tree, re.MULTILINE)
+            listed |= {(page.parent / entry).relative_to(docs).as_posix() for entry in entries}
+    pages = {page.relative_to(docs).with_suffix("").as_posix() for page in docs.rglob("*.md")}
+    assert sorted(page for page in pages - listed if not page.startswith("_build")) == ["index"]
