@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from copy import copy
 from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -18,7 +19,7 @@ from polysharp.exports.model_file import load_model, save_model
 from polysharp.report import render_report, write_report
 from polysharp.report.contours import region_above
 from polysharp.report.facts import Facts
-from polysharp.report.words import percent, statement, verdict
+from polysharp.report.words import at_most, percent, statement, verdict
 from polysharp.size_path import Path, PathPoint
 
 SCRIPT = "<script>alert(1)</script>"
@@ -292,6 +293,30 @@ def test_words_on_a_triage_name_what_was_not_examined(rides):
     words = " ".join(statement(facts))
     assert "3 inputs that a ranking kept of 5" in words
     assert "were not examined" in words
+
+
+def test_a_loose_tolerance_is_not_called_best(model, rides):
+    """With gap_tol=0.9 nearly every search counts as done; the badge names what was proved."""
+    loose = copy(model)
+    loose.solution_ = replace(model.solution_, bound=0.5 * model.solution_.objective, gap_tol=0.9)
+    facts = facts_of(loose, rides)
+    assert verdict(facts) == "Proved within 50\N{NO-BREAK SPACE}% of the best"
+    assert "proved best" not in " ".join(statement(facts))
+
+
+@pytest.mark.parametrize("change", [{"degree": 2}, {"gamma": 2.0}, {"center": True}])
+def test_a_path_with_other_settings_lends_the_model_no_error(model, rides, change):
+    curve = path_of(model)
+    assert "The dotted line marks" in Page(render_report(model, *rides, path=curve)).text
+    page = Page(render_report(model, *rides, path=replace(curve, **change)))
+    assert "The dotted line marks" not in page.text
+    assert "rows not seen" not in page.text  # the note under the tile
+
+
+@pytest.mark.parametrize("bound", [36.16988769, 0.25, 1e-7 / 3, 123456789.0, 0.0])
+def test_bounds_are_never_rounded_up(bound):
+    value = float(at_most(bound).replace("\N{MINUS SIGN}", "-"))
+    assert bound * (1 - 1e-5) <= value <= bound
 
 
 @pytest.mark.parametrize("share", [0.0123456, 1.001e-4, 0.9901, 2e-6, 0.37])

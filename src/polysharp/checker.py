@@ -16,6 +16,7 @@ The bound counts as reached within 1e-9 of the objective and the rounding of yy.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context
 from itertools import combinations
 from math import comb, inf, isfinite, nan
 from typing import TYPE_CHECKING, Any
@@ -73,7 +74,9 @@ class Verdict:
     def __str__(self) -> str:
         if not self.valid:
             return f"rejected: {self.reason}"
-        return f"valid: the model costs {self.objective:.9g}, and none costs below {self.bound:.9g}"
+        # Rounded down: 9 digits of a bound may be more than the bound.
+        bound = float(Context(prec=9, rounding=ROUND_FLOOR).create_decimal_from_float(self.bound))
+        return f"valid: the model costs {self.objective:.9g}, and none costs below {bound:.9g}"
 
 
 def verify(proof: Proof, X: Any, y: Any, sample_weight: Any = None) -> Verdict:

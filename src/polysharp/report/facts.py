@@ -95,7 +95,16 @@ class Facts:
 
     @cached_property
     def place(self) -> tuple[SizeCurve, int] | None:
-        """The model's curve and its position there, where one has the model's budgets."""
+        """The model's curve and its position there, where one has the model's budgets.
+
+        The curve of another degree, gamma or coding says nothing about this model.
+        """
+        if self.path is not None and (
+            self.path.degree != self.settings["degree"]
+            or self.path.center != self.settings["center"]
+            or not np.isclose(self.path.gamma, self.model.gamma_)
+        ):
+            return None
         for curve in self.curves:
             if curve.max_inputs == self.settings["max_inputs"] and self.budget in curve.sizes:
                 return curve, int(np.flatnonzero(curve.sizes == self.budget)[0])

@@ -52,7 +52,7 @@ def certificate(facts: Facts) -> Html:
         definitions(
             [
                 ("objective", words.number(solution.objective)),
-                ("proven lower bound", words.number(solution.bound)),
+                ("proven lower bound", words.at_most(solution.bound)),
                 ("gap", words.percent(solution.gap)),
                 ("covers", _scope(facts)),
             ]

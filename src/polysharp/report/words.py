@@ -1,11 +1,12 @@
 """The certificate in plain words: what was proved, about which polynomials, and what was not.
 
-Nothing is claimed here that ``Solution`` does not hold; percentages are rounded away from zero, so
-that the sentence never says less than the bound allows.
+Nothing is claimed here that ``Solution`` does not hold: percentages are rounded away from zero and
+bounds down, so that a sentence never says more than the bound allows.
 """
 
 from __future__ import annotations
 
+from decimal import ROUND_FLOOR, Context
 from math import ceil, floor, log10
 from typing import Any
 
@@ -22,12 +23,15 @@ RULES = {
 }
 
 
+CLOSE = 1e-3  # gaps that need not be named beside "best"
+
+
 def verdict(facts: Facts) -> str:
     """Return the shortest true statement: the badge at the top."""
-    if facts.proved and facts.solution.scope == "all-inputs":
-        return "Proved best"
     if facts.proved:
-        return "Proved best of the kept inputs"
+        gap = facts.solution.gap
+        best = "Proved best" if gap <= CLOSE else f"Proved within {percent(gap)} of the best"
+        return best if facts.solution.scope == "all-inputs" else f"{best} of the kept inputs"
     if facts.solution.bound > 0.0:
         return f"Not proved best: gap {percent(facts.solution.gap)}"
     return "Not proved best"
@@ -39,14 +43,14 @@ def statement(facts: Facts) -> list[str]:
     sentences = [
         f"The candidates are {candidates(facts)}.",
         f"This model's objective is {number(solution.objective)}. None of the candidates has an "
-        f"objective below {number(solution.bound)}: that is the proven lower bound.",
+        f"objective below {at_most(solution.bound)}: that is the proven lower bound.",
     ]
     if facts.proved:
         sentences.append(
             f"So another choice of terms could improve on this model by "
             f"{percent(solution.gap).replace('<', 'less than')} of its objective at the most, "
-            f"which is within the tolerance of {percent(solution.gap_tol)} that was asked for. "
-            "The model counts as proved best."
+            f"which is within the tolerance of {percent(solution.gap_tol)} that was asked for."
+            f"{' The model counts as proved best.' if solution.gap <= CLOSE else ''}"
         )
     elif solution.bound > 0.0:
         sentences.append(
@@ -130,6 +134,18 @@ def effort(facts: Facts) -> str:
 def number(value: float, digits: int = 6) -> str:
     """Write a number for reading, with a true minus sign."""
     return f"{value:.{digits}g}".replace("-", "\N{MINUS SIGN}")
+
+
+def at_most(value: float, digits: int = 6) -> str:
+    """Write a number that is proved as a lower bound: rounded down.
+
+    Examples
+    --------
+    >>> number(36.16988), at_most(36.16988), at_most(0.25)
+    ('36.1699', '36.1698', '0.25')
+    """
+    down = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal_from_float(value)
+    return number(float(down), digits)
 
 
 def percent(share: float) -> str:
