@@ -42,6 +42,7 @@ sphinx_gallery_conf = {
     "reference_url": {"polysharp": None},
     "image_srcset": ["2x"],
     "thumbnail_size": (480, 320),
+    "remove_config_comments": True,
     "download_all_examples": False,
     "show_signature": False,
     "write_computation_times": False,

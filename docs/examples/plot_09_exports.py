@@ -35,7 +35,18 @@ ax.axis("off")
 ax.text(0.5, 0.5, f"${law.to_latex(3)}$", ha="center", va="center", fontsize=10)
 plt.show()
 
-print("one more m/s costs", law.to_sympy().diff("speed"))
+slope_of_power = law.to_sympy().diff("speed")
+print("one more m/s costs", slope_of_power, "watts")
+
+# sphinx_gallery_thumbnail_number = 2
+figure, ax = plt.subplots(figsize=(6, 3.4), layout="constrained")
+speeds = np.linspace(0, 12, 100)
+for wind in (-3, 0, 3):
+    cost = slope_of_power.subs({"mass": 90, "slope": 0, "head wind": wind})
+    ax.plot(speeds, [cost.subs("speed", v) for v in speeds], label=f"head wind {wind} m/s")
+ax.set(xlabel="speed (m/s)", ylabel="watts per m/s more", title="on the flat, 90 kg")
+ax.legend(frameon=False)
+plt.show()
 
 # %%
 # For a program

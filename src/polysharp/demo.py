@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -34,8 +34,12 @@ from polysharp.basis import Array, Monomial, count_monomials
 from polysharp.datasets import Dataset, cycling, diabetes
 from polysharp.estimator import SparsePolynomialRegressor
 from polysharp.metrics import test_error
-from polysharp.plots import plot_gap, plot_predictions
+from polysharp.plots import plot_predictions
+from polysharp.plots.axes import BOUND, INK, MODEL, tidy
 from polysharp.polynomial import Polynomial
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,22 +146,40 @@ def show_scores(out: Console, story: Story) -> None:
 
 
 def save_plot(stories: Sequence[Story], path: Path) -> None:
-    """Draw formula, predictions and proof of every story, one row each."""
+    """Draw formula, certificate, predictions and comparison of every story, one row each."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.0, 3.6 * len(stories)), layout="constrained")
+    figure = Figure(figsize=(9.0, 3.9 * len(stories)), layout="constrained")
     for story, panel in zip(stories, figure.subfigures(len(stories), squeeze=False), strict=True):
-        split, model = story.split, story.model
+        split, model, solution = story.split, story.model, story.model.solution_
         left, right = panel[0].subplots(1, 2)
-        unit = story.data.response_unit
-        name = story.data.response_name + (f" ({unit})" if unit else "")
+        unit = f" ({story.data.response_unit})" if story.data.response_unit else ""
+        name = story.data.response_name + unit
         plot_predictions(split.y_test, model.predict(split.X_test), ax=left, name=name)
-        left.set_title(f"{len(split.y_test)} held-out rows", fontsize="medium")
-        plot_gap(model.solution_, ax=right)
-        solution = model.solution_
-        right.set_title(f"{solution.status}, gap {100 * solution.gap:.2f} %", fontsize="medium")
-        panel[0].suptitle(_lines(str(story.formula)), fontsize="medium")
+        left.set_title(f"{len(split.y_test)} rows that were not in the fit", fontsize="medium")
+        draw_scores(right, story.scores, unit)
+        right.set_title("the same rows, other methods", fontsize="medium")
+        verdict = f"{solution.status}, gap {100 * solution.gap:.2f} %"
+        panel[0].suptitle(f"{_lines(str(story.formula))}\n{verdict}", fontsize="medium")
     figure.savefig(path, dpi=110)
+
+
+def draw_scores(ax: Axes, scores: Sequence[Score], unit: str) -> None:
+    """Draw the error of every method against the number of its terms."""
+    for score, colour in zip(scores, (MODEL, INK, BOUND), strict=True):
+        ax.plot(score.terms, score.error, "o", ms=9, color=colour)
+        ax.annotate(
+            f"{score.method.split(',')[0]}, {score.terms} terms",
+            (score.terms, score.error),
+            xytext=(0, -20 if score is scores[0] else 10),
+            textcoords="offset points",
+            ha="center",
+            color=colour,
+        )
+    ax.set_xscale("log")
+    ax.margins(x=0.35)
+    ax.set_ylim(0.0, 1.25 * max(score.error for score in scores))
+    tidy(ax, "terms of the formula", f"error{unit}")
 
 
 def _lines(formula: str) -> str:
