@@ -139,7 +139,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     seeds=10,
-    time_limit=15.0,
+    time_limit=10.0,
     needs=NEEDS,
     tables={
         "errors": error_table,
