@@ -136,6 +136,28 @@ def test_ctrl_c_keeps_the_sizes_that_are_done(monkeypatch):
     assert [point.max_terms for point in curve] == [1, 2, 3]
 
 
+def test_ctrl_c_in_the_validation_keeps_the_sizes(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("polysharp.size_path.validated_sizes", interrupt)
+    curve = polysharp.path(*law(), degree=2, max_terms=2, cv=3)
+    assert [point.status for point in curve] == ["optimal", "optimal"]
+    assert curve[0].validation_error is None
+
+
+def test_when_the_time_is_up_sizes_come_from_local_search_alone(monkeypatch):
+    """Each size would otherwise take its first relaxation, however many are left."""
+    X, y = law()
+    certain = polysharp.path(X, y, degree=2, max_terms=4, gamma=0.1)
+    monkeypatch.setattr("polysharp.engines.tree.Tree.search", None)  # must not be called
+    curve = polysharp.path(X, y, degree=2, max_terms=4, gamma=0.1, time_limit=1e-9)
+    for late, point in zip(curve, certain, strict=True):
+        assert late.bound <= point.objective <= late.objective
+        assert late.bound > 0.0
+        assert late.solution.stop == "the time limit was reached"
+
+
 def test_wide_tables_are_triaged_and_say_so():
     X, y = law(n=60, p=6)
     curve = polysharp.path(X, y, degree=2, max_terms=2, n_candidates=3)

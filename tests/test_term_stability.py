@@ -101,5 +101,7 @@ def test_bad_input_gets_one_sentence():
         stability(Ridge(), X, y)
     with pytest.raises(InputError, match="X must be in memory to be resampled"):
         stability(model(), dask_array.from_array(X), y)
+    with pytest.raises(InputError, match="n_resamples must be an integer of at least 1"):
+        stability(model(), X, y, n_resamples=2.5)
     with pytest.raises(InputError, match="n_resamples must be an integer of at least 1, got 0"):
         stability(model(), X, y, n_resamples=0)

@@ -17,6 +17,7 @@ moments of the validation rows.  Errors are root mean squares, in the units of y
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -208,8 +209,9 @@ def path(
     Returns
     -------
     Path
-        A sequence of ``PathPoint``.  Ctrl-C ends it early with the sizes that are done.  Sizes for
-        which no polynomial obeys the rules are left out.
+        A sequence of ``PathPoint``.  Ctrl-C ends it early with the sizes that are done, without
+        validation errors where it comes during the validation.  Sizes for which no polynomial
+        obeys the rules are left out.
 
     Examples
     --------
@@ -237,7 +239,8 @@ def path(
     judged = None
     found = certified_sizes(settings, X, y, sample_weight, share=1.0 if cv is None else 0.8)
     if cv is not None:
-        judged = validated_sizes(settings, cv, X, y, sample_weight, found.gamma)
+        with suppress(KeyboardInterrupt):  # the sizes are done, and must not be lost
+            judged = validated_sizes(settings, cv, X, y, sample_weight, found.gamma)
     points = []
     for certified in found.sizes:
         key = (certified.max_inputs, certified.max_terms)

@@ -34,7 +34,7 @@ from polysharp.progress import open_progress
 from polysharp.ranking import Ranking
 from polysharp.rows import MemoryTable, Table, open_table
 from polysharp.scaling import Scaling
-from polysharp.solution import Solution, Stop
+from polysharp.solution import Scope, Solution, Stop, certify
 from polysharp.statement import with_statement
 from polysharp.triage import choose_inputs
 from polysharp.validation import check_parameters, check_rules, check_seed
@@ -189,13 +189,21 @@ class SizeWalk:
     def _solve(self, problem: Problem, starts: list[Indices], left: int) -> Solution:
         allowed = [start for start in starts if problem.structure.allows(start)]
         start = min(allowed, key=lambda s: problem.refit(s).objective, default=None)
+        limits = Limits(self._seconds(left), float(self.settings.model.gap_tol))
+        scope: Scope = "all-inputs" if self.ranking is None else "kept-inputs"
+        if limits.time_limit == 0.0 and start is not None:
+            # The time is up: what local search found, with the bound that its residual proves.
+            return certify(
+                problem, start, 0.0, gap_tol=limits.gap_tol, stop=Stop.TIME,
+                engine=self.engine.name, scope=scope,
+            )  # fmt: skip
         return self.engine.solve(
             problem,
             start=start,
-            limits=Limits(self._seconds(left), float(self.settings.model.gap_tol)),
+            limits=limits,
             seed=self.settings.seed,
             threads=self.threads,
-            scope="all-inputs" if self.ranking is None else "kept-inputs",
+            scope=scope,
         )
 
     def _seconds(self, left: int) -> float | None:

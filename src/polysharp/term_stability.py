@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from numbers import Integral
 from time import time
 from typing import Any
 
@@ -149,7 +150,7 @@ def stability(
     """
     from joblib import Parallel, delayed
 
-    if isinstance(n_resamples, bool) or not n_resamples >= 1:
+    if isinstance(n_resamples, bool) or not isinstance(n_resamples, Integral) or n_resamples < 1:
         raise InputError(f"n_resamples must be an integer of at least 1, got {n_resamples!r}")
     if is_dask(X):
         raise InputError(
@@ -189,7 +190,8 @@ def _resamples(
     rng: np.random.Generator, n: int, sample_weight: Any, count: int
 ) -> list[tuple[Array, int]]:
     """Return weights and a seed for each resample; a row of weight zero is not drawn."""
-    own = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    given = 1.0 if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    own = np.broadcast_to(given, n)
     used = np.flatnonzero(own > 0)
     resamples = []
     for _ in range(count):
