@@ -216,6 +216,13 @@ def test_weights():
         model().fit(X, y, sample_weight=v)
 
 
+def test_the_key_of_a_dask_array_is_no_name():
+    dask_array = pytest.importorskip("dask.array")
+    X, y = data()
+    fitted = model().fit(X, dask_array.from_array(y, chunks=7))
+    assert fitted.polynomial_.response == "y"
+
+
 def test_one_weight_for_all_rows():
     X, y = data()
     fitted = model(engine="tree").fit(X, y, sample_weight=2.0)

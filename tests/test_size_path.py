@@ -164,6 +164,13 @@ def test_wide_tables_are_triaged_and_say_so():
     assert {point.solution.scope for point in curve} == {"kept-inputs"}
 
 
+@pytest.mark.parametrize("cv", [1, 10_000])
+def test_splits_are_checked_before_the_search(cv, monkeypatch):
+    monkeypatch.setattr("polysharp.size_path.certified_sizes", None)  # must not be called
+    with pytest.raises(ValueError, match=r"cv must be at least 2|number of splits"):
+        polysharp.path(*law(), degree=1, max_terms=1, cv=cv)
+
+
 def test_bad_parameters_get_one_sentence():
     X, y = law()
     with pytest.raises(InputError, match="max_terms must be an integer of at least 1"):

@@ -23,7 +23,7 @@ from typing import Any
 
 from polysharp.errors import InputError
 from polysharp.polynomial import Polynomial
-from polysharp.size_walk import Settings, certified_sizes, validated_sizes
+from polysharp.size_walk import HeldOut, Settings, certified_sizes, validated_sizes
 from polysharp.solution import Solution, Status
 
 
@@ -237,10 +237,11 @@ def path(
         **options,
     )
     judged = None
+    held_out = None if cv is None else HeldOut.read(settings, cv, X, y, sample_weight)
     found = certified_sizes(settings, X, y, sample_weight, share=1.0 if cv is None else 0.8)
-    if cv is not None:
+    if held_out is not None:
         with suppress(KeyboardInterrupt):  # the sizes are done, and must not be lost
-            judged = validated_sizes(settings, cv, X, y, sample_weight, found.gamma)
+            judged = validated_sizes(settings, held_out, found.gamma)
     points = []
     for certified in found.sizes:
         key = (certified.max_inputs, certified.max_terms)

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from polysharp.backend_dask import is_dask
 from polysharp.basis import Array, Basis, Indices
 from polysharp.candidates import TermRules
 from polysharp.cross_validation import _check_values, _values
@@ -21,7 +22,7 @@ from polysharp.engines import make_engine
 from polysharp.engines.base import Engine, Limits
 from polysharp.errors import InfeasibleError, InputError
 from polysharp.estimator import SparsePolynomialRegressor, _formula, _threads
-from polysharp.fold_moments import cut, read_splits
+from polysharp.fold_moments import Plan, cut, read_splits
 from polysharp.gram import DenseGram
 from polysharp.grid_search import Grid, Scores, grid_search
 from polysharp.growth import System, parts_of, sizes
@@ -256,24 +257,37 @@ class Judged:
         return float(self.mean[a]), float(self.std_error[a])
 
 
-def validated_sizes(
-    settings: Settings, cv: Any, X: Any, y: Any, sample_weight: Any, gamma: float
-) -> Judged:
-    """Judge every size on held-out rows, by local search on the training moments."""
-    model = settings.model
-    with open_progress(model.verbose) as progress, _threads(model.n_jobs):
-        table = open_table(model, X, y, sample_weight, progress)
-        if not isinstance(table, MemoryTable):
-            raise InputError("cv must be None for Dask collections, got a cv")
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Checked rows, cut into the parts that the splits treat alike."""
+
+    table: MemoryTable
+    parts: list[Indices]
+    plan: Plan
+
+    @classmethod
+    def read(cls, settings: Settings, cv: Any, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Check rows and splits: before the search, whose results a refusal would cost."""
+        if is_dask(X):
+            raise InputError(f"cv must be None for Dask collections, got {cv!r}")
+        with open_progress(0) as progress:
+            table = open_table(settings.model, X, y, sample_weight, progress)
+        assert isinstance(table, MemoryTable)
         splits = read_splits(
             cv, as_host(X), as_host(y), sample_weight=as_host(sample_weight), seed=settings.seed
         )
-        parts, plan = cut(splits, len(table.data.y))
+        return cls(table, *cut(splits, len(table.data.y)))
+
+
+def validated_sizes(settings: Settings, rows: HeldOut, gamma: float) -> Judged:
+    """Judge every size on held-out rows, by local search on the training moments."""
+    model, table, plan = settings.model, rows.table, rows.plan
+    with open_progress(model.verbose) as progress, _threads(model.n_jobs):
         rules = check_rules(model.get_params(deep=False), table.names)
-        rows = FoldedRows(table.data, parts, plan, rules, table.place, bool(model.scale))
+        folded = FoldedRows(table.data, rows.parts, plan, rules, table.place, bool(model.scale))
         grid = Grid((int(model.degree),), (gamma,), settings.max_terms, settings.max_inputs)
         coding = make_coding(
-            rows, bool(model.center), capacity(plan, 1), max(grid.max_terms), gamma,
+            folded, bool(model.center), capacity(plan, 1), max(grid.max_terms), gamma,
             progress=progress,
         )  # fmt: skip
         scores = grid_search([coding], plan, grid, rules, n_jobs=model.n_jobs)

@@ -201,7 +201,8 @@ def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> Data:
             f"X must be in memory for {type(model).__name__}, got a Dask collection; call "
             "compute() first, or use SparsePolynomialRegressor"
         )
-    response = getattr(y, "name", None)
+    # What a Dask array calls its name is a key of its graph.
+    response = None if type(y).__module__.startswith("dask.array") else getattr(y, "name", None)
     X, y = validate_data(
         model, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False, ensure_min_samples=2
     )
