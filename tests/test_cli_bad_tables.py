@@ -148,7 +148,7 @@ def test_a_file_that_is_not_there(folder, capsys):
 
 def test_a_folder(folder, capsys):
     (folder / "data").mkdir()
-    refused(capsys, fit(file="data"), "'data'", "folder")
+    refused(capsys, fit(file="data"), "'data'", "Parquet or CSV files, found none")
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="everything can be read here")
