@@ -260,6 +260,19 @@ def deep_law(n=150, seed=0):
     return X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3] + 0.1 * rng.standard_normal(n)
 
 
+def test_a_required_term_beyond_the_listed_degrees_joins_them(monkeypatch):
+    monkeypatch.setattr(preselection, "MOMENT_BYTES", 8 * 40**2 * 6)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 5))
+    y = X[:, 0] * X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(60)
+    search = SparsePolynomialRegressorCV(
+        (1, 2, 3), 3, gammas=1.0, centers=False, cv=3, include_terms=[(1, 2, 3)], random_state=0
+    ).fit(X, y)
+    assert {(0, 1, 2), (1, 2, 3)} <= set(search.polynomial_.monomials)
+    low = np.asarray(search.cv_results_["param_degree"]) < 3
+    assert np.isnan(search.cv_results_["mean_test_score"][low]).all()
+
+
 def test_monomials_that_do_not_fit_are_preselected(monkeypatch):
     X, y = deep_law()
     # Room for 40 of the 83 monomials of degree 3.

@@ -397,3 +397,7 @@ def test_files_that_cannot_be_used_are_refused(folder, tmp_path):
     (tmp_path / "a.csv").write_text(f"x,y\n{numbers}\nwet,3\n")
     with pytest.raises(InputError, match="a block cannot be read: could not convert string"):
         model().fit(*scan(tmp_path, "y"))
+    (tmp_path / "a.csv").write_text(f"x,y\n{numbers}\n")
+    (tmp_path / "b.csv").write_text("z,y\n1,2\n")
+    with pytest.raises(InputError, match=r"a block cannot be read: .*'x'"):
+        model().fit(*scan(tmp_path, "y"))

@@ -54,7 +54,7 @@ def _summary(blocks: Sequence[Piece], names: tuple[str, ...], progress: Progress
     tell = progress.on_block("checking rows")
     try:
         summary: Summary = sum_over_blocks("check", summarise, blocks, names, on_block=tell)
-    except (ValueError, TypeError) as failed:
+    except (ValueError, TypeError, KeyError) as failed:
         first = (str(failed).splitlines() or [type(failed).__name__])[0]
         raise InputError(f"X and y: a block cannot be read: {first}") from failed
     return summary

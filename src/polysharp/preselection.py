@@ -156,7 +156,8 @@ def make_coding(
     if rows.count(rows.rules.degree) <= limit:
         return moments(rows.rules.basis(inputs))
     low = max((r for r in range(1, rows.rules.degree) if rows.count(r) <= limit // 2), default=1)
-    listed = moments(replace(rows.rules, degree=low).basis(inputs))
+    few = tuple(m for m in rows.rules.include_terms if len(m) <= low)  # the others join below
+    listed = moments(replace(rows.rules, degree=low, include_terms=few).basis(inputs))
     named = []
     for v in range(rows.plan.n_splits):
         named.append(_named(rows, X, listed, v, limit, max_terms, gamma))
