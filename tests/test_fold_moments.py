@@ -8,7 +8,7 @@ from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold, ShuffleSp
 
 from polysharp.basis import Basis
 from polysharp.errors import InputError
-from polysharp.fold_moments import Plan, cut, fold_moments, merge, squared_error
+from polysharp.fold_moments import Plan, cut, fold_moments, merge, read_splits, squared_error
 from polysharp.moments import accumulate
 
 
@@ -74,6 +74,19 @@ def test_splits_without_rows_are_refused():
         cut([], 5)
     with pytest.raises(InputError, match="cv must leave rows"):
         cut([(np.arange(5), np.arange(0))], 5)
+
+
+def test_flags_are_no_indices():
+    X, y, train = np.zeros((6, 1)), np.zeros(6), np.arange(6) < 4
+    for weight in (None, np.ones(6)):
+        [(a, b)] = read_splits([(train, ~train)], X, y, sample_weight=weight)
+        assert (a.tolist(), b.tolist()) == ([0, 1, 2, 3], [4, 5])
+
+
+@pytest.mark.parametrize("rows", [[0, 6], [-1], [0.5], [True, False], [[0], [1]]])
+def test_rows_that_are_not_there_are_refused(rows):
+    with pytest.raises(InputError, match="cv must give indices from 0 to 5, or 6 flags, got"):
+        read_splits([(rows, [2])], np.zeros((6, 1)), np.zeros(6))
 
 
 def test_squared_error_is_that_of_the_rows():

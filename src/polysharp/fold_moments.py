@@ -74,12 +74,23 @@ def read_splits(
         if cv < 2:
             raise InputError(f"cv must be at least 2 folds, got {cv}")
         cv = KFold(int(cv), shuffle=True, random_state=seed)
-    pairs = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv, y).split(X, y, groups)]
+    pairs = [(_rows(a, len(y)), _rows(b, len(y))) for a, b in check_cv(cv, y).split(X, y, groups)]
     if sample_weight is None or np.ndim(sample_weight) == 0:
         return pairs
     used = np.asarray(sample_weight, dtype=np.float64) > 0
     place = np.cumsum(used) - 1
     return [(place[train[used[train]]], place[test[used[test]]]) for train, test in pairs]
+
+
+def _rows(chosen: Any, n: int) -> Indices:
+    """Return the rows of one side of a split, given as indices or as one flag per row."""
+    rows = np.asarray(chosen)
+    if rows.dtype == bool and rows.shape == (n,):
+        return np.flatnonzero(rows)
+    whole = rows.ndim == 1 and (rows.dtype.kind in "iu" or not len(rows))
+    if not whole or not np.all((rows >= 0) & (rows < n)):
+        raise InputError(f"cv must give indices from 0 to {n - 1}, or {n} flags, got {chosen!r}")
+    return rows.astype(np.intp)
 
 
 def cut(splits: Iterable[Split], n: int) -> tuple[list[Indices], Plan]:
