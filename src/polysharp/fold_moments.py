@@ -74,7 +74,8 @@ def read_splits(
         if cv < 2:
             raise InputError(f"cv must be at least 2 folds, got {cv}")
         cv = KFold(int(cv), shuffle=True, random_state=seed)
-    pairs = [(_rows(a, len(y)), _rows(b, len(y))) for a, b in check_cv(cv, y).split(X, y, groups)]
+    n = len(np.asarray(y))
+    pairs = [(_rows(a, n), _rows(b, n)) for a, b in check_cv(cv, y).split(X, y, groups)]
     if sample_weight is None or np.ndim(sample_weight) == 0:
         return pairs
     used = np.asarray(sample_weight, dtype=np.float64) > 0
