@@ -95,7 +95,9 @@ class Structure:
     @cached_property
     def inputs_bind(self) -> bool:
         """Whether k can exclude a support that l allows."""
-        return self.max_inputs < int(self.uses.any(axis=0).sum())
+        widest = np.sort(self.uses.sum(axis=1))[::-1][: self.max_terms]
+        most = min(int(self.uses.any(axis=0).sum()), int(widest.sum()))
+        return self.max_inputs < most
 
     @cached_property
     def plain(self) -> bool:

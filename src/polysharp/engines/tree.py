@@ -7,10 +7,10 @@ strongest terms first, so that every child asks "can the model do without this t
 closed as soon as its dual bound says no: a proof by probing.  Children are independent and are
 evaluated side by side.
 
-Where k can bind, inputs come first: all sets of inputs that fill the budget are bounded one by one
-where that is affordable (``input_sets``), else the node is split along a chain of inputs.  When
-most monomials of a node have been screened out, the node moves to a core of its own: smaller
-matrices, and curvature of the surviving Gram matrix moved into the ridge.
+Where a relaxation uses more than k inputs, inputs come first: all sets of inputs that fill the
+budget are bounded one by one where that is affordable (``input_sets``), else the node is split
+along a chain of inputs.  When most monomials of a node have been screened out, the node moves to a
+core of its own: smaller matrices, and curvature of the surviving Gram matrix moved into the ridge.
 
 An open node holds a byte per monomial and a sparse vector; beyond ``max_open`` of them the search
 turns depth-first, which adds at most one chain per level.  The proof is kept up to ``max_proof``
@@ -208,12 +208,13 @@ class _TreeSearch:
             self._settle(node)
             return
         self.rounding.round(node)
-        if not self._sift(node):
-            self._divide(node)
+        on_inputs = self._inputs_matter(node)
+        if not (on_inputs and self._sift(node)):
+            self._divide(node, on_inputs)
 
-    def _divide(self, node: Node) -> None:
-        """Split a node along its chain."""
-        chain, on_inputs = self._chain(node)
+    def _divide(self, node: Node, on_inputs: bool) -> None:
+        """Split a node along a chain of inputs or of monomials."""
+        chain = self._input_chain(node) if on_inputs else self._term_chain(node)
         cuts = [(chain[:a], chain[a : a + 1]) for a in range(len(chain))] + [(chain, chain[:0])]
         children = [self._child(node, inn, out, on_inputs) for inn, out in cuts]
         names = chain if on_inputs else node.core.index[chain]
@@ -237,8 +238,6 @@ class _TreeSearch:
 
     def _sift(self, node: Node) -> bool:
         """Split a node into the sets of inputs that may hold a better model, if that pays."""
-        if not node.core.structure.inputs_bind:
-            return False
         sets = InputSets(node)
         if sets.count > self.most_sets or not sets.affordable:
             return False
@@ -286,21 +285,39 @@ class _TreeSearch:
             vector=node.vector, record=self.writer.reserve(),
         )  # fmt: skip
 
-    def _chain(self, node: Node) -> tuple[Indices, bool]:
-        """Choose what to split on: inputs while k is undecided, then monomials."""
+    def _inputs_matter(self, node: Node) -> bool:
+        """Whether the strongest monomials of the relaxation together use too many inputs.
+
+        Where they do not, the input budget is met by itself, and monomials decide the node.
+        """
         structure = node.core.structure
+        undecided = node.inputs == FREE
+        if not structure.inputs_bind or not undecided.any():
+            return False
         share = shares(node)
+        strongest = np.argsort(-share, kind="stable")[: structure.max_terms]
+        used = structure.inputs_of(strongest[share[strongest] > 0.0]) | (node.inputs == IN)
+        if int(used.sum()) > structure.max_inputs:
+            return True
+        return not np.any(node.terms == FREE)
+
+    def _input_chain(self, node: Node) -> Indices:
+        """The undecided inputs with the largest shares, as many as the budget has room for."""
+        structure = node.core.structure
         undecided = np.flatnonzero(node.inputs == FREE)
-        if structure.inputs_bind and len(undecided):
-            weight = share @ structure.uses[:, undecided]
-            room = structure.max_inputs - int(np.count_nonzero(node.inputs == IN))
-            return undecided[np.argsort(-weight, kind="stable")[:room]], True
+        weight = shares(node) @ structure.uses[:, undecided]
+        room = structure.max_inputs - int(np.count_nonzero(node.inputs == IN))
+        return undecided[np.argsort(-weight, kind="stable")[:room]]
+
+    def _term_chain(self, node: Node) -> Indices:
+        """The incumbent's terms where it lies in the node, else those with the largest shares."""
+        share = shares(node)
         free = np.flatnonzero(node.terms == FREE)
         length = min(node.budget, 2 * max(1, self.state.threads))
         if self._holds_incumbent(node):
             free = np.intersect1d(free, self._incumbent_in(node.core))
             length = len(free)
-        return free[np.argsort(-share[free], kind="stable")[:length]], False
+        return free[np.argsort(-share[free], kind="stable")[:length]]
 
     def _incumbent_in(self, core: Core) -> Indices:
         """Positions in a core of the incumbent's monomials."""
