@@ -76,9 +76,9 @@ def read_splits(
         cv = KFold(int(cv), shuffle=True, random_state=seed)
     n = len(np.asarray(y))
     pairs = [(_rows(a, n), _rows(b, n)) for a, b in check_cv(cv, y).split(X, y, groups)]
-    if sample_weight is None or np.ndim(sample_weight) == 0:
+    used = np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64) > 0
+    if not used.ndim:
         return pairs
-    used = np.asarray(sample_weight, dtype=np.float64) > 0
     place = np.cumsum(used) - 1
     return [(place[train[used[train]]], place[test[used[test]]]) for train, test in pairs]
 

@@ -262,8 +262,8 @@ class PolynomialLasso(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             folds = KFold(min(int(self.cv), n), shuffle=True, random_state=seed)
             yield from folds.split(data.X)
             return
-        one_for_all = sample_weight is None or np.ndim(sample_weight) == 0
-        used = np.ones(n, dtype=bool) if one_for_all else np.asarray(sample_weight) > 0
+        used = np.asarray(1.0 if sample_weight is None else sample_weight) > 0
+        used = used if used.ndim else np.ones(n, dtype=bool)
         place = np.cumsum(used) - 1
         for train, test in check_cv(self.cv).split(np.zeros(len(used))):
             yield place[train][used[train]], place[test][used[test]]
