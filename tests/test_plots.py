@@ -114,7 +114,13 @@ def path_of(budgets, *, judged):
     for k in budgets:
         for size in (1, 2, 3):
             error = 5.0 / size + (0 if k is None else 1.0 / k)
-            law = Polynomial(((0,),) * size, np.ones(size), 0.0, ("a",), response="power")
+            law = Polynomial(
+                tuple((0,) * d for d in range(1, size + 1)),
+                np.ones(size),
+                0.0,
+                ("a",),
+                response="power",
+            )
             validation = (error + 1.0, 0.25) if judged else (None, None)
             points.append(PathPoint(size, k, law, solution(), error, *validation))
     return Path(tuple(points), 2, 1.0, False)
