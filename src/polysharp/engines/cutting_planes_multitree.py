@@ -20,6 +20,7 @@ from polysharp.basis import Array
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.master import TOLERANCE, Cut, Master, Separator, safe_bound
 from polysharp.engines.root_cuts import linear_model, prepare
+from polysharp.interrupts import DeferredInterrupt
 from polysharp.solution import Stop
 
 
@@ -69,6 +70,7 @@ class _Programme:
     run: Run
     master: Master
     error: BaseException | None = field(init=False, default=None)
+    ctrl_c: DeferredInterrupt = field(init=False, default_factory=DeferredInterrupt)
     _highs: Any = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,7 +89,7 @@ class _Programme:
         }.items():
             self._highs.setOptionValue(name, value)
         self._highs.passModel(model)
-        # Python sees Ctrl-C only while it runs, so HiGHS calls it now and then.
+        # HiGHS asks now and then whether to go on.
         self._highs.cbMipInterrupt.subscribe(self._listen)
         for cut in self.master.cuts:
             self.add(cut)
@@ -106,7 +108,8 @@ class _Programme:
         share = 0.25 * self.run.limits.gap_tol * self.run.best.objective / self.master.scale
         self._highs.setOptionValue("mip_abs_gap", share)
         self._start()
-        self._highs.run()
+        with DeferredInterrupt() as self.ctrl_c:
+            self._highs.run()
         if self.error is not None:
             raise self.error
         info = self._highs.getInfo()
@@ -133,6 +136,8 @@ class _Programme:
         try:
             self._raise_bound(event.data_out.mip_dual_bound)
             self.run.report("integer programme")
+            if self.ctrl_c.pending:
+                event.interrupt()
         except BaseException as error:
             self.error = self.error or error
             event.interrupt()

@@ -1,0 +1,44 @@
+"""Ctrl-C while foreign code is running: noted at once, raised when it is safe.
+
+A ``KeyboardInterrupt`` is raised between any two steps of Python.  While a solver calls back into
+Python, that may be inside its own glue, which swallows it.  Here the signal only sets a flag; the
+callback reads the flag and ends the solver, and the interrupt is raised once the solver is back.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+
+class DeferredInterrupt:
+    """A context in which Ctrl-C sets ``pending``; leaving it raises the interrupt.
+
+    Python handles signals in its main thread only; in any other, nothing is changed.
+    """
+
+    def __init__(self) -> None:
+        self.pending = False
+        self._previous: Any = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+        if self.pending and error is None:
+            raise KeyboardInterrupt
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self.pending = True
