@@ -198,8 +198,9 @@ def path(
     cv : None, int, splitter or iterable of (train, test), default=None
         Judge every size on held-out rows as well; a number means so many shuffled folds.
     time_limit : float or None, default=60.0
-        Seconds for everything but the passes over the rows, shared by the sizes.  The gap of each
-        size says how far its proof came.
+        Seconds for the searches, shared by the sizes; the gap of each size says how far its proof
+        came.  The passes over the rows and the validation, one walk along the sizes for each split,
+        are not cut short.
     verbose : int, default=0
         1 shows progress.
     **options
