@@ -122,11 +122,12 @@ def _die(number, block):
 
 
 def test_a_task_that_kills_its_workers_is_one_sentence():
+    # Dask may blame any task that waited on the worker when it died, the innocent one too.
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         distributed.LocalCluster(n_workers=1, **LOCAL) as machine,
         distributed.Client(machine),
-        pytest.raises(ClusterError, match=r"task .*, 1\) killed 1 workers, .* out of memory"),
+        pytest.raises(ClusterError, match=r"task .*, [01]\) killed 1 workers, .* out of memory"),
     ):
         sum_over_blocks("dying", _die, [(0,), (1,)])
 
