@@ -158,10 +158,17 @@ def _warm_up(experiment: Experiment) -> None:
 
 
 def results(
-    experiment: Experiment, cells: Sequence[Cell], jobs: int, time_limit: float | None
+    experiment: Experiment,
+    cells: Sequence[Cell],
+    jobs: int,
+    time_limit: float | None,
+    scheduler: str | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield rows in the order in which runs finish."""
     work = partial(run_cell, experiment.name, time_limit, jobs)
+    if scheduler is not None:
+        yield from _on_cluster(work, cells, scheduler)
+        return
     if jobs == 1:
         from threadpoolctl import threadpool_limits
 
@@ -182,6 +189,17 @@ def results(
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _on_cluster(
+    work: Callable[[Cell], dict[str, Any]], cells: Sequence[Cell], scheduler: str
+) -> Iterator[dict[str, Any]]:
+    """Let joblib's Dask backend carry the runs to workers that can import this repository."""
+    from distributed import Client
+    from joblib import Parallel, delayed, parallel_config
+
+    with Client(scheduler), parallel_config("dask"):
+        yield from Parallel(return_as="generator_unordered")(delayed(work)(cell) for cell in cells)
 
 
 @contextmanager
@@ -232,7 +250,9 @@ def execute(experiment: Experiment, options: argparse.Namespace) -> int:
     with _progress() as progress:
         task = progress.add_task(experiment.name, total=len(cells), last="")
         try:
-            for row in results(experiment, cells, options.jobs, options.time_limit):
+            for row in results(
+                experiment, cells, options.jobs, options.time_limit, options.scheduler
+            ):
                 table.append(row)
                 written += 1
                 progress.update(task, advance=1, last=_describe(experiment, row))
@@ -284,6 +304,7 @@ def parse(experiment: Experiment, arguments: Sequence[str] | None = None) -> arg
     )
     parser.add_argument("--quick", action="store_true", help="a version of about a minute")
     parser.add_argument("--jobs", type=_positive, default=1, help="processes, one thread each")
+    parser.add_argument("--scheduler", help="address of a Dask scheduler: runs on its workers")
     parser.add_argument("--seeds", type=_positive, help="data sets per setting")
     parser.add_argument("--first-seed", type=int, help="seed of the first data set")
     parser.add_argument("--methods", nargs="+", help="only these methods")

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments import phase_transition
+from experiments.runner import Plan, results
 from polysharp import ClusterError, InputError, SparsePolynomialRegressor
 from polysharp.backend_dask import cluster, sum_over_blocks
 
@@ -240,3 +242,14 @@ def test_an_address_where_nobody_answers():
         cluster("tcp://127.0.0.1:9"),
     ):
         pass
+
+
+def test_experiments_run_on_a_cluster(workers):
+    def told(rows):
+        return sorted((row["n"], row["method"], row["A"], row["F"]) for row in rows)
+
+    experiment = phase_transition.EXPERIMENT
+    cells = [c for c in experiment.cells(Plan([100], quick=True)) if c.method == "omp"]
+    there = results(experiment, cells, 1, 3.0, scheduler=workers.scheduler.address)
+    assert told(there) == told(results(experiment, cells, 1, 3.0))
+    assert len(cells) > 1
