@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from polysharp.backend_dask import is_dask
+from polysharp.cv_results import results_table
 from polysharp.errors import InputError
 from polysharp.estimator import SparsePolynomialRegressor, _threads
 from polysharp.fold_moments import cut, read_splits
@@ -352,24 +353,10 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
 
     def _choose(self, scores: Scores) -> None:
         """Set what scikit-learn's searches set."""
-        mean = -scores.mean
-        names = ("degree", "gamma", "center", "max_inputs", "max_terms")
-        params = [{name: getattr(c, name) for name in names} for c in scores.candidates]
-        results: dict[str, Any] = {"params": params}
-        for name in names:
-            values = [p[name] for p in params]
-            kind = object if name == "max_inputs" else None
-            results[f"param_{name}"] = np.ma.masked_array(np.array(values, dtype=kind))
-        for v in range(scores.errors.shape[1]):
-            results[f"split{v}_test_score"] = -scores.errors[:, v]
-        results["mean_test_score"] = mean
-        results["std_test_score"] = scores.errors.std(axis=1)
-        results["rank_test_score"] = _ranks(mean)
-        results["mean_n_terms"], results["mean_n_inputs"] = scores.n_terms, scores.n_inputs
-        self.cv_results_ = results
+        self.cv_results_ = results_table(scores)
         self.best_index_ = scores.choose(self.rule)
-        self.best_params_ = params[self.best_index_]
-        self.best_score_ = float(mean[self.best_index_])
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
 
     def _refit(self, X: Any, y: Any, sample_weight: Any, seed: int, began: float) -> None:
         """Fit the choice to all rows with the time that is left, and take its attributes over."""
@@ -408,11 +395,3 @@ def _check_values(plural: str, single: str, given: Any) -> None:
             raise InputError(f"{plural} must be {rule}, or a sequence of such, got {value!r}")
         if isinstance(value, str) and len(values) > 1:
             raise InputError(f"{plural} must not mix {value!r} with numbers, got {given!r}")
-
-
-def _ranks(mean: Any) -> Any:
-    """Return ranks from 1, equal scores sharing the best, NaN last."""
-    from scipy.stats import rankdata
-
-    filled = np.where(np.isnan(mean), -np.inf, mean)
-    return rankdata(-filled, method="min").astype(np.int32)
