@@ -18,13 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.basis import Array, Basis, Indices
-from polysharp.growth_kernel import walk
+from polysharp.growth_kernel import walk_back, walk_up
 from polysharp.problem import solve_spd
+
+Table = NDArray[np.int64]  # one row of members for each size, -1 for none
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +56,6 @@ class System:
             return 0.5 * self.yy
         return 0.5 * (self.yy - float(self.q[support] @ self.refit(support)))
 
-    def without_least(self, support: Indices) -> Indices:
-        """Return the support without the monomial whose loss raises c least, w_i^2 / (2 H_ii)."""
-        H = self.G[np.ix_(support, support)]
-        H[np.diag_indices_from(H)] += self.ridge[support]
-        inverse = np.linalg.inv(H)
-        losses = (inverse @ self.q[support]) ** 2 / inverse.diagonal()
-        return np.delete(support, int(np.argmin(losses)))
-
     def inputs_of(self, support: Indices) -> Indices:
         """Return the inputs that a support uses."""
         used = np.unique(self.parts[support])
@@ -80,7 +75,7 @@ def grow(
     system: System, size: int, max_inputs: int | None = None, *, start: Indices | None = None
 ) -> Indices:
     """Return a support of at most ``size`` monomials that no single swap improves."""
-    return _walked(system, size, size, max_inputs, start)[0]
+    return _listed(_walked(system, size, size, max_inputs, start)[0])[0]
 
 
 def sizes(
@@ -96,45 +91,44 @@ def sizes(
     """
     last = min(largest, len(system.pool))
     if wider is None or max_inputs is None:
-        found = _walked(system, 1, last, max_inputs, None)
+        found, values = _walked(system, 1, last, max_inputs, None)
     else:
-        found = _walked_below(system, last, max_inputs, wider)
-    yield from _thinned(system, found, max_inputs)
+        found, values = _walked_below(system, last, max_inputs, wider)
+    walk_back(*_walked_over(system, max_inputs), found, values)
+    yield from _listed(found)
 
 
 def _walked_below(
     system: System, last: int, max_inputs: int, wider: list[Indices]
-) -> list[Indices]:
+) -> tuple[Table, Array]:
     """Walk the sizes, each the better of what was grown and what the wider budget leaves."""
     found: list[Indices] = []
     for size in range(1, last + 1):
         grown = grow(system, size, max_inputs, start=found[-1] if found else None)
         other = _narrowed(system, wider[size - 1], size, max_inputs)
         found.append(min(grown, other, key=system.objective))
-    return found
-
-
-def _thinned(system: System, found: list[Indices], max_inputs: int | None) -> list[Indices]:
-    """Walk back: each support, or the next larger one without its least monomial, improved."""
-    found = list(found)
-    for size in range(len(found) - 1, 0, -1):
-        if len(found[size]) <= size:  # no more could help, so that of one less is the same
-            continue
-        shorter = system.without_least(found[size])
-        if system.objective(shorter) < system.objective(found[size - 1]):
-            found[size - 1] = grow(system, size, max_inputs, start=shorter)
-    return found
+    table = np.full((last, last), -1, dtype=np.int64)
+    for row, support in zip(table, found, strict=True):
+        row[: len(support)] = support
+    return table, np.array([2.0 * system.objective(support) for support in found])
 
 
 def _walked(
     system: System, first: int, last: int, max_inputs: int | None, start: Indices | None
-) -> list[Indices]:
-    """Return the supports of the sizes from ``first`` to ``last``, in one walk from ``start``."""
+) -> tuple[Table, Array]:
+    """Walk from ``start`` over the sizes ``first`` to ``last``: their members, and 2 c of each."""
     members = np.full(last, -1, dtype=np.int64)
     if start is not None:
         members[: len(start)] = start
     found = np.full((max(0, last - first + 1), last), -1, dtype=np.int64)
-    walk(
+    values = np.empty(len(found))
+    walk_up(*_walked_over(system, max_inputs), members, first, found, values)
+    return found, values
+
+
+def _walked_over(system: System, max_inputs: int | None) -> tuple[Any, ...]:
+    """Return what both compiled walks are given."""
+    return (
         system.G if system.G.flags.c_contiguous else system.G.T,
         system.q,
         system.ridge,
@@ -143,11 +137,11 @@ def _walked(
         system.parts,
         system.n_inputs,
         system.n_inputs if max_inputs is None else min(max_inputs, system.n_inputs),
-        members,
-        first,
-        found,
     )
-    return [row[row >= 0].astype(np.intp) for row in found]
+
+
+def _listed(table: Table) -> list[Indices]:
+    return [row[row >= 0].astype(np.intp) for row in table]
 
 
 def _narrowed(system: System, support: Indices, size: int, max_inputs: int) -> Indices:

@@ -160,8 +160,39 @@ def _load(G, q, ridge, pool, parts, start, members, H, B, w, z, d, least, used):
     return count
 
 
-@njit(void(MAT, VEC, VEC, f8, INTS, TABLE, i8, i8, INTS, i8, TABLE), **FAST)
-def walk(G, q, ridge, yy, pool, parts, n_inputs, k, members, first, found):  # type: ignore[no-untyped-def]
+@njit(f8(f8, VEC, INTS, VEC, i8), **FAST)
+def _value(yy, q, members, w, count):  # type: ignore[no-untyped-def]
+    """Return 2 c of the members."""
+    value = yy
+    for a in range(count):
+        value -= q[members[a]] * w[a]
+    return value
+
+
+@njit(i8(MAT, VEC, VEC, f8, INTS, TABLE, i8, i8, INTS, MAT, MAT, VEC, VEC, VEC, VEC, INTS), **FAST)
+def _settle(G, q, ridge, yy, pool, parts, k, count, members, H, B, w, z, d, least, used):  # type: ignore[no-untyped-def]
+    """Take the best swap until none lowers c; return the number of moves."""
+    moves = 0
+    out = np.empty(2, dtype=np.int64)
+    for _ in range(4 * count + 8):  # a limit that only rounding could reach
+        needed = LEAST_GAIN * _value(yy, q, members, w, count)
+        _best_swap(count, H, B, w, z, d, least, pool, members, parts, used, k, needed, out)
+        slot, place = out[0], out[1]
+        if slot < 0:
+            break
+        gone = members[slot]
+        _count_uses(parts[gone], used, -1)
+        _drop(slot, count, members, H, B, w, z, d)
+        least[np.searchsorted(pool, gone)] = COLLINEAR * (G[gone, gone] + ridge[gone])
+        _add(G, slot, count, place, pool, members, H, B, w, z, d)
+        least[place] = np.inf
+        _count_uses(parts[pool[place]], used, 1)
+        moves += 2
+    return moves
+
+
+@njit(void(MAT, VEC, VEC, f8, INTS, TABLE, i8, i8, INTS, i8, TABLE, VEC), **FAST)
+def walk_up(G, q, ridge, yy, pool, parts, n_inputs, k, members, first, found, values):  # type: ignore[no-untyped-def]
     """From ``members``: for each size from ``first`` on, fill up, swap until none helps, note it.
 
     ``least`` is what d must exceed for a monomial to join: infinite for those inside.
@@ -169,7 +200,7 @@ def walk(G, q, ridge, yy, pool, parts, n_inputs, k, members, first, found):  # t
     largest, c = len(members), len(pool)
     H, B, w = np.empty((largest, largest)), np.empty((largest, c)), np.empty(largest)
     z, d, least = np.empty(c), np.empty(c), np.empty(c)
-    used, out = np.empty(n_inputs, dtype=np.int64), np.empty(2, dtype=np.int64)
+    used = np.empty(n_inputs, dtype=np.int64)
     count = _load(G, q, ridge, pool, parts, members.copy(), members, H, B, w, z, d, least, used)
     moves = 0
     for size in range(first, largest + 1):
@@ -186,20 +217,63 @@ def walk(G, q, ridge, yy, pool, parts, n_inputs, k, members, first, found):  # t
             _count_uses(parts[pool[place]], used, 1)
             count += 1
             moves += 1
-        for _ in range(4 * size + 8):  # a limit that only rounding could reach
-            needed = LEAST_GAIN * yy
-            for a in range(count):
-                needed -= LEAST_GAIN * q[members[a]] * w[a]
-            _best_swap(count, H, B, w, z, d, least, pool, members, parts, used, k, needed, out)
-            slot, place = out[0], out[1]
-            if slot < 0:
-                break
-            gone = members[slot]
-            _count_uses(parts[gone], used, -1)
-            _drop(slot, count, members, H, B, w, z, d)
-            least[np.searchsorted(pool, gone)] = COLLINEAR * (G[gone, gone] + ridge[gone])
-            _add(G, slot, count, place, pool, members, H, B, w, z, d)
-            least[place] = np.inf
-            _count_uses(parts[pool[place]], used, 1)
-            moves += 2
+        moves += _settle(
+            G, q, ridge, yy, pool, parts, k, count, members, H, B, w, z, d, least, used
+        )
         found[size - first] = members
+        values[size - first] = _value(yy, q, members, w, count)
+
+
+@njit(void(i8, i8, INTS, MAT, MAT, VEC), **FAST)
+def _close_up(slot, last, members, H, B, w):  # type: ignore[no-untyped-def]
+    """Move the last slot into an empty one."""
+    if slot != last:
+        members[slot], w[slot] = members[last], w[last]
+        B[slot] = B[last]
+        H[slot, :] = H[last, :]
+        H[:, slot] = H[:, last]
+        H[slot, slot] = H[last, last]
+    members[last], w[last] = -1, 0.0
+    B[last], H[last, :], H[:, last] = 0.0, 0.0, 0.0
+
+
+@njit(void(MAT, VEC, VEC, f8, INTS, TABLE, i8, i8, TABLE, VEC), **FAST)
+def walk_back(G, q, ridge, yy, pool, parts, n_inputs, k, found, values):  # type: ignore[no-untyped-def]
+    """From the largest size down: where dropping the least monomial beats the next, take it.
+
+    Row a of ``found`` holds at most a + 1 members with 2 c in ``values``; both are put right.
+    """
+    rows, largest = found.shape
+    c = len(pool)
+    members = np.empty(largest, dtype=np.int64)
+    H, B, w = np.empty((largest, largest)), np.empty((largest, c)), np.empty(largest)
+    z, d, least = np.empty(c), np.empty(c), np.empty(c)
+    used = np.empty(n_inputs, dtype=np.int64)
+    count, moves, fresh = 0, 0, False
+    for row in range(rows - 2, -1, -1):
+        if not fresh or moves > REFRESH:
+            old = found[row + 1].copy()
+            count = _load(G, q, ridge, pool, parts, old, members, H, B, w, z, d, least, used)
+            moves = 0
+        fresh = False
+        if count <= row + 1:  # no more could help, so that of one less is the same
+            continue
+        slot, cost = 0, np.inf
+        for a in range(count):
+            loss = w[a] * w[a] / H[a, a]
+            if loss < cost:
+                slot, cost = a, loss
+        if _value(yy, q, members, w, count) + cost >= values[row]:
+            continue
+        gone = members[slot]
+        _count_uses(parts[gone], used, -1)
+        _drop(slot, count, members, H, B, w, z, d)
+        least[np.searchsorted(pool, gone)] = COLLINEAR * (G[gone, gone] + ridge[gone])
+        count -= 1
+        _close_up(slot, count, members, H, B, w)
+        moves += 1 + _settle(
+            G, q, ridge, yy, pool, parts, k, count, members, H, B, w, z, d, least, used
+        )
+        found[row] = members
+        values[row] = _value(yy, q, members, w, count)
+        fresh = True
