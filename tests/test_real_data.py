@@ -66,7 +66,7 @@ def test_inputs_are_clipped_by_the_rows_seen_alone():
 
 def test_small_data_are_held_out_whole_and_large_in_part():
     assert len(Split.of(data(200), 0).folds) == 9
-    assert len(Split.of(data(4898), 0).folds) == 2
+    assert len(Split.of(data(4898), 0).folds) == 3
 
 
 def test_predictions_are_clipped_to_the_responses_seen():
