@@ -89,7 +89,7 @@ def _found(search: Search, stop: Stop) -> Found:
         engine=search.engine.name,
         counters=Counters(nodes=search.nodes, rounds=search.rounds),
         seconds=search.seconds,
-        trace=tuple(search.trace),
+        trace=search.trace,
         whole=False,
     )
     return Found(solution, basis, inputs, Assembled(problem, mean, search.design.y_mean))

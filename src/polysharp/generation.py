@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 
 import numpy as np
 
@@ -18,11 +17,11 @@ from polysharp.basis import Array, Basis, Indices, Monomial
 from polysharp.candidates import TermRules
 from polysharp.design import Design
 from polysharp.dual_point import DualPoint
-from polysharp.engines.base import Engine, Limits, Listener
+from polysharp.engines.base import Engine, Limits, Listener, Record, first_support
 from polysharp.errors import InputError
 from polysharp.pool import Pool
 from polysharp.problem import Fit, Problem
-from polysharp.solution import Event, relative_gap
+from polysharp.solution import Event
 from polysharp.structure import heredity_closed
 from polysharp.sweep import Keep
 from polysharp.threads import one_blas_thread
@@ -60,7 +59,7 @@ class Incumbent:
         return dict(zip(self.monomials, self.w.tolist(), strict=True))
 
 
-class Search:
+class Search(Record):
     """Pool, incumbent, bound and clock of one search.
 
     Parameters
@@ -89,19 +88,15 @@ class Search:
         threads: int = 1,
         sizes: Sizes | None = None,
     ) -> None:
-        self._started = perf_counter()
+        super().__init__(limits, listener)
         self.pricer, self.rules, self.lam = design.pricer.among(rules.may_price), rules, lam
         self.design = design
-        self.engine, self.limits, self.listener = engine, limits, listener
-        self.seed, self.threads = seed, threads
+        self.engine, self.seed, self.threads = engine, seed, threads
         self.sizes = Sizes() if sizes is None else sizes
-        self.bound, self.nodes, self.rounds = 0.0, 0, 0
-        self.trace: list[Event] = []
-        self._reported = -np.inf
         self.pool = Pool.of(self.design, rules.with_parents(self._seeds()))
         self.fresh: dict[Monomial, int] = {}  # the pass that last wanted a monomial
         problem, basis, inputs = self.problem(self.pool, rules)
-        self.best = self._incumbent(problem.refit(_first(problem)), basis, inputs)
+        self.best = self._incumbent(problem.refit(first_support(problem)), basis, inputs)
 
     def _seeds(self) -> list[Monomial]:
         """Monomials to begin with: what is required, and the best linear terms."""
@@ -116,48 +111,18 @@ class Search:
         return self.rules.max_terms
 
     @property
-    def threshold(self) -> float:
-        """A part of the search space with this bound needs no further search."""
-        return self.best.objective * (1.0 - 0.99 * self.limits.gap_tol)
-
-    @property
-    def seconds(self) -> float:
-        """Time since the search began."""
-        return perf_counter() - self._started
-
-    @property
-    def time_left(self) -> float:
-        """Seconds until the time limit, infinite without one."""
-        limit = self.limits.time_limit
-        return np.inf if limit is None else limit - self.seconds
-
-    def expired(self) -> bool:
-        """Whether the time limit has passed."""
-        return self.time_left <= 0.0
+    def objective(self) -> float:
+        """Objective of the incumbent."""
+        return self.best.objective
 
     def check_time(self) -> None:
         """End the search when the time limit has passed."""
-        if self.expired():
+        if self.expired:
             raise OutOfTime
 
     def raise_bound(self, bound: float) -> None:
         """Record a bound over all monomials."""
         self.bound = max(self.bound, min(bound, self.best.objective))
-
-    @property
-    def proved(self) -> bool:
-        """Whether the gap tolerance is reached."""
-        return relative_gap(self.best.objective, self.bound) <= self.limits.gap_tol
-
-    def report(self, phase: str, *, force: bool = False) -> None:
-        """Emit an event, at most ten a second unless forced."""
-        now = self.seconds
-        if force or now - self._reported >= 0.1:
-            self._reported = now
-            event = Event(phase, self.best.objective, self.bound, self.nodes, 0, self.rounds, now)
-            self.trace.append(event)
-            if self.listener is not None:
-                self.listener(event)
 
     def price(
         self,
@@ -242,11 +207,11 @@ class Search:
         if not problem.structure.allows(support):
             return False
         with one_blas_thread():
-            fit = local_search.improve(problem, support, out_of_time=self.expired)
+            fit = local_search.improve(problem, support, out_of_time=lambda: self.expired)
             if walk:
                 rng = np.random.default_rng(self.seed)
                 fit = local_search.restarts(
-                    problem, fit.support, rng, WALKS, out_of_time=self.expired
+                    problem, fit.support, rng, WALKS, out_of_time=lambda: self.expired
                 )
         return self.offer(fit, problem, basis, inputs)
 
@@ -265,10 +230,3 @@ def required_monomials(rules: TermRules) -> list[Monomial]:
             f"got {len(required)}"
         )
     return [*rules.include_terms, *(rules.monomials_of(required) if required else ())]
-
-
-def _first(problem: Problem) -> Indices:
-    """Return the support a search begins with: empty, or what the rules ask for."""
-    if problem.structure.plain:
-        return np.zeros(0, dtype=np.intp)
-    return problem.structure.best_linear(problem.q**2)

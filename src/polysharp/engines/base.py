@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 from typing import ClassVar
 
@@ -33,55 +33,26 @@ class Limits:
     gap_tol: float = 1e-4
 
 
-@dataclass(eq=False)
-class Run:
-    """The state of one search: incumbent, bound, counters, clock."""
+class Record(ABC):
+    """What every search keeps: bound, counters, clock, and the events it has reported."""
 
-    problem: Problem
-    limits: Limits
-    listener: Listener | None = None
-    seed: int = 0
-    threads: int = 1
-    best: Fit = field(init=False)
-    bound: float = field(init=False, default=0.0)
-    nodes: int = field(init=False, default=0)
-    cuts: int = field(init=False, default=0)
-    rounds: int = field(init=False, default=0)
-    proof: Proof | None = field(init=False, default=None)
-    _trace: list[Event] = field(init=False, default_factory=list)
-    _started: float = field(init=False, default_factory=perf_counter)
-    _reported: float = field(init=False, default=-np.inf)
+    def __init__(self, limits: Limits, listener: Listener | None) -> None:
+        self.limits, self.listener = limits, listener
+        self.bound = 0.0
+        self.nodes = self.cuts = self.rounds = 0
+        self._trace: list[Event] = []
+        self._started = perf_counter()
+        self._reported = -np.inf
 
-    def __post_init__(self) -> None:
-        structure = self.problem.structure
-        if structure.plain:
-            first = np.zeros(0, dtype=np.intp)
-        else:
-            first = structure.best_linear(self.problem.q**2)
-        self.best = self.problem.refit(first)
-
-    def offer(self, support: Indices) -> bool:
-        """Make a support the incumbent if it is allowed and better; return whether it was."""
-        if not self.problem.structure.allows(support):
-            return False
-        return self.offer_fit(self.problem.refit(support))
-
-    def offer_fit(self, fit: Fit) -> bool:
-        """Make an allowed fit the incumbent if it is better; return whether it was."""
-        if fit.objective >= self.best.objective - self.problem.resolution:
-            return False
-        self.best = fit
-        self.report("incumbent", force=True)
-        return True
-
-    def raise_bound(self, bound: float) -> None:
-        """Record a proven lower bound."""
-        self.bound = max(self.bound, bound)
+    @property
+    @abstractmethod
+    def objective(self) -> float:
+        """Objective of the incumbent."""
 
     @property
     def gap(self) -> float:
         """Relative gap now."""
-        return relative_gap(self.best.objective, self.bound)
+        return relative_gap(self.objective, self.bound)
 
     @property
     def proved(self) -> bool:
@@ -89,8 +60,13 @@ class Run:
         return self.gap <= self.limits.gap_tol
 
     @property
+    def threshold(self) -> float:
+        """A part of the search space with this bound needs no further search."""
+        return self.objective * (1.0 - 0.99 * self.limits.gap_tol)
+
+    @property
     def seconds(self) -> float:
-        """Time since the run began."""
+        """Time since the search began."""
         return perf_counter() - self._started
 
     @property
@@ -120,12 +96,57 @@ class Run:
         if not force and now - self._reported < 0.1:
             return
         self._reported = now
-        event = Event(
-            phase, self.best.objective, self.bound, self.nodes, self.cuts, self.rounds, now
-        )
+        event = Event(phase, self.objective, self.bound, self.nodes, self.cuts, self.rounds, now)
         self._trace.append(event)
         if self.listener is not None:
             self.listener(event)
+
+
+class Run(Record):
+    """The record of an engine on one problem."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        limits: Limits,
+        listener: Listener | None = None,
+        seed: int = 0,
+        threads: int = 1,
+    ) -> None:
+        super().__init__(limits, listener)
+        self.problem, self.seed, self.threads = problem, seed, threads
+        self.proof: Proof | None = None
+        self.best: Fit = problem.refit(first_support(problem))
+
+    @property
+    def objective(self) -> float:
+        """Objective of the incumbent."""
+        return self.best.objective
+
+    def offer(self, support: Indices) -> bool:
+        """Make a support the incumbent if it is allowed and better; return whether it was."""
+        if not self.problem.structure.allows(support):
+            return False
+        return self.offer_fit(self.problem.refit(support))
+
+    def offer_fit(self, fit: Fit) -> bool:
+        """Make an allowed fit the incumbent if it is better; return whether it was."""
+        if fit.objective >= self.best.objective - self.problem.resolution:
+            return False
+        self.best = fit
+        self.report("incumbent", force=True)
+        return True
+
+    def raise_bound(self, bound: float) -> None:
+        """Record a proven lower bound."""
+        self.bound = max(self.bound, bound)
+
+
+def first_support(problem: Problem) -> Indices:
+    """Return the support a search begins with: empty, or what the rules ask for."""
+    if problem.structure.plain:
+        return np.zeros(0, dtype=np.intp)
+    return problem.structure.best_linear(problem.q**2)
 
 
 class Engine(ABC):

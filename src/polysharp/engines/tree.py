@@ -131,7 +131,7 @@ class _TreeSearch:
     @property
     def threshold(self) -> float:
         """A node with this bound needs no further search."""
-        return self.state.best.objective * (1.0 - 0.99 * self.state.limits.gap_tol)
+        return self.state.threshold
 
     def finish(self) -> None:
         """Write the open nodes into the proof as they stand.
