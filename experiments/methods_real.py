@@ -43,7 +43,6 @@ from polysharp import (
 )
 from polysharp.basis import Array, Indices, count_monomials
 from polysharp.datasets import Dataset
-from polysharp.engines.local_search import LocalSearch
 from polysharp.metrics import test_error
 
 NEEDS = {"ebm": "interpret"}
@@ -203,9 +202,9 @@ def exact(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
         gammas=split.gammas(grid.gammas),
         centers=grid.centers,
         cv=split.folds,
-        engine=LocalSearch(patience=0),
         time_limit=None,
         random_state=0,
+        refit=False,
     ).fit(split.X, split.y)
     found = [search]
     near = clone(search).set_params(
@@ -251,7 +250,10 @@ def _formula_measures(split: Split, model: SparsePolynomialRegressor) -> dict[st
 
 def default(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
     """The search over budgets as it comes: every setting its default (but quick runs are quick)."""
-    settings = {} if grid is GRID else {"time_limit": time_limit, "max_terms": grid.max_terms}
+    del time_limit
+    settings: dict[str, Any] = {}
+    if grid is not GRID:
+        settings = {"degrees": grid.degrees, "max_terms": grid.max_terms, "engine": "local-search"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of a search cut short by its limit
         search = SparsePolynomialRegressorCV(random_state=0, **settings).fit(split.X, split.y)

@@ -32,7 +32,7 @@ from experiments.summary import distinct, groups, numbers, proved, where
 
 FOLDER = Path(__file__).parent.parent / "docs" / "_static" / "evidence"
 # Okabe and Ito's colours, told apart by colour-blind readers too.
-COLOURS = ["#0072B2", "#D55E00", "#E69F00", "#009E73", "#CC79A7", "#56B4E9"]
+COLOURS = ["#0072B2", "#D55E00", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#555555"]
 BARS: dict[str, Any] = {"marker": "o", "markersize": 3.5, "capsize": 2, "linewidth": 1.2}
 
 
@@ -141,7 +141,7 @@ def real_data(rows: list[Row]) -> Figure:
     names = names_of(rows)
     figure, (axis,) = _panels(1, 1, width=8.0)
     axis.axhline(1.0, color="0.6", linestyle=":", linewidth=1, label="the paper's best of four")
-    offsets = [0.12 * (a - (len(REAL_DATA) - 1) / 2) for a in range(len(REAL_DATA))]
+    offsets = [0.11 * (a - (len(REAL_DATA) - 1) / 2) for a in range(len(REAL_DATA))]
     for colour, offset, method in zip(COLOURS, offsets, REAL_DATA, strict=True):
         points = [numbers(where(rows, data=name, method=method), "TE") for name in names]
         places = [a + offset for a, values in enumerate(points) if values]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, path, verify
@@ -136,6 +138,21 @@ def test_too_many_monomials():
         model(2, 5, n_candidates=None).fit(X, y)
 
 
+@pytest.mark.parametrize("heredity", [None, "strong"])
+def test_a_degree_too_high_to_be_compared(heredity):
+    X, y = data(20, 12)
+    message = r"degrees above 4 must have at most .*, and degree 9 of 12 inputs has 293,930"
+    with pytest.raises(TooLargeError, match=message):
+        SparsePolynomialRegressorCV(degrees=9, heredity=heredity).fit(X, y)
+
+
+def test_more_folds_than_rows():
+    X, y = data(4)
+    for fit in (SparsePolynomialRegressorCV(cv=5).fit, partial(path, max_terms=2, cv=5)):
+        with pytest.raises(InputError, match="cv must be at most the number of rows, 4, got 5"):
+            fit(X, y)
+
+
 @pytest.mark.parametrize("terms", [["a"], ["a b"], [("b", "a")]])
 def test_ambiguous_names(terms):
     names = ("a", "a", "b")
@@ -185,6 +202,26 @@ def test_strings_and_shapes():
         model().fit(X, y).predict(X[:, :2])
     with pytest.raises(ValueError, match="0 feature"):
         model().fit(X[:, :0], y)
+
+
+@pytest.mark.parametrize(
+    ("cells", "got"),
+    [
+        (["1", None, "low"], r"'low' in row 2"),
+        (pd.Categorical(["u", "v", "u"]), r"'u' in row 0"),
+        (pd.date_range("2026-05-01", periods=3), r".*2026-05-01.* in row 0"),
+    ],
+)
+def test_columns_that_hold_no_numbers_are_named(cells, got):
+    numbers = pd.DataFrame({"a": [1.0, 2.0, 4.0], "b": [1.0, 0.0, 1.0]})
+    fitted = model().fit(numbers, [1.0, 2.0, 4.0])
+    message = rf"X must hold numbers, got {got} of column 'b'"
+    with pytest.raises(InputError, match=message):
+        model().fit(numbers.assign(b=cells), [1.0, 2.0, 4.0])
+    with pytest.raises(InputError, match=message):
+        fitted.predict(numbers.assign(b=cells))
+    with pytest.raises(InputError, match="a name of its own for each column, got 'a' more than"):
+        model().fit(numbers.set_axis(["a", "a"], axis=1), [1.0, 2.0, 4.0])
 
 
 def test_one_row():

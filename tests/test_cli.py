@@ -357,6 +357,21 @@ def test_rank(folder, capsys, table):
     assert written["share"].sum() == pytest.approx(1.0)
     assert main(["rank", "t.csv", "-t", "load", "--top", "2"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 4
+    assert main(["rank", "t.csv", "-t", "load", "--top", "0"]) == 2
+    assert "--top must be at least 1, got 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "rule"),
+    [
+        ("--degree", "must be a whole number, or several with commas between them, got 'two'"),
+        ("--gamma", "must be a number or 'auto', got 'two'"),
+    ],
+)
+def test_words_where_numbers_belong(option, rule, capsys):
+    with pytest.raises(SystemExit):
+        main(["fit", "t.csv", "-t", "y", option, "two"])
+    assert rule in capsys.readouterr().err
 
 
 def test_info_without_a_file(capsys):

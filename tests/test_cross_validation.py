@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
@@ -334,3 +334,19 @@ def test_every_parameter_is_documented():
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+def test_without_a_refit_there_is_a_choice_and_no_model():
+    X, y = law()
+    both = search().fit(X, y)
+    alone = search(refit=False).fit(X, y)
+    assert alone.best_params_ == both.best_params_
+    assert alone.n_features_in_ == 4
+    assert not hasattr(alone, "polynomial_")
+    with pytest.raises(NotFittedError):
+        alone.predict(X)
+    again = both.set_params(refit=False).fit(X, y)  # the model of the first fit is gone
+    assert not hasattr(again, "best_estimator_")
+    assert not hasattr(again, "polynomial_")
+    with pytest.raises(InputError, match="refit must be True or False, got 'yes'"):
+        search(refit="yes").fit(X, y)

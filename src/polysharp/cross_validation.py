@@ -84,6 +84,9 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         1 shows progress.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the folds and of the engine.
+    refit : bool, default=True
+        False only compares: ``best_params_`` and ``cv_results_`` are there, a model to predict with
+        is not.
     max_interaction, interaction_degree, heredity : optional
         As in ``SparsePolynomialRegressor``.
     include_terms, exclude_terms, include_inputs, exclude_inputs : optional
@@ -163,6 +166,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         verbose: int = 0,
         random_state: Any = None,
         *,
+        refit: bool = True,
         max_interaction: int | None = None,
         interaction_degree: int | None = None,
         heredity: Any = None,
@@ -188,6 +192,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.refit = refit
         self.max_interaction = max_interaction
         self.interaction_degree = interaction_degree
         self.heredity = heredity
@@ -225,14 +230,16 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         began = perf_counter()
         parameters = self._checked_parameters()
         seed = check_seed(self.random_state)
+        self._forget()
         with open_progress(self.verbose) as progress, _threads(self.n_jobs):
             rows = self._open(X, y, sample_weight, groups, seed, parameters, progress)
             scores = self._search(rows, progress, began)
         self.n_splits_ = rows.plan.n_splits
         self._choose(scores)
         self.search_time_ = perf_counter() - began
-        self._refit(X, y, sample_weight, seed, began)
-        self.refit_time_ = perf_counter() - began - self.search_time_
+        if self.refit:
+            self._refit(X, y, sample_weight, seed, began)
+            self.refit_time_ = perf_counter() - began - self.search_time_
         return self
 
     def _open(
@@ -271,6 +278,8 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
             _check_values(plural, single, own[plural])
         if self.rule not in ("best", "one-se"):
             raise InputError(f"rule must be 'best' or 'one-se', got {self.rule!r}")
+        if not isinstance(self.refit, (bool, np.bool_)):
+            raise InputError(f"refit must be True or False, got {self.refit!r}")
         limits = _values(self.max_inputs)
         parameters = {name: own[name] for name in SHARED} | {
             "degree": self.degree,
@@ -358,6 +367,16 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "polynomial_")
+
+    def _forget(self) -> None:
+        """Drop the model of an earlier fit, which the new choice is not about."""
+        model = self.__dict__.pop("best_estimator_", None)
+        self.__dict__.pop("refit_time_", None)
+        for name in _fitted(model):
+            self.__dict__.pop(name, None)
+
     def _refit(self, X: Any, y: Any, sample_weight: Any, seed: int, began: float) -> None:
         """Fit the choice to all rows with the time that is left, and take its attributes over."""
         own = self.get_params(deep=False)
@@ -373,9 +392,14 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(X, y, sample_weight)
         self.best_estimator_ = model
-        for name, value in vars(model).items():
-            if name.endswith("_") and not name.startswith("_"):
-                setattr(self, name, value)
+        for name, value in _fitted(model).items():
+            setattr(self, name, value)
+
+
+def _fitted(model: SparsePolynomialRegressor | None) -> dict[str, Any]:
+    """Return what a fit has set."""
+    own = {} if model is None else vars(model)
+    return {k: v for k, v in own.items() if k.endswith("_") and not k.startswith("_")}
 
 
 def _values(given: Any) -> tuple[Any, ...]:

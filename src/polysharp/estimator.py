@@ -44,6 +44,7 @@ from polysharp.validation import (
     check_rules,
     check_seed,
     input_names,
+    named_columns,
 )
 
 
@@ -270,7 +271,10 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
             from polysharp.dask_predict import predict_collection
 
             return predict_collection(self, X)
-        X = validate_data(self, as_host(X), dtype=np.float64, ensure_all_finite=False, reset=False)
+        with named_columns(X):
+            X = validate_data(
+                self, as_host(X), dtype=np.float64, ensure_all_finite=False, reset=False
+            )
         check_finite(X, input_names(self))
         return self.polynomial_(X)
 

@@ -70,11 +70,13 @@ def read_splits(
 
     A number means so many shuffled folds.
     """
+    n = len(np.asarray(y))
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         if cv < 2:
             raise InputError(f"cv must be at least 2 folds, got {cv}")
+        if cv > n:
+            raise InputError(f"cv must be at most the number of rows, {n}, got {cv}")
         cv = KFold(int(cv), shuffle=True, random_state=seed)
-    n = len(np.asarray(y))
     pairs = [(_rows(a, n), _rows(b, n)) for a, b in check_cv(cv, y).split(X, y, groups)]
     used = np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64) > 0
     if not used.ndim:

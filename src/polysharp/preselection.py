@@ -104,20 +104,22 @@ def reachable(
     """Return the degrees that can be listed, or priced in a quarter of the time."""
     rate = GPU_RATE if rows.place.on_gpu else CPU_RATE
     passes = RESIDUALS * rows.plan.n_splits * n_codings
+    heredity, least = rows.rules.heredity, min(degrees)
 
     def fits(degree: int) -> bool:
         f = rows.count(degree)
-        if f <= limit or rows.rules.heredity is not None:
-            return f <= limit
-        if degree > HIGHEST_PRICED:
+        if f <= limit:
+            return True
+        # The least degree is compared come what may, so it is the one that must be refused.
+        if degree > HIGHEST_PRICED and (heredity is None or degree == least):
             raise TooLargeError(
                 f"degrees above {HIGHEST_PRICED} must have at most {limit:,} monomials to be "
                 f"compared, and degree {degree} of {len(rows.inputs)} inputs has {f:,}"
             )
         work = passes * len(rows.data.y) * float(f)
-        return time_limit is None or work <= TIME_SHARE * rate * time_limit
+        return heredity is None and (time_limit is None or work <= TIME_SHARE * rate * time_limit)
 
-    return tuple(r for r in degrees if r == min(degrees) or fits(r))
+    return tuple(r for r in degrees if fits(r) or r == least)
 
 
 def make_coding(

@@ -6,7 +6,9 @@ larger than what exists (k > p, l > f, p' > p) are no error: "at most" stays tru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import isfinite
 from numbers import Integral, Real
@@ -203,9 +205,16 @@ def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> Data:
         )
     # What a Dask array calls its name is a key of its graph.
     response = None if type(y).__module__.startswith("dask.array") else getattr(y, "name", None)
-    X, y = validate_data(
-        model, X, y, dtype=np.float64, y_numeric=True, ensure_all_finite=False, ensure_min_samples=2
-    )
+    with named_columns(X):
+        X, y = validate_data(
+            model,
+            X,
+            y,
+            dtype=np.float64,
+            y_numeric=True,
+            ensure_all_finite=False,
+            ensure_min_samples=2,
+        )
     names = input_names(model)
     check_finite(X, names)
     y = np.asarray(y, dtype=np.float64)
@@ -215,6 +224,40 @@ def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> Data:
     check_powers(X, int(model.degree), names)
     check_magnitudes(y, 1.0 if weights is None else float(weights.sum()))
     return Data(X, y, weights, names, response if isinstance(response, str) else "y")
+
+
+@contextmanager
+def named_columns(X: Any) -> Iterator[None]:
+    """Where a table is refused because of what a column holds, say which and where."""
+    try:
+        yield
+    except (TypeError, ValueError):
+        names = list(getattr(X, "columns", ()))
+        double = [name for name, count in Counter(names).items() if count > 1]
+        if double:
+            raise InputError(
+                f"X must have a name of its own for each column, got {double[0]!r} more than once"
+            ) from None
+        for name in names:
+            cells = np.asarray(X[name])
+            row = _first_without_number(cells)
+            if row is not None:
+                raise InputError(
+                    f"X must hold numbers, got {cells[row]!r} in row {row} of column {name!r}"
+                ) from None
+        raise
+
+
+def _first_without_number(cells: Any) -> int | None:
+    """Return the place of the first cell that cannot be read as a number, None without any."""
+    if cells.dtype.kind not in "OSUT":
+        return None if cells.dtype.kind in "biuf" or not len(cells) else 0
+    for row, cell in enumerate(cells.tolist()):
+        try:
+            float(0.0 if cell is None else cell)
+        except (TypeError, ValueError):
+            return row
+    return None
 
 
 def input_names(model: Any) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from polysharp.cli.delimited import NAMELESS
 from polysharp.errors import InputError
 
 MOST_NAMES = 8  # of the columns a message lists
+DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,21 @@ class Sample:
             self.y.iloc[index],
             None if weights is None else weights.iloc[index],
         )
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """The first cell of a column that is no number; ``mixed`` where other cells are."""
+
+    name: str
+    value: Any
+    row: int
+    mixed: bool
+
+    @property
+    def has_decimal_comma(self) -> bool:
+        """Whether the cell would be a number with a comma as decimal mark."""
+        return isinstance(self.value, str) and bool(DECIMAL_COMMA.fullmatch(self.value))
 
 
 def choose(
@@ -88,7 +104,13 @@ def _inputs(
     if inputs is not None:
         if target in inputs:
             raise InputError(f"--inputs must not name the target {target!r}")
-        return [name for name in names if name in set(inputs) - left_out]
+        named = [name for name in names if name in set(inputs) - left_out]
+        if not named:
+            raise InputError(
+                "--inputs must name a column that --exclude and --weights do not, got "
+                f"{listed(inputs) or 'none'}"
+            )
+        return named
     chosen = [name for name in names if name != target and name not in left_out]
     nameless = [name for i, name in enumerate(names) if name == NAMELESS.format(i)]
     found = [name for name in chosen if name in nameless]
@@ -124,7 +146,8 @@ def numbers(
         values = _floats(pd, column)
         wrong = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
         if len(wrong):
-            complaints.append((name, column.iloc[wrong[0]], int(wrong[0]) + 1))
+            row, mixed = int(wrong[0]), bool(np.isfinite(values).any())
+            complaints.append(Complaint(name, column.iloc[row], row + 1, mixed))
         columns[name] = values
     if complaints:
         raise InputError(_not_numbers(source, complaints, spared))
@@ -152,22 +175,26 @@ def _floats(pd: Any, column: Any) -> Any:
     return np.full(len(column), np.nan)  # dates, categories, lists
 
 
-def _not_numbers(source: str, complaints: list[tuple[str, Any, int]], spared: Sequence[str]) -> str:
-    shown = [f"{value!r} in row {row} of column {name!r}" for name, value, row in complaints]
+def _not_numbers(source: str, complaints: list[Complaint], spared: Sequence[str]) -> str:
+    shown = [f"{c.value!r} in row {c.row} of column {c.name!r}" for c in complaints]
     more = f" and {len(shown) - MOST_NAMES} columns more" if len(shown) > MOST_NAMES else ""
     given = ", ".join(shown[:MOST_NAMES])
-    _, first, _ = complaints[0]
-    if isinstance(first, str) and re.fullmatch(r"\s*[-+]?\d+,\d+\s*", first):
-        hint = "; if the comma is a decimal mark, say --decimal ','"
-    else:
-        hint = _exclude("; leave columns out with", [name for name, _, _ in complaints], spared)
+    others = [c for c in complaints if not c.has_decimal_comma]
+    advice = []
+    if len(others) < len(complaints):
+        advice.append("if the comma is a decimal mark, say --decimal ','")
+    if others:
+        advice.append(_exclude("leave columns out with", [c.name for c in others], spared))
+    if any(c.mixed for c in others):
+        advice.append("where other rows hold numbers, correct the cell, or empty it")
+    hint = "".join(f"; {words}" for words in advice if words)
     return f"the columns used of {source!r} must hold numbers, got {given}{more}{hint}"
 
 
 def _exclude(words: str, names: Iterable[str], spared: Sequence[str]) -> str:
     """Return the advice to leave columns out, where it can be followed."""
     found = [name for name in names if name in spared]
-    return f"{words} --exclude '{joined(found)}'" if found else ""
+    return f"{words} --exclude '{joined(found)}'" if 0 < len(found) < len(spared) else ""
 
 
 def _complete(table: Any, source: str, spared: Sequence[str], drop_missing: bool) -> Any:
@@ -175,6 +202,14 @@ def _complete(table: Any, source: str, spared: Sequence[str], drop_missing: bool
     incomplete = missing.any(axis=1).to_numpy()
     if not incomplete.any():
         return table
+    counts = missing.sum()
+    if drop_missing and incomplete.all():
+        most = str(counts.idxmax())
+        raise InputError(
+            f"--drop-missing must leave rows in, got missing values in all {len(table)} rows of "
+            f"{source!r}, most in {most!r} ({counts[most]})"
+            f"{_exclude('; leave it out with', [most], spared)}"
+        )
     if drop_missing:
         print(
             f"polysharp: left out {int(incomplete.sum())} of {len(table)} rows, "
@@ -182,7 +217,6 @@ def _complete(table: Any, source: str, spared: Sequence[str], drop_missing: bool
             file=sys.stderr,
         )
         return table[~incomplete].reset_index(drop=True)
-    counts = missing.sum()
     names = [str(name) for name in table.columns if counts[name]]
     first = int(np.flatnonzero(missing[names[0]])[0]) + 1
     more = f" (and {len(names) - MOST_NAMES} more)" if len(names) > MOST_NAMES else ""

@@ -51,7 +51,8 @@ def read_text(pd: Any, source: str, form: Format) -> Any:
             return _parse(pd, source, file, names, delimiter, form.decimal)
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{source!r} is not text in the encoding {form.encoding}; name its own with --encoding"
+            f"{source!r} is not text in the encoding {form.encoding}; name its own with "
+            "--encoding, such as latin-1 or utf-16"
         ) from error
     except LookupError as error:
         raise InputError(

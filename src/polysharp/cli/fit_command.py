@@ -57,7 +57,12 @@ def add_to(commands: Any) -> None:
         "--scheduler", metavar="ADDRESS", help="of a Dask cluster whose workers read the table"
     )
     add_columns(parser)
-    add_budgets(parser, "at most so many terms; chosen by validation if not given")
+    add_budgets(
+        parser,
+        degree="; 3 with --max-terms, else chosen from 1 to 4",
+        terms="at most so many terms; chosen by validation if not given",
+        gamma=", and taken with --max-terms; else chosen by validation",
+    )
     group = parser.add_argument_group("choosing by validation")
     group.add_argument("--cv", metavar="N", type=int, help="folds (5); --max-terms is then a limit")
     group.add_argument(

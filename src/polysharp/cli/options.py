@@ -43,8 +43,8 @@ def add_table(parser: Parser) -> None:
     group.add_argument(
         "--delimiter", metavar="CHAR", help="of text; 'tab', 'whitespace'; found out if not given"
     )
-    group.add_argument("--decimal", metavar="CHAR", default=".", help="decimal mark of text")
-    group.add_argument("--encoding", metavar="NAME", default="utf-8-sig", help="of text: UTF-8")
+    group.add_argument("--decimal", metavar="CHAR", default=".", help="decimal mark of text (.)")
+    group.add_argument("--encoding", metavar="NAME", default="utf-8-sig", help="of text (UTF-8)")
     group.add_argument("--sheet", metavar="NAME", help="of Excel; the first if not given")
 
 
@@ -84,9 +84,11 @@ def add_search(parser: Parser) -> None:
         "--time-limit",
         metavar="SECONDS",
         type=_word_or(float, none=None),
-        help="for the search, or 'none'",
+        help="for the search (60), or 'none'",
     )
-    group.add_argument("--gap-tol", metavar="SHARE", type=float, help="gap that counts as proved")
+    group.add_argument(
+        "--gap-tol", metavar="SHARE", type=float, help="gap that counts as proved (0.0001)"
+    )
     group.add_argument("--jobs", "-j", metavar="N", type=int, help="cores to use, -1 for all")
     group.add_argument("--device", metavar="NAME", help="PyTorch device, such as cuda")
     group.add_argument("--seed", metavar="N", type=int, default=0, help="of random choices (0)")
@@ -181,10 +183,12 @@ def table_format(options: argparse.Namespace) -> Format:
     return Format(options.delimiter, options.decimal, options.encoding, options.sheet)
 
 
-def add_budgets(parser: Parser, terms: str) -> None:
-    """Add degree, budgets, ridge and coding."""
+def add_budgets(parser: Parser, *, degree: str, terms: str, gamma: str) -> None:
+    """Add degree, budgets, ridge and coding; the words say what holds where none is given."""
     group = parser.add_argument_group("budgets")
-    group.add_argument("--degree", "-r", metavar="R", type=_list_of(int), help="largest degree")
+    group.add_argument(
+        "--degree", "-r", metavar="R", type=_list_of(int), help=f"largest degree{degree}"
+    )
     group.add_argument("--max-terms", "-l", metavar="L", type=int, help=terms)
     group.add_argument(
         "--max-inputs",
@@ -198,7 +202,7 @@ def add_budgets(parser: Parser, terms: str) -> None:
         "-g",
         metavar="G",
         type=_word_or(_list_of(float), auto="auto"),
-        help="the ridge on coefficients is 1 / gamma; 'auto'",
+        help=f"the ridge on coefficients is 1 / gamma; 'auto' is 1 / sqrt(rows){gamma}",
     )
     group.add_argument(
         "--center",
@@ -212,7 +216,13 @@ def _list_of(number: Callable[[str], Any]) -> Callable[[str], Any]:
     """Return a reader of one number, or of several with commas between them."""
 
     def read(text: str) -> Any:
-        values = [number(part) for part in text.split(",")]
+        try:
+            values = [number(part) for part in text.split(",")]
+        except ValueError:
+            kind = "a whole number" if number is int else "a number"
+            raise argparse.ArgumentTypeError(
+                f"must be {kind}, or several with commas between them, got {text!r}"
+            ) from None
         return values if len(values) > 1 else values[0]
 
     return read
@@ -226,7 +236,7 @@ def _word_or(number: Callable[[str], Any], **words: Any) -> Callable[[str], Any]
             return NONE if words[text] is None else words[text]
         try:
             return number(text)
-        except ValueError:
+        except (ValueError, argparse.ArgumentTypeError):
             known = ", ".join(map(repr, words))
             raise argparse.ArgumentTypeError(f"must be a number or {known}, got {text!r}") from None
 

@@ -32,7 +32,9 @@ def add_to(commands: Any) -> None:
     parser = add_command(commands, "path", run, "TABLE --target NAME", summary, EXAMPLES)
     add_table(parser)
     add_columns(parser)
-    add_budgets(parser, "every number of terms up to this one (20)")
+    add_budgets(
+        parser, degree=" (3)", terms="every number of terms up to this one (20)", gamma=" (auto)"
+    )
     group = parser.add_argument_group("validation")
     group.add_argument(
         "--cv", metavar="N", type=int, default=5, help="folds (5); 0 for no validation"

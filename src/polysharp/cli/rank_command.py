@@ -7,6 +7,7 @@ from typing import Any
 
 from polysharp.cli.exit_codes import ExitCode
 from polysharp.cli.options import add_columns, add_command, add_table, read_sample
+from polysharp.errors import InputError
 
 EXAMPLES = """\
   polysharp rank rides.csv --target power
@@ -45,6 +46,8 @@ def run(options: argparse.Namespace) -> int:
     from polysharp.scaling import Scaling
 
     check_writable(options.output)
+    if options.top is not None and options.top < 1:
+        raise InputError(f"--top must be at least 1, got {options.top}")
     sample = read_sample(options)
     X, y = sample.X.to_numpy(), sample.y.to_numpy()
     weights = np.ones(len(y)) if sample.sample_weight is None else sample.sample_weight.to_numpy()
