@@ -6,7 +6,8 @@
     python benchmarks/tree.py --block strong              # gamma = 0.1/sqrt(n)
     python benchmarks/tree.py --block noisy               # sqrt(SNR) = 3
     python benchmarks/tree.py --block hierarchical        # p = 15, k = 5, l = 10, n = 200
-    python benchmarks/tree.py --block binding --referee   # k binds; compared with other engines
+    python benchmarks/tree.py --block binding             # k binds
+    python benchmarks/tree.py --block refereed --referee  # k binds, and other engines finish
     python benchmarks/tree.py --block growth              # n, f and l grow; plot_growth.py draws
 
 Defaults: 20 seeds, 60 s, gap 1e-4.  Every instance is a row of benchmarks/results/tree-<block>.csv,
@@ -53,6 +54,12 @@ def settings_of(block: str) -> list[Setting]:
         real = [real_setting(name, 3, 4, 10) for name in ("concrete", "concrete-coded")]
         planted = Setting(200, 15, max_terms=10, max_inputs=5, planted_inputs=8)
         return [planted, *(setting for setting in real if setting is not None)]
+    if block == "refereed":
+        sizes = ((6, 3, 2, 5), (10, 5, 2, 8))
+        return [
+            Setting(200, p, max_terms=terms, max_inputs=k, planted_inputs=law)
+            for p, terms, k, law in sizes
+        ]
     if block == "growth":
         rows = [Setting(n) for n in (300, 1_000, 3_000, 10_000, 30_000, 100_000)]
         inputs = [Setting(1_000, p) for p in (10, 15, 20, 25, 32, 40, 47)]
@@ -69,7 +76,7 @@ def settings_of(block: str) -> list[Setting]:
 
 BLOCKS = (
     *("main", "correlated", "weak", "strong", "noisy"),
-    *("hierarchical", "binding", "growth"),
+    *("hierarchical", "binding", "refereed", "growth"),
 )
 
 
