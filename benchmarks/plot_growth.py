@@ -20,6 +20,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 RESULTS = Path(__file__).parent / "results"
+FIGURES = Path(__file__).parents[1] / "docs" / "_static" / "benchmarks"
 BASE = {"n": "1000", "p": "25", "l": "20"}  # held while the third one varies
 AXES = {
     "n": ("n", "rows n"),
@@ -34,7 +35,7 @@ def main() -> None:
     """Draw the three figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--input", type=Path, default=RESULTS / "tree-growth.csv")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the figures")
+    parser.add_argument("--output", type=Path, default=FIGURES, help="folder of the figures")
     options = parser.parse_args()
     with options.input.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -67,7 +68,10 @@ def _draw(rows: Rows, name: str, label: str, path: Path) -> None:
     if unproved:
         axes.plot(*zip(*unproved, strict=True), "o", mfc="none", mec="tab:red", label="not proved")
     axes.plot(x, lasso, "s--", color="0.5", label="Lasso path, 100 alphas")
-    axes.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds, from X to certificate")
+    axes.set(xscale="linear" if name == "l" else "log", yscale="log", xlabel=label)
+    axes.set_ylabel("seconds, from X to certificate")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(path)
