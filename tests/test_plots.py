@@ -188,6 +188,15 @@ def test_path_of_a_search_shows_the_errors_it_chose_by(data):
         PathDisplay.from_estimator(search.best_estimator_)
 
 
+def test_path_of_a_search_ends_where_all_monomials_are_in(data):
+    X, y = data
+    search = SparsePolynomialRegressorCV(
+        degrees=1, max_terms=20, gammas=1.0, centers=False, cv=3, random_state=0
+    ).fit(X, y)
+    sizes = PathDisplay.from_estimator(search).curves[0].sizes
+    assert sizes.tolist() == list(range(1, X.shape[1] + 1))
+
+
 def test_ranking_of_the_fit_or_of_the_rows(model, data):
     X, y = data
     with pytest.raises(InputError, match="X and y must be given"):

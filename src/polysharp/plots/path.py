@@ -73,6 +73,10 @@ def search_curve(search: Any) -> SizeCurve:
     # std_test_score is that of the splits themselves; this is the standard error of their mean.
     std_error = np.asarray(results["std_test_score"])[rows] / max(1, search.n_splits_ - 1) ** 0.5
     order = np.argsort(sizes)
+    # A budget above the number of monomials allows nothing new: the flat end is shown once.
+    moves = np.flatnonzero(np.diff(error[rows][order]))
+    last = max(sizes[order][moves + 1].max(initial=0), chosen["max_terms"])
+    order = order[sizes[order] <= last]
     return SizeCurve(chosen["max_inputs"], sizes[order], None, error[rows][order], std_error[order])
 
 
