@@ -95,7 +95,7 @@ class Case:
         settings: dict[str, object] = {
             "lam": self.lam,
             "engine": make_engine("tree"),
-            "limits": Limits(60.0, 1e-6),
+            "limits": Limits(300.0, 1e-6),
             "sizes": Sizes() if self.hopeless else TINY if self.easy else replace(TINY, handed=25),
         }
         return Search(TableDesign(pricer, self.y), self.rules, **{**settings, **options})
