@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TextIO
 
-from polysharp.solution import Event
+from polysharp.solution import Event, rounded_down
 
 PERIOD = 1.0  # seconds between two plain lines
 
@@ -55,7 +55,7 @@ def describe(event: Event) -> str:
     work = "".join(f", {count:,} {what}" for what, count in counted.items() if count)
     return (
         f"{event.phase} {event.seconds:.1f} s: objective {event.objective:.6g}, "
-        f"bound {event.bound:.6g}, gap {100 * event.gap:.2f} %{work}"
+        f"bound {rounded_down(event.bound)}, gap {100 * event.gap:.2f} %{work}"
     )
 
 

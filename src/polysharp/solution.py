@@ -8,6 +8,7 @@ support is allowed, and refuses a bound above the objective.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, Context
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
@@ -70,6 +71,18 @@ class Event:
         return relative_gap(self.objective, self.bound)
 
 
+def rounded_down(value: float, digits: int = 6) -> str:
+    """Write a number that is proved as a lower bound: never more than is proved.
+
+    Examples
+    --------
+    >>> rounded_down(36.16988), rounded_down(0.25)
+    ('36.1698', '0.25')
+    """
+    down = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal_from_float(value)
+    return f"{float(down):.{digits}g}"
+
+
 def relative_gap(objective: float, bound: float) -> float:
     """Return (objective - bound) / objective, 0 where both vanish."""
     if objective <= bound:
@@ -112,7 +125,8 @@ class Solution:
         )
         return (
             f"{self.status} {covers}: objective {self.objective:.6g}, proven lower bound "
-            f"{self.bound:.6g}, gap {100 * self.gap:.3g} % ({self.engine}, gamma {self.gamma:.3g}, "
+            f"{rounded_down(self.bound)}, gap {100 * self.gap:.3g} % "
+            f"({self.engine}, gamma {self.gamma:.4g}, "
             f"{self.counters.nodes} nodes, {self.counters.cuts} cuts, {self.seconds:.2f} s; "
             f"stopped: {self.stop})"
         )

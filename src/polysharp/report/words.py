@@ -6,11 +6,11 @@ bounds down, so that a sentence never says more than the bound allows.
 
 from __future__ import annotations
 
-from decimal import ROUND_FLOOR, Context
 from math import ceil, floor, log10
 from typing import Any
 
 from polysharp.report.facts import Facts
+from polysharp.solution import rounded_down
 
 RULES = {
     "max_interaction": "at most {} inputs in one term",
@@ -144,8 +144,7 @@ def at_most(value: float, digits: int = 6) -> str:
     >>> number(36.16988), at_most(36.16988), at_most(0.25)
     ('36.1699', '36.1698', '0.25')
     """
-    down = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal_from_float(value)
-    return number(float(down), digits)
+    return rounded_down(value, digits).replace("-", "\N{MINUS SIGN}")
 
 
 def percent(share: float) -> str:
