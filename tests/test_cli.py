@@ -170,10 +170,12 @@ def test_true_and_false_are_numbers(folder, capsys, table):
 
 
 def test_rows_kept_aside(folder, capsys):
-    assert fit("--holdout", "0.25", "-q") == 0
+    assert fit("--holdout", "0.25", "-q", "--report", "r.html") == 0
     out = capsys.readouterr().out
     assert "on the 45 rows of the fit" in out
     assert "on 15 rows kept aside" in out
+    # Figures over both kinds of rows would be those of neither.
+    assert "All 45 rows are drawn." in Path("r.html").read_text(encoding="utf-8")
 
 
 def test_rules_about_terms_reach_the_library(folder, capsys):

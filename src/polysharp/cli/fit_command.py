@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(kept.X, kept.y, sample_weight=kept.sample_weight)
     show(model, kept, held_out, options.digits)
-    return finish(model, sample, options)
+    return finish(model, kept, options)  # the report is about the rows that were fitted
 
 
 def finish(model: Any, sample: Any, options: argparse.Namespace) -> ExitCode:
