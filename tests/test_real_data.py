@@ -9,7 +9,15 @@ from experiments import real_data
 from experiments.methods_real import HELD_OUT, METHODS, QUICK, Split, run_method
 from experiments.paper import TEST_ERRORS
 from experiments.plot import draw
-from experiments.real_data import EXPERIMENT, command, error_table, paper_best, size_table, verdict
+from experiments.real_data import (
+    EXPERIMENT,
+    command,
+    default_verdict,
+    error_table,
+    paper_best,
+    size_table,
+    verdict,
+)
 from experiments.rows import finished, read
 from experiments.runner import Cell, Plan
 from polysharp.datasets import Dataset
@@ -31,7 +39,15 @@ def rows(**errors):
             for seed in (0, 1):
                 level = errors.get(name, 1.0) if method == "exact" else 2.0 + a
                 row = {"TE": level * paper_best(name) + 0.01 * seed, "gap": 0.5, "seconds": 1.0}
-                row |= {"r": 3, "k": 4, "l": 20, "gamma": 0.1, "status": "done", "seed": seed}
+                row |= {
+                    "choosing": 1.0,
+                    "r": 3,
+                    "k": 4,
+                    "l": 20,
+                    "gamma": 0.1,
+                    "status": "done",
+                    "seed": seed,
+                }
                 row |= {"data": name, "grid": "full", "method": method}
                 found.append({key: str(value) for key, value in row.items()})
     return found
@@ -141,3 +157,16 @@ def test_the_papers_best():
 
 def test_the_figure_follows_from_the_rows(tmp_path):
     assert draw("real_data", rows(), tmp_path).stat().st_size > 10_000
+
+
+def test_the_default_search_is_compared_on_its_own_splits_alone():
+    some = [r for r in rows() if r["method"] != "default" or r["seed"] == "0"]
+    for row in some:
+        if row["seed"] == "1":
+            row["TE"] = "1e9"  # a split that the default search was not given
+    line = next(text for text in default_verdict(some).splitlines() if text.startswith("| airfoil"))
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells[1] == "1"
+    assert cells[3].endswith("(exact)")
+    assert cells[4] == f"{100 * (float(cells[2]) / float(cells[3].split()[0]) - 1.0):+.1f} %"
+    assert default_verdict([r for r in some if r["method"] != "default"]) == "-"
