@@ -14,7 +14,6 @@ are never seen by the models they judge.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, Self
@@ -24,6 +23,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from polysharp.backend_dask import is_dask
+from polysharp.budgets import check_values, sizes, values
 from polysharp.cv_results import results_table
 from polysharp.errors import InputError
 from polysharp.estimator import SparsePolynomialRegressor, _threads
@@ -32,7 +32,7 @@ from polysharp.grid_search import Grid, Scores, grid_search
 from polysharp.place import Place, as_host
 from polysharp.preselection import TIME_SHARE, FoldedRows, capacity
 from polysharp.progress import Progress, open_progress
-from polysharp.validation import _RULES, check_data, check_parameters, check_rules, check_seed
+from polysharp.validation import check_data, check_parameters, check_rules, check_seed
 
 if TYPE_CHECKING:
     from polysharp.dask_folds import DaskFolds
@@ -204,7 +204,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     @property
     def degree(self) -> int:  # type: ignore[override]
         """The largest degree compared."""
-        return max(map(int, _values(self.degrees)))
+        return max(map(int, values(self.degrees)))
 
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None
@@ -275,15 +275,15 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
             ("gammas", "gamma"),
             ("centers", "center"),
         ):
-            _check_values(plural, single, own[plural])
+            check_values(plural, single, own[plural])
         if self.rule not in ("best", "one-se"):
             raise InputError(f"rule must be 'best' or 'one-se', got {self.rule!r}")
         if not isinstance(self.refit, (bool, np.bool_)):
             raise InputError(f"refit must be True or False, got {self.refit!r}")
-        limits = _values(self.max_inputs)
+        limits = values(self.max_inputs)
         parameters = {name: own[name] for name in SHARED} | {
             "degree": self.degree,
-            "max_terms": max(_values(self.max_terms)),
+            "max_terms": max(values(self.max_terms)),
             "max_inputs": None if None in limits else max(limits),
             "gamma": "auto",
             "center": False,
@@ -294,12 +294,14 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
 
     def _search(self, rows: FoldedRows | DaskFolds, progress: Progress, began: float) -> Scores:
         """Compare the grid within the search's share of the time."""
-        centers = tuple(dict.fromkeys(bool(c) for c in _values(self.centers)))
+        centers = tuple(dict.fromkeys(bool(c) for c in values(self.centers)))
         limit = capacity(rows.plan, len(centers))
-        wanted = sorted({int(r) for r in _values(self.degrees)})
+        wanted = sorted({int(r) for r in values(self.degrees)})
         degrees = rows.reachable(wanted, limit, len(centers), self.time_limit)
         rows = replace(rows, rules=replace(rows.rules, degree=max(degrees)))
-        grid = Grid(degrees, self._gammas(rows.total_weight), self._sizes(), self._input_budgets())
+        grid = Grid(
+            degrees, self._gammas(rows.total_weight), sizes(self.max_terms), self._input_budgets()
+        )
         middle = float(np.median(grid.gammas))
         codings = [
             rows.coding(
@@ -330,15 +332,10 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     def _gammas(self, n: float) -> tuple[float, ...]:
         if isinstance(self.gammas, str):
             return tuple(1.0 / (share * n) for share in SHARES)
-        return tuple(dict.fromkeys(float(g) for g in _values(self.gammas)))
-
-    def _sizes(self) -> tuple[int, ...]:
-        if isinstance(self.max_terms, (int, np.integer)):
-            return tuple(range(1, int(self.max_terms) + 1))
-        return tuple(sorted({int(size) for size in self.max_terms}))
+        return tuple(dict.fromkeys(float(g) for g in values(self.gammas)))
 
     def _input_budgets(self) -> tuple[int | None, ...]:
-        return tuple(dict.fromkeys(None if k is None else int(k) for k in _values(self.max_inputs)))
+        return tuple(dict.fromkeys(None if k is None else int(k) for k in values(self.max_inputs)))
 
     def _warn_if_cut_short(self, scores: Scores, left_out: list[int]) -> None:
         parts = []
@@ -400,22 +397,3 @@ def _fitted(model: SparsePolynomialRegressor | None) -> dict[str, Any]:
     """Return what a fit has set."""
     own = {} if model is None else vars(model)
     return {k: v for k, v in own.items() if k.endswith("_") and not k.startswith("_")}
-
-
-def _values(given: Any) -> tuple[Any, ...]:
-    """Return one value or several as a tuple."""
-    if given is None or isinstance(given, str) or not isinstance(given, (Sequence, np.ndarray)):
-        return (given,)
-    return tuple(given)
-
-
-def _check_values(plural: str, single: str, given: Any) -> None:
-    holds, rule = _RULES[single]
-    values = _values(given)
-    if not values:
-        raise InputError(f"{plural} must have at least one value, got {given!r}")
-    for value in values:
-        if not holds(value):
-            raise InputError(f"{plural} must be {rule}, or a sequence of such, got {value!r}")
-        if isinstance(value, str) and len(values) > 1:
-            raise InputError(f"{plural} must not mix {value!r} with numbers, got {given!r}")

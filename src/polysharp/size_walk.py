@@ -14,10 +14,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from polysharp import budgets
 from polysharp.backend_dask import is_dask
 from polysharp.basis import Array, Basis, Indices
 from polysharp.candidates import TermRules
-from polysharp.cross_validation import _check_values, _values
 from polysharp.engines import make_engine
 from polysharp.engines.base import Engine, Limits
 from polysharp.errors import InfeasibleError, InputError
@@ -54,15 +54,13 @@ class Settings:
     @classmethod
     def read(cls, *, max_terms: Any, max_inputs: Any, **parameters: Any) -> Self:
         """Check the parameters."""
-        _check_values("max_terms", "max_terms", max_terms)
-        _check_values("max_inputs", "max_inputs", max_inputs)
-        terms = sorted({int(size) for size in _values(max_terms)})
-        if isinstance(max_terms, (int, np.integer)):
-            terms = list(range(1, terms[0] + 1))
-        inputs = sorted(set(_values(max_inputs)), key=lambda k: -(k or np.inf))
+        budgets.check_values("max_terms", "max_terms", max_terms)
+        budgets.check_values("max_inputs", "max_inputs", max_inputs)
+        terms = budgets.sizes(max_terms)
+        inputs = sorted(set(budgets.values(max_inputs)), key=lambda k: -(k or np.inf))
         model = SparsePolynomialRegressor(max_terms=terms[-1], max_inputs=inputs[0], **parameters)
         check_parameters(model.get_params(deep=False))
-        return cls(model, tuple(terms), tuple(inputs), check_seed(model.random_state))
+        return cls(model, terms, tuple(inputs), check_seed(model.random_state))
 
 
 @dataclass(frozen=True, eq=False)
