@@ -143,6 +143,18 @@ CASES = {
     "negative weights": (csv(GOOD.assign(w=-1.0)), ["--weights", "w"], ["must not be negative"]),
     "list of degrees": (csv(), ["--degree", "1,2"], ["--degree", "one number", "--cv"]),
     "unknown engine": (csv(), ["--engine", "magic"], ["engine must be one of", "'magic'"]),
+    "no header": (
+        csv().partition("\n")[2],
+        [],
+        ["--target", "'y'", "first line holds numbers and not names"],
+    ),
+    "a remark above the header": (
+        "# May, second run\n" + csv(),
+        [],
+        ["a line of names", "'# May, second run'", "remove"],
+    ),
+    "sheet of a text file": (csv(), ["--sheet", "May"], ["--sheet", "'t.csv'"]),
+    "term of too high degree": (csv(), ["--include-term", "a^9"], ["degree=", "got 'a^9'"]),
     "unknown term": (csv(), ["--include-term", "a q"], ["include_terms", "'a q'"]),
     "no such folder": (csv(), ["--output", "no/model.json"], ["'no/model.json'", "folder"]),
     "output is a folder": (csv(), ["--report", "."], ["'.' is a folder"]),

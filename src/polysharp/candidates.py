@@ -10,7 +10,7 @@ monomials (t inputs with exponents of at least one); f(p) = C(p + r, r) without 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from polysharp.basis import Basis, Indices, Monomial
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
 from polysharp.structure import Heredity, Structure, heredity_closed, parents_of
+from polysharp.terms import write_term
 
 MAX_MONOMIALS = 1_000_000
 
@@ -116,15 +117,16 @@ class TermRules:
         mixed = range(2, min(self.most_inputs, self.mixed_degree, p) + 1)
         return 1 + p * self.degree + sum(comb(p, t) * comb(self.mixed_degree, t) for t in mixed)
 
-    def check(self) -> None:
-        """Raise where two rules contradict each other."""
+    def check(self, names: Sequence[str]) -> None:
+        """Raise where two rules contradict each other, in the user's names."""
         both = set(self.include_inputs) & set(self.exclude_inputs)
         if both:
             raise InputError(
-                f"include_inputs and exclude_inputs must not share inputs, got {sorted(both)}"
+                "include_inputs and exclude_inputs must not share inputs, "
+                f"got {[names[i] for i in sorted(both)]}"
             )
         for m in self.include_terms:
-            self._check_included(m)
+            self._check_included(m, repr(write_term(m, names)))
         if self.constant is False and () in self.exclude_terms:
             raise InputError(
                 "exclude_terms must not hold the constant with fit_intercept=True, "
@@ -141,21 +143,21 @@ class TermRules:
                 f"include_inputs ({len(self.required_inputs)}), got {self.max_inputs}"
             )
 
-    def _check_included(self, m: Monomial) -> None:
+    def _check_included(self, m: Monomial, written: str) -> None:
         if m == () and not self.constant:
             raise InputError(
                 "include_terms must not hold the constant with fit_intercept=True, which is "
                 "always in, got ()"
             )
         if m in self.exclude_terms:
-            raise InputError(f"include_terms and exclude_terms must not share terms, got {m}")
+            raise InputError(f"include_terms and exclude_terms must not share terms, got {written}")
         if set(m) & set(self.exclude_inputs):
-            raise InputError(f"include_terms must not use exclude_inputs, got {m}")
+            raise InputError(f"include_terms must not use exclude_inputs, got {written}")
         if not self.shape_allows(m):
             raise InputError(
                 f"include_terms must keep to degree={self.degree}, "
                 f"max_interaction={self.max_interaction} and "
-                f"interaction_degree={self.interaction_degree}, got {m}"
+                f"interaction_degree={self.interaction_degree}, got {written}"
             )
 
     def basis(self, kept: Indices) -> Basis:

@@ -71,6 +71,10 @@ class Event:
         return relative_gap(self.objective, self.bound)
 
 
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def rounded_down(value: float, digits: int = 6) -> str:
     """Write a number that is proved as a lower bound: never more than is proved.
 
@@ -127,7 +131,8 @@ class Solution:
             f"{self.status} {covers}: objective {self.objective:.6g}, proven lower bound "
             f"{rounded_down(self.bound)}, gap {100 * self.gap:.3g} % "
             f"({self.engine}, gamma {self.gamma:.4g}, "
-            f"{self.counters.nodes} nodes, {self.counters.cuts} cuts, {self.seconds:.2f} s; "
+            f"{_counted(self.counters.nodes, 'node')}, {_counted(self.counters.cuts, 'cut')}, "
+            f"{self.seconds:.2f} s; "
             f"stopped: {self.stop})"
         )
 

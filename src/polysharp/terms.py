@@ -8,6 +8,7 @@ backquotes, as formulas show them.  ``()`` and ``"1"`` are the constant.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
@@ -27,6 +28,18 @@ def read_inputs(given: Any, names: Sequence[str], parameter: str) -> tuple[int, 
 def read_terms(given: Any, names: Sequence[str], parameter: str) -> tuple[Monomial, ...]:
     """Return the distinct monomials of a list of terms; None is the empty list."""
     return tuple(dict.fromkeys(_term(item, names, parameter) for item in _items(given, parameter)))
+
+
+def write_term(monomial: Monomial, names: Sequence[str]) -> str:
+    """Return a monomial as a user would write it.
+
+    Examples
+    --------
+    >>> write_term((0, 0, 2), ["a", "b", "c d"])
+    'a^2 c d'
+    """
+    powers = Counter(monomial).items()
+    return " ".join(names[i] + (f"^{e}" if e > 1 else "") for i, e in powers) or "1"
 
 
 def _items(given: Any, parameter: str) -> Iterable[Any]:

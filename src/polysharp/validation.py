@@ -192,7 +192,7 @@ def check_rules(parameters: dict[str, Any], names: tuple[str, ...]) -> TermRules
     )
     if len(rules.exclude_inputs) == len(names):
         raise InputError(f"exclude_inputs must leave some input in, got all {len(names)}")
-    rules.check()
+    rules.check(names)
     return rules
 
 

@@ -239,10 +239,20 @@ def find(frame: Any, source: str, names: Iterable[str], option: str) -> None:
     hint = ""
     if len(known) == 1 and any(mark in known[0] for mark in ",;\t|"):
         hint = "; is the delimiter right? say --delimiter"
+    elif all(map(_is_number, known)):
+        hint = "; its first line holds numbers and not names: add a line of names above it"
     raise InputError(
         f"{option} must name columns of {source!r}, got {listed(unknown)}; "
         f"it has {listed(_nearest_first(known, unknown))}{hint}"
     )
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _nearest_first(known: list[str], wanted: list[str]) -> list[str]:

@@ -44,6 +44,7 @@ def read_text(pd: Any, source: str, form: Format) -> Any:
         with _opened(source, form.encoding) as file:
             sample = file.read(SAMPLE)
             _check_text(source, sample)
+            _check_comment(source, sample)
             delimiter = _spelled(form.delimiter) or sniff(sample)
             names = named(_fields(sample, delimiter)[0])
             check_names(source, names)
@@ -167,6 +168,17 @@ def _check_text(source: str, sample: str) -> None:
     if "\0" in sample:
         raise InputError(
             f"{source!r} is not text, and its ending is none of those of Parquet, Feather and Excel"
+        )
+
+
+def _check_comment(source: str, sample: str) -> None:
+    """Refuse a remark above the header; a header may itself begin with '#'."""
+    first, *others = [line.strip() for line in sample.splitlines() if line.strip()][:2]
+    cuts = [sum(map(line.count, DELIMITERS)) for line in (first, *others)]
+    if first.startswith("#") and len(set(cuts)) > 1:
+        raise InputError(
+            f"{source!r} must begin with a line of names, got the remark {first[:40]!r}; "
+            "remove the lines above the names"
         )
 
 

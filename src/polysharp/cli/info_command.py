@@ -63,6 +63,8 @@ def run(options: argparse.Namespace) -> int:
     from polysharp.cli.tables import check_writable
 
     check_writable(options.output)
+    if options.table is not None and options.form != "sql":
+        raise InputError("--table names the table of an SQL query: it needs --as sql")
     if options.model is None:
         if options.form is not None:
             raise InputError("--as needs a model file: polysharp info MODEL --as ...")

@@ -37,6 +37,8 @@ def read_table(source: str, form: Format | None = None) -> Any:
     if source != "-" and not path.exists():
         raise InputError(f"{source!r} is not there")
     kind = path.suffix.lower()
+    if form.sheet is not None and kind not in EXCEL:
+        raise InputError(f"--sheet is for Excel files, which {source!r} is not")
     if kind in PARQUET:
         frame = _read_arrow(source, "Parquet")
     elif kind in FEATHER:
