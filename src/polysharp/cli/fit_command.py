@@ -67,8 +67,9 @@ def add_to(commands: Any) -> None:
     group.add_argument("--cv", metavar="N", type=int, help="folds (5); --max-terms is then a limit")
     group.add_argument(
         "--rule",
-        choices=["one-se", "best"],
-        help="the shortest formula within one standard error of the best (default), or the best",
+        choices=["one-se", "smooth", "best"],
+        help="the shortest formula within one standard error of the best (default), the best when "
+        "errors are averaged over neighbouring sizes, or the best",
     )
     add_rules(parser)
     add_search(parser)
