@@ -148,6 +148,13 @@ def test_results_are_laid_out_as_scikit_learn_does():
     assert (frame["mean_n_inputs"][limited] <= 2).all()
 
 
+def test_the_model_shows_the_limit_that_was_given():
+    X, y = law()
+    model = search(time_limit=30.0).fit(X, y)
+    assert model.best_estimator_.time_limit == 30.0
+    assert model.refit_time_ < 30.0
+
+
 def test_one_standard_error_prefers_fewer_terms():
     X, y = law(noise=1.0)
     best = search(max_terms=8, rule="best").fit(X, y)

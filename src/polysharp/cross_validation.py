@@ -394,7 +394,8 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
             # The gap is stated; large budgets are rarely proved, and that is no reason to warn.
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(X, y, sample_weight)
-        self.best_estimator_ = model
+        # What is shown, saved and cloned is the user's limit, not what happened to be left of it.
+        self.best_estimator_ = model.set_params(time_limit=self.time_limit)
         for name, value in _fitted(model).items():
             setattr(self, name, value)
 

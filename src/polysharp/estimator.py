@@ -69,10 +69,11 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
     n_candidates : int, "auto" or None, default="auto"
         Inputs kept by the triage (Algorithm 1) before the search; None keeps all: their
         monomials are listed up to 8192, and beyond that priced without being formed
-        (``degree`` up to 4), so that p in the thousands is no obstacle.  "auto" keeps all where
-        they can be listed, or priced well within ``time_limit`` (see ``polysharp.triage``),
-        and otherwise as many as have 8192 monomials; ``solution_.scope`` says which inputs the
-        certificate covers.
+        (``degree`` up to 4), so that p in the thousands is no obstacle; higher degrees, "big-m"
+        and "enumeration" always list them, and refuse a list that is too long.  "auto" keeps
+        all where they can be listed, or priced well within ``time_limit`` (see
+        ``polysharp.triage``), and otherwise as many as have 8192 monomials; ``solution_.scope``
+        says which inputs the certificate covers.
     fit_intercept : bool, default=True
         Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of
         the monomials.
@@ -85,8 +86,9 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         Where inputs are ranked, moments accumulated and monomials priced.  None is the CPU, or
         the device of X where X is a PyTorch tensor.
     engine : str, default="auto"
-        "tree", "cutting-planes", "cutting-planes-multitree", "cutting-planes-gurobi", "big-m",
-        "enumeration", "local-search", or an ``Engine`` object with settings of its own.
+        "auto", which is "tree"; "tree", "cutting-planes", "cutting-planes-multitree",
+        "cutting-planes-gurobi", "big-m", "enumeration", "local-search"; or an ``Engine`` object
+        with settings of its own.
     time_limit : float or None, default=60.0
         Seconds for the whole fit; the search gets what the preparation leaves.  The triage and
         the pass over the rows are not cut short.
@@ -210,7 +212,7 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
 
         Parameters
         ----------
-        X : array or data frame of shape (n, p)
+        X : array, data frame or PyTorch tensor of shape (n, p)
             Inputs; a Dask array or DataFrame is read in blocks and never gathered.
         y : array of shape (n,)
             Response; with Dask, a Dask array or Series in the blocks of X.

@@ -37,7 +37,7 @@ from polysharp.validation import Data, check_data, check_finite, check_parameter
 
 
 class PolynomialKernelRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Ridge regression on all monomials through the kernel (1 + x'x')^degree.
+    """Ridge regression on all monomials through the kernel (1 + x'z)^degree of rows x and z.
 
     Parameters
     ----------

@@ -73,15 +73,15 @@ def rank_inputs(
         Inputs.  Scores compare coefficients, so bring the inputs to one scale first.
     y : array (n,)
         Response.
-    degree : int
+    degree : int, default=3
         Degree r of the polynomial kernel.
-    gamma : float
+    gamma : float, default=1e-3
         Regularisation: the ridge on the coefficients is 1 / gamma.
-    sample_weight : array (n,) or None
+    sample_weight : array (n,) or None, default=None
         Non-negative weights of the rows.
-    fit_intercept : bool
+    fit_intercept : bool, default=False
         Fit a free, unpenalised intercept beside the kernel.  False is the paper's form.
-    on_block : callable or None
+    on_block : callable or None, default=None
         Called with (done, total) between blocks of work; an exception it raises ends the
         ranking, which is how time limits and interrupts come in.
 

@@ -46,7 +46,18 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True)
 class Counters:
-    """How much work a search did."""
+    """How much work a search did.
+
+    Parameters
+    ----------
+    nodes : int
+        Cases of a search tree, or supports that enumeration has visited.
+    cuts : int
+        Inequalities that the cutting-plane engines have added.
+    rounds : int
+        Integer programmes of such an engine, linear ones at its root included; walks of the local
+        search; passes over all monomials where they are priced.
+    """
 
     nodes: int = 0
     cuts: int = 0
@@ -55,7 +66,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class Event:
-    """One moment of a search, for progress displays and gap-over-time plots."""
+    """One moment of a search, for progress displays and plots of the gap over time."""
 
     phase: str
     objective: float
@@ -96,7 +107,39 @@ def relative_gap(objective: float, bound: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A support, its coefficients (scaled basis) and the certificate."""
+    """A support, its coefficients and the certificate.
+
+    Parameters
+    ----------
+    support : tuple of int
+        Positions of the chosen monomials among those that were searched.
+    coefficients : ndarray
+        Their coefficients in the scaled basis; ``Polynomial`` has those in the user's units.
+    objective : float
+        Half the sum of squared errors plus the ridge, recomputed from the support.
+    bound : float
+        What no allowed polynomial can go below.
+    gap_tol : float
+        The gap that counts as optimal.
+    stop : Stop
+        Why the search ended.
+    engine : str
+        Name of the engine.
+    gamma : float
+        The ridge is 1 / gamma.
+    scope : {"all-inputs", "kept-inputs"}
+        Whether the bound covers every input given, or only those that the triage kept.
+    counters : Counters
+        Work done.
+    seconds : float
+        Time of the search.
+    times : dict
+        Seconds of the stages of the fit, such as ``preparation``, ``search`` and ``total``.
+    trace : tuple of Event
+        The course of objective and bound.
+    proof : Proof or None
+        Proof of the bound, where the engine has written one.
+    """
 
     support: tuple[int, ...]
     coefficients: Array

@@ -210,7 +210,8 @@ def write(model: Any, sample: Any, options: argparse.Namespace) -> None:
         proof = model.solution_.proof
         if proof is None:
             print(
-                "polysharp: no proof to write: the engine keeps none, or was not done",
+                "polysharp: no proof to write: the tree engine keeps one where it lists all monomials "
+                "and is not interrupted",
                 file=sys.stderr,
             )
         else:

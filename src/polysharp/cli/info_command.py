@@ -28,7 +28,7 @@ ENGINES = {  # and the package each one needs
     "cutting-planes": "pyscipopt",
     "cutting-planes-multitree": "highspy",
     "cutting-planes-gurobi": "gurobipy",
-    "big-m": "highspy",
+    "big-m": "pyscipopt",
     "enumeration": None,
     "local-search": None,
 }

@@ -63,6 +63,8 @@ def open_files(options: argparse.Namespace) -> Any:
         csv_options=csv_options(options),
     )
     print(f"polysharp: inputs {listed(list(opened.X.columns))}", file=sys.stderr)
+    if options.drop_missing:
+        print("polysharp: rows with missing values are left out, uncounted", file=sys.stderr)
     return opened
 
 
