@@ -15,9 +15,10 @@ of single records far outside, in validation and in the test.  Of the rows seen 
 data after another is held out for validation, eight tenths train, until 1000 rows have been held
 out or all have had their turn: a single tenth, 77 to 160 rows in seven of the eight data sets, is
 too few to tell the better of two models.  Hyper-parameters, raw or centred inputs among them, are
-those of the least error over the rows held out; the model is then refitted on the nine tenths, and
-its predictions are clipped to the range of the responses seen.  ``default`` gets the same rows and
-the same clipping, and its own five folds.
+those of the least error over the rows held out (``exact``: the number of terms by the rule "long" of
+``polysharp.choice``); the model is then refitted on the nine tenths, and its predictions are clipped
+to the range of the responses seen.  ``default`` gets the same rows and the same clipping, and its own
+five folds.
 """
 
 from __future__ import annotations
@@ -202,6 +203,7 @@ def exact(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
         gammas=split.gammas(grid.gammas),
         centers=grid.centers,
         cv=split.folds,
+        rule="long",
         time_limit=None,
         random_state=0,
         refit=False,

@@ -1,5 +1,6 @@
 """Which of many budgets is taken, on errors written by hand."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -72,3 +73,23 @@ def test_what_was_not_compared_is_not_chosen(rule):
 def test_one_standard_error_takes_the_shortest():
     found = scores({1.0: [2.0, 1.09, 1.0, 1.05]})  # standard error 0.1
     assert chosen(found, "one-se") == (1.0, 2)
+
+
+def test_long_goes_as_far_as_validation_cannot_tell():
+    sizes = list(range(1, 61))
+    rising = [2.0 if size < 20 else 1.0 + 1e-3 * (size - 20) for size in sizes]
+    found = scores({1.0: rising, 2.0: np.full(60, 3.0)})
+    # Both splits see the same small rise at every size: it is no noise, and the rule stays.
+    place = choose(found, "long")
+    assert found.candidates[place].gamma == 1.0
+    assert 20 <= found.candidates[place].max_terms <= 25
+    # One split sees a rise and the other a fall of nearly the same size: nobody can tell.
+    found.errors[19:60] += np.outer(np.arange(41), [0.05, -0.05])
+    assert chosen(found, "long") == (1.0, 60)
+
+
+def test_long_with_one_split_is_the_least_average():
+    found = scores({1.0: np.r_[np.full(20, 2.0), np.full(20, 1.0)]})
+    single = replace(found, errors=found.errors[:, :1])
+    size = chosen(single, "long")[1]
+    assert size == 40

@@ -68,10 +68,12 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         Compare raw inputs (False), centred ones (True), or both.
     cv : int, splitter or iterable of (train, test), default=5
         Number of shuffled folds; or a scikit-learn splitter, or the splits themselves.
-    rule : {"smooth", "best", "one-se"}, default="smooth"
+    rule : {"smooth", "best", "one-se", "long"}, default="smooth"
         "best" takes the smallest mean validation error.  "smooth" averages the errors over sizes
         that differ by at most a fifth, finds the least of these averages and takes the best of the
-        sizes in it, so that an error that is small by luck counts for less.  "one-se" takes the
+        sizes in it, so that an error that is small by luck counts for less.  "long" takes the
+        largest size whose average is within one standard error of that least one: for those who
+        predict and do not read the formula.  "one-se" takes the
         fewest terms, then inputs, then the lowest degree, then the strongest ridge, within one
         standard error of the best: shorter formulas that are proved more easily, with somewhat
         larger errors.

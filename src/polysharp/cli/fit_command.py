@@ -67,9 +67,10 @@ def add_to(commands: Any) -> None:
     group.add_argument("--cv", metavar="N", type=int, help="folds (5); --max-terms is then a limit")
     group.add_argument(
         "--rule",
-        choices=["one-se", "smooth", "best"],
+        choices=["one-se", "smooth", "best", "long"],
         help="the shortest formula within one standard error of the best (default), the best when "
-        "errors are averaged over neighbouring sizes, or the best",
+        "errors are averaged over neighbouring sizes, the best, or the longest for all that "
+        "validation can tell",
     )
     add_rules(parser)
     add_search(parser)
@@ -210,8 +211,8 @@ def write(model: Any, sample: Any, options: argparse.Namespace) -> None:
         proof = model.solution_.proof
         if proof is None:
             print(
-                "polysharp: no proof to write: the tree engine keeps one where it lists all monomials "
-                "and is not interrupted",
+                "polysharp: no proof to write: the tree engine keeps one where it lists all "
+                "monomials and is not interrupted",
                 file=sys.stderr,
             )
         else:
