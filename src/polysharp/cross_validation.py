@@ -24,7 +24,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from polysharp.backend_dask import is_dask
 from polysharp.budgets import check_values, sizes, values
-from polysharp.choice import RULES, choose
 from polysharp.cv_results import results_table
 from polysharp.errors import InputError
 from polysharp.estimator import SparsePolynomialRegressor, _threads
@@ -68,15 +67,10 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         Compare raw inputs (False), centred ones (True), or both.
     cv : int, splitter or iterable of (train, test), default=5
         Number of shuffled folds; or a scikit-learn splitter, or the splits themselves.
-    rule : {"smooth", "best", "one-se", "long"}, default="smooth"
-        "best" takes the smallest mean validation error.  "smooth" averages the errors over sizes
-        that differ by at most a fifth, finds the least of these averages and takes the best of the
-        sizes in it, so that an error that is small by luck counts for less.  "long" takes the
-        largest size whose average is within one standard error of that least one: for those who
-        predict and do not read the formula.  "one-se" takes the
-        fewest terms, then inputs, then the lowest degree, then the strongest ridge, within one
-        standard error of the best: shorter formulas that are proved more easily, with somewhat
-        larger errors.
+    rule : {"best", "one-se"}, default="best"
+        "best" takes the smallest mean validation error; "one-se" the fewest terms, then inputs,
+        then the lowest degree, then the strongest ridge, within one standard error of it: shorter
+        formulas that are proved more easily, with somewhat larger errors.
     n_candidates, fit_intercept, scale, device, engine, gap_tol : optional
         As in ``SparsePolynomialRegressor``; engine, gap_tol and n_candidates serve the refit.
     time_limit : float or None, default=60.0
@@ -160,7 +154,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         gammas: Any = "auto",
         centers: Any = (False, True),
         cv: Any = 5,
-        rule: Any = "smooth",
+        rule: Any = "best",
         n_candidates: Any = "auto",
         fit_intercept: bool = True,
         scale: bool = True,
@@ -282,10 +276,8 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
             ("centers", "center"),
         ):
             check_values(plural, single, own[plural])
-        if self.rule not in RULES:
-            raise InputError(
-                f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}"
-            )
+        if self.rule not in ("best", "one-se"):
+            raise InputError(f"rule must be 'best' or 'one-se', got {self.rule!r}")
         if not isinstance(self.refit, (bool, np.bool_)):
             raise InputError(f"refit must be True or False, got {self.refit!r}")
         limits = values(self.max_inputs)
@@ -368,7 +360,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     def _choose(self, scores: Scores) -> None:
         """Set what scikit-learn's searches set."""
         self.cv_results_ = results_table(scores)
-        self.best_index_ = choose(scores, self.rule)
+        self.best_index_ = scores.choose(self.rule)
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
 

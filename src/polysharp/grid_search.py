@@ -13,16 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from polysharp.basis import Array, Basis, Indices
 from polysharp.candidates import TermRules
+from polysharp.errors import InfeasibleError
 from polysharp.fold_moments import Plan, merge
 from polysharp.growth import parts_of
 from polysharp.moments import Moments
 from polysharp.validation_walk import Walk, Walked
 
+Rule = Literal["one-se", "best"]
 OnBatch = Callable[[int, int], None]
 
 
@@ -85,6 +88,26 @@ class Scores:
         if splits < 2:
             return np.zeros(len(self.errors))
         return np.asarray(self.errors.std(axis=1, ddof=1) / np.sqrt(splits))
+
+    def choose(self, rule: Rule) -> int:
+        """Return the place of the candidate to use.
+
+        "best" has the smallest mean error; "one-se" the fewest terms, then inputs, then the lowest
+        degree, then the strongest ridge, among those within one standard error of it.
+        """
+        mean = self.mean
+        if np.isnan(mean).all():
+            raise InfeasibleError("no polynomial within the budgets satisfies all the rules")
+        best = int(np.nanargmin(mean))
+        if rule == "best":
+            return best
+        close = np.flatnonzero(mean <= mean[best] + self.std_error[best])
+        return int(min(close, key=lambda a: self._simplicity(int(a))))
+
+    def _simplicity(self, a: int) -> tuple[float, ...]:
+        c = self.candidates[a]
+        inputs = np.inf if c.max_inputs is None else c.max_inputs
+        return c.max_terms, inputs, c.degree, c.gamma, float(self.mean[a])
 
 
 def grid_search(

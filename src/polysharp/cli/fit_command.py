@@ -67,10 +67,8 @@ def add_to(commands: Any) -> None:
     group.add_argument("--cv", metavar="N", type=int, help="folds (5); --max-terms is then a limit")
     group.add_argument(
         "--rule",
-        choices=["one-se", "smooth", "best", "long"],
-        help="the shortest formula within one standard error of the best (default), the best when "
-        "errors are averaged over neighbouring sizes, the best, or the longest for all that "
-        "validation can tell",
+        choices=["one-se", "best"],
+        help="the shortest formula within one standard error of the best (default), or the best",
     )
     add_rules(parser)
     add_search(parser)
