@@ -10,6 +10,7 @@ from instances import make_instance, optimum
 
 from polysharp.basis import Basis
 from polysharp.growth import System, grow, parts_of, sizes
+from polysharp.growth_kernel import narrow
 from polysharp.moments import accumulate
 
 PLAIN = [make_instance(seed) for seed in range(0, 90) if seed % 6 in (0, 1)]
@@ -100,6 +101,20 @@ def test_budgets_of_inputs_hold_and_wider_ones_help(k):
         assert len(system.inputs_of(support)) <= k
         assert len(support) <= size
     assert system.objective(helped[-1]) <= alone[-1] * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_the_inputs_given_up_are_those_missed_least(k):
+    """One input after the other, each by refitting without it."""
+    _, system = law(p=5, r=3, seed=4)
+    *_, support = sizes(system, 12)
+    expected = support
+    while len(inputs := system.inputs_of(expected)) > k:
+        rests = [expected[(system.parts[expected] != i).all(axis=1)] for i in inputs]
+        expected = min(rests, key=system.objective)
+    H = np.linalg.inv(system.regularised(support))
+    kept = narrow(H, H @ system.q[support], system.parts[support], system.n_inputs, k)
+    np.testing.assert_array_equal(support[kept], expected)
 
 
 def test_two_inputs_are_chosen_as_enumeration_would():

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.basis import Array, Basis, Indices
-from polysharp.growth_kernel import walk_back, walk_up
+from polysharp.growth_kernel import narrow, walk_back, walk_up
 from polysharp.problem import solve_spd
 
 Table = NDArray[np.int64]  # one row of members for each size, -1 for none
@@ -46,9 +46,13 @@ class System:
         """Return the coefficients of a support."""
         if not len(support):
             return np.zeros(0)
+        return solve_spd(self.regularised(support), self.q[support])
+
+    def regularised(self, support: Indices) -> Array:
+        """Return G_SS + diag(ridge_S)."""
         H = self.G[np.ix_(support, support)]
         H[np.diag_indices_from(H)] += self.ridge[support]
-        return solve_spd(H, self.q[support])
+        return H
 
     def objective(self, support: Indices) -> float:
         """Return c(S)."""
@@ -146,11 +150,9 @@ def _listed(table: Table) -> list[Indices]:
 
 def _narrowed(system: System, support: Indices, size: int, max_inputs: int) -> Indices:
     """Give up the inputs that the support misses least until the rest are few enough."""
-    inputs = system.inputs_of(support)
-    if len(inputs) <= max_inputs:
+    if len(system.inputs_of(support)) <= max_inputs:
         return support
-    while len(inputs) > max_inputs:
-        rests = [support[(system.parts[support] != i).all(axis=1)] for i in inputs]
-        support = min(rests, key=system.objective)
-        inputs = system.inputs_of(support)
-    return grow(system, size, max_inputs, start=support)
+    H = solve_spd(system.regularised(support), np.eye(len(support)))
+    w = H @ system.q[support]
+    kept = narrow(np.ascontiguousarray(H), w, system.parts[support], system.n_inputs, max_inputs)
+    return grow(system, size, max_inputs, start=support[kept])

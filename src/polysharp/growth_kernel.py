@@ -14,7 +14,7 @@ take about fifty times as long, nearly all of it the cost of calls on short arra
 from __future__ import annotations
 
 import numpy as np
-from numba import f8, i8, njit, void
+from numba import b1, f8, i8, njit, void
 
 COLLINEAR = 1e-9  # a monomial keeping less than this share of its norm is explained by S
 REFRESH = 32  # moves after which rounding is wiped out by loading the support afresh
@@ -22,7 +22,7 @@ LEAST_GAIN = 1e-9  # a swap must lower c by this share of it: less is no better 
 
 FAST = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
 VEC, MAT = f8[::1], f8[:, ::1]
-INTS, TABLE = i8[::1], i8[:, ::1]
+INTS, TABLE, BOOLS = i8[::1], i8[:, ::1], b1[::1]
 
 
 @njit(void(MAT, i8, i8, i8, INTS, INTS, MAT, MAT, VEC, VEC, VEC), **FAST)
@@ -277,3 +277,63 @@ def walk_back(G, q, ridge, yy, pool, parts, n_inputs, k, found, values):  # type
         found[row] = members
         values[row] = _value(yy, q, members, w, count)
         fresh = True
+
+
+@njit(i8(MAT, VEC, TABLE, BOOLS, i8, MAT, VEC), **FAST)
+def _lose(H, w, parts, kept, i, T, u):  # type: ignore[no-untyped-def]
+    """Factor H_DD = L L' over the members D kept that use input i: T = L^-1 H_D:, u = L^-1 w_D.
+
+    Returns their number, or -1 where rounding has spoilt H_DD.
+    """
+    m = 0
+    for a in range(len(w)):
+        if not kept[a] or not np.any(parts[a] == i):
+            continue
+        T[m] = H[a]
+        u[m] = w[a]
+        for b in range(m):
+            # T_b at a is entry (m, b) of L, since rows before b were taken out of it as well.
+            T[m] -= T[b, a] * T[b]
+            u[m] -= T[b, a] * u[b]
+        if T[m, a] <= 0.0:
+            return -1
+        pivot = np.sqrt(T[m, a])
+        T[m] /= pivot
+        u[m] /= pivot
+        m += 1
+    return m
+
+
+@njit(BOOLS(MAT, VEC, TABLE, i8, i8), **FAST)
+def narrow(H, w, parts, n_inputs, k):  # type: ignore[no-untyped-def]
+    """Give up the input that is missed least until at most k are used; return who is kept.
+
+    Without the members D of an input c rises by u'u / 2, and H and w become H - T'T and w - T'u.
+    Both are overwritten.
+    """
+    count = len(w)
+    kept = np.ones(count, dtype=np.bool_)
+    T, u = np.empty((count, count)), np.empty(count)
+    while True:
+        used = np.zeros(n_inputs, dtype=np.bool_)
+        for a in range(count):
+            for i in parts[a]:
+                if kept[a] and i >= 0:
+                    used[i] = True
+        if used.sum() <= k:
+            return kept
+        least, which = np.inf, -1
+        for i in range(n_inputs):
+            if used[i]:
+                m = _lose(H, w, parts, kept, i, T, u)
+                loss = np.inf if m < 0 else np.sum(u[:m] ** 2)
+                if which < 0 or loss < least:
+                    least, which = loss, i
+        m = _lose(H, w, parts, kept, which, T, u)
+        for b in range(max(m, 0)):
+            for a in range(count):
+                w[a] -= T[b, a] * u[b]
+                H[a] -= T[b, a] * T[b]
+        for a in range(count):
+            if np.any(parts[a] == which):
+                kept[a] = False

@@ -102,6 +102,6 @@ def solve_spd(H: Array, b: Array) -> Array:
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(H)
         keep = values > len(b) * np.finfo(float).eps * values[-1]
-        x = vectors[:, keep] @ ((vectors[:, keep].T @ b) / values[keep])
+        x = (vectors[:, keep] / values[keep]) @ (vectors[:, keep].T @ b)
     result: Array = x
     return result
