@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from polysharp.backend_dask import is_dask
 from polysharp.budgets import check_values, sizes, values
 from polysharp.cv_results import results_table
-from polysharp.errors import InputError
+from polysharp.errors import InputError, TooLargeError
 from polysharp.estimator import SparsePolynomialRegressor, _threads
 from polysharp.fold_moments import cut, read_splits
 from polysharp.grid_search import Grid, Scores, grid_search
@@ -298,6 +298,12 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         limit = capacity(rows.plan, len(centers))
         wanted = sorted({int(r) for r in values(self.degrees)})
         degrees = rows.reachable(wanted, limit, len(centers), self.time_limit)
+        highest = max(map(len, rows.rules.include_terms), default=0)
+        if max(degrees) < highest <= max(wanted):
+            raise TooLargeError(
+                f"include_terms has a term of degree {highest}, and degree {highest} has too many "
+                f"monomials to be compared, at most {limit:,}"
+            )
         rows = replace(rows, rules=replace(rows.rules, degree=max(degrees)))
         grid = Grid(
             degrees, self._gammas(rows.total_weight), sizes(self.max_terms), self._input_budgets()
@@ -326,18 +332,24 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
             deadline=deadline,
             on_batch=progress.on_block("comparing budgets"),
         )
-        self._warn_if_cut_short(scores, sorted(set(wanted) - set(degrees)))
+        self._warn_if_cut_short(
+            scores,
+            sorted(set(wanted) - set(degrees)),
+            # Under heredity, and from Dask, only what can be listed is compared.
+            isinstance(rows, FoldedRows) and self.heredity is None and self.time_limit is not None,
+        )
         return scores
 
     def _gammas(self, n: float) -> tuple[float, ...]:
-        if isinstance(self.gammas, str):
+        if values(self.gammas) == ("auto",):
             return tuple(1.0 / (share * n) for share in SHARES)
         return tuple(dict.fromkeys(float(g) for g in values(self.gammas)))
 
     def _input_budgets(self) -> tuple[int | None, ...]:
         return tuple(dict.fromkeys(None if k is None else int(k) for k in values(self.max_inputs)))
 
-    def _warn_if_cut_short(self, scores: Scores, left_out: list[int]) -> None:
+    def _warn_if_cut_short(self, scores: Scores, left_out: list[int], time_helps: bool) -> None:
+        """Say what was not compared, and whether more time would change that."""
         parts = []
         if left_out:
             parts.append(
@@ -349,13 +361,13 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
                 f"{scores.finished} of {scores.cases} combinations of degree, gamma and center "
                 "were compared when the time was up, and the best of these is used"
             )
-        if parts:
-            warnings.warn(
-                f"With time_limit={self.time_limit:g} {'; '.join(parts)}; a longer time_limit "
-                "compares more.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+        if not parts:
+            return
+        said = "; ".join(parts)
+        if time_helps or scores.finished < scores.cases:
+            limit = "none" if self.time_limit is None else f"{self.time_limit:g}"
+            said = f"with time_limit={limit} {said}; a longer time_limit compares more"
+        warnings.warn(f"{said[0].upper()}{said[1:]}.", ConvergenceWarning, stacklevel=4)
 
     def _choose(self, scores: Scores) -> None:
         """Set what scikit-learn's searches set."""

@@ -96,6 +96,11 @@ class Scores:
         degree, then the strongest ridge, among those within one standard error of it.
         """
         mean = self.mean
+        if np.isnan(mean).all() and self.finished < self.cases:
+            raise InfeasibleError(
+                "time_limit must leave time for a case that satisfies all the rules, and "
+                f"{self.finished} of {self.cases} were compared, none of them such a case"
+            )
         if np.isnan(mean).all():
             raise InfeasibleError("no polynomial within the budgets satisfies all the rules")
         best = int(np.nanargmin(mean))

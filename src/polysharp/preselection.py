@@ -12,8 +12,8 @@ monomials of the largest degree are listed.  Beyond it
 A split uses only the monomials that its own training rows named, so the validation rows stay
 unseen.  Higher degrees are priced as matrix products and never formed.  A degree whose passes would
 take more than a quarter of the time limit at the stated rates of ``triage`` is left out, and so are
-those that did take more.  With heredity only listed degrees are compared.  The model chosen is
-refitted by the estimator, which prices all monomials again.
+those that did take more.  With heredity only listed degrees and the least are compared.  The model
+chosen is refitted by the estimator, which prices all monomials again.
 """
 
 from __future__ import annotations
@@ -139,6 +139,11 @@ def make_coding(
     """
     began = perf_counter()
     data, inputs = rows.data, rows.inputs
+    if rows.count(1) > limit:
+        raise TooLargeError(
+            f"X must have at most {limit - 1:,} inputs to be compared on these splits, got "
+            f"{len(inputs):,}; rank_inputs says which matter, exclude_inputs leaves others out"
+        )
     scaling = Scaling.of(data.X, data.weights, scale=rows.scale, center=center)
     X = scaling.apply(data.X)[:, inputs]
     stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
@@ -167,7 +172,7 @@ def make_coding(
             return listed
     local = {int(i): a for a, i in enumerate(inputs)}
     required = {tuple(local[i] for i in m) for m in rows.rules.include_terms}
-    basis, pools = _united(listed.basis, named, required, rows.rules.degree, limit)
+    basis, pools = _united(listed.basis, named, required, rows.rules, inputs, limit)
     return replace(moments(basis), pools=pools)
 
 
@@ -229,15 +234,24 @@ def _united(
     listed: Basis,
     named: list[list[list[Monomial]]],
     required: set[Monomial],
-    degree: int,
+    rules: TermRules,
+    inputs: Indices,
     limit: int,
 ) -> tuple[Basis, list[Indices]]:
-    """Join the longest heads of all lists that fit, and say which monomials are whose."""
+    """Join the longest heads of all lists that fit, and say which monomials are whose.
+
+    Under heredity the ancestors of a monomial come with it.
+    """
     room = limit - len(listed)
+    local = {int(i): a for a, i in enumerate(inputs)}
+
+    def with_parents(names: set[Monomial]) -> set[Monomial]:
+        own = rules.with_parents(tuple(int(inputs[a]) for a in m) for m in names)
+        return {tuple(local[i] for i in m) for m in own} - listed.index.keys()
 
     def heads(length: int) -> list[set[Monomial]]:
         return [
-            {m for ranked in lists for m in ranked[:length]} | (required - listed.index.keys())
+            with_parents({m for ranked in lists for m in ranked[:length]} | required)
             for lists in named
         ]
 
@@ -249,7 +263,7 @@ def _united(
         )
     own = heads(low)
     joined = sorted(set().union(*own), key=lambda m: (len(m), m))
-    basis = Basis(listed.n_inputs, degree, listed.monomials + tuple(joined))
+    basis = Basis(listed.n_inputs, rules.degree, listed.monomials + tuple(joined))
     first = np.arange(len(listed))
     pools = [
         np.concatenate([first, np.array(sorted(basis.index[m] for m in mine), dtype=np.intp)])

@@ -242,7 +242,7 @@ def path(
     found = certified_sizes(settings, X, y, sample_weight, share=1.0 if cv is None else 0.8)
     if held_out is not None:
         with suppress(KeyboardInterrupt):  # the sizes are done, and must not be lost
-            judged = validated_sizes(settings, held_out, found.gamma)
+            judged = validated_sizes(settings, held_out, found)
     points = []
     for certified in found.sizes:
         key = (certified.max_inputs, certified.max_terms)

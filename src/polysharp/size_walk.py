@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from time import perf_counter
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from polysharp.basis import Array, Basis, Indices
 from polysharp.candidates import TermRules
 from polysharp.engines import make_engine
 from polysharp.engines.base import Engine, Limits
-from polysharp.errors import InfeasibleError, InputError
+from polysharp.errors import InfeasibleError, InputError, TooLargeError
 from polysharp.estimator import SparsePolynomialRegressor, _formula, _threads
 from polysharp.fold_moments import Plan, cut, read_splits
 from polysharp.gram import DenseGram
@@ -29,7 +30,7 @@ from polysharp.growth import System, parts_of, sizes
 from polysharp.method import Answer
 from polysharp.place import as_host
 from polysharp.polynomial import Polynomial
-from polysharp.preselection import FoldedRows, capacity, make_coding
+from polysharp.preselection import HIGHEST_PRICED, FoldedRows, capacity, make_coding
 from polysharp.problem import Problem
 from polysharp.progress import open_progress
 from polysharp.ranking import Ranking
@@ -76,9 +77,10 @@ class Certified:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """All sizes, and the gamma that "auto" stood for."""
+    """All sizes, the inputs they were chosen from, and the gamma that "auto" stood for."""
 
     sizes: tuple[Certified, ...]
+    kept: Indices
     gamma: float
 
 
@@ -120,7 +122,9 @@ def certified_sizes(
             found.append(_certified(answer, own, scaling, table, gamma))
             if tell is not None:
                 tell(len(found), len(settings.max_terms) * len(settings.max_inputs))
-    return Found(tuple(found), gamma)
+    if not found:
+        raise InfeasibleError("no polynomial within the budgets satisfies all the rules")
+    return Found(tuple(found), kept, gamma)
 
 
 def _certified(
@@ -274,18 +278,38 @@ class HeldOut:
         splits = read_splits(
             cv, as_host(X), as_host(y), sample_weight=as_host(sample_weight), seed=settings.seed
         )
-        return cls(table, *cut(splits, len(table.data.y)))
+        rows = cls(table, *cut(splits, len(table.data.y)))
+        rows._check_size(settings.model)
+        return rows
+
+    def _check_size(self, model: SparsePolynomialRegressor) -> None:
+        """Refuse what could be searched but not validated."""
+        most = capacity(self.plan, 1)
+        rules = check_rules(model.get_params(deep=False), self.table.names)
+        p = len(self.table.names) - len(rules.exclude_inputs)
+        if isinstance(model.n_candidates, Integral):
+            p = min(p, int(model.n_candidates))
+        if rules.degree > HIGHEST_PRICED and rules.count(p) > most:
+            raise TooLargeError(
+                f"cv must be None for degree={rules.degree} and {p} inputs, which have "
+                f"{rules.count(p):,} monomials; at most {most:,} can be validated"
+            )
 
 
-def validated_sizes(settings: Settings, rows: HeldOut, gamma: float) -> Judged:
-    """Judge every size on held-out rows, by local search on the training moments."""
+def validated_sizes(settings: Settings, rows: HeldOut, found: Found) -> Judged:
+    """Judge every size on held-out rows, by local search on the training moments.
+
+    The inputs are those that the search had; a triage has seen all rows when it kept them.
+    """
     model, table, plan = settings.model, rows.table, rows.plan
     with open_progress(model.verbose) as progress, _threads(model.n_jobs):
         rules = check_rules(model.get_params(deep=False), table.names)
+        left_out = np.setdiff1d(np.arange(len(table.names)), found.kept)
+        rules = replace(rules, exclude_inputs=tuple(left_out.tolist()))
         folded = FoldedRows(table.data, rows.parts, plan, rules, table.place, bool(model.scale))
-        grid = Grid((int(model.degree),), (gamma,), settings.max_terms, settings.max_inputs)
+        grid = Grid((int(model.degree),), (found.gamma,), settings.max_terms, settings.max_inputs)
         coding = make_coding(
-            folded, bool(model.center), capacity(plan, 1), max(grid.max_terms), gamma,
+            folded, bool(model.center), capacity(plan, 1), max(grid.max_terms), found.gamma,
             progress=progress,
         )  # fmt: skip
         scores = grid_search([coding], plan, grid, rules, n_jobs=model.n_jobs)

@@ -214,6 +214,8 @@ class Structure:
             constraints=self.constraints,
             options={"time_limit": 10.0},
         )
+        if answer.x is None and answer.status != 2:  # HiGHS gave up
+            raise InfeasibleError("no polynomial that satisfies all the rules was found in 10 s")
         if answer.x is None:
             raise InfeasibleError(
                 "no polynomial satisfies all the rules together: "

@@ -182,7 +182,10 @@ def _settings(
             f"got {type(estimator).__name__}"
         )
     if not hasattr(estimator, "polynomial_"):
-        estimator = clone(estimator).fit(X, y, sample_weight)
+        estimator = clone(estimator)
+        if "refit" in estimator.get_params():
+            estimator.set_params(refit=True)
+        estimator.fit(X, y, sample_weight)
     return clone(getattr(estimator, "best_estimator_", estimator)), estimator.polynomial_
 
 
@@ -196,7 +199,9 @@ def _resamples(
     resamples = []
     for _ in range(count):
         weights = np.zeros(n)
-        np.add.at(weights, rng.choice(used, size=len(used)), 1.0)
+        while np.count_nonzero(weights) < min(2, len(used)):  # one row alone is no data
+            weights[:] = 0.0
+            np.add.at(weights, rng.choice(used, size=len(used)), 1.0)
         resamples.append((weights * own, int(rng.integers(2**31 - 1))))
     return resamples
 

@@ -63,7 +63,7 @@ class Walk:
         """
         if self.degree > self.basis.degree:
             return [None] * len(self.gammas)
-        if any(len(m) > self.degree for m in self.rules.include_terms):
+        if not len(self.pool) or any(len(m) > self.degree for m in self.rules.include_terms):
             return [self._nothing() for _ in self.gammas]
         G, q, yy = self._training_problem()
         ratios = _scale_ratios(self.basis, self.degree)

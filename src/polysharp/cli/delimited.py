@@ -7,6 +7,7 @@ than the header, which pandas would cut, are refused.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -42,10 +43,10 @@ def read_text(pd: Any, source: str, form: Format) -> Any:
     """Return a data frame of a file of text, or of standard input for ``-``."""
     try:
         with _opened(source, form.encoding) as file:
-            sample = file.read(SAMPLE)
+            sample = _beginning(file)
             _check_text(source, sample)
             _check_comment(source, sample)
-            delimiter = _spelled(form.delimiter) or sniff(sample)
+            delimiter = spelled(form.delimiter) or sniff(sample)
             names = named(_fields(sample, delimiter)[0])
             check_names(source, names)
             file.seek(0)
@@ -149,7 +150,8 @@ def _fields(text: str, delimiter: str) -> list[list[str]]:
     return [row for row in reader if any(field.strip() for field in row)]
 
 
-def _spelled(delimiter: str | None) -> str | None:
+def spelled(delimiter: str | None) -> str | None:
+    """Return the delimiter that a user names, None where none was named."""
     if delimiter is None:
         return None
     mark = SPELLED.get(delimiter, delimiter)
@@ -182,11 +184,26 @@ def _check_comment(source: str, sample: str) -> None:
         )
 
 
+def _beginning(file: TextIO) -> str:
+    """Return enough of a file to find the delimiter, the whole first line at least."""
+    sample = file.read(SAMPLE)
+    while len(sample.lstrip().splitlines()) < 2 and (more := file.read(SAMPLE)):
+        sample += more
+    return sample
+
+
+def _standard_input(encoding: str) -> str:
+    binary = getattr(sys.stdin, "buffer", None)
+    if binary is None:
+        return sys.stdin.read()
+    return codecs.decode(binary.read(), encoding)
+
+
 @contextmanager
 def _opened(source: str, encoding: str) -> Iterator[TextIO]:
     """Open a file from which reading can begin anew."""
     if source == "-":
-        yield io.StringIO(sys.stdin.read())
+        yield io.StringIO(_standard_input(encoding), newline="")
     elif source.lower().endswith(".gz"):
         with gzip.open(source, "rt", encoding=encoding, newline="") as unpacked:
             yield unpacked

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
 from typing import Any
 
 from polysharp.cli.exit_codes import ExitCode
@@ -24,6 +23,7 @@ from polysharp.cli.options import (
     read_sample,
     settings,
 )
+from polysharp.cli.remarks import warnings_as_remarks
 from polysharp.errors import InputError
 
 EXAMPLES = """\
@@ -89,8 +89,10 @@ def run(options: argparse.Namespace) -> int:
     """Read, fit, print, write."""
     from polysharp.cli.tables import check_writable
 
-    for file in (options.output, options.report, options.proof):
-        check_writable(file)
+    for name in ("output", "report", "proof"):
+        if getattr(options, name) == "-":
+            raise InputError(f"--{name} must name a file, got '-'")
+        check_writable(getattr(options, name))
     model = make_model(options)
     if stands_for_many(options):
         fit_files(model, options)
@@ -101,11 +103,7 @@ def run(options: argparse.Namespace) -> int:
     inputs = f"{p} input{'s' if p > 1 else ''}"
     print(f"{options.table}: {len(sample)} rows, {inputs}, target {options.target}")
     kept, held_out = split(sample, options.holdout, options.seed)
-    with warnings.catch_warnings():
-        # The certificate printed below says the same, with the gap.
-        from sklearn.exceptions import ConvergenceWarning
-
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings_as_remarks():
         model.fit(kept.X, kept.y, sample_weight=kept.sample_weight)
     show(model, kept, held_out, options.digits)
     return finish(model, kept, options)  # the report is about the rows that were fitted
@@ -156,7 +154,11 @@ def split(sample: Any, share: float | None, seed: int) -> tuple[Any, Any]:
             f"--holdout must leave at least 2 rows to fit, got {share:g} of {len(sample)} rows"
         )
     order = np.random.default_rng(seed).permutation(len(sample))
-    return sample.rows(np.sort(order[aside:])), sample.rows(np.sort(order[:aside]))
+    kept, held_out = sample.rows(np.sort(order[aside:])), sample.rows(np.sort(order[:aside]))
+    weights = held_out.sample_weight
+    if weights is not None and not (weights > 0.0).any():
+        raise InputError(f"--holdout must keep rows of positive weight aside, got {aside} of zero")
+    return kept, held_out
 
 
 def show(model: Any, kept: Any, held_out: Any, digits: int) -> None:

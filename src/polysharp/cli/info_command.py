@@ -62,6 +62,8 @@ def run(options: argparse.Namespace) -> int:
     """Show what was asked for."""
     from polysharp.cli.tables import check_writable
 
+    if options.output == "-":
+        options.output = None  # standard output
     check_writable(options.output)
     if options.table is not None and options.form != "sql":
         raise InputError("--table names the table of an SQL query: it needs --as sql")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
+from polysharp.cli.delimited import WHITESPACE, spelled
+from polysharp.cli.remarks import warnings_as_remarks
 from polysharp.errors import InputError
 
 WHOLE = ("holdout", "report", "sheet")  # options that need the rows in memory
@@ -27,8 +28,6 @@ def stands_for_many(options: argparse.Namespace) -> bool:
 
 def fit_files(model: Any, options: argparse.Namespace) -> None:
     """Fit the model to all files that the table stands for."""
-    from sklearn.exceptions import ConvergenceWarning
-
     from polysharp.backend_dask import cluster
 
     for name in WHOLE:
@@ -36,9 +35,7 @@ def fit_files(model: Any, options: argparse.Namespace) -> None:
             raise InputError(
                 f"--{name} needs the rows in memory, and {options.table!r} is read in blocks"
             )
-    with cluster(options.scheduler), warnings.catch_warnings():
-        # The certificate printed afterwards says the same, with the gap.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with cluster(options.scheduler), warnings_as_remarks():
         opened = open_files(options)
         blocks = opened.X.npartitions
         p = len(opened.X.columns)
@@ -70,8 +67,8 @@ def open_files(options: argparse.Namespace) -> Any:
 
 def csv_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return what the user says about text, in the words of pandas."""
-    known = {"tab": "\t", "whitespace": r"\s+"}
     found = {"decimal": options.decimal, "encoding": options.encoding}
-    if options.delimiter is not None:
-        found["sep"] = known.get(options.delimiter, options.delimiter)
+    mark = spelled(options.delimiter)
+    if mark is not None:
+        found["sep"] = r"\s+" if mark == WHITESPACE else mark
     return found

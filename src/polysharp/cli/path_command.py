@@ -72,13 +72,15 @@ def run(options: argparse.Namespace) -> int:
     print(curve)
     if options.formulas:
         print("", *(point.polynomial.formula(options.digits) for point in curve), sep="\n")
-    if options.cv:
+    if curve.n_splits:
         best = curve.best(options.rule)
         shown = best.polynomial.formula(options.digits)
         print(f"\nby validation ({options.rule}), {best.max_terms} terms:\n\n{shown}")
     if options.output is not None:
         write_table(curve.to_frame(), options.output)
         print(f"\nwrote {len(curve)} sizes to {options.output}")
+    if options.cv and not curve.n_splits:
+        return ExitCode.INTERRUPTED  # while the sizes were validated
     return exit_code(curve, options.require_proof)
 
 

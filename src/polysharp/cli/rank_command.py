@@ -51,6 +51,8 @@ def run(options: argparse.Namespace) -> int:
     sample = read_sample(options)
     X, y = sample.X.to_numpy(), sample.y.to_numpy()
     weights = np.ones(len(y)) if sample.sample_weight is None else sample.sample_weight.to_numpy()
+    if (weights < 0.0).any() or not weights.any():
+        raise InputError(f"--weights must be >= 0 and not all 0, got {weights.min():g} at least")
     gamma = float(weights.sum()) ** -0.5 if options.gamma is None else options.gamma
     # As the estimator ranks: inputs in units of their root mean squares, a free intercept.
     coded = Scaling.of(X, weights, scale=True, center=False).apply(X)

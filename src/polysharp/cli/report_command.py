@@ -103,4 +103,4 @@ def sizes(options: argparse.Namespace, model: Any, sample: Any) -> Any:
     given = {**model.get_params(), "gamma": model.gamma_, "max_terms": most}
     given |= {"engine": "auto", "device": None, "n_candidates": model.n_candidates or "auto"}
     given |= {"time_limit": options.time_limit, "verbose": 0 if options.quiet else 1}
-    return path(sample.X, sample.y, sample.sample_weight, cv=5, **given)
+    return path(sample.X, sample.y, sample.sample_weight, cv=min(5, len(sample)), **given)

@@ -14,6 +14,7 @@ Whether the numbers are right only the data can tell: ``polysharp.verify`` asks 
 
 from __future__ import annotations
 
+from math import isclose
 from typing import TYPE_CHECKING
 
 from polysharp.errors import InputError
@@ -41,7 +42,8 @@ def check_agreement(model: SparsePolynomialRegressor) -> None:
     for name, asked in (("gamma", model.gamma), ("gap_tol", model.gap_tol)):
         stated = float(getattr(solution, name))
         _demand(
-            asked == "auto" or stated == float(asked),
+            # gamma comes back as 1 / (1 / gamma)
+            asked == "auto" or isclose(stated, float(asked), rel_tol=1e-12),
             f"certificate.{name} must be that of the parameters, {asked!r}, got {stated!r}",
         )
     _demand(solution.gamma > 0.0, f"certificate.gamma must be positive, got {solution.gamma!r}")

@@ -195,9 +195,8 @@ def _legend(low: float, high: float, height: int) -> Html:
 def sparkline(values: Array, bins: int = 16) -> Html:
     """A histogram the size of a word."""
     low, high = float(values.min()), float(values.max())
-    counts, _ = np.histogram(
-        values, bins=bins, range=(low, high) if low < high else (low - 1, low + 1)
-    )
+    flat = high - low <= 1e-12 * max(abs(low), abs(high))
+    counts, _ = np.histogram(values, bins=bins, range=(low - 1, high + 1) if flat else (low, high))
     tops = 18.0 * counts / counts.max()
     d = "".join(
         f"M{4 * a} 19v-{max(top, 0.6):.1f}h3v{max(top, 0.6):.1f}z" for a, top in enumerate(tops)

@@ -238,11 +238,12 @@ def data(facts: Facts) -> Html:
 def reproduce(facts: Facts) -> Html:
     """Parameters, versions, command."""
     chosen = getattr(facts.model, "best_estimator_", None)
+    weighted = facts.rows.weights is not None
     return join(
         [tag("h3", "Command"), code(facts.command)] if facts.command else None,
         tag("h3", "Python"),
-        code(_python(facts.model)),
-        [tag("p", "The model chosen, without the search:"), code(_python(chosen))]
+        code(_python(facts.model, weighted)),
+        [tag("p", "The model chosen, without the search:"), code(_python(chosen, weighted))]
         if chosen is not None
         else None,
         tag(
@@ -258,7 +259,7 @@ def reproduce(facts: Facts) -> Html:
     )
 
 
-def _python(model: Any) -> str:
+def _python(model: Any, weighted: bool) -> str:
     """Return the fit in Python, with what defines the model and all that is not at its default."""
     name, given = type(model).__name__, model.get_params(deep=False)
     changed = [
@@ -266,8 +267,9 @@ def _python(model: Any) -> str:
         for key, known in inspect.signature(type(model)).parameters.items()
         if key in DEFINING or words.shown(given[key]) != words.shown(known.default)
     ]
+    fit = "model.fit(X, y, sample_weight=weights)" if weighted else "model.fit(X, y)"
     call = f"model = {name}(\n{''.join(changed)})"
-    return f"from polysharp import {name}\n\n{call}\nmodel.fit(X, y)"
+    return f"from polysharp import {name}\n\n{call}\n{fit}"
 
 
 def _scope(facts: Facts) -> Child:

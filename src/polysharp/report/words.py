@@ -9,6 +9,8 @@ from __future__ import annotations
 from math import ceil, floor, log10
 from typing import Any
 
+import numpy as np
+
 from polysharp.report.facts import Facts
 from polysharp.solution import rounded_down
 
@@ -186,4 +188,4 @@ def plural(count: int, word: str) -> str:
 
 def shown(value: Any) -> str:
     """Write a parameter's value as Python would take it."""
-    return repr(value.item() if hasattr(value, "item") else value)
+    return repr(value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value)
