@@ -14,6 +14,7 @@ from sklearn.base import clone
 from polysharp import SparsePolynomialRegressor
 from polysharp.assemble import assemble
 from polysharp.basis import Basis
+from polysharp.branch_and_price import _Proof
 from polysharp.candidates import TermRules
 from polysharp.column_generation import search_all_inputs
 from polysharp.design import TableDesign
@@ -23,6 +24,7 @@ from polysharp.engines.base import Limits
 from polysharp.errors import InputError
 from polysharp.generation import Search, Sizes
 from polysharp.pool import Pool
+from polysharp.priced_bound import Node
 from polysharp.pricing import Pricer
 from polysharp.problem import Problem
 from polysharp.solution import Event, Status, Stop
@@ -394,3 +396,25 @@ def test_devices_that_are_not_there(planted):
     if not torch.cuda.is_available():
         with pytest.raises(InputError, match=r"device='cuda' needs a CUDA GPU"):
             SparsePolynomialRegressor(device="cuda").fit(planted.X, planted.y)
+
+
+@pytest.mark.parametrize("heredity", ["strong", "weak"])
+def test_survivors_without_parents_leave_the_bound_of_the_others(heredity):
+    """x0^2 survives, but x0 is out: what lies beyond the survivors still counts."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 2))
+    y = 5.0 * X[:, 1] + rng.standard_normal(30)
+    rules = TermRules(degree=2, max_terms=2, heredity=heredity)
+    search = Search(
+        TableDesign(Pricer(X, 2), y),
+        rules,
+        lam=1.0,
+        engine=make_engine("tree"),
+        limits=Limits(10.0, 1e-6),
+    )
+    proof = _Proof(search)
+    nothing = frozenset()
+    node = Node(nothing, frozenset({(0,)}), nothing, nothing, False, 2, 0.0, None)
+    proof._hand_over(node, [(0, 0)], 7.0)
+    assert node.bound == 7.0
+    assert not node.single

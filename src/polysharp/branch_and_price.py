@@ -22,12 +22,12 @@ import numpy as np
 from polysharp.basis import Basis, Indices, Monomial
 from polysharp.dual_point import DualPoint
 from polysharp.engines.base import Limits
-from polysharp.errors import InfeasibleError
+from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.generation import Search
 from polysharp.pool import Pool
 from polysharp.priced_bound import Node, few_survivors, raise_bound
 from polysharp.problem import Fit, Problem
-from polysharp.solution import Stop
+from polysharp.solution import Stop, rounding
 
 CHAIN = 4  # length of a chain where the incumbent lies elsewhere
 HANDED_SHARE = 0.5  # of the time left, for an engine on what is left of a node
@@ -56,7 +56,7 @@ class _Proof:
                 return Stop.PROVED
             search.check_time()
             node = heappop(self.open)[2]
-            if node.bound >= search.threshold:
+            if node.bound >= search.threshold or node.single:
                 self.closed_bound = min(self.closed_bound, node.bound)
             elif node.evaluated:
                 for child in self._split(node):
@@ -151,7 +151,10 @@ class _Proof:
             support = problem.structure.required_terms
             fit = problem.refit(support)
             allowed = problem.structure.allows(support)
-            node.bound = fit.objective * (1.0 - 1e-12) if allowed else np.inf
+            # Heredity may have dropped all survivors: what lies beyond them still costs others.
+            cost = fit.objective - rounding(problem, fit.support, fit.w) if allowed else np.inf
+            node.bound = max(node.bound, min(cost, others))
+            node.single = others == np.inf
             if allowed:
                 search.offer(fit, problem, basis, inputs)
         else:
@@ -172,8 +175,9 @@ class _Proof:
                 seed=search.seed,
                 threads=search.threads,
             )
-        except InfeasibleError:
-            return  # found by a heuristic search, so no proof: the node is split instead
+        except (InfeasibleError, TooLargeError):
+            # Infeasible by a heuristic search, so no proof, or beyond the engine: split instead.
+            return
         search.nodes += solution.counters.nodes
         support = np.array(solution.support, dtype=np.intp)
         fit = Fit(support, solution.coefficients, solution.objective)

@@ -122,7 +122,7 @@ def _smallest(problem: Problem, moves: Moves) -> Indices:
     structure = problem.structure
     if not len(structure.required_terms) and not len(structure.required_inputs):
         return np.zeros(0, dtype=np.intp)
-    share = problem.q**2 / (problem.gram.diagonal + problem.lam)
+    share = (problem.q / np.sqrt(problem.gram.diagonal + problem.lam)) ** 2
     value = 0.5 * share / (1.0 + share.sum()) - 1.0
     return structure.best_linear(np.where(moves.among, value, -float(len(value))))
 

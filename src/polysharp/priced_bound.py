@@ -52,6 +52,7 @@ class Node:
     bound: float
     dual: DualPoint
     evaluated: bool = False
+    single: bool = False  # whether it holds one support, so that no split can raise its bound
     share: dict[Monomial, float] = field(default_factory=dict)  # s of the relaxation
     listed: list[Monomial] = field(default_factory=list)  # largest prices of the last pass
 

@@ -93,7 +93,7 @@ def solve_relaxation(
 
     Well enough: to relative accuracy ``tol``, or, when the threshold is out of reach, to
     ``slack`` times the distance to it.  ``scalable`` says that d = 0.
-     ``warm`` is updated in place.
+    ``warm`` is updated in place.
     """
     # Any w proves a bound, so the dual starts where the parent ended; only the iterate must drop
     # what is out by now.

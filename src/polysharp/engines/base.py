@@ -146,7 +146,8 @@ def first_support(problem: Problem) -> Indices:
     """Return the support a search begins with: empty, or what the rules ask for."""
     if problem.structure.plain:
         return np.zeros(0, dtype=np.intp)
-    return problem.structure.best_linear(problem.q**2)
+    peak = float(np.abs(problem.q).max(initial=0.0)) or 1.0
+    return problem.structure.best_linear((problem.q / peak) ** 2)
 
 
 class Engine(ABC):

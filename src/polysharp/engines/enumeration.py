@@ -17,7 +17,7 @@ import numpy as np
 from polysharp.engines.base import Engine, Run
 from polysharp.errors import TooLargeError
 from polysharp.problem import Problem
-from polysharp.solution import Stop
+from polysharp.solution import Stop, rounding
 
 
 @dataclass(frozen=True)
@@ -64,5 +64,6 @@ class Enumeration(Engine):
                     run.report("enumerating")
                     if run.expired:
                         return Stop.TIME
-        run.raise_bound(run.best.objective)
+        margin = rounding(run.problem, run.best.support, run.best.w)
+        run.raise_bound(run.best.objective - max(margin, run.problem.resolution))
         return Stop.EXHAUSTED
