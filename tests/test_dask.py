@@ -372,6 +372,16 @@ def test_files_are_fitted_by_a_folder_and_by_columns(tmp_path):
     assert_same(found, model().fit(table[NAMES[:4]], table["power"]))
 
 
+def test_options_of_text_may_hold_types(tmp_path):
+    frame = pd.DataFrame({"id": [1, 2, 3], "x": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.5]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    opened = scan(tmp_path, "y", csv_options={"dtype": {"id": "str"}})
+    assert list(opened.X.columns) == ["x"]
+    for options, said in (({"nrows": 2}, "nrows"), ({"dtype": "str"}, "dtype as a mapping")):
+        with pytest.raises(InputError, match=said):
+            scan(tmp_path, "y", csv_options=options)
+
+
 def test_whole_numbers_with_fractions_later_on(tmp_path):
     x = np.concatenate([np.arange(2000.0), np.arange(1000) + 0.5])
     pd.DataFrame({"x": x, "y": 3 * x + 1}).astype(object).to_csv(tmp_path / "a.csv", index=False)

@@ -58,7 +58,8 @@ def scan(
     partition_size : str, default="64MiB"
         How much of a file one task reads; compressed CSV is read one file at a time.
     csv_options : mapping or None, default=None
-        Handed to ``pandas.read_csv``: ``sep``, ``decimal``, ``encoding`` and so on.
+        Handed to ``pandas.read_csv``: ``sep``, ``decimal``, ``encoding`` and so on; ``dtype`` as
+        a mapping, and no ``nrows``.
 
     Returns
     -------
@@ -126,8 +127,14 @@ def open_files(files: Sequence[str], partition_size: str, csv_options: Mapping[s
         return frames.read_parquet(list(files), blocksize=partition_size)
     packed = any(Path(file).suffix in COMPRESSED for file in files)
     blocksize = None if packed else partition_size
-    types = _number_types(files[0], csv_options)
-    return frames.read_csv(list(files), blocksize=blocksize, dtype=types, **csv_options)
+    if "nrows" in csv_options:
+        raise InputError("csv_options must not hold nrows: all rows of the files are read")
+    given = csv_options.get("dtype", {})
+    if not isinstance(given, Mapping):
+        raise InputError(f"csv_options must hold dtype as a mapping of columns, got {given!r}")
+    types = {**_number_types(files[0], csv_options), **given}
+    others = {name: value for name, value in csv_options.items() if name != "dtype"}
+    return frames.read_csv(list(files), blocksize=blocksize, dtype=types, **others)
 
 
 def _number_types(file: str, csv_options: Mapping[str, Any]) -> dict[str, str]:
