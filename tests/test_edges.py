@@ -58,8 +58,11 @@ def test_path_refuses_what_it_cannot_validate_before_the_search(monkeypatch):
     X, y = data(n=40, p=3)
     few_moments(monkeypatch, 30, 20)
     monkeypatch.setattr("polysharp.size_path.certified_sizes", None)  # the search must not begin
-    with pytest.raises(TooLargeError, match="cv must be None for degree=5 and 3 inputs"):
+    with pytest.raises(TooLargeError, match=r"cv must be None, .* for degree=5 and 3 inputs"):
         path(X, y, degree=5, max_terms=3, cv=5)
+    few_moments(monkeypatch, 2, 10)
+    with pytest.raises(TooLargeError, match=r"cv must be None, .* for degree=1 and 3 inputs"):
+        path(X, y, degree=1, max_terms=1, cv=5)
 
 
 def test_path_without_any_allowed_size_is_refused():

@@ -332,12 +332,11 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
             deadline=deadline,
             on_batch=progress.on_block("comparing budgets"),
         )
-        self._warn_if_cut_short(
-            scores,
-            sorted(set(wanted) - set(degrees)),
-            # Under heredity, and from Dask, only what can be listed is compared.
-            isinstance(rows, FoldedRows) and self.heredity is None and self.time_limit is not None,
-        )
+        # Under heredity, and from Dask, only what can be listed is compared, whatever the time.
+        priced = isinstance(rows, FoldedRows) and self.heredity is None
+        left_out = sorted(set(wanted) - set(degrees))
+        if remark := scores.shortfall(left_out, self.time_limit, time_helps=priced):
+            warnings.warn(remark, ConvergenceWarning, stacklevel=3)
         return scores
 
     def _gammas(self, n: float) -> tuple[float, ...]:
@@ -347,27 +346,6 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
 
     def _input_budgets(self) -> tuple[int | None, ...]:
         return tuple(dict.fromkeys(None if k is None else int(k) for k in values(self.max_inputs)))
-
-    def _warn_if_cut_short(self, scores: Scores, left_out: list[int], time_helps: bool) -> None:
-        """Say what was not compared, and whether more time would change that."""
-        parts = []
-        if left_out:
-            parts.append(
-                f"degrees {', '.join(map(str, left_out))} have too many monomials to be compared "
-                "and were left out"
-            )
-        if scores.finished < scores.cases:
-            parts.append(
-                f"{scores.finished} of {scores.cases} combinations of degree, gamma and center "
-                "were compared when the time was up, and the best of these is used"
-            )
-        if not parts:
-            return
-        said = "; ".join(parts)
-        if time_helps or scores.finished < scores.cases:
-            limit = "none" if self.time_limit is None else f"{self.time_limit:g}"
-            said = f"with time_limit={limit} {said}; a longer time_limit compares more"
-        warnings.warn(f"{said[0].upper()}{said[1:]}.", ConvergenceWarning, stacklevel=4)
 
     def _choose(self, scores: Scores) -> None:
         """Set what scikit-learn's searches set."""

@@ -89,6 +89,27 @@ class Scores:
             return np.zeros(len(self.errors))
         return np.asarray(self.errors.std(axis=1, ddof=1) / np.sqrt(splits))
 
+    def shortfall(
+        self, left_out: list[int], time_limit: float | None, *, time_helps: bool
+    ) -> str | None:
+        """Say what was not compared, None where all was; degrees left out may lack time or room."""
+        parts = []
+        if left_out:
+            parts.append(
+                f"degrees {', '.join(map(str, left_out))} have too many monomials to be compared "
+                "and were left out"
+            )
+        if self.finished < self.cases:
+            time_helps = True
+            parts.append(
+                f"{self.finished} of {self.cases} combinations of degree, gamma and center "
+                "were compared when the time was up, and the best of these is used"
+            )
+        said = "; ".join(parts)
+        if said and time_helps and time_limit is not None:
+            return f"With time_limit={time_limit:g} {said}; a longer time_limit compares more."
+        return f"{said[0].upper()}{said[1:]}." if said else None
+
     def choose(self, rule: Rule) -> int:
         """Return the place of the candidate to use.
 

@@ -289,10 +289,12 @@ class HeldOut:
         p = len(self.table.names) - len(rules.exclude_inputs)
         if isinstance(model.n_candidates, Integral):
             p = min(p, int(model.n_candidates))
-        if rules.degree > HIGHEST_PRICED and rules.count(p) > most:
+        # Up to degree 4 only the linear monomials must be held; others are preselected.
+        held = rules.count(p) if rules.degree > HIGHEST_PRICED else p + 1
+        if held > most:
             raise TooLargeError(
-                f"cv must be None for degree={rules.degree} and {p} inputs, which have "
-                f"{rules.count(p):,} monomials; at most {most:,} can be validated"
+                f"cv must be None, or n_candidates smaller, for degree={rules.degree} and {p} "
+                f"inputs: validation holds {held:,} monomials there, and may hold {most:,}"
             )
 
 

@@ -82,8 +82,9 @@ class Event:
         return relative_gap(self.objective, self.bound)
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def plural(count: int, noun: str) -> str:
+    """Write a count with its noun."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def rounded_down(value: float, digits: int = 6) -> str:
@@ -174,7 +175,7 @@ class Solution:
             f"{self.status} {covers}: objective {self.objective:.6g}, proven lower bound "
             f"{rounded_down(self.bound)}, gap {100 * self.gap:.3g} % "
             f"({self.engine}, gamma {self.gamma:.4g}, "
-            f"{_counted(self.counters.nodes, 'node')}, {_counted(self.counters.cuts, 'cut')}, "
+            f"{plural(self.counters.nodes, 'node')}, {plural(self.counters.cuts, 'cut')}, "
             f"{self.seconds:.2f} s; "
             f"stopped: {self.stop})"
         )

@@ -9,7 +9,7 @@ from polysharp.report.facts import Facts
 from polysharp.report.html import Html, join, tag
 from polysharp.report.opening import opening
 from polysharp.report.sections import sections
-from polysharp.report.words import plural
+from polysharp.solution import plural
 
 # Nothing is loaded and nothing runs, whatever a page may contain.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

@@ -11,6 +11,7 @@ from polysharp.report.facts import Facts
 from polysharp.report.html import Child, Html, join, tag
 from polysharp.report.pieces import code, definitions, figure, key
 from polysharp.response import response_curve, response_surface
+from polysharp.solution import plural
 
 MAX_CURVES = 9
 MAX_SURFACES = 3
@@ -108,7 +109,7 @@ def accuracy(facts: Facts) -> Html:
         tag(
             "p",
             f"{r2 or 'The '}root mean squared error is {words.number(facts.rmse, 4)}, the largest "
-            f"error {words.number(facts.largest_error, 4)}, on the {words.plural(facts.n, 'row')} "
+            f"error {words.number(facts.largest_error, 4)}, on the {plural(facts.n, 'row')} "
             "given to this report. If the model was fitted to these rows, expect larger errors on "
             f"new ones. {rows}",
         ),
@@ -224,9 +225,9 @@ def data(facts: Facts) -> Html:
     return join(
         tag(
             "p",
-            f"{words.plural(facts.n, 'row')} and {words.plural(facts.p, 'input')}",
+            f"{plural(facts.n, 'row')} and {plural(facts.p, 'input')}",
             ", weighted" if facts.rows.weights is not None else None,
-            f"; {words.plural(more, 'further input')} not listed" if more > 0 else None,
+            f"; {plural(more, 'further input')} not listed" if more > 0 else None,
             ". Fingerprint of the rows: ",
             tag("code", facts.fingerprint),
             ".",
@@ -274,8 +275,8 @@ def _python(model: Any, weighted: bool) -> str:
 
 def _scope(facts: Facts) -> Child:
     if facts.solution.scope == "all-inputs":
-        return f"all {words.plural(facts.p, 'input')}" if facts.p > 1 else "the one input"
-    return f"{len(facts.model.kept_inputs_)} of {words.plural(facts.p, 'input')}"
+        return f"all {plural(facts.p, 'input')}" if facts.p > 1 else "the one input"
+    return f"{len(facts.model.kept_inputs_)} of {plural(facts.p, 'input')}"
 
 
 def _proof(facts: Facts) -> Html | None:

@@ -16,7 +16,8 @@ from polysharp.report.chart import Chart
 from polysharp.report.facts import Facts
 from polysharp.report.html import Child, Html, join, tag
 from polysharp.report.pieces import figure, key, table
-from polysharp.report.words import number, percent, plural
+from polysharp.report.words import number, percent
+from polysharp.solution import plural
 
 SHADES = 6  # tones of several curves in style.css
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from polysharp.report.facts import Facts
-from polysharp.solution import rounded_down
+from polysharp.solution import plural, rounded_down
 
 RULES = {
     "max_interaction": "at most {} inputs in one term",
@@ -179,11 +179,6 @@ def r_squared(value: float | None) -> str:
         return "\N{EN DASH}"
     digits = 3 if value < 0.999 or value >= 1.0 else min(6, 1 + ceil(-log10(1.0 - value) - 1e-9))
     return f"{floor(value * 10**digits) / 10**digits:.{digits}f}".replace("-", "\N{MINUS SIGN}")
-
-
-def plural(count: int, word: str) -> str:
-    """Write a count with its noun."""
-    return f"{count:,} {word}" + ("" if count == 1 else "s")
 
 
 def shown(value: Any) -> str:
