@@ -14,10 +14,10 @@ of the middle 98 % of their values in the others: polynomials of degree 2 and mo
 of single records far outside, in validation and in the test.  Of the rows seen one tenth of the
 data after another is held out for validation, eight tenths train, until 1000 rows have been held
 out or all have had their turn: a single tenth, 77 to 160 rows in seven of the eight data sets, is
-too few to tell the better of two models.  Hyper-parameters, raw or centred inputs among them, are
-those of the least error over the rows held out; the model is then refitted on the nine tenths, and
-its predictions are clipped to the range of the responses seen.  ``default`` gets the same rows and
-the same clipping, and its own five folds.
+too few to tell the better of two models.  Predictions are clipped to the range of the responses
+in the nine tenths, in validation and in the test.  Hyper-parameters, raw or centred inputs among
+them, are those of the least error over the rows held out; the model is then refitted on the nine
+tenths.  ``default`` gets the same rows and the same clipping, and its own five folds.
 """
 
 from __future__ import annotations
@@ -104,13 +104,16 @@ class Split:
         errors = []
         for train, held in self.folds:
             model.fit(self.X[train], self.y[train])
-            errors.append(test_error(self.y[held], model.predict(self.X[held])))
+            errors.append(test_error(self.y[held], self.predicted(model, self.X[held])))
         return float(np.mean(errors))
 
     def test(self, model: Any) -> float:
-        """Return TE of a fitted model, its predictions clipped to the responses seen."""
-        predicted = np.clip(model.predict(self.X_test), self.y.min(), self.y.max())
-        return test_error(self.y_test, predicted)
+        """Return TE of a fitted model."""
+        return test_error(self.y_test, self.predicted(model, self.X_test))
+
+    def predicted(self, model: Any, X: Array) -> Array:
+        """Return a model's predictions, clipped to the range of the responses seen."""
+        return np.asarray(np.clip(model.predict(X), self.y.min(), self.y.max()))
 
 
 def best(split: Split, models: Iterable[Any]) -> tuple[Any, float]:

@@ -40,7 +40,7 @@ def search(**options):
 
 
 def refitted_errors(model, X, y, splits, params, weights=None):
-    """Fit the candidate to the raw rows of every training set, by enumeration."""
+    """Fit the candidate to the raw rows of every training set, by enumeration; cut predictions."""
     shared = (
         "fit_intercept", "heredity", "include_terms", "include_inputs", "exclude_terms",
         "exclude_inputs", "max_interaction", "interaction_degree",
@@ -50,7 +50,8 @@ def refitted_errors(model, X, y, splits, params, weights=None):
     for train, test in splits:
         v = None if weights is None else weights[train]
         twin = SparsePolynomialRegressor(scale=False, engine="enumeration", **options, **params)
-        residual = y[test] - twin.fit(X[train], y[train], v).predict(X[test])
+        predicted = twin.fit(X[train], y[train], v).predict(X[test])
+        residual = y[test] - np.clip(predicted, y.min(), y.max())
         u = None if weights is None else weights[test]
         errors.append(np.sqrt(np.average(residual**2, weights=u)))
     return errors
@@ -94,6 +95,19 @@ def test_weights_enter_fits_and_errors():
         got = [-model.cv_results_[f"split{v}_test_score"][a] for v in range(3)]
         expected = refitted_errors(model, X, y, splits, params, weights)
         np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_a_single_absurd_prediction_does_not_decide():
+    # A held-out row far from the others: the true law's quartic is right everywhere else.
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (80, 1))
+    y = X[:, 0] ** 4 - X[:, 0] + 0.02 * rng.standard_normal(80)
+    X[5], y[5] = 6.0, 1.0  # a misprint
+    train = np.setdiff1d(np.arange(80), np.arange(0, 80, 5))
+    splits = [(train, np.arange(0, 80, 5))]
+    model = search(degrees=(1, 4), gammas=100.0, centers=False, cv=splits, refit=False).fit(X, y)
+    assert model.best_params_["degree"] == 4
+    assert -model.best_score_ < y.max() - y.min()
 
 
 def test_rows_of_weight_zero_are_no_rows():

@@ -2,10 +2,11 @@
 
     rows -> parts -> moments of the parts -> errors of the whole grid -> choice -> refit with proof
 
-The rows are read once for each coding of the inputs (raw, centred); every other step works on the
-moments, whose size does not depend on n (``fold_moments``, ``grid_search``).  The models compared
-inside the splits come from local search and prove nothing; the model chosen is refitted on all rows
-by ``SparsePolynomialRegressor`` with the time that is left, and carries its certificate.
+The rows are read once for each coding of the inputs (raw, centred); every model comes from the
+moments, whose size does not depend on n (``fold_moments``, ``grid_search``), and held-out rows
+judge it (``judges``).  The models compared inside the splits come from local search and prove
+nothing; the model chosen is refitted on all rows by ``SparsePolynomialRegressor`` with the time
+that is left, and carries its certificate.
 
 Inputs are coded once, with the scales and means of all rows; the responses of the validation rows
 are never seen by the models they judge.
@@ -103,7 +104,8 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     best_index_ : int
         Its row in ``cv_results_``.
     best_score_ : float
-        Its mean score: minus the root mean squared error on held-out rows, mean over the splits.
+        Its mean score: minus the root mean squared error on held-out rows, mean over the splits;
+        see Notes.
     cv_results_ : dict of arrays
         ``params``, ``param_degree`` and so on, ``split0_test_score`` and so on,
         ``mean_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_n_terms``,
@@ -124,6 +126,11 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     budgets has an objective below the bound, at the chosen gamma, on these rows.  It says nothing
     about the choice of the budgets, which validation made, nor about new rows.  Large budgets are
     rarely proved within the time limit; the gap is then stated and no warning raised.
+
+    In the errors of validation a prediction beyond the range of the responses counts as the end of
+    that range, so that no absurd value at a single row decides the choice.  Where a
+    split holds out more than 2000 rows, and on Dask collections, errors come from moments, without
+    a cut.  ``predict`` cuts nothing.
 
     Where the moments of all monomials would take more than 2 GiB, those of high degree are
     preselected in each split (``polysharp.preselection``).  A polynomial of high degree may take

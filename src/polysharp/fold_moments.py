@@ -1,11 +1,11 @@
-"""Moments of the folds: everything that validation needs of the data, from one pass over it.
+"""Moments of the folds: everything that models need of the data, from one pass over it.
 
 Moments add over rows.  The rows are cut into parts that every split treats alike (the folds of
 k-fold validation, the stretches between the cuts of a time series); the moments of a training
 set are then the sum of its parts, and those of a validation set likewise.  Nothing is ever
-subtracted, so no digits are lost, and nothing after this file depends on the number of rows:
+subtracted, so no digits are lost, and no model after this file depends on the number of rows:
 
-    rows -> ``cut`` -> ``fold_moments`` -> sums of parts -> models and their validation errors.
+    rows -> ``cut`` -> ``fold_moments`` -> sums of parts -> models -> ``judges``.
 
 The mean squared error of y = b + m'w on a set of rows is a quadratic form in its moments,
 

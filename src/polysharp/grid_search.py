@@ -1,9 +1,9 @@
-"""Validation errors over a grid of degrees, ridges, codings and sizes, from moments alone.
+"""Validation errors over a grid of degrees, ridges, codings and sizes.
 
 A case is a coding of the inputs (raw or centred), a degree and a gamma.  In every split it is one
 walk along the sizes l and the budgets k (``validation_walk``): the supports come from the moments
-of the training parts, their errors from those of the validation parts.  The cases of one coding
-share the moments of the largest degree.
+of the training parts, their errors from the held-out rows or their moments (``judges``).  The cases
+of one coding share the moments of the largest degree.
 
 Walks are independent and run through joblib, one job for each split and degree of a coding.  They
 go from low degrees to high ones: when the time is up, what was compared is a grid of its own.
@@ -22,6 +22,7 @@ from polysharp.candidates import TermRules
 from polysharp.errors import InfeasibleError
 from polysharp.fold_moments import Plan, merge
 from polysharp.growth import parts_of
+from polysharp.judges import Rows, judges
 from polysharp.moments import Moments
 from polysharp.validation_walk import Walk, Walked
 
@@ -34,7 +35,8 @@ class Coding:
     """The moments of the parts in one coding of the inputs.
 
     ``basis`` has the largest degree of the grid; its inputs are numbered within ``inputs``, the
-    user's numbers.  ``pools`` names the monomials that each split may use, None for all of them.
+    user's numbers.  ``pools`` names the monomials that each split may use, None for all of them;
+    ``rows`` are the parts themselves, where they are at hand.
     """
 
     center: bool
@@ -42,6 +44,7 @@ class Coding:
     inputs: Indices
     parts: Sequence[Moments]
     pools: Sequence[Indices] | None = None
+    rows: Sequence[Rows] | None = None
 
 
 @dataclass(frozen=True)
@@ -188,15 +191,15 @@ def _walks(codings: Sequence[Coding], plan: Plan, grid: Grid, rules: TermRules) 
     for coding in codings:
         basis, parts = coding.basis, parts_of(coding.basis)
         lengths = np.array([len(m) for m in basis.monomials])
-        for v in range(plan.n_splits):
-            train, test = merge(coding.parts, plan.train[v]), merge(coding.parts, plan.test[v])
+        for v, judge in enumerate(judges(basis, coding.parts, plan, coding.rows)):
+            train = merge(coding.parts, plan.train[v])
             own = np.arange(len(basis)) if coding.pools is None else np.sort(coding.pools[v])
             for degree in grid.degrees:
                 pool = own[lengths[own] <= degree]
                 walks[degree].append(
                     Walk(
                         train=train,
-                        test=test,
+                        judge=judge,
                         basis=basis,
                         inputs=coding.inputs,
                         parts=parts,

@@ -100,7 +100,7 @@ class PolynomialLasso(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The gammas to choose from.
     errors_ : ndarray of shape (n_sizes, n_gammas) or None
         Mean square errors over the held-out rows, by l from 1 (or for ``max_terms`` alone) and
-        by gamma; None where nothing was held out.
+        by gamma, predictions cut to the range of the responses; None where nothing was held out.
     kept_inputs_ : ndarray
         Indices of the inputs whose monomials the path is over.
     ranking_ : Ranking or None
@@ -273,11 +273,12 @@ class PolynomialLasso(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Array:
         """Mean square errors of every l and gamma on the rows held out."""
         total, weight = np.zeros((len(sizes), len(self.gammas_))), 0.0
+        span = (float(data.y.min()), float(data.y.max()))
         for train, test in folds:
             if not len(train) or not len(test):
                 raise InputError("cv must leave rows of positive weight to fit and to score")
-            held_out = data.rows(test)
-            total += self._steps(data.rows(train)).losses(held_out, sizes, self.gammas_)
+            held_out, steps = data.rows(test), self._steps(data.rows(train))
+            total += steps.losses(held_out, sizes, self.gammas_, span)
             weight += held_out.total_weight
         return total / weight
 
@@ -298,10 +299,14 @@ class _Steps:
         """The candidates in the user's numbers of the inputs."""
         return tuple(tuple(int(self.kept[a]) for a in m) for m in self.basis.monomials)
 
-    def losses(self, held_out: Data, sizes: Indices, gammas: Array) -> Array:
-        """Sum of squared errors on held-out rows, by number of terms and gamma."""
+    def losses(
+        self, held_out: Data, sizes: Indices, gammas: Array, span: tuple[float, float]
+    ) -> Array:
+        """Sum of squared errors on held-out rows, by number of terms and gamma.
+
+        Predictions are cut to the span of the responses, as ``judges`` does.
+        """
         U = self.scaling.apply(held_out.X)[:, self.kept]
-        target = held_out.y - self.assembled.y_mean
         table = np.empty((len(sizes), len(gammas)))
         last = None
         for row, size in enumerate(sizes):
@@ -317,7 +322,8 @@ class _Steps:
             )
             w = ridge_coefficients(self.assembled.problem, support, gammas)
             M = part.evaluate(U) - self.assembled.mean[support]
-            table[row] = held_out.weights @ (target[:, None] - M @ w) ** 2
+            predicted = np.clip(self.assembled.y_mean + M @ w, *span)
+            table[row] = held_out.weights @ (held_out.y[:, None] - predicted) ** 2
         return table
 
     def polynomial(self, max_terms: int, gamma: float, data: Data) -> Polynomial:

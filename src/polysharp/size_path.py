@@ -10,8 +10,8 @@ one term less.  The objective can therefore not rise with l.  A size gets an equ
 that is left, and what it does not use goes to those after it.
 
 With ``cv`` every size is also judged on rows it has not seen: in each split local search walks the
-sizes on the training moments (no proof is needed there), and the error is a quadratic form in the
-moments of the validation rows.  Errors are root mean squares, in the units of y.
+sizes on the training moments (no proof is needed there), and the validation rows judge them
+(``judges``).  Errors are root mean squares, in the units of y.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class PathPoint:
     training_error : float
         Root mean squared error on the rows of the fit.
     validation_error : float or None
-        Mean over the splits of the root mean squared error on held-out rows; None without ``cv``.
+        Mean over the splits of the root mean squared error on held-out rows, predictions cut to
+        the range of the responses; None without ``cv``.
     validation_std_error : float or None
         Standard error of that mean.
     """

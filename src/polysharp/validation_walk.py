@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from polysharp.basis import Array, Basis, Indices
 from polysharp.candidates import TermRules
 from polysharp.errors import InfeasibleError
-from polysharp.fold_moments import squared_error
 from polysharp.growth import System, sizes
+from polysharp.judges import Judge, Model
 from polysharp.local_search import forward, improve
 from polysharp.moments import Moments
 from polysharp.problem import Problem
@@ -45,7 +45,7 @@ class Walk:
     """What one job needs, and nothing more: it may run in another process."""
 
     train: Moments
-    test: Moments
+    judge: Judge
     basis: Basis
     inputs: Indices  # the user's numbers of the basis's inputs
     parts: NDArray[np.int64]
@@ -98,9 +98,7 @@ class Walk:
                 supports.append(support)
                 if _passed(deadline):
                     return None
-            for b, size in enumerate(self.max_terms):
-                best = supports[min(size, len(supports)) - 1] if supports else self.pool[:0]
-                self._judge(system, best, out, (a, b))
+            self._judge(system, supports, out, a)
             wider = supports
         return out
 
@@ -115,16 +113,28 @@ class Walk:
             structure = replace(structure, max_inputs=min(max_inputs, structure.n_inputs))
         return ruled_sizes(system, structure, largest)
 
-    def _judge(self, system: System, support: Indices, out: Walked, place: tuple[int, int]) -> None:
-        if not len(support) and not self._may_be_empty:
+    def _judge(self, system: System, supports: list[Indices], out: Walked, a: int) -> None:
+        """Write down error and size of the supports, one for each size, of budget a."""
+        if not supports:
+            supports = [self.pool[:0]]
+        own = [supports[min(size, len(supports)) - 1] for size in self.max_terms]
+        models = {
+            b: self._fitted(system, support)
+            for b, support in enumerate(own)
+            if len(support) or self._may_be_empty
+        }
+        if not models:
             return
+        columns = list(models)
+        out.error[a, columns] = self.judge.errors(list(models.values()))
+        out.n_terms[a, columns] = [len(own[b]) for b in columns]
+        out.n_inputs[a, columns] = [len(system.inputs_of(own[b])) for b in columns]
+
+    def _fitted(self, system: System, support: Indices) -> Model:
         w = system.refit(support)
-        intercept = 0.0
-        if not self.rules.constant:
-            intercept = self.train.y_mean - float(self.train.mean[support] @ w)
-        out.error[place] = np.sqrt(squared_error(self.test, support, w, intercept))
-        out.n_terms[place] = len(support)
-        out.n_inputs[place] = len(system.inputs_of(support))
+        if self.rules.constant:
+            return Model(support, w, 0.0)
+        return Model(support, w, self.train.y_mean - float(self.train.mean[support] @ w))
 
     @property
     def _may_be_empty(self) -> bool:

@@ -1,0 +1,77 @@
+"""Judges: rows and moments agree on the errors of models, but for predictions that are cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polysharp import judges as module
+from polysharp.basis import Basis
+from polysharp.fold_moments import Plan, fold_moments
+from polysharp.judges import Model, MomentJudge, RowJudge, Rows, judges
+from polysharp.moments import accumulate
+
+
+def rows(n=40, *, weighted=False, seed=0):
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.5, 2.0, n) if weighted else None
+    return Rows(rng.standard_normal((n, 3)), rng.standard_normal(n), weights)
+
+
+def models(basis, seed=1):
+    rng = np.random.default_rng(seed)
+    supports = [rng.choice(len(basis), size, replace=False) for size in (1, 3, 5)]
+    supports.append(np.zeros(0, dtype=np.intp))
+    return [Model(np.sort(s), rng.standard_normal(len(s)), rng.standard_normal()) for s in supports]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_and_moments_agree_where_nothing_is_cut(weighted):
+    basis, held = Basis.full(3, 3, constant=False), rows(weighted=weighted)
+    by_moments = MomentJudge(accumulate(basis, held.X, held.y, held.sample_weight))
+    by_rows = RowJudge(held, basis, -np.inf, np.inf)
+    np.testing.assert_allclose(
+        by_rows.errors(models(basis)), by_moments.errors(models(basis)), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_predictions_are_cut_to_the_range(weighted):
+    basis, held = Basis.full(3, 3), rows(weighted=weighted)
+    found = RowJudge(held, basis, -0.5, 1.0).errors(models(basis))
+    M = basis.evaluate(held.X)
+    for model, error in zip(models(basis), found, strict=True):
+        predicted = np.clip(M[:, model.support] @ model.w + model.intercept, -0.5, 1.0)
+        squares = (held.y - predicted) ** 2
+        expected = np.sqrt(np.average(squares, weights=held.sample_weight))
+        assert error == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_empty_model_alone():
+    held = rows()
+    nothing = [Model(np.zeros(0, dtype=np.intp), np.zeros(0), 0.25)]
+    (error,) = RowJudge(held, Basis.full(3, 2), -9.0, 9.0).errors(nothing)
+    assert error == pytest.approx(np.sqrt(np.mean((held.y - 0.25) ** 2)))
+
+
+def test_the_range_is_that_of_all_rows():
+    basis, every = Basis.full(3, 1, constant=False), rows(30)
+    folds = np.array_split(np.arange(30), 3)
+    parts = fold_moments(basis, every.X, every.y, None, folds)
+    found = list(judges(basis, parts, Plan.k_fold(3), [every.take(fold) for fold in folds]))
+    for v, judge in enumerate(found):
+        assert (judge.low, judge.high) == (every.y.min(), every.y.max())
+        np.testing.assert_array_equal(judge.rows.y, every.y[folds[v]])
+
+
+def test_many_rows_judge_by_their_moments(monkeypatch):
+    basis, every = Basis.full(3, 1, constant=False), rows(30)
+    folds = [np.arange(12), np.arange(12, 30)]
+    parts = fold_moments(basis, every.X, every.y, None, folds)
+    monkeypatch.setattr(module, "MOST_ROWS", 12)
+    own = [every.take(fold) for fold in folds]
+    kinds = [type(judge) for judge in judges(basis, parts, Plan.k_fold(2), own)]
+    assert kinds == [RowJudge, MomentJudge]
+    assert [type(judge) for judge in judges(basis, parts, Plan.k_fold(2), None)] == [
+        MomentJudge
+    ] * 2
