@@ -127,6 +127,13 @@ def test_the_folders_checksums_are_kept(folder):
         find_table(PLAIN)
 
 
+@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(CSV.encode())[:-20]])
+def test_a_damaged_file_in_the_folder_is_named(folder, content):
+    (folder / PLAIN.name).write_bytes(content)
+    with pytest.raises(DataError, match=r"fake\.csv\.gz must be a whole gzip file"):
+        find_table(PLAIN)
+
+
 def test_download_is_cached_and_checked(served):
     root, asked = served
     (root / "data.csv").write_text(CSV)

@@ -127,7 +127,8 @@ def checked(
             raise InputError(f"{name} must have one value per row of X, {len(X)}: {array.shape}")
     for name, array in (("X", X), ("y", y), ("sample_weight", v)):
         if not np.isfinite(array).all():
-            raise InputError(f"{name} must be finite, got NaN or infinity")
+            first = array[~np.isfinite(array)][0]
+            raise InputError(f"{name} must have neither NaN nor inf, got {first}")
     if (v < 0).any() or not v.any():
         raise InputError(f"sample_weight must be >= 0 and not all 0, got minimum {v.min()}")
     with np.errstate(over="ignore"):

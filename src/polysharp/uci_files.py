@@ -13,6 +13,7 @@ import gzip
 import io
 import os
 import zipfile
+import zlib
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -95,7 +96,11 @@ def _from_folder(file: UciFile, folder: Path) -> Array:
         listed = dict(line.split()[::-1] for line in sums.read_text().splitlines() if line.strip())
         if listed.get(file.name, sha256(content).hexdigest()) != sha256(content).hexdigest():
             raise DataError(f"{folder / file.name} does not have the checksum listed in {sums}")
-    return _parse(file, gzip.decompress(content), delimiter=",", header=True)
+    try:
+        content = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{folder / file.name} must be a whole gzip file: {error}") from error
+    return _parse(file, content, delimiter=",", header=True)
 
 
 def _from_download(file: UciFile, content: bytes) -> Array:
