@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import os
@@ -21,6 +22,7 @@ import pytest
 import polysharp
 from polysharp import SparsePolynomialRegressor, load_model, save_model
 from polysharp.cli import COMMANDS, main, make_parser
+from polysharp.cli.options import every_core
 from polysharp.solution import Stop
 
 NAMES = ["speed", "air gap", "mass, total"]
@@ -480,6 +482,17 @@ def test_version(capsys):
         main(["--version"])
     assert end.value.code == 0
     assert capsys.readouterr().out == f"polysharp {polysharp.__version__}\n"
+
+
+def test_jobs_take_every_core_unless_told():
+    from joblib import Parallel, cpu_count
+
+    def used(jobs):
+        with every_core(argparse.Namespace(jobs=jobs)):
+            return Parallel(n_jobs=jobs, prefer="threads")._effective_n_jobs()
+
+    assert used(None) == cpu_count()
+    assert used(1) == 1
 
 
 def test_help_loads_no_library():

@@ -24,6 +24,7 @@ from polysharp.fold_moments import Plan, merge
 from polysharp.growth import parts_of
 from polysharp.judges import Rows, judges
 from polysharp.moments import Moments
+from polysharp.threads import one_blas_thread
 from polysharp.validation_walk import Walk, Walked
 
 Rule = Literal["one-se", "best"]
@@ -174,7 +175,7 @@ def grid_search(
     walks = _walks(codings, plan, grid, rules)
     batch = len(codings) * plan.n_splits  # the walks of one degree
     found: list[list[Walked | None]] = []
-    with Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
+    with one_blas_thread(), Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
         for start in range(0, len(walks), batch):
             found += parallel(
                 delayed(Walk.run)(walk, deadline, spare_first=start + a < plan.n_splits)

@@ -20,6 +20,7 @@ from polysharp.cli.options import (
     add_rules,
     add_search,
     add_table,
+    every_core,
     read_sample,
     settings,
 )
@@ -103,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
     inputs = f"{p} input{'s' if p > 1 else ''}"
     print(f"{options.table}: {len(sample)} rows, {inputs}, target {options.target}")
     kept, held_out = split(sample, options.holdout, options.seed)
-    with warnings_as_remarks():
+    with warnings_as_remarks(), every_core(options):
         model.fit(kept.X, kept.y, sample_weight=kept.sample_weight)
     show(model, kept, held_out, options.digits)
     return finish(model, kept, options)  # the report is about the rows that were fitted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from polysharp.cli.delimited import Format
@@ -89,10 +90,26 @@ def add_search(parser: Parser) -> None:
     group.add_argument(
         "--gap-tol", metavar="SHARE", type=float, help="gap that counts as proved (0.0001)"
     )
-    group.add_argument("--jobs", "-j", metavar="N", type=int, help="cores to use, -1 for all")
+    group.add_argument(
+        "--jobs",
+        "-j",
+        metavar="N",
+        type=int,
+        help="cores to use, -1 for all; if not given, all to compare budgets and one to prove",
+    )
     group.add_argument("--device", metavar="NAME", help="PyTorch device, such as cuda")
     group.add_argument("--seed", metavar="N", type=int, default=0, help="of random choices (0)")
     group.add_argument("--quiet", "-q", action="store_true", help="show no progress")
+
+
+def every_core(options: argparse.Namespace) -> AbstractContextManager[Any]:
+    """Return a context in which independent jobs take all cores, unless --jobs says how many."""
+    if options.jobs is not None:
+        return nullcontext()
+    from joblib import parallel_config
+
+    cores: AbstractContextManager[Any] = parallel_config("threading", n_jobs=-1)
+    return cores
 
 
 def add_rules(parser: Parser) -> None:

@@ -13,6 +13,7 @@ from polysharp.cli.options import (
     add_rules,
     add_search,
     add_table,
+    every_core,
     read_sample,
     settings,
 )
@@ -67,7 +68,8 @@ def run(options: argparse.Namespace) -> int:
         if isinstance(given.get(name), list):
             raise InputError(f"--{name} must be one number, got {given[name]}")
     sample = read_sample(options)
-    curve = path(sample.X, sample.y, sample.sample_weight, cv=options.cv or None, **given)
+    with every_core(options):
+        curve = path(sample.X, sample.y, sample.sample_weight, cv=options.cv or None, **given)
     print(f"{options.table}: {len(sample)} rows, degree {curve.degree}, gamma {curve.gamma:.4g}\n")
     print(curve)
     if options.formulas:
