@@ -15,9 +15,10 @@ of single records far outside, in validation and in the test.  Of the rows seen 
 data after another is held out for validation, eight tenths train, until 1000 rows have been held
 out or all have had their turn: a single tenth, 77 to 160 rows in seven of the eight data sets, is
 too few to tell the better of two models.  Predictions are clipped to the range of the responses
-in the nine tenths, in validation and in the test.  Hyper-parameters, raw or centred inputs among
-them, are those of the least error over the rows held out; the model is then refitted on the nine
-tenths.  ``default`` gets the same rows and the same clipping, and its own five folds.
+in the nine tenths, in the test and (but for boosting, which hardly leaves it) in validation.
+Hyper-parameters, raw or centred inputs among them, are those of the least error over the rows held
+out; the model is then refitted on the nine tenths.  ``default`` gets the same rows and the same
+clipping, and its own five folds.
 """
 
 from __future__ import annotations

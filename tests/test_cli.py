@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import os
@@ -15,6 +14,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,7 +22,6 @@ import pytest
 import polysharp
 from polysharp import SparsePolynomialRegressor, load_model, save_model
 from polysharp.cli import COMMANDS, main, make_parser
-from polysharp.cli.options import every_core
 from polysharp.solution import Stop
 
 NAMES = ["speed", "air gap", "mass, total"]
@@ -484,15 +483,21 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"polysharp {polysharp.__version__}\n"
 
 
-def test_jobs_take_every_core_unless_told():
-    from joblib import Parallel, cpu_count
+@pytest.mark.parametrize(("given", "cores"), [([], 3), (["--jobs", "1"], 1)])
+@pytest.mark.parametrize("command", ["fit", "path"])
+def test_budgets_are_compared_on_every_core_unless_told(folder, monkeypatch, command, given, cores):
+    used = []
 
-    def used(jobs):
-        with every_core(argparse.Namespace(jobs=jobs)):
-            return Parallel(n_jobs=jobs, prefer="threads")._effective_n_jobs()
+    class Counting(joblib.Parallel):
+        def __enter__(self):
+            used.append(self._effective_n_jobs())
+            return super().__enter__()
 
-    assert used(None) == cpu_count()
-    assert used(1) == 1
+    monkeypatch.setattr(joblib, "Parallel", Counting)
+    monkeypatch.setattr("joblib._parallel_backends.cpu_count", lambda: 3)
+    options = ["--target", "load", "-r", "2", "-l", "2", "-g", "100", "--cv", "3", "--quiet"]
+    assert main([command, "t.csv", *options, *given]) == 0
+    assert used == [cores]
 
 
 def test_help_loads_no_library():

@@ -8,7 +8,7 @@ import pytest
 from polysharp import judges as module
 from polysharp.basis import Basis
 from polysharp.fold_moments import Plan, fold_moments
-from polysharp.judges import Model, MomentJudge, RowJudge, Rows, judges
+from polysharp.judges import CutRows, Model, MomentJudge, RowJudge, Rows, judges
 from polysharp.moments import accumulate
 
 
@@ -58,10 +58,21 @@ def test_the_range_is_that_of_all_rows():
     basis, every = Basis.full(3, 1, constant=False), rows(30)
     folds = np.array_split(np.arange(30), 3)
     parts = fold_moments(basis, every.X, every.y, None, folds)
-    found = list(judges(basis, parts, Plan.k_fold(3), [every.take(fold) for fold in folds]))
+    found = list(judges(basis, parts, Plan.k_fold(3), CutRows(every, folds)))
     for v, judge in enumerate(found):
         assert (judge.low, judge.high) == (every.y.min(), every.y.max())
         np.testing.assert_array_equal(judge.rows.y, every.y[folds[v]])
+
+
+def test_several_parts_judge_together_with_their_weights():
+    basis, every = Basis.full(3, 2, constant=False), rows(30, weighted=True)
+    folds = [np.arange(10), np.arange(10, 15), np.arange(15, 30)]
+    parts = fold_moments(basis, every.X, every.y, every.sample_weight, folds)
+    plan = Plan(train=((1,),), test=((0, 2),))
+    (judge,) = judges(basis, parts, plan, CutRows(every, folds))
+    (by_moments,) = judges(basis, parts, plan, None)
+    model = [Model(np.array([0, 4]), np.array([0.01, -0.02]), 0.0)]  # nowhere near the ends
+    np.testing.assert_allclose(judge.errors(model), by_moments.errors(model), rtol=1e-9)
 
 
 def test_many_rows_judge_by_their_moments(monkeypatch):
@@ -69,9 +80,6 @@ def test_many_rows_judge_by_their_moments(monkeypatch):
     folds = [np.arange(12), np.arange(12, 30)]
     parts = fold_moments(basis, every.X, every.y, None, folds)
     monkeypatch.setattr(module, "MOST_ROWS", 12)
-    own = [every.take(fold) for fold in folds]
-    kinds = [type(judge) for judge in judges(basis, parts, Plan.k_fold(2), own)]
-    assert kinds == [RowJudge, MomentJudge]
-    assert [type(judge) for judge in judges(basis, parts, Plan.k_fold(2), None)] == [
-        MomentJudge
-    ] * 2
+    table, plan = CutRows(every, folds), Plan.k_fold(2)
+    assert [type(judge) for judge in judges(basis, parts, plan, table)] == [RowJudge, MomentJudge]
+    assert [type(judge) for judge in judges(basis, parts, plan, None)] == [MomentJudge] * 2

@@ -128,9 +128,9 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     rarely proved within the time limit; the gap is then stated and no warning raised.
 
     In the errors of validation a prediction beyond the range of the responses counts as the end of
-    that range, so that no absurd value at a single row decides the choice.  Where a
-    split holds out more than 2000 rows, and on Dask collections, errors come from moments, without
-    a cut.  ``predict`` cuts nothing.
+    that range, so that no absurd value at a single row decides the choice.  Where a split holds
+    out more than 10,000 rows, and on Dask collections, errors come from moments, without a cut.
+    ``predict`` cuts nothing.
 
     Where the moments of all monomials would take more than 2 GiB, those of high degree are
     preselected in each split (``polysharp.preselection``).  A polynomial of high degree may take

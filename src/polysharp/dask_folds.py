@@ -1,7 +1,7 @@
 """Cross-validation on Dask collections: every row belongs to a fold, every block adds to all folds.
 
-The moments of the folds are all that validation needs (``fold_moments``), so a block returns one
-set of moments per fold, and the sets add over blocks as one does:
+The moments of the folds are all that a validation without cut predictions needs (``judges``), so a
+block returns one set of moments per fold, and the sets add over blocks as one does:
 
     rows of block b, in an order drawn from (seed, b)  ->  folds 0, 1, ..., K - 1, 0, 1, ...
 

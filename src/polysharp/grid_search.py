@@ -22,7 +22,7 @@ from polysharp.candidates import TermRules
 from polysharp.errors import InfeasibleError
 from polysharp.fold_moments import Plan, merge
 from polysharp.growth import parts_of
-from polysharp.judges import Rows, judges
+from polysharp.judges import CutRows, judges
 from polysharp.moments import Moments
 from polysharp.threads import one_blas_thread
 from polysharp.validation_walk import Walk, Walked
@@ -37,7 +37,7 @@ class Coding:
 
     ``basis`` has the largest degree of the grid; its inputs are numbered within ``inputs``, the
     user's numbers.  ``pools`` names the monomials that each split may use, None for all of them;
-    ``rows`` are the parts themselves, where they are at hand.
+    ``table`` has the rows themselves, where they are at hand.
     """
 
     center: bool
@@ -45,7 +45,7 @@ class Coding:
     inputs: Indices
     parts: Sequence[Moments]
     pools: Sequence[Indices] | None = None
-    rows: Sequence[Rows] | None = None
+    table: CutRows | None = None
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def _walks(codings: Sequence[Coding], plan: Plan, grid: Grid, rules: TermRules) 
     for coding in codings:
         basis, parts = coding.basis, parts_of(coding.basis)
         lengths = np.array([len(m) for m in basis.monomials])
-        for v, judge in enumerate(judges(basis, coding.parts, plan, coding.rows)):
+        for v, judge in enumerate(judges(basis, coding.parts, plan, coding.table)):
             train = merge(coding.parts, plan.train[v])
             own = np.arange(len(basis)) if coding.pools is None else np.sort(coding.pools[v])
             for degree in grid.degrees:

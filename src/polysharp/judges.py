@@ -1,11 +1,13 @@
 """Judges: the error of many models on held-out rows.
 
-The root mean squared error of y = b + m'w is a quadratic form in the moments of the rows
+The mean squared error of y = b + m'w is a quadratic form in the moments of the rows
 (``fold_moments.squared_error``), whatever their number.  But a polynomial of high degree may take
-an absurd value at a single held-out row, and a choice among thousands of candidates is then a
-choice about that row.  Where a split holds out few enough rows they judge one by one, and a
-prediction beyond the range of the responses of all rows counts as the end of that range: it is as
-wrong as the worst that could be believed, and not wronger.
+an absurd value at a single held-out row, and that row would then decide among thousands of
+candidates.  Where a split holds out few enough rows they judge one by one, and a prediction beyond
+the range of the responses counts as the end of that range.
+
+The range is that of all rows, held-out ones included: a law that predicts a new record rightly
+must not pay for it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from polysharp.basis import Array, Basis, Indices
 from polysharp.fold_moments import Plan, merge, squared_error
 from polysharp.moments import Moments
 
-MOST_ROWS = 2000  # held out by a split that judge one by one; a single one of more matters little
+# Splits that hold out more rows are judged by moments: products with more would take longer than
+# the walks that they judge.
+MOST_ROWS = 10_000
 
 
 class Model(NamedTuple):
@@ -32,7 +36,7 @@ class Model(NamedTuple):
 
 
 class Judge(Protocol):
-    """Whatever has errors for models."""
+    """Measures models on held-out rows."""
 
     def errors(self, models: Sequence[Model]) -> Array:
         """Return the root mean squared error of every model."""
@@ -65,6 +69,14 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
+class CutRows:
+    """All rows, and which of them are in which part."""
+
+    rows: Rows
+    parts: Sequence[Indices]
+
+
+@dataclass(frozen=True, eq=False)
 class RowJudge:
     """Held-out rows themselves, and the range that predictions are cut to."""
 
@@ -91,10 +103,7 @@ class RowJudge:
 
 
 def judges(
-    basis: Basis,
-    parts: Sequence[Moments],
-    plan: Plan,
-    rows: Sequence[Rows] | None,
+    basis: Basis, parts: Sequence[Moments], plan: Plan, table: CutRows | None
 ) -> Iterator[Judge]:
     """Yield the judge of every split.
 
@@ -106,22 +115,13 @@ def judges(
         Moments of the parts.
     plan : Plan
         Which parts judge.
-    rows : sequence of Rows or None
+    table : CutRows or None
         The parts themselves, where they are at hand.
     """
-    low = min((float(part.y.min()) for part in rows or ()), default=-np.inf)
-    high = max((float(part.y.max()) for part in rows or ()), default=np.inf)
     for test in plan.test:
-        if rows is None or sum(len(rows[a].y) for a in test) > MOST_ROWS:
+        if table is None or sum(len(table.parts[a]) for a in test) > MOST_ROWS:
             yield MomentJudge(merge(parts, test))
             continue
-        yield RowJudge(_joined([rows[a] for a in test]), basis, low, high)
-
-
-def _joined(parts: Sequence[Rows]) -> Rows:
-    weights = [part.sample_weight for part in parts if part.sample_weight is not None]
-    return Rows(
-        np.concatenate([part.X for part in parts]),
-        np.concatenate([part.y for part in parts]),
-        np.concatenate(weights) if weights else None,
-    )
+        held = table.rows.take(np.concatenate([table.parts[a] for a in test]))
+        y = table.rows.y
+        yield RowJudge(held, basis, float(y.min()), float(y.max()))

@@ -304,7 +304,7 @@ class _Steps:
     ) -> Array:
         """Sum of squared errors on held-out rows, by number of terms and gamma.
 
-        Predictions are cut to the span of the responses, as ``judges`` does.
+        Predictions are cut to the span of the responses, as those of ``judges.RowJudge``.
         """
         U = self.scaling.apply(held_out.X)[:, self.kept]
         table = np.empty((len(sizes), len(gammas)))

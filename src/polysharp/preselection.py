@@ -32,7 +32,7 @@ from polysharp.errors import TooLargeError
 from polysharp.fold_moments import Plan, fold_moments, merge
 from polysharp.grid_search import Coding
 from polysharp.growth import System, grow, parts_of
-from polysharp.judges import Rows
+from polysharp.judges import CutRows, Rows
 from polysharp.place import Place
 from polysharp.pricing import Pricer
 from polysharp.progress import Progress
@@ -147,7 +147,7 @@ def make_coding(
         )
     scaling = Scaling.of(data.X, data.weights, scale=rows.scale, center=center)
     X = scaling.apply(data.X)[:, inputs]
-    every = Rows(X, data.y, data.sample_weight)
+    table = CutRows(Rows(X, data.y, data.sample_weight), rows.parts)
     stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
 
     def moments(basis: Basis) -> Coding:
@@ -160,7 +160,7 @@ def make_coding(
             accumulate=rows.place.accumulate,
             on_block=progress.on_block(stage),
         )
-        return Coding(center, basis, inputs, parts, rows=[every.take(part) for part in rows.parts])
+        return Coding(center, basis, inputs, parts, table=table)
 
     if rows.count(rows.rules.degree) <= limit:
         return moments(rows.rules.basis(inputs))

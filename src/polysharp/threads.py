@@ -7,17 +7,34 @@ thread while it lasts.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
+_lock = Lock()
+_open: list[Any] = []  # the limit once for every context that is open, in whatever thread
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Return a context in which matrix products take one thread."""
-    limited: AbstractContextManager[Any] = _blas().limit(limits=1)
-    return limited
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let matrix products take one thread while this context, or one like it, is open.
+
+    The limit is the whole process's: of several contexts that overlap, the first to begin sets it
+    and the last to end takes it back.
+    """
+    with _lock:
+        _open.append(_open[0] if _open else _blas().limit(limits=1))
+    try:
+        yield
+    finally:
+        with _lock:
+            limit = _open.pop()
+            if not _open:
+                limit.restore_original_limits()
 
 
 @cache

@@ -114,7 +114,7 @@ class Walk:
         return ruled_sizes(system, structure, largest)
 
     def _judge(self, system: System, supports: list[Indices], out: Walked, a: int) -> None:
-        """Write down error and size of the supports, one for each size, of budget a."""
+        """Write down error and size of the supports, under the a-th limit on inputs."""
         if not supports:
             supports = [self.pool[:0]]
         own = [supports[min(size, len(supports)) - 1] for size in self.max_terms]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from polysharp.cli.delimited import WHITESPACE, spelled
+from polysharp.cli.options import every_core
 from polysharp.cli.remarks import warnings_as_remarks
 from polysharp.errors import InputError
 
@@ -41,7 +42,8 @@ def fit_files(model: Any, options: argparse.Namespace) -> None:
         p = len(opened.X.columns)
         inputs = f"{p} input{'s' if p > 1 else ''}"
         print(f"{options.table}: {blocks} blocks, {inputs}, target {options.target}", flush=True)
-        model.fit(*opened)
+        with every_core(options):
+            model.fit(*opened)
 
 
 def open_files(options: argparse.Namespace) -> Any:

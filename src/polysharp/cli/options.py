@@ -95,7 +95,7 @@ def add_search(parser: Parser) -> None:
         "-j",
         metavar="N",
         type=int,
-        help="cores to use, -1 for all; if not given, all to compare budgets and one to prove",
+        help="cores to use, -1 for all; default: all to compare budgets, one for the proof",
     )
     group.add_argument("--device", metavar="NAME", help="PyTorch device, such as cuda")
     group.add_argument("--seed", metavar="N", type=int, default=0, help="of random choices (0)")
@@ -104,7 +104,7 @@ def add_search(parser: Parser) -> None:
 
 def every_core(options: argparse.Namespace) -> AbstractContextManager[Any]:
     """Return a context in which independent jobs take all cores, unless --jobs says how many."""
-    if options.jobs is not None:
+    if getattr(options, "jobs", None) is not None:
         return nullcontext()
     from joblib import parallel_config
 

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from polysharp.cli.exit_codes import ExitCode
-from polysharp.cli.options import add_command, add_table, table_format
+from polysharp.cli.options import add_command, add_table, every_core, table_format
 from polysharp.errors import InputError
 
 EXAMPLES = """\
@@ -103,4 +103,5 @@ def sizes(options: argparse.Namespace, model: Any, sample: Any) -> Any:
     given = {**model.get_params(), "gamma": model.gamma_, "max_terms": most}
     given |= {"engine": "auto", "device": None, "n_candidates": model.n_candidates or "auto"}
     given |= {"time_limit": options.time_limit, "verbose": 0 if options.quiet else 1}
-    return path(sample.X, sample.y, sample.sample_weight, cv=min(5, len(sample)), **given)
+    with every_core(options):
+        return path(sample.X, sample.y, sample.sample_weight, cv=min(5, len(sample)), **given)
