@@ -89,12 +89,17 @@ def test_predictions_are_clipped_to_the_responses_seen():
     split = Split.of(data(), 0)
 
     class Wild:
+        def fit(self, X, y):
+            pass
+
         def predict(self, X):
             return np.full(len(X), 1e9)
 
     assert split.test(Wild()) == pytest.approx(
         float(np.sqrt(np.mean((split.y_test - split.y.max()) ** 2)))
     )
+    errors = [np.sqrt(np.mean((split.y[b] - split.y.max()) ** 2)) for _, b in split.folds]
+    assert split.validate(Wild()) == pytest.approx(float(np.mean(errors)))
 
 
 @pytest.mark.parametrize("method", list(METHODS))
