@@ -8,14 +8,16 @@ import pytest
 from polysharp import judges as module
 from polysharp.basis import Basis
 from polysharp.fold_moments import Plan, fold_moments
-from polysharp.judges import CutRows, Model, MomentJudge, RowJudge, Rows, judges
+from polysharp.judges import CutRows, Model, MomentJudge, RowJudge, judges
 from polysharp.moments import accumulate
+from polysharp.validation import Data
 
 
 def rows(n=40, *, weighted=False, seed=0):
     rng = np.random.default_rng(seed)
     weights = rng.uniform(0.5, 2.0, n) if weighted else None
-    return Rows(rng.standard_normal((n, 3)), rng.standard_normal(n), weights)
+    X, y = rng.standard_normal((n, 3)), rng.standard_normal(n)
+    return Data(X, y, weights, ("a", "b", "c"), "y")
 
 
 def models(basis, seed=1):

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from polysharp.basis import Array, Basis, Indices
 from polysharp.fold_moments import Plan, merge, squared_error
 from polysharp.moments import Moments
+from polysharp.validation import Data
 
 # Splits that hold out more rows are judged by moments: products with more would take longer than
 # the walks that they judge.
@@ -55,24 +56,10 @@ class MomentJudge:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Coded inputs, responses and weights."""
-
-    X: Array
-    y: Array
-    sample_weight: Array | None
-
-    def take(self, chosen: Indices) -> Self:
-        """Return some of the rows."""
-        weights = None if self.sample_weight is None else self.sample_weight[chosen]
-        return replace(self, X=self.X[chosen], y=self.y[chosen], sample_weight=weights)
-
-
-@dataclass(frozen=True, eq=False)
 class CutRows:
-    """All rows, and which of them are in which part."""
+    """All rows, their inputs coded, and which of them are in which part."""
 
-    rows: Rows
+    data: Data
     parts: Sequence[Indices]
 
 
@@ -80,7 +67,7 @@ class CutRows:
 class RowJudge:
     """Held-out rows themselves, and the range that predictions are cut to."""
 
-    rows: Rows
+    rows: Data
     basis: Basis
     low: float
     high: float
@@ -91,13 +78,9 @@ class RowJudge:
         W = np.zeros((len(used), len(models)))
         for column, model in enumerate(models):
             W[np.searchsorted(used, model.support), column] = model.w
-        predicted = np.array([model.intercept for model in models])
-        if len(used):
-            monomials = tuple(self.basis.monomials[j] for j in used)
-            M = replace(self.basis, monomials=monomials).evaluate(self.rows.X)
-            predicted = predicted + M @ W
-        else:
-            predicted = np.tile(predicted, (len(self.rows.y), 1))
+        intercepts = np.array([model.intercept for model in models])
+        part = replace(self.basis, monomials=tuple(self.basis.monomials[j] for j in used))
+        predicted = intercepts + part.evaluate(self.rows.X) @ W
         residuals = np.clip(predicted, self.low, self.high) - self.rows.y[:, None]
         return np.sqrt(np.average(residuals**2, axis=0, weights=self.rows.sample_weight))
 
@@ -122,6 +105,6 @@ def judges(
         if table is None or sum(len(table.parts[a]) for a in test) > MOST_ROWS:
             yield MomentJudge(merge(parts, test))
             continue
-        held = table.rows.take(np.concatenate([table.parts[a] for a in test]))
-        y = table.rows.y
+        held = table.data.rows(np.concatenate([table.parts[a] for a in test]))
+        y = table.data.y
         yield RowJudge(held, basis, float(y.min()), float(y.max()))

@@ -32,7 +32,7 @@ from polysharp.errors import TooLargeError
 from polysharp.fold_moments import Plan, fold_moments, merge
 from polysharp.grid_search import Coding
 from polysharp.growth import System, grow, parts_of
-from polysharp.judges import CutRows, Rows
+from polysharp.judges import CutRows
 from polysharp.place import Place
 from polysharp.pricing import Pricer
 from polysharp.progress import Progress
@@ -147,7 +147,8 @@ def make_coding(
         )
     scaling = Scaling.of(data.X, data.weights, scale=rows.scale, center=center)
     X = scaling.apply(data.X)[:, inputs]
-    table = CutRows(Rows(X, data.y, data.sample_weight), rows.parts)
+    names = tuple(data.names[i] for i in inputs)
+    table = CutRows(replace(data, X=X, names=names), rows.parts)
     stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
 
     def moments(basis: Basis) -> Coding:
