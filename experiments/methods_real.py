@@ -4,6 +4,7 @@
     kernel    PolynomialKernelRegressor of degree 2 to 4
     lasso     PolynomialLasso, l <= 100
     exact     SparsePolynomialRegressorCV, l <= 100; the model chosen carries a certificate
+    consensus the same, fitted to the mean of the models that validation cannot tell apart
     default   SparsePolynomialRegressorCV as it comes, with no argument but the seed
     boosting  scikit-learn's histogram gradient boosting, an outside yardstick
     ebm       an explainable boosting machine, another one, where ``interpret`` is installed; it is
@@ -206,6 +207,7 @@ def exact(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
         gammas=split.gammas(grid.gammas),
         centers=grid.centers,
         cv=split.folds,
+        rule="best",
         time_limit=None,
         random_state=0,
         refit=False,
@@ -230,6 +232,39 @@ def exact(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
     return {
         **_formula_measures(split, model),
         "validation": -chosen.best_score_,
+        "gap": model.solution_.gap,
+        "status": str(model.solution_.status),
+        "choosing": searched,
+    }
+
+
+def consensus(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
+    """The exact method, fitted to the mean of the models that do as well as the best.
+
+    Degree, gamma, centring and number of terms are compared as in ``exact``, which names the models
+    of the mean; then terms and inputs of the polynomial nearest to it.
+    """
+    p = split.X.shape[1]
+    began = perf_counter()
+    search = SparsePolynomialRegressorCV(
+        degrees=[r for r in grid.degrees if affordable(p, r)],
+        max_terms=grid.max_terms,
+        gammas=split.gammas(grid.gammas),
+        centers=grid.centers,
+        max_inputs=[*sorted({ceil(share * p) for share in grid.input_shares}), None],
+        cv=split.folds,
+        rule="consensus",
+        time_limit=None,
+        random_state=0,
+        refit=False,
+    ).fit(split.X, split.y)
+    searched = perf_counter() - began
+    model = SparsePolynomialRegressor(
+        **search.best_params_, n_candidates=None, time_limit=time_limit, random_state=0
+    ).fit(split.X, search.reference_(split.X))
+    return {
+        **_formula_measures(split, model),
+        "validation": -search.best_score_,
         "gap": model.solution_.gap,
         "status": str(model.solution_.status),
         "choosing": searched,
@@ -330,6 +365,7 @@ METHODS: dict[str, Method] = {
     "kernel": kernel,
     "lasso": lasso,
     "exact": exact,
+    "consensus": consensus,
     "default": default,
     "boosting": boosting,
     "ebm": ebm,

@@ -32,6 +32,7 @@ def search(**options):
             "max_terms": 3,
             "gammas": (0.1, 10.0),
             "cv": 3,
+            "rule": "best",
             "engine": "local-search",
             "random_state": 0,
             **options,

@@ -35,4 +35,5 @@ def results_table(scores: Scores) -> dict[str, Any]:
         "rank_test_score": ranks.astype(np.int32),
         "mean_n_terms": scores.n_terms,
         "mean_n_inputs": scores.n_inputs,
+        "consensus": np.array([c.consensus for c in scores.candidates]),
     }

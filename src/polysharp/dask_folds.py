@@ -88,6 +88,16 @@ class DaskFolds:
         return self.table.total_weight
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all inputs."""
+        return self.table.names
+
+    @property
+    def response(self) -> str:
+        """Name of the response."""
+        return self.table.response
+
+    @property
     def inputs(self) -> Indices:
         """Inputs that are not excluded."""
         return np.setdiff1d(np.arange(len(self.table.names)), self.rules.exclude_inputs)
@@ -120,7 +130,8 @@ class DaskFolds:
         """Return the moments of the folds in raw or centred variables, in one pass."""
         del limit, max_terms, gamma, seconds
         inputs, basis = self.inputs, self.rules.basis(self.inputs)
-        reading = Reading(self.table.names, self.table.scaling(scale=self.scale, center=center))
+        scaling = self.table.scaling(scale=self.scale, center=center)
+        reading = Reading(self.table.names, scaling)
         stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
         found: FoldMoments = sum_over_blocks(
             "folds",
@@ -139,7 +150,7 @@ class DaskFolds:
                 f"cv must leave rows of positive weight in every fold, got {self.plan.n_parts} "
                 f"folds for {self.table.summary.n_rows} rows"
             )
-        return Coding(center, basis, inputs, parts)
+        return Coding(center, basis, inputs, scaling, parts)
 
 
 def fold_moments_of_block(

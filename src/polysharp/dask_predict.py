@@ -18,10 +18,9 @@ from polysharp.errors import InputError
 from polysharp.polynomial import Polynomial
 
 
-def predict_collection(model: Any, X: Any) -> Any:
-    """Return the polynomial's values at the rows of X, lazily."""
+def predict_collection(model: Any, law: Polynomial, X: Any) -> Any:
+    """Return the values of a polynomial at the rows of X, the columns of the fit, lazily."""
     check_columns(model, X, reset=False)
-    law: Polynomial = model.polynomial_
     if is_frame(X):
         pandas = dask_module("pandas")
         meta = pandas.Series(dtype=np.float64, name=law.response)

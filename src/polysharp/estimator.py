@@ -269,16 +269,20 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         anything yet.
         """
         check_is_fitted(self)
+        return self._values(self.polynomial_, X)
+
+    def _values(self, law: Polynomial, X: Any) -> Any:
+        """Return the values of a polynomial at rows whose columns are those of the fit."""
         if is_dask(X):
             from polysharp.dask_predict import predict_collection
 
-            return predict_collection(self, X)
+            return predict_collection(self, law, X)
         with named_columns(X):
             X = validate_data(
                 self, as_host(X), dtype=np.float64, ensure_all_finite=False, reset=False
             )
         check_finite(X, input_names(self))
-        return self.polynomial_(X)
+        return law(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the terms; ``input_features`` is there for API compatibility."""

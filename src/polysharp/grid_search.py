@@ -12,7 +12,7 @@ go from low degrees to high ones: when the time is up, what was compared is a gr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -23,11 +23,12 @@ from polysharp.errors import InfeasibleError
 from polysharp.fold_moments import Plan, merge
 from polysharp.growth import parts_of
 from polysharp.judges import CutRows, judges
-from polysharp.moments import Moments
+from polysharp.moments import Moments, accumulate
+from polysharp.scaling import Scaling
 from polysharp.threads import one_blas_thread
 from polysharp.validation_walk import Walk, Walked
 
-Rule = Literal["one-se", "best"]
+Rule = Literal["consensus", "one-se", "best"]
 OnBatch = Callable[[int, int], None]
 
 
@@ -43,9 +44,17 @@ class Coding:
     center: bool
     basis: Basis
     inputs: Indices
+    scaling: Scaling  # of all inputs, by the user's numbers
     parts: Sequence[Moments]
     pools: Sequence[Indices] | None = None
     table: CutRows | None = None
+
+    def whole(self) -> Moments:
+        """Return the moments of all rows."""
+        if self.table is None or self.table.whole:
+            return merge(self.parts, range(len(self.parts)))
+        data = self.table.data
+        return accumulate(self.basis, data.X, data.y, data.sample_weight)
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,7 @@ class Candidate:
     center: bool
     max_inputs: int | None
     max_terms: int
+    consensus: bool = False  # fitted to the consensus of others, not to the response
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +89,7 @@ class Scores:
     n_inputs: Array
     finished: int  # cases compared, of
     cases: int
+    supports: tuple[tuple[Indices, ...], ...] = ()  # of each candidate by split, where kept
 
     @property
     def mean(self) -> Array:
@@ -114,11 +125,37 @@ class Scores:
             return f"With time_limit={time_limit:g} {said}; a longer time_limit compares more."
         return f"{said[0].upper()}{said[1:]}." if said else None
 
+    def alike(self, best: int, errors: float) -> Indices:
+        """Return the candidates that validation cannot tell from one of them.
+
+        Their mean error exceeds that of ``best`` by at most so many standard errors, both of the
+        difference and of the error of ``best``: a model that fails in a single split differs
+        widely, and would pass by the first alone.  Of models that are the same (budgets that do
+        not bind) one counts.
+        """
+        excess = replace(self, errors=self.errors - self.errors[best])
+        room = errors * np.minimum(excess.std_error, self.std_error[best])
+        close = np.flatnonzero(excess.mean <= room)
+        _, first = np.unique(self.errors[close], axis=0, return_index=True)
+        return np.asarray(close[np.sort(first)])
+
+    def joined(self, others: Scores) -> Scores:
+        """Return these and other candidates of the same splits; supports are not kept."""
+        return replace(
+            self,
+            candidates=self.candidates + others.candidates,
+            errors=np.concatenate([self.errors, others.errors]),
+            n_terms=np.concatenate([self.n_terms, others.n_terms]),
+            n_inputs=np.concatenate([self.n_inputs, others.n_inputs]),
+            supports=(),
+        )
+
     def choose(self, rule: Rule) -> int:
         """Return the place of the candidate to use.
 
         "best" has the smallest mean error; "one-se" the fewest terms, then inputs, then the lowest
-        degree, then the strongest ridge, among those within one standard error of it.
+        degree, then the strongest ridge, among those within one standard error of it; "consensus"
+        the smallest mean error of those fitted to the consensus, where there are any.
         """
         mean = self.mean
         if np.isnan(mean).all() and self.finished < self.cases:
@@ -128,8 +165,11 @@ class Scores:
             )
         if np.isnan(mean).all():
             raise InfeasibleError("no polynomial within the budgets satisfies all the rules")
+        fitted_to_consensus = np.array([c.consensus for c in self.candidates])
+        if rule == "consensus" and np.isfinite(mean[fitted_to_consensus]).any():
+            mean = np.where(fitted_to_consensus, mean, np.nan)
         best = int(np.nanargmin(mean))
-        if rule == "best":
+        if rule != "one-se":
             return best
         close = np.flatnonzero(mean <= mean[best] + self.std_error[best])
         return int(min(close, key=lambda a: self._simplicity(int(a))))
@@ -149,6 +189,7 @@ def grid_search(
     n_jobs: int | None = None,
     deadline: float | None = None,
     on_batch: OnBatch | None = None,
+    keep_supports: bool = False,
 ) -> Scores:
     """Compare the whole grid on held-out parts.
 
@@ -169,10 +210,12 @@ def grid_search(
         those of the first case.
     on_batch : callable or None
         Called with (walks done, walks).
+    keep_supports : bool
+        Whether the scores have the supports too.
     """
     from joblib import Parallel, delayed
 
-    walks = _walks(codings, plan, grid, rules)
+    walks = walks_of(codings, plan, grid, rules, keep_supports=keep_supports)
     batch = len(codings) * plan.n_splits  # the walks of one degree
     found: list[list[Walked | None]] = []
     with one_blas_thread(), Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
@@ -186,7 +229,14 @@ def grid_search(
     return _collect(found, codings, plan, grid)
 
 
-def _walks(codings: Sequence[Coding], plan: Plan, grid: Grid, rules: TermRules) -> list[Walk]:
+def walks_of(
+    codings: Sequence[Coding],
+    plan: Plan,
+    grid: Grid,
+    rules: TermRules,
+    *,
+    keep_supports: bool = False,
+) -> list[Walk]:
     """List the walks: by degree, then coding, then split."""
     walks: dict[int, list[Walk]] = {degree: [] for degree in grid.degrees}
     for coding in codings:
@@ -210,6 +260,7 @@ def _walks(codings: Sequence[Coding], plan: Plan, grid: Grid, rules: TermRules) 
                         gammas=grid.gammas,
                         max_terms=grid.max_terms,
                         max_inputs=grid.max_inputs,
+                        keep_supports=keep_supports,
                     )
                 )
     return [walk for degree in grid.degrees for walk in walks[degree]]
@@ -221,6 +272,7 @@ def _collect(
     """Bring the splits of each case together; a case counts when all its splits are done."""
     candidates: list[Candidate] = []
     rows: list[Array] = []
+    supports: list[tuple[Indices, ...]] = []
     finished, position = 0, 0
     shape = (3, plan.n_splits, len(grid.max_inputs), len(grid.max_terms))
     for degree in grid.degrees:
@@ -238,6 +290,9 @@ def _collect(
                     for b, size in enumerate(grid.max_terms):
                         candidates.append(Candidate(degree, gamma, coding.center, k, size))
                         rows.append(table[:, :, a, b])
+                        supports.append(
+                            tuple(w.supports[a][b] for w in done if w and w.supports[a])
+                        )
     errors, terms, inputs = np.array(rows).swapaxes(0, 1)
     return Scores(
         tuple(candidates),
@@ -246,4 +301,5 @@ def _collect(
         inputs.mean(axis=1),
         finished,
         len(grid.degrees) * len(codings) * len(grid.gammas),
+        tuple(supports),
     )

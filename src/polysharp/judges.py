@@ -62,6 +62,12 @@ class CutRows:
     data: Data
     parts: Sequence[Indices]
 
+    @property
+    def whole(self) -> bool:
+        """Whether every row is in one part, and in no other."""
+        rows = np.concatenate(self.parts)
+        return len(rows) == len(self.data.y) == len(np.unique(rows))
+
 
 @dataclass(frozen=True, eq=False)
 class RowJudge:

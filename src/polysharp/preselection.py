@@ -67,6 +67,16 @@ class FoldedRows:
         """Sum of the weights."""
         return self.data.total_weight
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all inputs."""
+        return self.data.names
+
+    @property
+    def response(self) -> str:
+        """Name of the response."""
+        return self.data.response
+
     def reachable(
         self, degrees: Sequence[int], limit: int, n_codings: int, time_limit: float | None
     ) -> tuple[int, ...]:
@@ -161,7 +171,7 @@ def make_coding(
             accumulate=rows.place.accumulate,
             on_block=progress.on_block(stage),
         )
-        return Coding(center, basis, inputs, parts, table=table)
+        return Coding(center, basis, inputs, scaling, parts, table=table)
 
     if rows.count(rows.rules.degree) <= limit:
         return moments(rows.rules.basis(inputs))

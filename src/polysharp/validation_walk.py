@@ -12,10 +12,12 @@ see.  Plain budgets use the compiled ``growth``; rules beyond them ``local_searc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from math import factorial
 from time import time
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +33,14 @@ from polysharp.problem import Problem
 from polysharp.structure import Structure
 
 
+class Fit(NamedTuple):
+    """What tells one model of a walk from the others."""
+
+    degree: int
+    gamma: float
+    support: Indices
+
+
 @dataclass(frozen=True, eq=False)
 class Walked:
     """Error and size of every model of a walk, by (k, l); NaN where the rules allow none."""
@@ -38,6 +48,7 @@ class Walked:
     error: Array  # root mean squared error on the validation rows
     n_terms: Array
     n_inputs: Array
+    supports: list[list[Indices]]  # empty lists unless the walk was to keep them
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,6 +66,7 @@ class Walk:
     gammas: tuple[float, ...]
     max_terms: tuple[int, ...]
     max_inputs: tuple[int | None, ...]
+    keep_supports: bool = False
 
     def run(self, deadline: float | None, *, spare_first: bool = False) -> list[Walked | None]:
         """Walk once for each gamma; None for those that time, or a basis too small, left out.
@@ -65,15 +77,43 @@ class Walk:
             return [None] * len(self.gammas)
         if not len(self.pool) or any(len(m) > self.degree for m in self.rules.include_terms):
             return [self._nothing() for _ in self.gammas]
-        G, q, yy = self._training_problem()
-        ratios = _scale_ratios(self.basis, self.degree)
+        problem = self._training_problem()
         found = []
         for number, gamma in enumerate(self.gammas):
-            ridge = 1.0 / (gamma * ratios)
-            system = System(G, q, yy, ridge, self.pool, self.parts, self.basis.n_inputs)
             spared = spare_first and number == 0
+            system = self._system(problem, self.degree, gamma)
             found.append(self._along_sizes(system, None if spared else deadline))
         return found
+
+    def mean(self, fits: Sequence[Fit]) -> Array:
+        """Return the mean of the coefficients of some models, fitted on the training rows."""
+        return self._mean(self._training_problem(), fits)
+
+    def towards(self, fits: Sequence[Fit], gamma: float) -> Walked:
+        """Walk over the monomials of some models with their mean as the response.
+
+        Its values are M a with a the mean of the coefficients, so q = G a and yy = a'G a.
+        """
+        problem = self._training_problem()
+        a = self._mean(problem, fits)
+        q = problem[0] @ a
+        own = replace(self, pool=np.unique(np.concatenate([fit.support for fit in fits])))
+        system = own._system((problem[0], q, float(a @ q)), self.degree, gamma)
+        found = own._along_sizes(system, None)
+        assert found is not None  # there is no deadline
+        return found
+
+    def _mean(self, problem: tuple[Array, Array, float], fits: Sequence[Fit]) -> Array:
+        total = np.zeros(len(self.basis))
+        for (degree, gamma), alike in groupby(fits, key=lambda fit: (fit.degree, fit.gamma)):
+            system = self._system(problem, degree, gamma)
+            for fit in alike:
+                total[fit.support] += system.refit(fit.support)
+        return total / len(fits)
+
+    def _system(self, problem: tuple[Array, Array, float], degree: int, gamma: float) -> System:
+        ridge = 1.0 / (gamma * _scale_ratios(self.basis, degree))
+        return System(*problem, ridge, self.pool, self.parts, self.basis.n_inputs)
 
     def _training_problem(self) -> tuple[Array, Array, float]:
         if self.rules.constant:
@@ -82,7 +122,8 @@ class Walk:
 
     def _nothing(self) -> Walked:
         shape = (len(self.max_inputs), len(self.max_terms))
-        return Walked(*(np.full(shape, np.nan) for _ in range(3)))
+        error, n_terms, n_inputs = (np.full(shape, np.nan) for _ in range(3))
+        return Walked(error, n_terms, n_inputs, [[] for _ in self.max_inputs])
 
     def _along_sizes(self, system: System, deadline: float | None) -> Walked | None:
         """Walk along the sizes for every k, the widest first."""
@@ -118,6 +159,8 @@ class Walk:
         if not supports:
             supports = [self.pool[:0]]
         own = [supports[min(size, len(supports)) - 1] for size in self.max_terms]
+        if self.keep_supports:
+            out.supports[a][:] = own
         models = {
             b: self._fitted(system, support)
             for b, support in enumerate(own)

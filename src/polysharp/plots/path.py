@@ -68,7 +68,9 @@ def search_curve(search: Any) -> SizeCurve:
     error = -np.asarray(results["mean_test_score"], dtype=np.float64)
     others = [name for name in chosen if name != "max_terms"]
     alike = [all(row[name] == chosen[name] for name in others) for row in results["params"]]
-    rows = np.flatnonzero(np.array(alike) & np.isfinite(error))
+    consensus = results["consensus"]
+    alike &= consensus == consensus[search.best_index_]
+    rows = np.flatnonzero(alike & np.isfinite(error))
     sizes = np.array([results["params"][a]["max_terms"] for a in rows.tolist()], dtype=np.intp)
     # std_test_score is that of the splits themselves; this is the standard error of their mean.
     std_error = np.asarray(results["std_test_score"])[rows] / max(1, search.n_splits_ - 1) ** 0.5

@@ -1,0 +1,167 @@
+"""The consensus of the models that validation cannot tell apart.
+
+The least of thousands of validation errors is least partly by luck, and its model has terms that
+other rows would not have chosen.  The mean of the models that do equally well varies less from
+sample to sample, and predicts better, but has hundreds of terms.  So (projection prediction, after
+Piironen, Paasiniemi & Vehtari, Electronic Journal of Statistics 14, 2020):
+
+    members     the candidates, in the coding of the best one, whose error exceeds the least by at
+                most two standard errors of the difference
+    reference   the mean of their polynomials, all fitted on the same rows
+    projection  the polynomial of each size that is nearest to the reference on these rows
+
+Limits on the number of inputs are limits on the projections; members obey the widest of them.
+
+In every split the reference and its projections come from the training rows alone, and held-out
+rows judge the projections: this chooses the size.  In the moments of a coding the reference is a
+vector a of coefficients, its values M a the response of one more least-squares problem with
+q = G a and yy = a'G a, and no row is read again.  The reference is shrunk by the ridges of its
+members, so its projections have hardly any ridge of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, product
+
+import numpy as np
+
+from polysharp.basis import Array
+from polysharp.candidates import TermRules
+from polysharp.fold_moments import Plan
+from polysharp.grid_search import Candidate, Coding, Grid, OnBatch, Scores, walks_of
+from polysharp.judges import MomentJudge
+from polysharp.polynomial import Polynomial
+from polysharp.threads import one_blas_thread
+from polysharp.validation_walk import Fit, Walk, Walked
+
+ERRORS = 2.0  # standard errors of the difference within which models count as equally good
+SHARE = 1e-6  # ridge of the projections, relative to the number of rows
+
+
+@dataclass(frozen=True, eq=False)
+class Consensus:
+    """The mean of some models, and how well its projections do on held-out rows."""
+
+    coding: Coding
+    members: tuple[Candidate, ...]
+    coefficients: Array  # of the monomials of the coding's basis
+    intercept: float
+    projections: Scores
+
+    def polynomial(self, names: tuple[str, ...], response: str) -> Polynomial:
+        """Return the mean in the user's variables."""
+        coding = self.coding
+        used = np.flatnonzero(self.coefficients)
+        monomials = tuple(
+            tuple(int(coding.inputs[a]) for a in coding.basis.monomials[j]) for j in used
+        )
+        w = coding.scaling.invert(monomials, self.coefficients[used] * coding.basis.scales[used])
+        shifts = coding.scaling.shift if coding.scaling.shift.any() else None
+        return Polynomial(monomials, w, self.intercept, names, shifts, response)
+
+
+def find_consensus(
+    scores: Scores,
+    codings: Sequence[Coding],
+    plan: Plan,
+    grid: Grid,
+    rules: TermRules,
+    max_inputs: tuple[int | None, ...],
+    *,
+    n_jobs: int | None = None,
+    on_batch: OnBatch | None = None,
+) -> Consensus:
+    """Average the candidates that do as well as the best, and project their mean.
+
+    Parameters
+    ----------
+    scores : Scores
+        Errors of the whole grid, with supports.
+    codings, plan, grid, rules
+        What they come from.
+    max_inputs : tuple of int or None
+        Limits on the inputs of the projections.
+    n_jobs : int or None
+        Passed to joblib.
+    on_batch : callable or None
+        Called with (steps done, steps).
+    """
+    from joblib import Parallel, delayed
+
+    best = scores.choose("best")
+    coding = next(c for c in codings if c.center == scores.candidates[best].center)
+    places = [a for a in scores.alike(best, ERRORS) if scores.candidates[a].center == coding.center]
+    members = tuple(scores.candidates[a] for a in places)
+    whole = coding.whole()
+    nearest = Candidate(
+        degree=max(member.degree for member in members),
+        gamma=1.0 / (SHARE * whole.weight),
+        center=coding.center,
+        max_inputs=None,
+        max_terms=0,
+        consensus=True,
+    )
+    narrow = replace(grid, degrees=(nearest.degree,), max_inputs=max_inputs)
+    walks = walks_of([coding], plan, narrow, rules)
+    everywhere = replace(
+        walks[0],
+        train=whole,
+        judge=MomentJudge(whole),
+        pool=np.arange(len(coding.basis)),
+        max_inputs=grid.max_inputs,
+        keep_supports=True,
+    )
+    with one_blas_thread(), Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
+        projected: list[Walked] = parallel(
+            delayed(Walk.towards)(walk, _seen(scores, places, v), nearest.gamma)
+            for v, walk in enumerate(walks)
+        )
+        if on_batch is not None:
+            on_batch(1, 2)
+        fits = parallel(
+            delayed(_fitted)(everywhere, list(group))
+            for _, group in groupby(members, key=lambda m: (m.degree, m.gamma))
+        )
+    coefficients = everywhere.mean([fit for group in fits for fit in group])
+    if on_batch is not None:
+        on_batch(2, 2)
+    offset = 0.0 if rules.constant else whole.y_mean - float(whole.mean @ coefficients)
+    return Consensus(coding, members, coefficients, offset, _scores(projected, nearest, narrow))
+
+
+def _seen(scores: Scores, places: list[int], split: int) -> list[Fit]:
+    """Return the models of some candidates in one split."""
+    return [
+        Fit(scores.candidates[a].degree, scores.candidates[a].gamma, scores.supports[a][split])
+        for a in places
+    ]
+
+
+def _fitted(walk: Walk, members: list[Candidate]) -> list[Fit]:
+    """Return the models of members of one degree and gamma on the rows of a walk."""
+    degree, gamma = members[0].degree, members[0].gamma
+    within = [j for j in walk.pool if len(walk.basis.monomials[j]) <= degree]
+    case = replace(walk, degree=degree, gammas=(gamma,), pool=np.array(within, dtype=np.intp))
+    [found] = case.run(None)
+    assert found is not None  # there is no deadline
+    return [
+        Fit(degree, gamma, own[walk.max_terms.index(m.max_terms)])
+        for m in members
+        if (own := found.supports[walk.max_inputs.index(m.max_inputs)])
+    ]
+
+
+def _scores(projected: list[Walked], nearest: Candidate, grid: Grid) -> Scores:
+    """Bring the projections of all splits together."""
+    shape = (-1, len(projected))
+    candidates = tuple(
+        replace(nearest, max_inputs=k, max_terms=size)
+        for k, size in product(grid.max_inputs, grid.max_terms)
+    )
+    errors, terms, inputs = (
+        np.stack(tables, axis=-1).reshape(shape)
+        for tables in zip(*((w.error, w.n_terms, w.n_inputs) for w in projected), strict=True)
+    )
+    return Scores(candidates, errors, terms.mean(axis=1), inputs.mean(axis=1), 1, 1)

@@ -1,0 +1,212 @@
+"""The consensus of models that do equally well, against fits from raw rows by enumeration."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import KFold, ShuffleSplit
+
+from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, verify
+from polysharp.basis import Basis
+from polysharp.consensus import ERRORS, SHARE
+
+
+def law(n=90, p=4, seed=0, noise=2.0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)) + 0.5
+    y = 1.0 + 2.0 * X[:, 0] * X[:, 2] - X[:, 1] + 0.3 * X[:, 3] + noise * rng.standard_normal(n)
+    return X, y
+
+
+def search(**options):
+    return SparsePolynomialRegressorCV(
+        **{
+            "degrees": (1, 2),
+            "max_terms": 3,
+            "gammas": (0.1, 10.0),
+            "centers": False,
+            "cv": list(KFold(4, shuffle=True, random_state=1).split(law()[0])),
+            "rule": "consensus",
+            "scale": False,  # coding uses all rows; unscaled, it is the same in every refit
+            "engine": "enumeration",
+            "random_state": 0,
+            **options,
+        }
+    )
+
+
+def members_of(model):
+    """Return the parameters of the candidates that do as well as the best, one per model."""
+    results = model.cv_results_
+    plain = np.flatnonzero(~results["consensus"])
+    errors = -np.array([results[f"split{v}_test_score"] for v in range(model.n_splits_)]).T[plain]
+    best = errors[np.nanargmin(errors.mean(axis=1))]
+    root = np.sqrt(errors.shape[1])
+    room = np.minimum((errors - best).std(axis=1, ddof=1), best.std(ddof=1)) * ERRORS / root
+    close = plain[np.flatnonzero((errors - best).mean(axis=1) <= room)]
+    seen, members = set(), []
+    for a in close:
+        key = tuple(results[f"split{v}_test_score"][a] for v in range(model.n_splits_))
+        if key not in seen:
+            seen.add(key)
+            members.append(results["params"][a])
+    return members
+
+
+def twin(model, **params):
+    shared = ("fit_intercept", "heredity", "include_terms", "exclude_inputs", "max_interaction")
+    options = {name: getattr(model, name) for name in shared}
+    return SparsePolynomialRegressor(scale=False, engine="enumeration", **options, **params)
+
+
+def fits_of(model, X, y, weights=None):
+    return [twin(model, **params).fit(X, y, weights) for params in members_of(model)]
+
+
+def mean_of_members(model, X, y, weights=None):
+    return np.mean([fit.predict(X) for fit in fits_of(model, X, y, weights)], axis=0)
+
+
+def projected(model, X, y, params):
+    """Return the polynomial in the monomials of the members that is nearest to their mean."""
+    fits = fits_of(model, X, y)
+    used = {m for fit in fits for m in fit.polynomial_.monomials}
+    every = Basis.full(X.shape[1], params["degree"]).monomials
+    others = [m for m in every if m not in used and (m or not model.fit_intercept)]
+    options = {"exclude_terms": others, "exclude_inputs": None}
+    towards = np.mean([fit.predict(X) for fit in fits], axis=0)
+    return twin(model, **params).set_params(**options).fit(X, towards)
+
+
+RULES = {
+    "plain": {},
+    "constant": {"fit_intercept": False},
+    "inputs": {"max_inputs": (None, 2)},
+    "heredity": {"heredity": "strong"},
+    "included": {"include_terms": [(1,)]},
+    "excluded": {"exclude_inputs": [0]},
+    "additive": {"max_interaction": 1},
+}
+
+
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+def test_projections_are_those_of_the_mean_of_the_members(rules):
+    X, y = law()
+    model = search(**rules).fit(X, y)
+    results = model.cv_results_
+    assert len(members_of(model)) > 1
+    np.testing.assert_allclose(model.reference_(X), mean_of_members(model, X, y), rtol=1e-6)
+    exact = []
+    for a in np.flatnonzero(results["consensus"]):
+        params = results["params"][a]
+        assert params["gamma"] == pytest.approx(1.0 / (SHARE * len(y)))
+        for v, (train, test) in enumerate(model.cv):
+            fit = projected(model, X[train], y[train], params)
+            residual = y[test] - np.clip(fit.predict(X[test]), y.min(), y.max())
+            got = -results[f"split{v}_test_score"][a]
+            exact.append(np.isclose(got, np.sqrt(np.mean(residual**2)), rtol=1e-5))
+    # Local search may miss the best support of a training set now and then.
+    assert np.mean(exact) >= 0.9
+
+
+def test_the_model_is_the_polynomial_nearest_to_the_reference():
+    X, y = law()
+    model = search().fit(X, y)
+    row = model.best_index_
+    assert model.cv_results_["consensus"][row]
+    mine = model.cv_results_["mean_test_score"][model.cv_results_["consensus"]]
+    assert model.best_score_ == mine.max()
+    nearest = twin(model, **model.best_params_).fit(X, model.reference_(X))
+    assert model.polynomial_.monomials == nearest.polynomial_.monomials
+    assert model.solution_.objective == pytest.approx(nearest.solution_.objective)
+    np.testing.assert_allclose(model.predict(X), nearest.predict(X))
+
+
+def test_its_proof_is_about_the_reference():
+    X, y = law()
+    model = search(engine="tree").fit(X, y)
+    assert verify(model.solution_.proof, X, model.reference_(X))
+    assert not verify(model.solution_.proof, X, y)
+
+
+def test_weights_enter_the_mean():
+    X, y = law()
+    weights = np.random.default_rng(2).uniform(0.2, 3.0, len(y))
+    model = search().fit(X, y, weights)
+    expected = mean_of_members(model, X, y, weights)
+    np.testing.assert_allclose(model.reference_(X), expected, rtol=1e-6)
+    assert not np.allclose(expected, mean_of_members(model, X, y), rtol=1e-3)
+
+
+def test_the_mean_is_over_all_rows_whatever_the_splits():
+    X, y = law()
+    splits = list(ShuffleSplit(4, test_size=0.3, train_size=0.4, random_state=0).split(X))
+    model = search(cv=splits).fit(X, y)
+    np.testing.assert_allclose(model.reference_(X), mean_of_members(model, X, y), rtol=1e-6)
+
+
+def test_centred_and_scaled_inputs_give_the_mean_in_the_users_units():
+    X, y = law()
+    X = 100.0 * X + 30.0
+    model = search(scale=True, centers=True, gammas="auto").fit(X, y)
+    fits = [
+        SparsePolynomialRegressor(engine="enumeration", **params).fit(X, y)
+        for params in members_of(model)
+    ]
+    expected = np.mean([fit.predict(X) for fit in fits], axis=0)
+    np.testing.assert_allclose(model.reference_(X), expected, rtol=1e-6)
+
+
+def test_a_single_split_has_no_standard_errors_and_one_member():
+    X, y = law()
+    splits = [(np.arange(60), np.arange(60, 90))]
+    best = search(cv=splits, rule="best").fit(X, y)
+    model = search(cv=splits).fit(X, y)
+    np.testing.assert_allclose(model.reference_(X), best.predict(X), rtol=1e-6)
+
+
+def test_names_and_the_other_rules_are_kept():
+    X, y = law()
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = search(scale=True).fit(frame, pd.Series(y, name="yield"))
+    assert model.polynomial_.response == model.reference_.response == "yield"
+    assert model.best_estimator_.polynomial_.response == "yield"
+    assert str(model.polynomial_).startswith("yield = ")
+    other = clone(model).set_params(rule="best").fit(frame, y)
+    assert not hasattr(other, "reference_")
+    assert not other.cv_results_["consensus"].any()
+    model.set_params(rule="one-se").fit(frame, y)
+    assert not hasattr(model, "reference_")
+
+
+def test_refit_false_still_gives_the_reference():
+    X, y = law()
+    model = search(refit=False).fit(X, y)
+    assert len(model.reference_(X)) == len(y)
+    assert not hasattr(model, "polynomial_")
+
+
+def test_it_predicts_new_rows_better_than_the_best():
+    # Many small effects, few rows: what the least validation error picks is a matter of luck.
+    ratios = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X, far = rng.standard_normal((100, 6)), rng.standard_normal((2000, 6))
+        w = 0.5 * rng.standard_normal(6)
+
+        def signal(X, w=w):
+            return X @ w + (X[:, :3] * X[:, 3:]) @ w[:3] + 0.3 * X[:, 0] ** 2
+
+        y = signal(X) + rng.standard_normal(100)
+        settings = {
+            "degrees": (1, 2),
+            "max_terms": 25,
+            "engine": "local-search",
+            "random_state": seed,
+        }
+        error = {}
+        for rule in ("best", "consensus"):
+            model = SparsePolynomialRegressorCV(rule=rule, **settings).fit(X, y)
+            error[rule] = np.sqrt(np.mean((model.predict(far) - signal(far)) ** 2))
+        ratios.append(error["consensus"] / error["best"])
+    assert np.mean(ratios) < 0.95
