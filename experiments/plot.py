@@ -32,7 +32,7 @@ from experiments.summary import distinct, groups, numbers, proved, where
 
 FOLDER = Path(__file__).parent.parent / "docs" / "_static" / "evidence"
 # Okabe and Ito's colours, told apart by colour-blind readers too.
-COLOURS = ["#0072B2", "#D55E00", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#555555"]
+COLOURS = ["#0072B2", "#D55E00", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#555555", "#999933"]
 BARS: dict[str, Any] = {"marker": "o", "markersize": 3.5, "capsize": 2, "linewidth": 1.2}
 
 

@@ -252,7 +252,7 @@ def test_clone_pickle_pipeline_and_frames():
         ({"gammas": (1.0, "auto")}, "gammas must not mix 'auto'"),
         ({"gammas": -1.0}, "gammas must be 'auto' or a positive finite number"),
         ({"centers": "both"}, "centers must be True or False"),
-        ({"rule": "two-se"}, "rule must be 'best' or 'one-se', got 'two-se'"),
+        ({"rule": "two-se"}, "rule must be 'consensus', 'best' or 'one-se', got 'two-se'"),
         ({"cv": 1}, "cv must be at least 2 folds, got 1"),
         ({"cv": [(range(90), range(0))]}, "cv must leave rows"),
         ({"max_inputs": 2.5}, "max_inputs must be None or an integer"),

@@ -242,14 +242,16 @@ def test_constant_columns_and_huge_units():
     Page(text)
 
 
-def test_a_search_over_budgets(rides):
+@pytest.mark.parametrize("rule", ["best", "consensus"])
+def test_a_search_over_budgets(rides, rule):
     X, y = rides
     search = SparsePolynomialRegressorCV(
-        degrees=(1, 2), max_terms=4, max_inputs=(2, None), cv=3, random_state=0
+        degrees=(1, 2), max_terms=4, max_inputs=(2, None), cv=3, rule=rule, random_state=0
     ).fit(X, y)
     page = Page(render_report(search, X, y))
     assert "#size" in {attrs["href"] for attrs in page.of("a")}
-    assert "The model chosen, without the search:" in page.texts
+    assert any(text.startswith("The model chosen, without the search") for text in page.texts)
+    assert ("model.fit(X, reference)" in page.text) == (rule == "consensus")
     assert f"degree={search.best_params_['degree']}," in page.text
     shown = f"{search.best_params_['max_terms']} term"
     assert f"with at most {shown}" in page.text

@@ -65,7 +65,13 @@ def test_validation_errors_are_those_of_the_search_over_budgets():
     splits = list(KFold(4, shuffle=True, random_state=3).split(X))
     curve = polysharp.path(X, y, degree=2, max_terms=5, gamma=2.0, cv=splits)
     search = SparsePolynomialRegressorCV(
-        degrees=2, max_terms=5, gammas=2.0, centers=False, cv=splits, engine="local-search"
+        degrees=2,
+        max_terms=5,
+        gammas=2.0,
+        centers=False,
+        cv=splits,
+        rule="best",
+        engine="local-search",
     ).fit(X, y)
     errors = [point.validation_error for point in curve]
     np.testing.assert_allclose(errors, -search.cv_results_["mean_test_score"], rtol=1e-12)

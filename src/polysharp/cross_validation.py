@@ -32,6 +32,7 @@ from polysharp.estimator import SparsePolynomialRegressor, _threads
 from polysharp.fold_moments import cut, read_splits
 from polysharp.grid_search import Grid, Scores, grid_search
 from polysharp.place import Place, as_host
+from polysharp.polynomial import Polynomial
 from polysharp.preselection import TIME_SHARE, FoldedRows, capacity
 from polysharp.progress import Progress, open_progress
 from polysharp.validation import check_data, check_parameters, check_rules, check_seed
@@ -260,9 +261,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         self._choose(scores)
         self.search_time_ = perf_counter() - began
         if self.refit:
-            reference = self.cv_results_["consensus"][self.best_index_]
-            response = self._values(self.reference_, X) if reference else y
-            self._refit(X, response, sample_weight, seed, began)
+            self._refit(X, y, sample_weight, seed, began)
             self.refit_time_ = perf_counter() - began - self.search_time_
         return self
 
@@ -418,12 +417,14 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
             **{name: own[name] for name in SHARED},
             **self.best_params_,
         ).set_params(random_state=seed, time_limit=left)
+        reference: Polynomial | None = getattr(self, "reference_", None)
         with warnings.catch_warnings():
             # The gap is stated; large budgets are rarely proved, and that is no reason to warn.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(X, y, sample_weight)
-        if hasattr(self, "reference_"):
-            model.polynomial_ = replace(model.polynomial_, response=self.reference_.response)
+            model.fit(X, y if reference is None else self._values(reference, X), sample_weight)
+        if reference is not None:
+            model.reference_ = reference
+            model.polynomial_ = replace(model.polynomial_, response=reference.response)
         # What is shown, saved and cloned is the user's limit, not what happened to be left of it.
         self.best_estimator_ = model.set_params(time_limit=self.time_limit)
         for name, value in _fitted(model).items():

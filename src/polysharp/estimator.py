@@ -258,6 +258,7 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         self.kept_inputs_ = answer.kept
         self.ranking_ = answer.ranking
         self.gamma_ = gamma
+        self.__dict__.pop("reference_", None)  # of a search's model: this fit is to y itself
         if self.solution_.engine != "local-search":
             _warn_if_unproved(self.solution_)
         return self

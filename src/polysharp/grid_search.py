@@ -155,7 +155,7 @@ class Scores:
 
         "best" has the smallest mean error; "one-se" the fewest terms, then inputs, then the lowest
         degree, then the strongest ridge, among those within one standard error of it; "consensus"
-        the smallest mean error of those fitted to the consensus, where there are any.
+        the smallest mean error of those fitted to the consensus.
         """
         mean = self.mean
         if np.isnan(mean).all() and self.finished < self.cases:
@@ -165,9 +165,8 @@ class Scores:
             )
         if np.isnan(mean).all():
             raise InfeasibleError("no polynomial within the budgets satisfies all the rules")
-        fitted_to_consensus = np.array([c.consensus for c in self.candidates])
-        if rule == "consensus" and np.isfinite(mean[fitted_to_consensus]).any():
-            mean = np.where(fitted_to_consensus, mean, np.nan)
+        if rule == "consensus":
+            mean = np.where([c.consensus for c in self.candidates], mean, np.nan)
         best = int(np.nanargmin(mean))
         if rule != "one-se":
             return best

@@ -68,8 +68,9 @@ def add_to(commands: Any) -> None:
     group.add_argument("--cv", metavar="N", type=int, help="folds (5); --max-terms is then a limit")
     group.add_argument(
         "--rule",
-        choices=["one-se", "best"],
-        help="the shortest formula within one standard error of the best (default), or the best",
+        choices=["one-se", "consensus", "best"],
+        help="the shortest formula within one standard error of the best (default), the one nearest"
+        " to the mean of all that do as well as the best, or the best",
     )
     add_rules(parser)
     add_search(parser)

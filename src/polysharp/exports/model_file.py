@@ -104,7 +104,7 @@ def describe(model: Any) -> dict[str, Any]:
     polynomial = getattr(model, "polynomial_", None)
     if not isinstance(polynomial, Polynomial):
         raise InputError(f"model must be a fitted polysharp model, got {type(model).__name__}")
-    shifts = polynomial.shifts
+    reference = getattr(model, "reference_", None)
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -113,6 +113,20 @@ def describe(model: Any) -> dict[str, Any]:
         "response": polynomial.response,
         "inputs": list(polynomial.names),
         "named": hasattr(model, "feature_names_in_"),
+        **_terms(polynomial),
+        "reference": None if reference is None else _terms(reference),
+        "certificate": _certificate(model.solution_),
+        "kept_inputs": np.asarray(model.kept_inputs_).tolist(),
+        "ranking": _ranking(model.ranking_),
+        "estimator": type(model).__name__,
+        "parameters": _plain(_settings(model)),
+    }
+
+
+def _terms(polynomial: Polynomial) -> dict[str, Any]:
+    """Return what makes a polynomial, but for the names."""
+    shifts = polynomial.shifts
+    return {
         "intercept": float(polynomial.intercept),
         "terms": [
             {"term": name, "inputs": [int(i) for i in m], "coefficient": c}
@@ -124,11 +138,6 @@ def describe(model: Any) -> dict[str, Any]:
             )
         ],
         "shifts": None if shifts is None else shifts.tolist(),
-        "certificate": _certificate(model.solution_),
-        "kept_inputs": np.asarray(model.kept_inputs_).tolist(),
-        "ranking": _ranking(model.ranking_),
-        "estimator": type(model).__name__,
-        "parameters": _plain(_settings(model)),
     }
 
 
@@ -141,9 +150,14 @@ def restore(document: Any) -> SparsePolynomialRegressor:
         raise InputError(
             f"version must be {VERSION}, the one that polysharp {__version__} reads, got {version}"
         )
-    polynomial = _read_polynomial(root)
+    names = tuple(item.text() for item in root["inputs"].items())
+    if not names:
+        raise root["inputs"].refusal("a list of at least one name")
+    polynomial = _read_polynomial(root, names, root["response"].text())
     model = SparsePolynomialRegressor(**_read_parameters(root["parameters"]))
     model.polynomial_ = polynomial
+    if root["reference"].value is not None:
+        model.reference_ = _read_polynomial(root["reference"], names, polynomial.response)
     model.solution_ = _read_certificate(root["certificate"])
     model.intercept_ = polynomial.intercept
     model.powers_ = polynomial.powers
@@ -159,26 +173,23 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     return model
 
 
-def _read_polynomial(root: Reader) -> Polynomial:
-    names = tuple(item.text() for item in root["inputs"].items())
-    if not names:
-        raise root["inputs"].refusal("a list of at least one name")
-    terms = list(root["terms"].items())
+def _read_polynomial(at: Reader, names: tuple[str, ...], response: str) -> Polynomial:
+    terms = list(at["terms"].items())
     monomials = tuple(
         tuple(i.integer(0, len(names) - 1) for i in term["inputs"].items()) for term in terms
     )
     shifts = None
-    if root["shifts"].value is not None:
-        shifts = np.array([item.number() for item in root["shifts"].items()])
+    if at["shifts"].value is not None:
+        shifts = np.array([item.number() for item in at["shifts"].items()])
         if len(shifts) != len(names):
             raise InputError(f"shifts must have one number per input, got {len(shifts)}")
     return Polynomial(
         monomials=monomials,
         coefficients=np.array([t["coefficient"].number() for t in terms], dtype=np.float64),
-        intercept=root["intercept"].number(),
+        intercept=at["intercept"].number(),
         names=names,
         shifts=shifts,
-        response=root["response"].text(),
+        response=response,
     )
 
 

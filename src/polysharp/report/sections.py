@@ -240,11 +240,12 @@ def reproduce(facts: Facts) -> Html:
     """Parameters, versions, command."""
     chosen = getattr(facts.model, "best_estimator_", None)
     weighted = facts.rows.weights is not None
+    response = "y" if facts.reference is None else "reference"
     return join(
         [tag("h3", "Command"), code(facts.command)] if facts.command else None,
         tag("h3", "Python"),
         code(_python(facts.model, weighted)),
-        [tag("p", "The model chosen, without the search:"), code(_python(chosen, weighted))]
+        [tag("p", words.without_search(facts)), code(_python(chosen, weighted, response))]
         if chosen is not None
         else None,
         tag(
@@ -260,7 +261,7 @@ def reproduce(facts: Facts) -> Html:
     )
 
 
-def _python(model: Any, weighted: bool) -> str:
+def _python(model: Any, weighted: bool, response: str = "y") -> str:
     """Return the fit in Python, with what defines the model and all that is not at its default."""
     name, given = type(model).__name__, model.get_params(deep=False)
     changed = [
@@ -268,7 +269,7 @@ def _python(model: Any, weighted: bool) -> str:
         for key, known in inspect.signature(type(model)).parameters.items()
         if key in DEFINING or words.shown(given[key]) != words.shown(known.default)
     ]
-    fit = "model.fit(X, y, sample_weight=weights)" if weighted else "model.fit(X, y)"
+    fit = f"model.fit(X, {response}{', sample_weight=weights' if weighted else ''})"
     call = f"model = {name}(\n{''.join(changed)})"
     return f"from polysharp import {name}\n\n{call}\n{fit}"
 

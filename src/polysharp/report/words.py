@@ -30,19 +30,30 @@ CLOSE = 1e-3  # gaps that need not be named beside "best"
 
 def verdict(facts: Facts) -> str:
     """Return the shortest true statement: the badge at the top."""
+    best = "best" if facts.reference is None else "nearest to the mean of good models"
     if facts.proved:
         gap = facts.solution.gap
-        best = "Proved best" if gap <= CLOSE else f"Proved within {percent(gap)} of the best"
-        return best if facts.solution.scope == "all-inputs" else f"{best} of the kept inputs"
+        proved = f"Proved {best}" if gap <= CLOSE else f"Proved within {percent(gap)} of the {best}"
+        return proved if facts.solution.scope == "all-inputs" else f"{proved} of the kept inputs"
     if facts.solution.bound > 0.0:
-        return f"Not proved best: gap {percent(facts.solution.gap)}"
-    return "Not proved best"
+        return f"Not proved {best}: gap {percent(facts.solution.gap)}"
+    return f"Not proved {best}"
 
 
 def statement(facts: Facts) -> list[str]:
     """Return what the certificate says, one sentence after another."""
-    solution = facts.solution
-    sentences = [
+    solution, reference = facts.solution, facts.reference
+    sentences = (
+        []
+        if reference is None
+        else [
+            "Validation found many models that do equally well. Their mean is a formula of "
+            f"{plural(len(reference), 'term')}; this model is a short formula near to it, and the "
+            "certificate says how near: errors are measured against the mean of these models, not "
+            "against the observed response."
+        ]
+    )
+    sentences += [
         f"The candidates are {candidates(facts)}.",
         f"This model's objective is {number(solution.objective)}. None of the candidates has an "
         f"objective below {at_most(solution.bound)}: that is the proven lower bound.",
@@ -107,11 +118,19 @@ def limits(facts: Facts) -> list[str]:
 
 def objective(facts: Facts) -> str:
     """Return what the objective is."""
+    what = "errors" if facts.reference is None else "differences from that mean"
     return (
-        "The objective is half the sum of squared errors on the rows of the fit, plus a penalty "
+        f"The objective is half the sum of squared {what} on the rows of the fit, plus a penalty "
         "of 1/(2 gamma) times the sum of squared coefficients of the scaled terms; "
         f"gamma = {number(facts.model.gamma_)}."
     )
+
+
+def without_search(facts: Facts) -> str:
+    """Introduce the fit of the model that a search has chosen."""
+    if facts.reference is None:
+        return "The model chosen, without the search:"
+    return "The model chosen, without the search; reference is what reference_(X) of it returns:"
 
 
 def effort(facts: Facts) -> str:
