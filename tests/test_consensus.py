@@ -6,17 +6,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
 
 from polysharp import (
     InputError,
     SparsePolynomialRegressor,
     SparsePolynomialRegressorCV,
+    cross_validation,
     load_model,
+    preselection,
     save_model,
     verify,
 )
 from polysharp.basis import Basis
+from polysharp.cli import main
 from polysharp.consensus import ERRORS, SHARE
 from polysharp.report import write_report
 
@@ -196,24 +200,29 @@ def test_refit_false_still_gives_the_reference():
     assert not hasattr(model, "polynomial_")
 
 
-def test_it_predicts_new_rows_better_than_the_best():
-    # No polynomial is the law here: many do about equally well, and luck picks the best of them.
-    def signal(X):
-        return (
-            np.sin(3 * X[:, 0]) + X[:, 1] * np.exp(X[:, 2]) + 1 / (2 + X[:, 3] + X[:, 0] * X[:, 1])
-        )
+def no_polynomial(X):
+    a, b, c, d = X.T
+    return np.sin(3 * a) + b * np.exp(c) + 1 / (2 + d + a * b)
 
+
+def test_it_predicts_new_rows_better_than_the_best():
+    # Many polynomials do about equally well here, and luck picks the best of them.
     ratios = []
     for seed in range(5):
         rng = np.random.default_rng(seed)
         X, far = rng.uniform(-1, 1, (150, 4)), rng.uniform(-1, 1, (2000, 4))
-        y = signal(X) + 0.1 * rng.standard_normal(150)
+        y = no_polynomial(X) + 0.1 * rng.standard_normal(150)
         errors = []
         for rule in ("consensus", "best"):
             model = SparsePolynomialRegressorCV(
-                degrees=4, max_terms=50, rule=rule, engine="local-search", random_state=0
+                degrees=4,
+                max_terms=50,
+                rule=rule,
+                engine="local-search",
+                time_limit=None,
+                random_state=0,
             )
-            errors.append(np.std(model.fit(X, y).predict(far) - signal(far)))
+            errors.append(np.std(model.fit(X, y).predict(far) - no_polynomial(far)))
         ratios.append(errors[0] / errors[1])
     assert np.mean(ratios) < 0.98
 
@@ -227,12 +236,73 @@ def test_files_and_reports_say_what_the_model_was_fitted_to(tmp_path):
     for one in (model, again):
         write_report(one, X, y, tmp_path / "report.html")
         text = (tmp_path / "report.html").read_text(encoding="utf-8")
-        assert "errors are measured against the mean of these models" in text
-        assert "earest to the mean" in text
-    assert "model.fit(X, reference)" not in text  # a file says nothing of a search
+        assert "errors are measured against that mean" in text
+        assert "nearest to the mean" in text
+        assert "model.fit(X, reference)" in text
+        assert "the certificate is about that mean" in one._repr_html_inner()
+    assert "model.fit(X, y)" not in text  # a file says nothing of a search
     assert not hasattr(again.fit(X, y), "reference_")
     document = json.loads((tmp_path / "model.json").read_text())
     document["reference"]["terms"][0]["coefficient"] = "many"
     (tmp_path / "model.json").write_text(json.dumps(document))
     with pytest.raises(InputError, match=r"reference\.terms\[0\]\.coefficient"):
         load_model(tmp_path / "model.json")
+
+
+def test_no_term_is_in_the_model_that_is_in_no_member():
+    # The splits have other members' terms than all rows have: a size they like may be too long.
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (150, 4))
+    rng.uniform(-1, 1, (2000, 4))
+    y = no_polynomial(X) + 0.1 * rng.standard_normal(150)
+    model = SparsePolynomialRegressorCV(
+        degrees=(3, 4),
+        max_terms=50,
+        gammas=(0.7, 7.0, 70.0),
+        centers=False,
+        cv=RepeatedKFold(n_splits=5, n_repeats=4, random_state=0),
+        engine="local-search",
+        random_state=0,
+    ).fit(X, y)
+    assert set(model.polynomial_.monomials) <= set(model.reference_.monomials)
+    own = model.cv_results_["consensus"]
+    assert max(model.cv_results_["param_max_terms"][own]) <= len(model.reference_)
+
+
+def test_limits_that_there_is_no_time_for_are_left_out_with_a_warning(monkeypatch):
+    X, y = law()
+    settings = {"max_inputs": (1, 2, None), "time_limit": 60.0}
+    monkeypatch.setattr(cross_validation, "CONSENSUS_SHARE", -100.0)  # long ago
+    with pytest.warns(ConvergenceWarning, match="1 of 3 limits on the number of inputs"):
+        model = search(**settings).fit(X, y)
+    results = model.cv_results_
+    own = results["consensus"]
+    reached = np.array([k is None for k in results["param_max_inputs"][own]])
+    assert np.isfinite(results["mean_test_score"][own][reached]).all()
+    assert np.isnan(results["mean_test_score"][own][~reached]).all()
+    assert model.best_params_["max_inputs"] is None
+
+
+def test_preselected_monomials_can_be_averaged(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 6))
+    y = X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3] + 0.5 * rng.standard_normal(120)
+    monkeypatch.setattr(preselection, "MOMENT_BYTES", 8 * 40**2 * 10)
+    model = SparsePolynomialRegressorCV(
+        degrees=(1, 2, 3), max_terms=5, centers=False, engine="local-search", random_state=0
+    ).fit(X, y)
+    assert {(0, 1, 2), (3,)} <= set(model.reference_.monomials)
+    assert model.score(X, y) > 0.7
+
+
+def test_the_command_line_says_what_the_certificate_is_about(tmp_path, capsys):
+    X, y = law()
+    table = tmp_path / "table.csv"
+    pd.DataFrame(X, columns=list("abcd")).assign(z=y).to_csv(table, index=False)
+    file = str(tmp_path / "model.json")
+    options = ["--max-terms", "3", "--cv", "3", "--degree", "1,2", "--quiet", "-o", file]
+    for rule, said in (("consensus", True), ("best", False)):
+        assert main(["fit", str(table), "--target", "z", "--rule", rule, *options]) == 0
+        assert main(["info", file]) == 0
+        printed = capsys.readouterr().out
+        assert printed.count("the certificate is about that mean, not about z") == 2 * said

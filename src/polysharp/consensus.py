@@ -6,17 +6,22 @@ sample to sample, and predicts better, but has hundreds of terms.  So (projectio
 Piironen, Paasiniemi & Vehtari, Electronic Journal of Statistics 14, 2020):
 
     members     the candidates, in the coding of the best one, whose error exceeds the least by at
-                most two standard errors of the difference
+                most two standard errors, of the difference and of the least error itself
     reference   the mean of their polynomials, all fitted on the same rows
     projection  the polynomial of each size that is nearest to the reference on these rows
 
 Limits on the number of inputs are limits on the projections; members obey the widest of them.
 
-In every split the reference and its projections come from the training rows alone, and held-out
-rows judge the projections: this chooses the size.  In the moments of a coding the reference is a
-vector a of coefficients, its values M a the response of one more least-squares problem with
-q = G a and yy = a'G a, and no row is read again.  The reference is shrunk by the ridges of its
-members, so its projections have hardly any ridge of their own.
+In every split members, reference and projections are fitted to the training rows alone, and
+held-out rows judge the projections: this chooses the size.  (Who is a member depends on the
+held-out rows of all splits, so these errors are a little optimistic, like those of the best of
+many.)  In the splits a projection uses the monomials of the members; on all rows an engine may use
+any.
+
+In the moments of a coding the reference is a vector a of coefficients, its values M a the response
+of one more least-squares problem with q = G a and yy = a'G a, and no row is read again.  The
+reference is shrunk by the ridges of its members, so its projections have hardly any ridge of their
+own.
 """
 
 from __future__ import annotations
@@ -49,6 +54,7 @@ class Consensus:
     coefficients: Array  # of the monomials of the coding's basis
     intercept: float
     projections: Scores
+    limits: int  # on the inputs, that there was time for, the widest first
 
     def polynomial(self, names: tuple[str, ...], response: str) -> Polynomial:
         """Return the mean in the user's variables."""
@@ -71,6 +77,7 @@ def find_consensus(
     max_inputs: tuple[int | None, ...],
     *,
     n_jobs: int | None = None,
+    deadline: float | None = None,
     on_batch: OnBatch | None = None,
 ) -> Consensus:
     """Average the candidates that do as well as the best, and project their mean.
@@ -85,6 +92,9 @@ def find_consensus(
         Limits on the inputs of the projections.
     n_jobs : int or None
         Passed to joblib.
+    deadline : float or None
+        On the clock of ``time.time``; limits on the inputs that are not reached by then are left
+        out, except for the widest.
     on_batch : callable or None
         Called with (steps done, steps).
     """
@@ -115,7 +125,7 @@ def find_consensus(
     )
     with one_blas_thread(), Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
         projected: list[Walked] = parallel(
-            delayed(Walk.towards)(walk, _seen(scores, places, v), nearest.gamma)
+            delayed(Walk.towards)(walk, _seen(scores, places, v), nearest.gamma, deadline)
             for v, walk in enumerate(walks)
         )
         if on_batch is not None:
@@ -128,7 +138,14 @@ def find_consensus(
     if on_batch is not None:
         on_batch(2, 2)
     offset = 0.0 if rules.constant else whole.y_mean - float(whole.mean @ coefficients)
-    return Consensus(coding, members, coefficients, offset, _scores(projected, nearest, narrow))
+    return Consensus(
+        coding,
+        members,
+        coefficients,
+        offset,
+        _scores(projected, nearest, narrow, int(np.count_nonzero(coefficients))),
+        min(walked.limits for walked in projected),
+    )
 
 
 def _seen(scores: Scores, places: list[int], split: int) -> list[Fit]:
@@ -153,15 +170,20 @@ def _fitted(walk: Walk, members: list[Candidate]) -> list[Fit]:
     ]
 
 
-def _scores(projected: list[Walked], nearest: Candidate, grid: Grid) -> Scores:
-    """Bring the projections of all splits together."""
-    shape = (-1, len(projected))
+def _scores(projected: list[Walked], nearest: Candidate, grid: Grid, most: int) -> Scores:
+    """Bring the projections of all splits together, of sizes up to that of the reference.
+
+    Where splits have other members' terms than all rows have, longer ones would be filled up with
+    terms of no use.
+    """
+    sizes = [b for b, size in enumerate(grid.max_terms) if size <= most]
+    sizes = sizes or [int(np.argmin(grid.max_terms))]
     candidates = tuple(
-        replace(nearest, max_inputs=k, max_terms=size)
-        for k, size in product(grid.max_inputs, grid.max_terms)
+        replace(nearest, max_inputs=k, max_terms=grid.max_terms[b])
+        for k, b in product(grid.max_inputs, sizes)
     )
     errors, terms, inputs = (
-        np.stack(tables, axis=-1).reshape(shape)
+        np.stack(tables, axis=-1)[:, sizes].reshape(-1, len(projected))
         for tables in zip(*((w.error, w.n_terms, w.n_inputs) for w in projected), strict=True)
     )
     return Scores(candidates, errors, terms.mean(axis=1), inputs.mean(axis=1), 1, 1)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from polysharp.dask_folds import DaskFolds
 
 SEARCH_SHARE = 0.75  # of the time limit; the refit gets the rest and what the search leaves
+CONSENSUS_SHARE = 0.1  # of the time limit; for the averaging of models after the search
 SHARES = (1.0, 1e-2, 1e-3, 1e-4, 1e-6)  # gammas="auto": ridges relative to the number of rows
 
 # Handed to the refit as they are.
@@ -82,7 +83,8 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     time_limit : float or None, default=60.0
         Seconds for everything.  The search may take three quarters; when its time is up the best of
         what was compared is used, with a warning that says how much that was.  The refit gets the
-        time that is left.  The passes over the rows and the first case are not cut short.
+        time that is left.  The passes over the rows, the first case and the averaging of
+        "consensus" are not cut short.
     n_jobs : int or None, default=None
         Jobs of joblib for the search (``joblib.parallel_config`` chooses where they run), threads
         of the refit; -1 for all cores.
@@ -105,7 +107,9 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     best_estimator_ : SparsePolynomialRegressor
         The refitted model.
     best_params_ : dict
-        Its degree, gamma, center, max_inputs and max_terms.
+        Its degree, gamma, center, max_inputs and max_terms.  With ``rule="consensus"`` they are
+        those of a fit to ``reference_(X)``, with hardly any ridge; for parameters to fit other
+        rows with, use "best" or "one-se".
     best_index_ : int
         Its row in ``cv_results_``.
     reference_ : Polynomial
@@ -135,12 +139,14 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     rarely proved within the time limit; the gap is then stated and no warning raised.
 
     The smallest of thousands of validation errors is smallest partly by luck, and its model has
-    terms that other rows would not have chosen.  ``rule="consensus"`` averages all models whose
-    error exceeds the smallest by at most two standard errors of the difference; this mean,
-    ``reference_``, varies less from sample to sample but has many terms.  The final model is the
-    polynomial within the budgets whose values at the rows of X are nearest to those of the mean,
-    and **its certificate is about these values in place of y**: ``polysharp.verify`` takes
-    ``reference_(X)`` as the response.  On the eight tables of the evidence page its errors on new
+    terms that other rows would not have chosen.  ``rule="consensus"`` averages all models, with
+    inputs raw or centred as in the best, whose error exceeds the smallest by at most two standard
+    errors, of the difference and of the smallest error itself; this mean, ``reference_``, varies
+    less from sample to sample but has many terms.  The final model is the polynomial within the
+    budgets whose values at the rows of X are nearest to those of the mean, and **its certificate
+    is about these values in place of y**: ``polysharp.verify`` takes ``reference_(X)`` as the
+    response.  Standard errors shrink with the number of splits, so many repeated splits leave few
+    models to average.  On the eight tables of the evidence page its errors on new
     rows are smaller than those of "best".
 
     In the errors of validation a prediction beyond the range of the responses counts as the end of
@@ -348,9 +354,10 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
             )
             for center in centers
         ]
-        deadline = None
+        deadline, later = None, None
         if self.time_limit is not None:
             deadline = time() + SEARCH_SHARE * self.time_limit - (perf_counter() - began)
+            later = deadline + CONSENSUS_SHARE * self.time_limit
         scores = grid_search(
             codings,
             rows.plan,
@@ -376,8 +383,17 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
             rows.rules,
             limits,
             n_jobs=self.n_jobs,
+            deadline=later,
             on_batch=progress.on_block("averaging models that do equally well"),
         )
+        if consensus.limits < len(limits):
+            warnings.warn(
+                f"With time_limit={self.time_limit:g} {consensus.limits} of {len(limits)} limits "
+                "on the number of inputs were compared when the time was up, the widest; a longer "
+                "time_limit compares more.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         self.reference_ = consensus.polynomial(rows.names, rows.response)
         return scores.joined(consensus.projections)
 

@@ -30,6 +30,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polysharp.backend_dask import is_dask
+from polysharp.fitted import fitted_to
 from polysharp.method import Answer, Task, solve
 from polysharp.place import as_host
 from polysharp.polynomial import Polynomial
@@ -296,7 +297,8 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         diagram: str = estimator_html_repr(self)
         if not hasattr(self, "polynomial_"):
             return diagram
-        formula, certificate = escape(str(self.polynomial_)), escape(str(self.solution_))
+        said = filter(None, (str(self.solution_), fitted_to(self)))
+        formula, certificate = escape(str(self.polynomial_)), escape("; ".join(said))
         return f"{diagram}<p><code>{formula}</code></p><p>{certificate}</p>"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:

@@ -49,6 +49,7 @@ class Walked:
     n_terms: Array
     n_inputs: Array
     supports: list[list[Indices]]  # empty lists unless the walk was to keep them
+    limits: int = 0  # limits on the inputs that were walked under, the widest first
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -89,18 +90,20 @@ class Walk:
         """Return the mean of the coefficients of some models, fitted on the training rows."""
         return self._mean(self._training_problem(), fits)
 
-    def towards(self, fits: Sequence[Fit], gamma: float) -> Walked:
+    def towards(self, fits: Sequence[Fit], gamma: float, deadline: float | None) -> Walked:
         """Walk over the monomials of some models with their mean as the response.
 
-        Its values are M a with a the mean of the coefficients, so q = G a and yy = a'G a.
+        Its values are M a with a the mean of the coefficients, so q = G a and yy = a'G a.  Of
+        several limits on the inputs the widest is walked come what may.
         """
         problem = self._training_problem()
         a = self._mean(problem, fits)
         q = problem[0] @ a
-        own = replace(self, pool=np.unique(np.concatenate([fit.support for fit in fits])))
+        pool = np.unique(np.concatenate([fit.support for fit in fits])).astype(np.intp)
+        own = replace(self, pool=pool)
         system = own._system((problem[0], q, float(a @ q)), self.degree, gamma)
-        found = own._along_sizes(system, None)
-        assert found is not None  # there is no deadline
+        found = own._along_sizes(system, deadline, spare_widest=True)
+        assert found is not None  # the widest is spared
         return found
 
     def _mean(self, problem: tuple[Array, Array, float], fits: Sequence[Fit]) -> Array:
@@ -125,23 +128,31 @@ class Walk:
         error, n_terms, n_inputs = (np.full(shape, np.nan) for _ in range(3))
         return Walked(error, n_terms, n_inputs, [[] for _ in self.max_inputs])
 
-    def _along_sizes(self, system: System, deadline: float | None) -> Walked | None:
-        """Walk along the sizes for every k, the widest first."""
+    def _along_sizes(
+        self, system: System, deadline: float | None, *, spare_widest: bool = False
+    ) -> Walked | None:
+        """Walk along the sizes for every k, the widest first.
+
+        At the deadline nothing is returned; or, with ``spare_widest``, what there is by then.
+        """
         out, wider = self._nothing(), None
         widest_first = sorted(
             range(len(self.max_inputs)), key=lambda a: -(self.max_inputs[a] or np.inf)
         )
-        for a in widest_first:
+        for number, a in enumerate(widest_first):
+            until = None if spare_widest and number == 0 else deadline
             supports: list[Indices] = []
-            if _passed(deadline):
-                return None
-            for support in self._supports(system, self.max_inputs[a], wider):
+            late = _passed(until)
+            for support in () if late else self._supports(system, self.max_inputs[a], wider):
                 supports.append(support)
-                if _passed(deadline):
-                    return None
+                late = _passed(until)
+                if late:
+                    break
+            if late:
+                return replace(out, limits=number) if spare_widest else None
             self._judge(system, supports, out, a)
             wider = supports
-        return out
+        return replace(out, limits=len(widest_first))
 
     def _supports(
         self, system: System, max_inputs: int | None, wider: list[Indices] | None
@@ -160,7 +171,7 @@ class Walk:
             supports = [self.pool[:0]]
         own = [supports[min(size, len(supports)) - 1] for size in self.max_terms]
         if self.keep_supports:
-            out.supports[a][:] = own
+            out.supports[a][:] = [support.astype(np.int32) for support in own]
         models = {
             b: self._fitted(system, support)
             for b, support in enumerate(own)

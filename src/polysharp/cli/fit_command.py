@@ -113,7 +113,7 @@ def run(options: argparse.Namespace) -> int:
 
 def finish(model: Any, sample: Any, options: argparse.Namespace) -> ExitCode:
     """Say what is missing, write what was asked for, and return the code of the end."""
-    remark(model.solution_)
+    remark(model)
     write(model, sample, options)
     return exit_code(model.solution_, options.require_proof)
 
@@ -165,8 +165,12 @@ def split(sample: Any, share: float | None, seed: int) -> tuple[Any, Any]:
 
 def show(model: Any, kept: Any, held_out: Any, digits: int) -> None:
     """Print formula, certificate and errors."""
+    from polysharp.fitted import fitted_to
+
     print(f"\n{model.polynomial_.formula(digits)}\n")
     print(model.solution_)
+    if said := fitted_to(model):
+        print(said)
     if hasattr(model, "best_params_"):
         print(f"chosen by validation: {_in_words(**model.best_params_)}")
         print(f"RMSE {-model.best_score_:.4g} on held-out rows, mean of {model.n_splits_} splits")
@@ -184,14 +188,16 @@ def _in_words(
     return f"degree {degree}, at most {max_terms} terms{limit}, gamma {gamma:.4g}, {coding}"
 
 
-def remark(solution: Any) -> None:
+def remark(model: Any) -> None:
     """Say what would help where the search ended before its proof."""
     from polysharp.solution import Status, Stop
 
+    solution = model.solution_
     if solution.status is not Status.OPTIMAL and solution.stop is Stop.TIME:
+        helps = "--rule one-se" if hasattr(model, "reference_") else "a smaller --gamma"
         print(
             "polysharp: the formula is the best one found, and the proof that there is no better "
-            "one was not completed in time; a longer --time-limit or a smaller --gamma may help",
+            f"one was not completed in time; a longer --time-limit or {helps} may help",
             file=sys.stderr,
         )
 

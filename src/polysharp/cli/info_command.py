@@ -106,7 +106,9 @@ def exported(model: Any, options: argparse.Namespace) -> str | bytes:
 
 def described(model: Any) -> str:
     """Return formula, certificate and settings in words."""
-    law = model.polynomial_
+    from polysharp.fitted import fitted_to
+
+    law, said = model.polynomial_, fitted_to(model)
     parameters = {k: v for k, v in model.get_params().items() if v is not None and k != "verbose"}
     used = ", ".join(law.names[i] for i in law.inputs) or "none"
     terms = [
@@ -116,6 +118,7 @@ def described(model: Any) -> str:
     lines = [
         f"{law.formula(6)}\n",
         f"{model.solution_}\n",
+        *([f"{said}\n"] if said else []),
         f"inputs used ({len(law.inputs)} of {len(law.names)}): {used}",
         "coefficients:",
         f"  {law.intercept:>24.16g}  (intercept)",

@@ -156,8 +156,9 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     polynomial = _read_polynomial(root, names, root["response"].text())
     model = SparsePolynomialRegressor(**_read_parameters(root["parameters"]))
     model.polynomial_ = polynomial
-    if root["reference"].value is not None:
-        model.reference_ = _read_polynomial(root["reference"], names, polynomial.response)
+    reference = root.fields().get("reference")
+    if reference is not None and reference.value is not None:
+        model.reference_ = _read_polynomial(reference, names, polynomial.response)
     model.solution_ = _read_certificate(root["certificate"])
     model.intercept_ = polynomial.intercept
     model.powers_ = polynomial.powers
@@ -182,7 +183,9 @@ def _read_polynomial(at: Reader, names: tuple[str, ...], response: str) -> Polyn
     if at["shifts"].value is not None:
         shifts = np.array([item.number() for item in at["shifts"].items()])
         if len(shifts) != len(names):
-            raise InputError(f"shifts must have one number per input, got {len(shifts)}")
+            raise InputError(
+                f"{at['shifts'].place} must have one number per input, got {len(shifts)}"
+            )
     return Polynomial(
         monomials=monomials,
         coefficients=np.array([t["coefficient"].number() for t in terms], dtype=np.float64),

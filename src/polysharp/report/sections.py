@@ -93,6 +93,9 @@ def _stability(facts: Facts) -> Html | None:
         f"nearly the same work. {100 * facts.stability.same_model:.0f}\N{NO-BREAK SPACE}% of the "
         "resamples chose exactly these terms. These shares are no probabilities that a term is "
         "true.",
+        None
+        if facts.reference is None
+        else " The resamples were fitted to the observed response, this model to a mean of models.",
     )
 
 
@@ -241,13 +244,15 @@ def reproduce(facts: Facts) -> Html:
     chosen = getattr(facts.model, "best_estimator_", None)
     weighted = facts.rows.weights is not None
     response = "y" if facts.reference is None else "reference"
+    alone = facts.model if chosen is None else chosen
+    own = [code(_python(alone, weighted, response))]
+    if chosen is not None or facts.reference is not None:
+        own.insert(0, tag("p", words.without_search(facts)))
     return join(
         [tag("h3", "Command"), code(facts.command)] if facts.command else None,
         tag("h3", "Python"),
-        code(_python(facts.model, weighted)),
-        [tag("p", words.without_search(facts)), code(_python(chosen, weighted, response))]
-        if chosen is not None
-        else None,
+        code(_python(facts.model, weighted)) if chosen is not None else None,
+        own,
         tag(
             "details",
             tag("summary", "All parameters"),

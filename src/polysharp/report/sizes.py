@@ -36,13 +36,19 @@ def size(facts: Facts) -> Html | None:
     return join(
         tag(
             "p",
-            "The error of the best polynomial found for each number of terms. ",
+            f"The error of the polynomial found {_aim(facts)} for each number of terms. ",
             note,
             "The dotted line marks the budget of this report's model." if facts.place else None,
         ),
         tag("div", figure(_chart(facts), None, _key(curves)), _table(facts), class_="beside even"),
         _formulas(facts),
     )
+
+
+def _aim(facts: Facts) -> str:
+    """Return what the curve's polynomials are: those of a path are fitted to the response."""
+    to_response = facts.path is not None or facts.reference is None
+    return "to be the best" if to_response else "to be nearest to the mean of good models"
 
 
 def _chart(facts: Facts) -> Html:
@@ -63,7 +69,7 @@ def _chart(facts: Facts) -> Html:
     return chart.draw(
         *marks,
         title="Accuracy against size",
-        description="Error of the best polynomial found for each number of terms, from "
+        description=f"Error of the polynomial found {_aim(facts)} for each number of terms, from "
         f"{int(min(sizes))} to {int(max(sizes))}.",
     )
 

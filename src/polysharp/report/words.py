@@ -28,31 +28,34 @@ RULES = {
 CLOSE = 1e-3  # gaps that need not be named beside "best"
 
 
+def best(facts: Facts) -> str:
+    """Return what a proof shows the model to be."""
+    return "best" if facts.reference is None else "nearest to the mean of good models"
+
+
 def verdict(facts: Facts) -> str:
     """Return the shortest true statement: the badge at the top."""
-    best = "best" if facts.reference is None else "nearest to the mean of good models"
+    gap = facts.solution.gap
     if facts.proved:
-        gap = facts.solution.gap
-        proved = f"Proved {best}" if gap <= CLOSE else f"Proved within {percent(gap)} of the {best}"
+        close = "" if gap <= CLOSE else f"within {percent(gap)} of the "
+        proved = f"Proved {close}{best(facts)}"
         return proved if facts.solution.scope == "all-inputs" else f"{proved} of the kept inputs"
     if facts.solution.bound > 0.0:
-        return f"Not proved {best}: gap {percent(facts.solution.gap)}"
-    return f"Not proved {best}"
+        return f"Not proved {best(facts)}: gap {percent(gap)}"
+    return f"Not proved {best(facts)}"
 
 
 def statement(facts: Facts) -> list[str]:
     """Return what the certificate says, one sentence after another."""
     solution, reference = facts.solution, facts.reference
-    sentences = (
-        []
-        if reference is None
-        else [
-            "Validation found many models that do equally well. Their mean is a formula of "
-            f"{plural(len(reference), 'term')}; this model is a short formula near to it, and the "
-            "certificate says how near: errors are measured against the mean of these models, not "
-            "against the observed response."
-        ]
-    )
+    sentences = []
+    if reference is not None:
+        sentences.append(
+            "This model was not fitted to the observed response but to the mean of the models that "
+            "validation could not tell from the best one, a formula of "
+            f"{plural(len(reference), 'term')}: errors are measured against that mean, and the "
+            "certificate says how near to it a formula within the budgets can be."
+        )
     sentences += [
         f"The candidates are {candidates(facts)}.",
         f"This model's objective is {number(solution.objective)}. None of the candidates has an "
@@ -63,14 +66,14 @@ def statement(facts: Facts) -> list[str]:
             f"So another choice of terms could improve on this model by "
             f"{percent(solution.gap).replace('<', 'less than')} of its objective at the most, "
             f"which is within the tolerance of {percent(solution.gap_tol)} that was asked for."
-            f"{' The model counts as proved best.' if solution.gap <= CLOSE else ''}"
+            f"{f' The model counts as proved {best(facts)}.' if solution.gap <= CLOSE else ''}"
         )
     elif solution.bound > 0.0:
         sentences.append(
             f"So another choice of terms might improve on this model, by no more than "
             f"{percent(solution.gap)} of its objective. The tolerance of "
             f"{percent(solution.gap_tol)} that was asked for was not reached, so the model is the "
-            f"best one found, not a proved best. The search ended because {solution.stop}."
+            f"best one found, not a proved one. The search ended because {solution.stop}."
         )
     else:
         sentences.append(
@@ -130,7 +133,7 @@ def without_search(facts: Facts) -> str:
     """Introduce the fit of the model that a search has chosen."""
     if facts.reference is None:
         return "The model chosen, without the search:"
-    return "The model chosen, without the search; reference is what reference_(X) of it returns:"
+    return "The model itself, without the search; reference is what its reference_(X) returns:"
 
 
 def effort(facts: Facts) -> str:
