@@ -11,6 +11,9 @@ Piironen, Paasiniemi & Vehtari, Electronic Journal of Statistics 14, 2020):
     projection  the polynomial of each size that is nearest to the reference on these rows
 
 Limits on the number of inputs are limits on the projections; members obey the widest of them.
+Members have degrees of which all monomials are listed: among the millions that ``preselection``
+did not name, a fit to values without noise would find some for every row.  Where none of these
+degrees does as well as the best candidate there is no consensus, and the best is used as it is.
 
 In every split members, reference and projections are fitted to the training rows alone, and
 held-out rows judge the projections: this chooses the size.  (Who is a member depends on the
@@ -79,8 +82,10 @@ def find_consensus(
     n_jobs: int | None = None,
     deadline: float | None = None,
     on_batch: OnBatch | None = None,
-) -> Consensus:
+) -> Consensus | None:
     """Average the candidates that do as well as the best, and project their mean.
+
+    None where no degree of which all monomials are listed does as well as the best.
 
     Parameters
     ----------
@@ -102,7 +107,14 @@ def find_consensus(
 
     best = scores.choose("best")
     coding = next(c for c in codings if c.center == scores.candidates[best].center)
-    places = [a for a in scores.alike(best, ERRORS) if scores.candidates[a].center == coding.center]
+    places = [
+        a
+        for a in scores.alike(best, ERRORS)
+        if scores.candidates[a].center == coding.center
+        and scores.candidates[a].degree <= coding.listed
+    ]
+    if not places:
+        return None
     members = tuple(scores.candidates[a] for a in places)
     whole = coding.whole()
     nearest = Candidate(

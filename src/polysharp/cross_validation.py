@@ -145,9 +145,11 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     less from sample to sample but has many terms.  The final model is the polynomial within the
     budgets whose values at the rows of X are nearest to those of the mean, and **its certificate
     is about these values in place of y**: ``polysharp.verify`` takes ``reference_(X)`` as the
-    response.  Standard errors shrink with the number of splits, so many repeated splits leave few
-    models to average.  On the eight tables of the evidence page its errors on new
-    rows are smaller than those of "best".
+    response.  Degrees whose monomials had to be preselected (see below) take no part; where no
+    other degree does as well as the best model, that is used as it is, and there is no
+    ``reference_``.  Standard errors shrink with the number of splits, so many repeated splits
+    leave few models to average.  On the eight tables of the evidence page the errors on new rows
+    are smaller than those of "best".
 
     In the errors of validation a prediction beyond the range of the responses counts as the end of
     that range, so that no absurd value at a single row decides the choice.  Where a split holds
@@ -386,6 +388,8 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
             deadline=later,
             on_batch=progress.on_block("averaging models that do equally well"),
         )
+        if consensus is None:
+            return scores
         if consensus.limits < len(limits):
             warnings.warn(
                 f"With time_limit={self.time_limit:g} {consensus.limits} of {len(limits)} limits "

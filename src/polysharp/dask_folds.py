@@ -150,7 +150,7 @@ class DaskFolds:
                 f"cv must leave rows of positive weight in every fold, got {self.plan.n_parts} "
                 f"folds for {self.table.summary.n_rows} rows"
             )
-        return Coding(center, basis, inputs, scaling, parts)
+        return Coding(center, basis, inputs, scaling, parts, basis.degree)
 
 
 def fold_moments_of_block(

@@ -38,7 +38,8 @@ class Coding:
 
     ``basis`` has the largest degree of the grid; its inputs are numbered within ``inputs``, the
     user's numbers.  ``pools`` names the monomials that each split may use, None for all of them;
-    ``table`` has the rows themselves, where they are at hand.
+    ``listed`` is the largest degree of which all monomials are there.  ``table`` has the rows
+    themselves, where they are at hand.
     """
 
     center: bool
@@ -46,6 +47,7 @@ class Coding:
     inputs: Indices
     scaling: Scaling  # of all inputs, by the user's numbers
     parts: Sequence[Moments]
+    listed: int
     pools: Sequence[Indices] | None = None
     table: CutRows | None = None
 
@@ -155,7 +157,7 @@ class Scores:
 
         "best" has the smallest mean error; "one-se" the fewest terms, then inputs, then the lowest
         degree, then the strongest ridge, among those within one standard error of it; "consensus"
-        the smallest mean error of those fitted to the consensus.
+        the smallest mean error of those fitted to the consensus, where there is one.
         """
         mean = self.mean
         if np.isnan(mean).all() and self.finished < self.cases:
@@ -165,7 +167,7 @@ class Scores:
             )
         if np.isnan(mean).all():
             raise InfeasibleError("no polynomial within the budgets satisfies all the rules")
-        if rule == "consensus":
+        if rule == "consensus" and any(c.consensus for c in self.candidates):
             mean = np.where([c.consensus for c in self.candidates], mean, np.nan)
         best = int(np.nanargmin(mean))
         if rule != "one-se":

@@ -171,7 +171,7 @@ def make_coding(
             accumulate=rows.place.accumulate,
             on_block=progress.on_block(stage),
         )
-        return Coding(center, basis, inputs, scaling, parts, table=table)
+        return Coding(center, basis, inputs, scaling, parts, basis.degree, table=table)
 
     if rows.count(rows.rules.degree) <= limit:
         return moments(rows.rules.basis(inputs))
@@ -186,7 +186,7 @@ def make_coding(
     local = {int(i): a for a, i in enumerate(inputs)}
     required = {tuple(local[i] for i in m) for m in rows.rules.include_terms}
     basis, pools = _united(listed.basis, named, required, rows.rules, inputs, limit)
-    return replace(moments(basis), pools=pools)
+    return replace(moments(basis), listed=low, pools=pools)
 
 
 def _named(
