@@ -149,14 +149,11 @@ def test_tables_say_who_is_best():
     assert lines[2].startswith("| airfoil |")
     assert lines[3].count("**") == 2
     assert "3, 4, 20" in size_table(table)
-    said = (
-        "Of ridge, kernel, Lasso and the exact method, the last has the lowest mean TE in 7 of 8 "
-        "rows, and is below the paper's best in 1, where it takes the model of the least "
-        "validation error"
-    )
-    assert verdict(table) == f"{said}; in 0 and 0 rows where it takes the consensus."
+    lines = verdict(table).splitlines()
+    assert lines[2].endswith("| 7 of 8 rows | 1 of 8 rows |")
+    assert lines[3].endswith("| 0 of 8 rows | 0 of 8 rows |")
     alone = [row for row in table if row["method"] != "consensus"]
-    assert verdict(alone) == f"{said}."
+    assert len(verdict(alone).splitlines()) == len(lines) - 1
     assert verdict([]) == "-"
 
 

@@ -148,8 +148,8 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     response.  Degrees whose monomials had to be preselected (see below) take no part; where no
     other degree does as well as the best model, that is used as it is, and there is no
     ``reference_``.  Standard errors shrink with the number of splits, so many repeated splits
-    leave few models to average.  On the eight tables of the evidence page the errors on new rows
-    are smaller than those of "best".
+    leave few models to average.  On seven of the eight tables of the evidence page the errors on
+    new rows are smaller than those of "best", on the eighth the same.
 
     In the errors of validation a prediction beyond the range of the responses counts as the end of
     that range, so that no absurd value at a single row decides the choice.  Where a split holds
