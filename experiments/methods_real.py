@@ -199,19 +199,8 @@ def exact(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
     certificate covers them all; degrees with too many monomials are left out instead (3 and 4 for
     the 68 inputs of music).
     """
-    p = split.X.shape[1]
     began = perf_counter()
-    search = SparsePolynomialRegressorCV(
-        degrees=[r for r in grid.degrees if affordable(p, r)],
-        max_terms=grid.max_terms,
-        gammas=split.gammas(grid.gammas),
-        centers=grid.centers,
-        cv=split.folds,
-        rule="best",
-        time_limit=None,
-        random_state=0,
-        refit=False,
-    ).fit(split.X, split.y)
+    search = _search(split, grid, rule="best").fit(split.X, split.y)
     found = [search]
     near = clone(search).set_params(
         degrees=search.best_params_["degree"], centers=search.best_params_["center"]
@@ -222,20 +211,10 @@ def exact(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
     near.set_params(gammas=_least(found).best_params_["gamma"])
     found += [
         clone(near).set_params(max_inputs=k).fit(split.X, split.y)
-        for k in sorted({ceil(share * p) for share in grid.input_shares})
+        for k in _input_limits(split, grid)
     ]
     chosen = _least(found)
-    searched = perf_counter() - began
-    model = SparsePolynomialRegressor(
-        **chosen.best_params_, n_candidates=None, time_limit=time_limit, random_state=0
-    ).fit(split.X, split.y)
-    return {
-        **_formula_measures(split, model),
-        "validation": -chosen.best_score_,
-        "gap": model.solution_.gap,
-        "status": str(model.solution_.status),
-        "choosing": searched,
-    }
+    return _certified(split, chosen, split.y, time_limit, perf_counter() - began)
 
 
 def consensus(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
@@ -244,30 +223,51 @@ def consensus(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
     Degree, gamma, centring and number of terms are compared as in ``exact``, which names the models
     of the mean; then terms and inputs of the polynomial nearest to it.
     """
-    p = split.X.shape[1]
     began = perf_counter()
-    search = SparsePolynomialRegressorCV(
+    search = _search(split, grid, rule="consensus")
+    search.set_params(max_inputs=[*_input_limits(split, grid), None]).fit(split.X, split.y)
+    mean = search.reference_(split.X)
+    return _certified(split, search, mean, time_limit, perf_counter() - began)
+
+
+def _search(split: Split, grid: Grid, rule: str) -> SparsePolynomialRegressorCV:
+    """Return the search over the whole grid on the folds of a split."""
+    p = split.X.shape[1]
+    return SparsePolynomialRegressorCV(
         degrees=[r for r in grid.degrees if affordable(p, r)],
         max_terms=grid.max_terms,
         gammas=split.gammas(grid.gammas),
         centers=grid.centers,
-        max_inputs=[*sorted({ceil(share * p) for share in grid.input_shares}), None],
         cv=split.folds,
-        rule="consensus",
+        rule=rule,
         time_limit=None,
         random_state=0,
         refit=False,
-    ).fit(split.X, split.y)
-    searched = perf_counter() - began
+    )
+
+
+def _input_limits(split: Split, grid: Grid) -> list[int]:
+    """Return the limits on the number of inputs that are compared."""
+    return sorted({ceil(share * split.X.shape[1]) for share in grid.input_shares})
+
+
+def _certified(
+    split: Split,
+    search: SparsePolynomialRegressorCV,
+    response: Array,
+    time_limit: float,
+    choosing: float,
+) -> dict[str, Any]:
+    """Fit what a search has chosen, with its certificate, and measure it."""
     model = SparsePolynomialRegressor(
         **search.best_params_, n_candidates=None, time_limit=time_limit, random_state=0
-    ).fit(split.X, search.reference_(split.X))
+    ).fit(split.X, response)
     return {
         **_formula_measures(split, model),
         "validation": -search.best_score_,
         "gap": model.solution_.gap,
         "status": str(model.solution_.status),
-        "choosing": searched,
+        "choosing": choosing,
     }
 
 

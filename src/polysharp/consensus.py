@@ -59,6 +59,16 @@ class Consensus:
     projections: Scores
     limits: int  # on the inputs, that there was time for, the widest first
 
+    def shortfall(self, limits: int, time_limit: float | None) -> str | None:
+        """Say what was not compared, None where all was."""
+        if self.limits == limits or time_limit is None:
+            return None
+        return (
+            f"With time_limit={time_limit:g} {self.limits} of {limits} limits on the number of "
+            "inputs were compared when the time was up, the widest; a longer time_limit compares "
+            "more."
+        )
+
     def polynomial(self, names: tuple[str, ...], response: str) -> Polynomial:
         """Return the mean in the user's variables."""
         coding = self.coding

@@ -390,14 +390,8 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         )
         if consensus is None:
             return scores
-        if consensus.limits < len(limits):
-            warnings.warn(
-                f"With time_limit={self.time_limit:g} {consensus.limits} of {len(limits)} limits "
-                "on the number of inputs were compared when the time was up, the widest; a longer "
-                "time_limit compares more.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        if remark := consensus.shortfall(len(limits), self.time_limit):
+            warnings.warn(remark, ConvergenceWarning, stacklevel=3)
         self.reference_ = consensus.polynomial(rows.names, rows.response)
         return scores.joined(consensus.projections)
 
