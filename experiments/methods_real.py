@@ -18,8 +18,9 @@ out or all have had their turn: a single tenth, 77 to 160 rows in seven of the e
 too few to tell the better of two models.  Predictions are clipped to the range of the responses
 in the nine tenths, in the test and (but for boosting, which hardly leaves it) in validation.
 Hyper-parameters, raw or centred inputs among them, are those of the least error over the rows held
-out; the model is then refitted on the nine tenths.  ``default`` gets the same rows and the same
-clipping, and its own five folds.
+out; where that is at the strongest ridge of the grid, the grid goes on, a decade at a time, as far
+as that of the kernel.  The model is then refitted on the nine tenths.  ``default`` gets the same
+rows and the same clipping, and its own folds.
 """
 
 from __future__ import annotations
@@ -101,6 +102,11 @@ class Split:
         """Return gammas from those relative to 1 / n."""
         return [gamma / len(self.y) for gamma in relative]
 
+    def beyond(self, grid: Grid, gamma: float) -> float | None:
+        """Return the next stronger ridge, None where the kernel's grid ends."""
+        stronger = gamma / 10.0
+        return stronger if stronger * len(self.y) > 0.9 * min(grid.kernel_gammas) else None
+
     def validate(self, model: Any) -> float:
         """Return the mean error over the rows held out."""
         errors = []
@@ -179,16 +185,25 @@ def lasso(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
         ).fit(split.X, split.y)
         for r, center in product(grid.degrees, grid.centers)
     ]
-    model = min(fitted, key=lambda each: float(each.errors_.min()))
+    model = min(fitted, key=_squared_error)
+    while model.gamma_ == min(model.gammas) and (stronger := split.beyond(grid, model.gamma_)):
+        more = clone(model).set_params(gammas=[stronger]).fit(split.X, split.y)
+        if _squared_error(more) >= _squared_error(model):
+            break
+        model = more
     return {
         "TE": split.test(model),
-        "validation": float(model.errors_.min()) ** 0.5,
+        "validation": _squared_error(model) ** 0.5,
         "k": len(model.polynomial_.inputs),
         "l": len(model.polynomial_),
         "r": model.degree,
         "gamma": model.gamma_,
         "center": int(model.center),
     }
+
+
+def _squared_error(model: PolynomialLasso) -> float:
+    return float(model.errors_.min())
 
 
 def exact(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
@@ -200,8 +215,8 @@ def exact(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
     the 68 inputs of music).
     """
     began = perf_counter()
-    search = _search(split, grid, rule="best").fit(split.X, split.y)
-    found = [search]
+    found, _ = _searched(split, grid)
+    search = _least(found)
     near = clone(search).set_params(
         degrees=search.best_params_["degree"], centers=search.best_params_["center"]
     )
@@ -224,19 +239,36 @@ def consensus(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
     of the mean; then terms and inputs of the polynomial nearest to it.
     """
     began = perf_counter()
-    search = _search(split, grid, rule="consensus")
+    _, gammas = _searched(split, grid)
+    search = _search(split, grid, gammas, rule="consensus")
     search.set_params(max_inputs=[*_input_limits(split, grid), None]).fit(split.X, split.y)
     mean = search.reference_(split.X)
     return _certified(split, search, mean, time_limit, perf_counter() - began)
 
 
-def _search(split: Split, grid: Grid, rule: str) -> SparsePolynomialRegressorCV:
+def _searched(
+    split: Split, grid: Grid
+) -> tuple[list[SparsePolynomialRegressorCV], list[float]]:
+    """Search the grid, and on while the strongest ridge is the best; return the gammas too."""
+    gammas = split.gammas(grid.gammas)
+    found = [_search(split, grid, gammas, rule="best").fit(split.X, split.y)]
+    while _least(found).best_params_["gamma"] == gammas[0] and (
+        stronger := split.beyond(grid, gammas[0])
+    ):
+        gammas.insert(0, stronger)
+        found.append(_search(split, grid, [stronger], rule="best").fit(split.X, split.y))
+    return found, gammas
+
+
+def _search(
+    split: Split, grid: Grid, gammas: list[float], rule: str
+) -> SparsePolynomialRegressorCV:
     """Return the search over the whole grid on the folds of a split."""
     p = split.X.shape[1]
     return SparsePolynomialRegressorCV(
         degrees=[r for r in grid.degrees if affordable(p, r)],
         max_terms=grid.max_terms,
-        gammas=split.gammas(grid.gammas),
+        gammas=gammas,
         centers=grid.centers,
         cv=split.folds,
         rule=rule,

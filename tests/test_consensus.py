@@ -292,7 +292,7 @@ def test_degrees_with_preselected_monomials_are_not_averaged(monkeypatch, cubic)
         y += X[:, 0] * X[:, 1] * X[:, 2]
     monkeypatch.setattr(preselection, "MOMENT_BYTES", 8 * 40**2 * 10)
     model = SparsePolynomialRegressorCV(
-        degrees=(1, 2, 3), max_terms=5, centers=False, engine="local-search", random_state=0
+        degrees=(1, 2, 3), max_terms=5, centers=False, cv=5, engine="local-search", random_state=0
     ).fit(X, y)
     assert hasattr(model, "reference_") == (not cubic)
     assert (model.best_params_["degree"] == 3) == cubic

@@ -196,6 +196,33 @@ def test_splitters(cv):
     assert model.best_params_["degree"] == 2
 
 
+@pytest.mark.parametrize(
+    ("rows", "inputs", "degree", "folds"),
+    [(90, 4, 2, 10), (7, 1, 1, 7), (2001, 2, 1, 5), (60, 44, 2, 5), (60, 43, 2, 10)],
+)
+def test_small_tables_get_ten_folds(rows, inputs, degree, folds):
+    # 44 inputs have 1,035 monomials of degree 2, 43 have 990.
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((rows, inputs)), rng.standard_normal(rows)
+    model = search(
+        cv="auto", degrees=degree, max_terms=1, gammas=1.0, centers=False, rule="best", refit=False
+    ).fit(X, y)
+    assert model.n_splits_ == folds
+
+
+def test_inputs_left_out_and_rows_without_weight_do_not_count_for_the_folds():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((2100, 44)), rng.standard_normal(2100)
+    weight = np.ones(2100)
+    weight[:100] = 0.0
+    model = search(
+        cv="auto", degrees=2, max_terms=1, gammas=1.0, centers=False, rule="best", refit=False,
+        exclude_inputs=[0],
+    )  # fmt: skip
+    assert model.fit(X, y, weight).n_splits_ == 10
+    assert model.fit(X, y).n_splits_ == 5
+
+
 def test_groups_reach_the_splitter():
     X, y = law()
     groups = np.arange(len(y)) // 10
@@ -254,6 +281,7 @@ def test_clone_pickle_pipeline_and_frames():
         ({"centers": "both"}, "centers must be True or False"),
         ({"rule": "two-se"}, "rule must be 'consensus', 'best' or 'one-se', got 'two-se'"),
         ({"cv": 1}, "cv must be at least 2 folds, got 1"),
+        ({"cv": "ten"}, "cv must be a number of folds, a splitter or splits, got 'ten'"),
         ({"cv": [(range(90), range(0))]}, "cv must leave rows"),
         ({"max_inputs": 2.5}, "max_inputs must be None or an integer"),
         ({"time_limit": -1}, "time_limit must be None or a positive number"),
@@ -302,6 +330,24 @@ def test_monomials_that_do_not_fit_are_preselected(monkeypatch):
     model = search(degrees=(1, 2, 3), centers=False, rule="one-se").fit(X, y)
     assert model.best_params_["degree"] == 3
     assert set(model.polynomial_.monomials) == {(0, 1, 2), (3,)}
+
+
+@pytest.mark.parametrize(("room", "listed"), [(37, 1), (38, 2)])
+def test_the_degrees_that_fill_three_quarters_of_the_room_are_listed(monkeypatch, room, listed):
+    X, y = deep_law()  # 28 monomials of degree 2
+    found = []
+    original = preselection.make_coding
+
+    def make_coding(*arguments, **options):
+        found.append(original(*arguments, **options))
+        return found[-1]
+
+    monkeypatch.setattr(preselection, "make_coding", make_coding)
+    monkeypatch.setattr(preselection, "MOMENT_BYTES", 8 * room**2 * 6)
+    search(degrees=(1, 2, 3), centers=False, gammas=1.0, refit=False).fit(X, y)
+    [coding] = found
+    assert coding.listed == listed
+    assert len(coding.basis) <= room
 
 
 def test_a_split_names_its_monomials_from_its_training_rows(monkeypatch):

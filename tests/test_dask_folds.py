@@ -77,6 +77,14 @@ def test_the_search_is_the_one_in_memory_on_the_same_folds(rows, weighted, monke
     assert found.n_splits_ == 3
 
 
+def test_the_folds_are_five_unless_said():
+    rng = np.random.default_rng(0)
+    X = da.from_array(rng.standard_normal((60, 2)), chunks=(20, 2))
+    settings = {**SETTINGS, "cv": "auto", "refit": False}
+    assert SparsePolynomialRegressorCV(**settings).fit(X, X[:, 0]).n_splits_ == 5
+    assert SparsePolynomialRegressorCV().get_params()["cv"] == "auto"
+
+
 def test_every_row_is_dealt_once():
     for n in (0, 1, 2, 7, 100):
         hands = deal(n, 4, seed=1, number=2)

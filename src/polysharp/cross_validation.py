@@ -29,7 +29,7 @@ from polysharp.consensus import find_consensus
 from polysharp.cv_results import results_table
 from polysharp.errors import InputError, TooLargeError
 from polysharp.estimator import SparsePolynomialRegressor, _threads
-from polysharp.fold_moments import cut, read_splits
+from polysharp.fold_moments import automatic_folds, cut, read_splits
 from polysharp.grid_search import Grid, Scores, grid_search
 from polysharp.place import Place, as_host
 from polysharp.polynomial import Polynomial
@@ -69,8 +69,10 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         and 1e-6, with n the sum of the weights.
     centers : bool or sequence of bool, default=(False, True)
         Compare raw inputs (False), centred ones (True), or both.
-    cv : int, splitter or iterable of (train, test), default=5
-        Number of shuffled folds; or a scikit-learn splitter, or the splits themselves.
+    cv : int, "auto", splitter or iterable of (train, test), default="auto"
+        Number of shuffled folds; or a scikit-learn splitter, or the splits themselves.  "auto": ten
+        folds for at most 2,000 rows and 1,000 monomials of the largest degree, otherwise (and
+        for Dask collections) five.
     rule : {"consensus", "best", "one-se"}, default="consensus"
         "consensus" averages the models that do as well as the best, as far as validation can
         tell, and takes the polynomial nearest to their mean, its size by validation too: the
@@ -184,7 +186,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         max_inputs: Any = None,
         gammas: Any = "auto",
         centers: Any = (False, True),
-        cv: Any = 5,
+        cv: Any = "auto",
         rule: Any = "consensus",
         n_candidates: Any = "auto",
         fit_intercept: bool = True,
@@ -292,7 +294,11 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
         data = check_data(self, X, y, sample_weight)
         rules = check_rules(parameters, data.names)
-        splits = read_splits(self.cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
+        cv = self.cv
+        if isinstance(cv, str) and cv == "auto":
+            n_inputs = len(data.names) - len(rules.exclude_inputs)
+            cv = automatic_folds(len(data.y), rules.count(n_inputs))
+        splits = read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
         parts, plan = cut(splits, len(data.y))
         return FoldedRows(data, parts, plan, rules, place, bool(self.scale))
 

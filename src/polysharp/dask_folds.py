@@ -30,6 +30,8 @@ from polysharp.moments import Moments, accumulate
 from polysharp.progress import Progress
 from polysharp.validation import check_rules
 
+AUTOMATIC_FOLDS = 5  # of cv="auto"
+
 
 @dataclass(frozen=True, eq=False)
 class FoldMoments:
@@ -70,7 +72,7 @@ class DaskFolds:
         progress: Progress,
     ) -> DaskFolds:
         """Check the collections and the folds asked for."""
-        cv = model.cv
+        cv = AUTOMATIC_FOLDS if isinstance(model.cv, str) and model.cv == "auto" else model.cv
         if groups is not None or isinstance(cv, bool) or not isinstance(cv, (int, np.integer)):
             raise InputError(
                 "cv must be a number of folds, without groups, for Dask collections, got "

@@ -4,10 +4,10 @@ The grid holds G of f monomials for every part and every training and validation
 8 f^2 bytes each; ``capacity`` is the f for which all of them together take 2 GiB.  Up to that, all
 monomials of the largest degree are listed.  Beyond it
 
-    all monomials of degree <= r0 are listed, r0 the largest degree that fits into half of it;
+    all monomials of degree <= r0 are listed, r0 the largest degree that fits into three quarters;
     in each split, on its training rows alone, models of 0, L/4 and L listed terms are grown, and of
     the monomials of each higher degree those that correlate most with the three residuals join:
-    as many from each residual and degree as fit, all splits together, into the other half.
+    as many from each residual and degree as fit, all splits together, into the rest.
 
 A split uses only the monomials that its own training rows named, so the validation rows stay
 unseen.  Higher degrees are priced as matrix products and never formed.  A degree whose passes would
@@ -41,6 +41,7 @@ from polysharp.triage import CPU_RATE, GPU_RATE
 from polysharp.validation import Data
 
 MOMENT_BYTES = 2 * 2**30
+LISTED_SHARE = 0.75  # of the capacity; for the degrees of which all monomials are listed
 RESIDUALS = 3  # models whose residuals name monomials in each split
 TIME_SHARE = 0.25
 HIGHEST_PRICED = 4
@@ -175,7 +176,8 @@ def make_coding(
 
     if rows.count(rows.rules.degree) <= limit:
         return moments(rows.rules.basis(inputs))
-    low = max((r for r in range(1, rows.rules.degree) if rows.count(r) <= limit // 2), default=1)
+    room = LISTED_SHARE * limit
+    low = max((r for r in range(1, rows.rules.degree) if rows.count(r) <= room), default=1)
     few = tuple(m for m in rows.rules.include_terms if len(m) <= low)  # the others join below
     listed = moments(replace(rows.rules, degree=low, include_terms=few).basis(inputs))
     named = []

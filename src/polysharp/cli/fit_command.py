@@ -65,7 +65,12 @@ def add_to(commands: Any) -> None:
         gamma=", and taken with --max-terms; else chosen by validation",
     )
     group = parser.add_argument_group("choosing by validation")
-    group.add_argument("--cv", metavar="N", type=int, help="folds (5); --max-terms is then a limit")
+    group.add_argument(
+        "--cv",
+        metavar="N",
+        type=int,
+        help="folds (10 for a small table, else 5); --max-terms is then a limit",
+    )
     group.add_argument(
         "--rule",
         choices=["one-se", "consensus", "best"],
