@@ -246,9 +246,7 @@ def consensus(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
     return _certified(split, search, mean, time_limit, perf_counter() - began)
 
 
-def _searched(
-    split: Split, grid: Grid
-) -> tuple[list[SparsePolynomialRegressorCV], list[float]]:
+def _searched(split: Split, grid: Grid) -> tuple[list[SparsePolynomialRegressorCV], list[float]]:
     """Search the grid, and on while the strongest ridge is the best; return the gammas too."""
     gammas = split.gammas(grid.gammas)
     found = [_search(split, grid, gammas, rule="best").fit(split.X, split.y)]

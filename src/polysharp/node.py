@@ -10,6 +10,7 @@ everything that is left, and one monomial left to choose.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -93,6 +94,10 @@ class Node:
         return np.asarray(0.5 * self.warm.w**2 * np.maximum(inverse - 1.0, 0.0))
 
 
+def _endless() -> float:
+    return np.inf
+
+
 def shares(node: Node) -> Array:
     """s_j of the relaxation at a node: 1 for monomials in, 0 for those out."""
     assert node.warm is not None
@@ -103,8 +108,11 @@ def shares(node: Node) -> Array:
     return s
 
 
-def evaluate(node: Node, threshold: float) -> Node:
-    """Bound a node until it is closed, or open with its relaxation solved; return it."""
+def evaluate(node: Node, threshold: float, time_left: Callable[[], float] = _endless) -> Node:
+    """Bound a node until it is closed, or open with its relaxation solved; return it.
+
+    When the time is up the relaxation is left as it stands, with the bound that it has proved.
+    """
     core = node.core
     for _ in range(MAX_SCREENINGS):
         if not propagate(core.structure, node.terms, node.inputs):
@@ -116,7 +124,7 @@ def evaluate(node: Node, threshold: float) -> Node:
             return _finish(node, free)
         if budget == 1 and core.structure.plain and not core.structure.inputs_bind:
             return _single(node)
-        relaxed = _relax(node, budget, threshold)
+        relaxed = _relax(node, budget, threshold, time_left())
         vector = vector_of(core, relaxed.w)
         if relaxed.bound > node.bound:
             node.bound, node.vector = relaxed.bound, vector
@@ -137,12 +145,12 @@ def vector_of(core: Core, w: Array) -> Vector:
     return Vector(core.index[support], w[support], core.diagonal)
 
 
-def _relax(node: Node, budget: int, threshold: float) -> Relaxed:
+def _relax(node: Node, budget: int, threshold: float, seconds: float) -> Relaxed:
     core = node.core
     assert node.warm is not None
     return solve_relaxation(
         core.Q, core.q, core.ridge, core.norms, core.yy,
-        node.terms, budget, node.warm, threshold, scalable=core.diagonal < 0,
+        node.terms, budget, node.warm, threshold, scalable=core.diagonal < 0, seconds=seconds,
     )  # fmt: skip
 
 

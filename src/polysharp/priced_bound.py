@@ -141,7 +141,8 @@ def _step(
         warm = last.warm
     relaxed = solve_relaxation(
         pool.G, pool.q, np.full(len(pool), lam), pool.norms, yy,
-        state, node.room, warm, 1.05 * search.threshold, scalable=True, slack=0.02,
+        state, node.room, warm, 1.05 * search.threshold,
+        scalable=True, slack=0.02, seconds=search.time_left,
     )  # fmt: skip
     goal = _Point.of(pool, relaxed.w, yy, lam)
     if relaxed.code != PRUNED:

@@ -42,7 +42,12 @@ States = NDArray[np.int8]  # per monomial: 1 in, 0 free, -1 out
 IN, FREE, OUT = 1, 0, -1
 
 PRUNED, SOLVED, UNFINISHED = 1, 0, 2
-BOUND, PRIMAL, NU, PRODUCTS, MASS = range(5)  # places in the kernel's record
+BOUND, PRIMAL, NU, PRODUCTS, MASS, WORK = range(6)  # places in the kernel's record
+
+# A compiled relaxation cannot look at the clock: with thousands of monomials and hardly any ridge
+# it may sweep for ten seconds.  It gets so many multiplications per second left, fewer than most
+# machines make, and enough for a bound of small problems when no time is left.
+RATE, LEAST_SECONDS = 5e8, 0.2
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -88,17 +93,19 @@ def solve_relaxation(
     max_passes: int = 30,
     tol: float = 1e-4,
     slack: float = 0.1,
+    seconds: float = np.inf,
 ) -> Relaxed:
     """Solve until the bound reaches ``threshold``, or the relaxation is solved well enough.
 
     Well enough: to relative accuracy ``tol``, or, when the threshold is out of reach, to
-    ``slack`` times the distance to it.  ``scalable`` says that d = 0.
+    ``slack`` times the distance to it; or until about ``seconds`` have passed.  ``scalable`` says
+    that d = 0.
     ``warm`` is updated in place.
     """
     # Any w proves a bound, so the dual starts where the parent ended; only the iterate must drop
     # what is out by now.
     size = len(q)
-    best_w, best_rho, Z, info = warm.w.copy(), warm.rho.copy(), np.zeros(size), np.zeros(5)
+    best_w, best_rho, Z, info = warm.w.copy(), warm.rho.copy(), np.zeros(size), np.zeros(6)
     for j in np.flatnonzero((state == OUT) & (warm.w != 0.0)):
         warm.rho += Q[j] * warm.w[j]
         warm.products += 1
@@ -106,6 +113,7 @@ def solve_relaxation(
         warm.w[j] = 0.0
     info[BOUND], info[PRIMAL] = -np.inf, np.inf
     info[NU], info[PRODUCTS], info[MASS] = warm.nu, warm.products, warm.mass
+    info[WORK] = RATE * max(seconds, LEAST_SECONDS)
     code = _solve(
         Q, q, ridge, norms, yy, scalable, state.astype(np.float64), budget, warm.w, warm.rho,
         threshold, max_passes, tol, slack, best_w, best_rho, Z, info,
@@ -245,13 +253,14 @@ def _inner(  # type: ignore[no-untyped-def]
     nu = info[2]
     for _ in range(15):
         for _ in range(5):
+            info[5] -= count * count
             if _sweep(A, lridge, nu, lstate, lw, lrho, count) < 1e-8 * abs(info[0]):
                 break
         bound, _, aa, _ = _dual(lq, lridge, scalable, lstate, lw, lrho, count, yy, budget, Z)
         chosen, value = _primal(lw, lridge, lstate, nu, count, budget)
         value += 0.5 * aa
         info[1], info[2] = value, nu
-        if bound >= threshold * (1.0 + 1e-3):
+        if bound >= threshold * (1.0 + 1e-3) or info[5] <= 0.0:
             return False
         if value - bound <= tol * value or (
             value < threshold and value - bound <= slack * (threshold - bound)
@@ -372,6 +381,8 @@ def _solve(  # type: ignore[no-untyped-def]  # noqa: PLR0912
                 seen[j] = 0
         if settled and news == 0:
             return 0
+        if info[5] <= 0.0:
+            return 2
         settled = _inner(
             Q, q, ridge, yy, scalable, state, budget, w, rho, work, count,
             threshold, tol, slack, info, F,

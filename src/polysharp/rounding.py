@@ -63,7 +63,7 @@ class Rounding:
             relaxed = solve_relaxation(
                 core.Q, core.q, factor * core.ridge, core.norms, core.yy, terms,
                 min(budget, core.size), self.start(core, factor), np.inf,
-                scalable=True, tol=1e-3, slack=0.0,
+                scalable=True, tol=1e-3, slack=0.0, seconds=self.state.time_left,
             )  # fmt: skip
             order = np.argsort(-np.abs(relaxed.warm.w), kind="stable")
             self._walk(np.sort(_fitting(core.structure, order)))

@@ -160,7 +160,7 @@ class _TreeSearch:
         root = Node(
             core, terms, inputs, 0.0, self.rounding.start(core), record=self.writer.reserve()
         )
-        evaluate(root, self.threshold)
+        evaluate(root, self.threshold, self._time_left)
         self.state.nodes += 1
         for _ in range(STRENGTHEN):
             if root.closed:
@@ -234,7 +234,12 @@ class _TreeSearch:
     def _evaluator(self) -> Callable[[Node], Node]:
         """Bound nodes against the threshold of now; at the time limit leave them as they are."""
         threshold = self.threshold
-        return lambda node: node if self.state.expired else evaluate(node, threshold)
+        return lambda node: (
+            node if self.state.expired else evaluate(node, threshold, self._time_left)
+        )
+
+    def _time_left(self) -> float:
+        return self.state.time_left
 
     def _sift(self, node: Node) -> bool:
         """Split a node into the sets of inputs that may hold a better model, if that pays."""
@@ -355,4 +360,4 @@ class _TreeSearch:
             vector=node.vector, screenings=node.screenings, screened=node.screened,
             record=node.record,
         )  # fmt: skip
-        return evaluate(moved, self.threshold)
+        return evaluate(moved, self.threshold, self._time_left)
