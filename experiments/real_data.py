@@ -42,7 +42,7 @@ LABELS = {
 OURS = {
     "exact": "with the model of the least validation error",
     "consensus": "with the consensus",
-    "default": "the default search (consensus, five folds, nothing set)",
+    "default": "the default search (consensus, nothing set)",
 }
 PAPER = dict(zip(UCI_NAMES, TEST_ERRORS, strict=True))  # the paper's names of the rows
 PAPER_METHODS = {"ridge": "RR", "kernel": "SVM", "lasso": "PL", "exact": "CIO"}

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from experiments import real_data
-from experiments.methods_real import HELD_OUT, METHODS, QUICK, Split, run_method
+from experiments.methods_real import (
+    HELD_OUT,
+    METHODS,
+    QUICK,
+    Split,
+    _least,
+    _searched,
+    run_method,
+)
 from experiments.paper import TEST_ERRORS
 from experiments.plot import draw
 from experiments.real_data import (
@@ -51,6 +61,44 @@ def rows(**errors):
                 row |= {"data": name, "grid": "full", "method": method}
                 found.append({key: str(value) for key, value in row.items()})
     return found
+
+
+RIDGES = replace(QUICK, gammas=(1e0, 1e3), kernel_gammas=(1e-2, 1e0))
+
+
+def test_the_grid_goes_on_where_its_strongest_ridge_is_the_best():
+    law = Split.of(data(), 0)
+    found, gammas = _searched(law, RIDGES)
+    assert len(found) == 1
+    assert gammas == law.gammas(RIDGES.gammas)
+
+    everything = data()
+    rng = np.random.default_rng(1)
+    noise = Split.of(replace(everything, y=rng.standard_normal(len(everything.y))), 0)
+    found, gammas = _searched(noise, RIDGES)
+    n = len(noise.y)
+    assert len(found) == len(gammas) - 1
+    np.testing.assert_allclose([g * n for g in gammas], [1e-2, 1e-1, 1e0, 1e3])
+    assert _least(found).best_params_["gamma"] == gammas[0]
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_the_lasso_goes_on_too(noisy):
+    everything = data()
+    if noisy:
+        rng = np.random.default_rng(1)
+        everything = replace(everything, y=rng.standard_normal(len(everything.y)))
+    short = replace(RIDGES, kernel_gammas=(1e0,))  # where the grid ends at once
+    n = len(Split.of(everything, 0).y)
+    errors, gammas = zip(
+        *(
+            (row["validation"], row["gamma"] * n)
+            for row in (run_method("lasso", everything, 0, g, 1.0) for g in (short, RIDGES))
+        ),
+        strict=True,
+    )
+    assert (errors[1] < errors[0]) == (gammas[1] < 0.9) == noisy
+    assert gammas[1] > 0.9e-2
 
 
 def test_the_test_rows_take_no_part_in_any_choice():
