@@ -161,6 +161,15 @@ def _fix(states: States, where: Any, value: int) -> None:
     states[where] = value
 
 
+def _count(a: Any, b: Any) -> Any:
+    """Return the product of zeros and ones in float32, in which counts are exact.
+
+    Kernels of some BLAS raise the flag of invalid values for what lies beside a vector in memory.
+    """
+    with np.errstate(invalid="ignore"):
+        return a @ b
+
+
 class Rules:
     """Budgets, hierarchy, requirements and heredity over the monomials of a statement."""
 
@@ -227,14 +236,14 @@ class Rules:
             now = 1 + int(np.count_nonzero(terms)) + int(np.count_nonzero(inputs))
 
     def _apply_hierarchy(self, terms: States, inputs: States) -> None:
-        _fix(inputs, (terms == IN).astype(np.float32) @ self.uses > 0.0, IN)
+        _fix(inputs, _count((terms == IN).astype(np.float32), self.uses) > 0.0, IN)
         left = self.max_inputs - int(np.count_nonzero(inputs == IN))
         if left < 0:
             raise Empty
         if left == 0:
             inputs[inputs == FREE] = OUT
-        lost = self.uses @ (inputs == OUT).astype(np.float32) > 0.0
-        new = self.uses @ (inputs == FREE).astype(np.float32)
+        lost = _count(self.uses, (inputs == OUT).astype(np.float32)) > 0.0
+        new = _count(self.uses, (inputs == FREE).astype(np.float32))
         _fix(terms, lost | (new > left), OUT)
         for i in self.required_inputs:
             users = np.flatnonzero((self.uses[:, i] > 0.0) & (terms != OUT))
