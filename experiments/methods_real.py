@@ -215,7 +215,7 @@ def exact(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
     the 68 inputs of music).
     """
     began = perf_counter()
-    found, _ = _searched(split, grid)
+    found = _searched(split, grid)
     search = _least(found)
     near = clone(search).set_params(
         degrees=search.best_params_["degree"], centers=search.best_params_["center"]
@@ -239,23 +239,28 @@ def consensus(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
     of the mean; then terms and inputs of the polynomial nearest to it.
     """
     began = perf_counter()
-    _, gammas = _searched(split, grid)
-    search = _search(split, grid, gammas, rule="consensus")
+    search = _search(split, grid, split.gammas(grid.gammas), rule="consensus")
     search.set_params(max_inputs=[*_input_limits(split, grid), None]).fit(split.X, split.y)
+    while stronger := _stronger(split, grid, search):
+        search.set_params(gammas=[stronger, *search.gammas]).fit(split.X, split.y)
     mean = search.reference_(split.X)
     return _certified(split, search, mean, time_limit, perf_counter() - began)
 
 
-def _searched(split: Split, grid: Grid) -> tuple[list[SparsePolynomialRegressorCV], list[float]]:
-    """Search the grid, and on while the strongest ridge is the best; return the gammas too."""
-    gammas = split.gammas(grid.gammas)
-    found = [_search(split, grid, gammas, rule="best").fit(split.X, split.y)]
-    while _least(found).best_params_["gamma"] == gammas[0] and (
-        stronger := split.beyond(grid, gammas[0])
-    ):
-        gammas.insert(0, stronger)
+def _searched(split: Split, grid: Grid) -> list[SparsePolynomialRegressorCV]:
+    """Search the grid, and on, a ridge at a time, while the strongest is the best."""
+    found = [_search(split, grid, split.gammas(grid.gammas), rule="best").fit(split.X, split.y)]
+    while _least(found) is found[-1] and (stronger := _stronger(split, grid, found[-1])):
         found.append(_search(split, grid, [stronger], rule="best").fit(split.X, split.y))
-    return found, gammas
+    return found
+
+
+def _stronger(split: Split, grid: Grid, search: SparsePolynomialRegressorCV) -> float | None:
+    """Return the ridge to go on with, where the strongest of a search is the best."""
+    results = search.cv_results_
+    scores = np.where(results["consensus"], np.nan, results["mean_test_score"])
+    best = float(results["param_gamma"][np.nanargmax(scores)])
+    return split.beyond(grid, best) if best == min(search.gammas) else None
 
 
 def _search(

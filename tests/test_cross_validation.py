@@ -281,7 +281,7 @@ def test_clone_pickle_pipeline_and_frames():
         ({"centers": "both"}, "centers must be True or False"),
         ({"rule": "two-se"}, "rule must be 'consensus', 'best' or 'one-se', got 'two-se'"),
         ({"cv": 1}, "cv must be at least 2 folds, got 1"),
-        ({"cv": "ten"}, "cv must be a number of folds, a splitter or splits, got 'ten'"),
+        ({"cv": "ten"}, "cv must be 'auto', a number of folds, a splitter or splits, got 'ten'"),
         ({"cv": [(range(90), range(0))]}, "cv must leave rows"),
         ({"max_inputs": 2.5}, "max_inputs must be None or an integer"),
         ({"time_limit": -1}, "time_limit must be None or a positive number"),

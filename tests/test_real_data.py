@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments import real_data
+from experiments import methods_real, real_data
 from experiments.methods_real import (
     HELD_OUT,
     METHODS,
@@ -68,18 +68,36 @@ RIDGES = replace(QUICK, gammas=(1e0, 1e3), kernel_gammas=(1e-2, 1e0))
 
 def test_the_grid_goes_on_where_its_strongest_ridge_is_the_best():
     law = Split.of(data(), 0)
-    found, gammas = _searched(law, RIDGES)
-    assert len(found) == 1
-    assert gammas == law.gammas(RIDGES.gammas)
+    [search] = _searched(law, RIDGES)
+    assert search.gammas == law.gammas(RIDGES.gammas)
 
     everything = data()
     rng = np.random.default_rng(1)
     noise = Split.of(replace(everything, y=rng.standard_normal(len(everything.y))), 0)
-    found, gammas = _searched(noise, RIDGES)
-    n = len(noise.y)
-    assert len(found) == len(gammas) - 1
-    np.testing.assert_allclose([g * n for g in gammas], [1e-2, 1e-1, 1e0, 1e3])
-    assert _least(found).best_params_["gamma"] == gammas[0]
+    found = _searched(noise, RIDGES)
+    relative = [g * len(noise.y) for search in found for g in search.gammas]
+    assert relative == pytest.approx([1e0, 1e3, 1e-1, 1e-2])
+    assert _least(found) is found[-1]
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_the_consensus_compares_the_same_ridges(noisy, monkeypatch):
+    everything = data()
+    if noisy:
+        rng = np.random.default_rng(1)
+        everything = replace(everything, y=rng.standard_normal(len(everything.y)))
+    seen = []
+    original = methods_real._certified
+
+    def certified(split, search, *rest):
+        seen.append(search.gammas)
+        return original(split, search, *rest)
+
+    monkeypatch.setattr(methods_real, "_certified", certified)
+    run_method("consensus", everything, 0, RIDGES, 1.0)
+    compared = {g for search in _searched(Split.of(everything, 0), RIDGES) for g in search.gammas}
+    assert set(seen[0]) == compared
+    assert len(compared) == (4 if noisy else 2)
 
 
 @pytest.mark.parametrize("noisy", [False, True])

@@ -29,7 +29,7 @@ from polysharp.consensus import find_consensus
 from polysharp.cv_results import results_table
 from polysharp.errors import InputError, TooLargeError
 from polysharp.estimator import SparsePolynomialRegressor, _threads
-from polysharp.fold_moments import automatic_folds, cut, read_splits
+from polysharp.fold_moments import chosen_cv, cut, read_splits
 from polysharp.grid_search import Grid, Scores, grid_search
 from polysharp.place import Place, as_host
 from polysharp.polynomial import Polynomial
@@ -294,10 +294,8 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
         data = check_data(self, X, y, sample_weight)
         rules = check_rules(parameters, data.names)
-        cv = self.cv
-        if isinstance(cv, str) and cv == "auto":
-            n_inputs = len(data.names) - len(rules.exclude_inputs)
-            cv = automatic_folds(len(data.y), rules.count(n_inputs))
+        n_inputs = len(data.names) - len(rules.exclude_inputs)
+        cv = chosen_cv(self.cv, len(data.y), rules.count(n_inputs))
         splits = read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
         parts, plan = cut(splits, len(data.y))
         return FoldedRows(data, parts, plan, rules, place, bool(self.scale))

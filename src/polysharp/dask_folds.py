@@ -24,13 +24,11 @@ from polysharp.candidates import TermRules
 from polysharp.dask_table import Coding as Reading
 from polysharp.dask_table import DaskTable, open_collections
 from polysharp.errors import InputError, TooLargeError
-from polysharp.fold_moments import Plan
+from polysharp.fold_moments import Plan, chosen_cv
 from polysharp.grid_search import Coding
 from polysharp.moments import Moments, accumulate
 from polysharp.progress import Progress
 from polysharp.validation import check_rules
-
-AUTOMATIC_FOLDS = 5  # of cv="auto"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +70,7 @@ class DaskFolds:
         progress: Progress,
     ) -> DaskFolds:
         """Check the collections and the folds asked for."""
-        cv = AUTOMATIC_FOLDS if isinstance(model.cv, str) and model.cv == "auto" else model.cv
+        cv = chosen_cv(model.cv, np.inf, np.inf)  # a collection is not small
         if groups is not None or isinstance(cv, bool) or not isinstance(cv, (int, np.integer)):
             raise InputError(
                 "cv must be a number of folds, without groups, for Dask collections, got "

@@ -65,17 +65,22 @@ class Plan:
         return 1 + max(a for side in (self.train, self.test) for parts in side for a in parts)
 
 
-def automatic_folds(n: int, f: int) -> int:
-    """Return the number of folds of ``cv="auto"`` for n rows and f monomials.
+def chosen_cv(cv: Any, n: float, f: float) -> Any:
+    """Return the number of folds that ``cv="auto"`` means for n rows and f monomials.
 
     On few rows the errors of five folds are noisy and their models lack a fifth of the rows; ten
-    take twice the time, which is there where monomials are few.
+    take twice the time, which is there where monomials are few.  Anything but a word is returned
+    as it is.
 
     Examples
     --------
-    >>> automatic_folds(900, 494), automatic_folds(5000, 494), automatic_folds(7, 494)
-    (10, 5, 7)
+    >>> [chosen_cv("auto", n, 494) for n in (900, 5000, 7)]
+    [10, 5, 7]
     """
+    if not isinstance(cv, str):
+        return cv
+    if cv != "auto":
+        raise InputError(f"cv must be 'auto', a number of folds, a splitter or splits, got {cv!r}")
     return min(10 if n <= FEW_ROWS and f <= FEW_MONOMIALS else 5, max(n, 2))
 
 
