@@ -26,9 +26,9 @@ import machine
 from sklearn.exceptions import ConvergenceWarning
 
 from polysharp import SparsePolynomialRegressor
-from polysharp.basis import count_monomials
+from polysharp.data.place import Place
 from polysharp.metrics import accuracy, false_alarm
-from polysharp.place import Place
+from polysharp.monomials.basis import count_monomials
 from polysharp.synthetic import PlantedData, make_sparse_polynomial
 
 K, L, SNR_SQRT = 20, 40, 20.0

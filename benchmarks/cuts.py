@@ -18,15 +18,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polysharp.basis import Basis
 from polysharp.engines.base import Engine, Limits
 from polysharp.engines.cutting_planes import CuttingPlanes
 from polysharp.engines.cutting_planes_gurobi import CuttingPlanesGurobi
 from polysharp.engines.cutting_planes_multitree import CuttingPlanesMultitree
 from polysharp.engines.local_search import LocalSearch
-from polysharp.moments import accumulate
-from polysharp.problem import Problem
-from polysharp.structure import Structure
+from polysharp.moments.moments import accumulate
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Structure
+from polysharp.problem.problem import Problem
 from polysharp.synthetic import make_sparse_polynomial
 
 PAPER = dict(

@@ -24,12 +24,13 @@ from time import perf_counter
 
 import numpy as np
 
-from polysharp.basis import Array, Basis, Indices
-from polysharp.gram import DesignGram
-from polysharp.moments import accumulate
-from polysharp.problem import Problem
-from polysharp.structure import Structure
+from polysharp.moments.gram import DesignGram
+from polysharp.moments.moments import accumulate
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Structure
+from polysharp.problem.problem import Problem
 from polysharp.synthetic import make_sparse_polynomial
+from polysharp.typing import Array, Indices
 
 DENSE_LIMIT = 2**30  # bytes of G; beyond it the problem answers from the design
 DATA_VARIABLE = "POLYSHARP_DATA"

@@ -18,8 +18,8 @@ import time
 import machine
 import numpy as np
 
-from polysharp.basis import Basis
-from polysharp.moments import accumulate
+from polysharp.moments.moments import accumulate
+from polysharp.monomials.basis import Basis
 
 
 def measure(n: int, p: int, r: int) -> None:

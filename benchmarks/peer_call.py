@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from instances import Instance
 
-from polysharp.basis import Indices
-from polysharp.solution import relative_gap
+from polysharp.certificate.solution import relative_gap
+from polysharp.typing import Indices
 
 HOME = Path(__file__).parent / "peers"
 ENVIRONMENTS = Path(__file__).parent.parent / ".peers"

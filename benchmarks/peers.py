@@ -24,7 +24,7 @@ import yardstick
 from instances import Instance, Setting, make_instance
 from peer_call import PEERS, Outcome, call, set_up
 
-from polysharp.basis import Indices
+from polysharp.typing import Indices
 
 RESULTS = Path(__file__).parent / "results"
 GAP_TOL = 1e-4

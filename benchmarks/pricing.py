@@ -19,8 +19,8 @@ import time
 import machine
 import numpy as np
 
-from polysharp.arrays import Precision
-from polysharp.pricing import Priced, Pricer
+from polysharp.data.arrays import Precision
+from polysharp.pricing.pricer import Priced, Pricer
 from polysharp.synthetic import make_sparse_polynomial
 
 
@@ -46,7 +46,7 @@ def on_cpu(X: np.ndarray, a: np.ndarray, degree: int, top: int) -> None:
 
 def on_device(X: np.ndarray, a: np.ndarray, degree: int, top: int, device: str) -> None:
     """Time a pass on tensors, data already on the device, after one pass to warm up."""
-    from polysharp import backend_torch
+    from polysharp.data import torch_backend as backend_torch
 
     torch, where = backend_torch.torch_module(), backend_torch.find_device(X, device)
     pricer = Pricer(

@@ -15,7 +15,7 @@ import time
 
 import machine
 
-from polysharp.ranking import rank_inputs
+from polysharp.ranking.ranking import rank_inputs
 from polysharp.synthetic import make_sparse_polynomial
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import matplotlib
 from transcripts import bring_files, refreshed
 
-from polysharp import demo
+from polysharp.cli import demo
 
 ROOT = Path(__file__).parent.parent
 PAGES = [

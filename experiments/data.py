@@ -14,8 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
-from polysharp.basis import Array, Basis, Monomial
+from polysharp.monomials.basis import Basis
 from polysharp.synthetic import make_sparse_polynomial
+from polysharp.typing import Array, Monomial
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,8 +27,8 @@ from experiments.data import Planted, planted
 from experiments.rows import Row
 from experiments.runner import Cell, Experiment, Plan, main
 from experiments.summary import NOTHING, distinct, groups, markdown, numbers, where
-from polysharp.place import Place
-from polysharp.pricing import Pricer
+from polysharp.data.place import Place
+from polysharp.pricing.pricer import Pricer
 
 DEVICE_VARIABLE = "POLYSHARP_DEVICE"
 GAMMA = 1e-3

@@ -22,8 +22,8 @@ import numpy as np
 
 from experiments.data import Planted, planted
 from polysharp import SparsePolynomialRegressor
-from polysharp.basis import Array, Indices, Monomial
-from polysharp.solution import Stop
+from polysharp.certificate.solution import Stop
+from polysharp.typing import Array, Indices, Monomial
 
 NEEDS = {"abess": "abess"}
 

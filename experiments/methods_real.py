@@ -44,9 +44,10 @@ from polysharp import (
     SparsePolynomialRegressor,
     SparsePolynomialRegressorCV,
 )
-from polysharp.basis import Array, Indices, count_monomials
 from polysharp.datasets import Dataset
 from polysharp.metrics import test_error
+from polysharp.monomials.basis import count_monomials
+from polysharp.typing import Array, Indices
 
 NEEDS = {"ebm": "interpret"}
 HELD_OUT = 1000  # rows that validation wants to see

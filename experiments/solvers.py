@@ -16,9 +16,9 @@ from typing import Any
 
 from experiments.data import Planted, planted
 from polysharp import SparsePolynomialRegressor
+from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine
 from polysharp.metrics import accuracy, false_alarm
-from polysharp.solution import Stop
 
 SCIP = "pyscipopt"
 NEEDS = {"pure": SCIP, "root": SCIP, "big-m": SCIP}

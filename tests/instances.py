@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polysharp.basis import Basis
+from polysharp.certificate.solution import Solution
 from polysharp.engines import make_engine
-from polysharp.moments import Moments, accumulate
-from polysharp.problem import Problem
-from polysharp.solution import Solution
-from polysharp.structure import Heredity, Structure
+from polysharp.moments.moments import Moments, accumulate
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Heredity, Structure
+from polysharp.problem.problem import Problem
 
 DATA = ("plain", "correlated", "duplicate", "ill-scaled", "large-mean")
 RULES = ("budget", "inputs", "required", "strong", "weak", "inputs-and-heredity")

@@ -5,11 +5,12 @@ import sys
 import numpy as np
 import pytest
 
-from polysharp import backend_torch as backend
-from polysharp import moments, ranking
-from polysharp.basis import Basis
+from polysharp.data import torch_backend as backend
 from polysharp.errors import InputError, MissingSolverError
-from polysharp.pricing import Pricer
+from polysharp.moments import moments
+from polysharp.monomials.basis import Basis
+from polysharp.pricing.pricer import Pricer
+from polysharp.ranking import ranking
 
 
 def draw(seed, n, p):

@@ -12,7 +12,7 @@ import pytest
 from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, path, verify
 from polysharp.engines import make_engine
 from polysharp.errors import InfeasibleError, InputError, MissingSolverError, TooLargeError
-from polysharp.terms import read_terms
+from polysharp.monomials.terms import read_terms
 
 
 def model(degree=2, max_terms=2, engine="enumeration", **options):

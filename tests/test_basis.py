@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from polysharp.basis import Basis, count_monomials
+from polysharp.monomials.basis import Basis, count_monomials
 
 
 def test_the_paper_s_example() -> None:

@@ -21,8 +21,8 @@ import pytest
 
 import polysharp
 from polysharp import SparsePolynomialRegressor, load_model, save_model
+from polysharp.certificate.solution import Stop
 from polysharp.cli import COMMANDS, main, make_parser
-from polysharp.solution import Stop
 
 NAMES = ["speed", "air gap", "mass, total"]
 
@@ -435,7 +435,7 @@ def test_demo(folder, capsys, monkeypatch):
     assert main(["demo", "--table", "rides.csv"]) == 0
     assert pd.read_csv("rides.csv").shape == (1000, 13)
     seen = []
-    monkeypatch.setattr("polysharp.demo.main", seen.append)
+    monkeypatch.setattr("polysharp.cli.demo.main", seen.append)
     assert main(["demo", "-o", "picture.png"]) == 0
     assert seen == [["--output", "picture.png"]]
 

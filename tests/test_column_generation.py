@@ -12,24 +12,24 @@ from instances import DATA, RIDGES, make_inputs
 from sklearn.base import clone
 
 from polysharp import SparsePolynomialRegressor
-from polysharp.assemble import assemble
-from polysharp.basis import Basis
-from polysharp.branch_and_price import _Proof
-from polysharp.candidates import TermRules
-from polysharp.column_generation import search_all_inputs
-from polysharp.design import TableDesign
-from polysharp.dual_point import DualPoint
+from polysharp.certificate.solution import Event, Status, Stop
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
+from polysharp.engines.columns.branch_and_price import _Proof
+from polysharp.engines.columns.column_generation import search_all_inputs
+from polysharp.engines.columns.dual_point import DualPoint
+from polysharp.engines.columns.generation import Search, Sizes
+from polysharp.engines.columns.priced_bound import Node
 from polysharp.errors import InputError
-from polysharp.generation import Search, Sizes
-from polysharp.pool import Pool
-from polysharp.priced_bound import Node
-from polysharp.pricing import Pricer
-from polysharp.problem import Problem
-from polysharp.solution import Event, Status, Stop
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.term_rules import TermRules
+from polysharp.pricing.design import TableDesign
+from polysharp.pricing.pool import Pool
+from polysharp.pricing.pricer import Pricer
+from polysharp.problem.assemble import assemble
+from polysharp.problem.problem import Problem
+from polysharp.ranking.triage import prices_all
 from polysharp.synthetic import make_sparse_polynomial
-from polysharp.triage import prices_all
 
 TINY = Sizes(first=5, added=4, listed=25, pool=12, handed=12)
 SHAPES = ((9, 1), (4, 2), (6, 2), (3, 3), (4, 3), (3, 4))  # 10 to 35 monomials

@@ -13,16 +13,16 @@ from polysharp import (
     InputError,
     SparsePolynomialRegressor,
     SparsePolynomialRegressorCV,
-    cross_validation,
     load_model,
-    preselection,
     save_model,
     verify,
 )
-from polysharp.basis import Basis
 from polysharp.cli import main
-from polysharp.consensus import ERRORS, SHARE
+from polysharp.estimators import regressor_cv as cross_validation
+from polysharp.monomials.basis import Basis
 from polysharp.report import write_report
+from polysharp.selection import preselection
+from polysharp.selection.consensus import ERRORS, SHARE
 
 
 def law(n=90, p=4, seed=0, noise=2.0):

@@ -15,8 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, preselection
+from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
+from polysharp.selection import preselection
 
 
 def law(n=90, p=4, seed=0, noise=0.1):

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polysharp.basis import Basis
+from polysharp.certificate.solution import Event, Status, Stop
 from polysharp.engines.base import Engine, Limits, Run
 from polysharp.engines.cutting_planes import CuttingPlanes
 from polysharp.engines.cutting_planes_gurobi import CuttingPlanesGurobi
@@ -20,10 +20,10 @@ from polysharp.engines.enumeration import Enumeration
 from polysharp.engines.master import Cut, Master, Rules, Separator
 from polysharp.engines.root_cuts import RootLP, strengthen
 from polysharp.errors import MissingSolverError
-from polysharp.moments import accumulate
-from polysharp.problem import Problem
-from polysharp.solution import Event, Status, Stop
-from polysharp.structure import Structure, heredity_closed
+from polysharp.moments.moments import accumulate
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Structure, heredity_closed
+from polysharp.problem.problem import Problem
 from polysharp.synthetic import make_sparse_polynomial
 
 EXACT = Limits(time_limit=60.0, gap_tol=1e-6)

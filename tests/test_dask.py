@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from polysharp import InputError, SparsePolynomialRegressor, TooLargeError, scan, verify
-from polysharp.backend_dask import is_dask
+from polysharp.data.cluster import is_dask
 from polysharp.synthetic import make_sparse_polynomial
 
 da = pytest.importorskip("dask.array")

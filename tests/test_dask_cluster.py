@@ -13,7 +13,7 @@ import pytest
 from experiments import phase_transition
 from experiments.runner import Plan, results
 from polysharp import ClusterError, InputError, SparsePolynomialRegressor
-from polysharp.backend_dask import cluster, sum_over_blocks
+from polysharp.data.cluster import cluster, sum_over_blocks
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")

@@ -7,7 +7,7 @@ import pytest
 from sklearn.model_selection import PredefinedSplit
 
 from polysharp import InputError, SparsePolynomialRegressorCV, TooLargeError
-from polysharp.dask_folds import deal
+from polysharp.selection.dask_folds import deal
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
@@ -54,7 +54,7 @@ def folds_of_rows(seed, n_folds, weights):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_search_is_the_one_in_memory_on_the_same_folds(rows, weighted, monkeypatch):
-    monkeypatch.setattr("polysharp.judges.MOST_ROWS", 0)  # moments judge Dask's rows
+    monkeypatch.setattr("polysharp.selection.judges.MOST_ROWS", 0)  # moments judge Dask's rows
     X, y, v = rows
     weights = v if weighted else np.ones(N)
     found = SparsePolynomialRegressorCV(**SETTINGS).fit(

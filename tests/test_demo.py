@@ -9,10 +9,11 @@ import pytest
 from rich.console import Console
 from sklearn.model_selection import GridSearchCV, KFold
 
-from polysharp import SparsePolynomialRegressor, demo
-from polysharp.basis import Basis
+from polysharp import SparsePolynomialRegressor
+from polysharp.cli import demo
 from polysharp.datasets import cycling, diabetes
 from polysharp.errors import InputError
+from polysharp.monomials.basis import Basis
 
 README = Path(__file__).parent.parent / "README.md"
 

@@ -8,13 +8,14 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, path, preselection
+from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, path
 from polysharp.cli import main
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
-from polysharp.exports.model_file import load_model, save_model
+from polysharp.estimators.model_file.model_file import load_model, save_model
+from polysharp.estimators.stability import stability
+from polysharp.monomials.structure import parents_of
 from polysharp.report import write_report
-from polysharp.structure import parents_of
-from polysharp.term_stability import stability
+from polysharp.selection import preselection
 
 
 def data(n=60, p=3, seed=0):
@@ -57,7 +58,9 @@ def test_path_validates_the_inputs_that_it_searched():
 def test_path_refuses_what_it_cannot_validate_before_the_search(monkeypatch):
     X, y = data(n=40, p=3)
     few_moments(monkeypatch, 30, 20)
-    monkeypatch.setattr("polysharp.size_path.certified_sizes", None)  # the search must not begin
+    monkeypatch.setattr(
+        "polysharp.selection.size_path.certified_sizes", None
+    )  # the search must not begin
     with pytest.raises(TooLargeError, match=r"cv must be None, .* for degree=5 and 3 inputs"):
         path(X, y, degree=5, max_terms=3, cv=5)
     few_moments(monkeypatch, 2, 10)
@@ -211,7 +214,7 @@ def test_an_interrupt_during_validation_keeps_the_sizes(table, monkeypatch, caps
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polysharp.size_path.validated_sizes", interrupted)
+    monkeypatch.setattr("polysharp.selection.size_path.validated_sizes", interrupted)
     options = ["--max-terms", "2", "--output", "sizes.csv", "-q"]
     assert main(["path", "t.csv", "--target", "y", *options]) == 130
     assert len(pd.read_csv("sizes.csv")) == 2

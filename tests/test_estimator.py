@@ -11,17 +11,17 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from polysharp import SparsePolynomialRegressor
-from polysharp import assemble as assembly
-from polysharp.assemble import assemble
-from polysharp.basis import Basis, count_monomials
-from polysharp.candidates import TermRules
+from polysharp.certificate.solution import Stop
 from polysharp.engines import ENGINES, make_engine
 from polysharp.engines.base import Engine
-from polysharp.gram import DenseGram, DesignGram, StreamedGram
-from polysharp.solution import Stop
-from polysharp.structure import Structure, parents_of
+from polysharp.moments.gram import DenseGram, DesignGram, StreamedGram
+from polysharp.monomials.basis import Basis, count_monomials
+from polysharp.monomials.structure import Structure, parents_of
+from polysharp.monomials.term_rules import TermRules
+from polysharp.problem import assemble as assembly
+from polysharp.problem.assemble import assemble
+from polysharp.ranking.triage import triage_size
 from polysharp.synthetic import make_sparse_polynomial
-from polysharp.triage import triage_size
 
 
 def model(degree=2, max_terms=2, engine="enumeration", **options):
@@ -239,7 +239,7 @@ def test_included_terms_are_in_and_excluded_ones_out():
     ],
 )
 def test_terms_as_users_write_them(text, monomial):
-    from polysharp.terms import read_terms
+    from polysharp.monomials.terms import read_terms
 
     names = [f"x{i}" for i in range(11)] + ["air gap"]
     assert read_terms([text, text], names, "include_terms") == (monomial,)
@@ -363,7 +363,7 @@ def test_local_search_does_not_warn_for_want_of_a_proof():
 
 
 def test_no_proof_warns_and_keeps_the_honest_gap(monkeypatch):
-    monkeypatch.setattr("polysharp.search.NEEDS_NO_START", frozenset({"idle"}))
+    monkeypatch.setattr("polysharp.engines.search.NEEDS_NO_START", frozenset({"idle"}))
     X, y = data()
     with pytest.warns(ConvergenceWarning, match=r"not proved to be the best: feasible.*gap"):
         fitted = model(engine=Idle()).fit(X, y)
@@ -373,7 +373,7 @@ def test_no_proof_warns_and_keeps_the_honest_gap(monkeypatch):
 
 
 def test_interrupt_keeps_the_best_model(monkeypatch):
-    monkeypatch.setattr("polysharp.search.NEEDS_NO_START", frozenset({"interrupted"}))
+    monkeypatch.setattr("polysharp.engines.search.NEEDS_NO_START", frozenset({"interrupted"}))
     X, y = data()
     with pytest.warns(ConvergenceWarning, match="interrupted by the user"):
         fitted = model(engine=Interrupted()).fit(X, y)
@@ -381,7 +381,7 @@ def test_interrupt_keeps_the_best_model(monkeypatch):
 
 
 def test_interrupt_of_the_start_ends_the_search(monkeypatch):
-    monkeypatch.setattr("polysharp.search.make_engine", lambda name: Interrupted())
+    monkeypatch.setattr("polysharp.engines.search.make_engine", lambda name: Interrupted())
     X, y = data()
     with pytest.warns(ConvergenceWarning, match="interrupted by the user"):
         fitted = model(engine=Idle()).fit(X, y)
@@ -392,7 +392,7 @@ def test_interrupt_before_the_search_ends_the_fit(monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polysharp.rows.assemble", interrupted)
+    monkeypatch.setattr("polysharp.data.rows.assemble", interrupted)
     X, y = data()
     with pytest.raises(KeyboardInterrupt):
         model().fit(X, y)

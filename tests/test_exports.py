@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polysharp.errors import InputError, MissingSolverError
-from polysharp.exports.expression import identifiers
-from polysharp.polynomial import Polynomial
+from polysharp.polynomial.exports.expression import identifiers
+from polysharp.polynomial.polynomial import Polynomial
 
 CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 

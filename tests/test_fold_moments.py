@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
 
-from polysharp.basis import Basis
 from polysharp.errors import InputError
-from polysharp.fold_moments import Plan, cut, fold_moments, merge, read_splits, squared_error
-from polysharp.moments import accumulate
+from polysharp.moments.folds import Plan, cut, fold_moments, merge, read_splits, squared_error
+from polysharp.moments.moments import accumulate
+from polysharp.monomials.basis import Basis
 
 
 def table(n=60, p=3, seed=0):

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from instances import make_instance, optimum
 
+from polysharp.certificate.solution import Status
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
-from polysharp.solution import Status
 
 FIRST, GROUP = 10_000, 25
 TOLERANCES = (1e-4, 1e-7, 0.0, 0.05)  # of the gap

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from instances import make_instance, optimum
 
-from polysharp.basis import Basis
-from polysharp.growth import System, grow, parts_of, sizes
-from polysharp.growth_kernel import narrow
-from polysharp.moments import accumulate
+from polysharp.engines.growth import System, grow, parts_of, sizes
+from polysharp.engines.growth_kernel import narrow
+from polysharp.moments.moments import accumulate
+from polysharp.monomials.basis import Basis
 
 PLAIN = [make_instance(seed) for seed in range(0, 90) if seed % 6 in (0, 1)]
 

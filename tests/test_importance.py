@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from polysharp.importance import measure_importance, term_values
-from polysharp.polynomial import Polynomial
-from polysharp.response import response_curve, response_surface
+from polysharp.polynomial.importance import measure_importance, term_values
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.polynomial.response import response_curve, response_surface
 
 MONOMIALS = ((0,), (0, 1), (1, 1, 2), (0, 0, 2), (2,))
 

@@ -9,16 +9,16 @@ import pytest
 from instances import make_instance, optimum
 
 from polysharp import SparsePolynomialRegressor, verify
-from polysharp.basis import Basis
-from polysharp.core import Core
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
-from polysharp.input_sets import InputSets
-from polysharp.moments import accumulate
-from polysharp.node import Node
-from polysharp.problem import Problem
-from polysharp.propagation import propagate
-from polysharp.structure import Structure
+from polysharp.engines.input_sets import InputSets
+from polysharp.engines.node import Node
+from polysharp.moments.moments import accumulate
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Structure
+from polysharp.problem.core import Core
+from polysharp.problem.problem import Problem
+from polysharp.problem.propagation import propagate
 
 BINDING = [s for s in range(120) if make_instance(s).problem.structure.inputs_bind]
 

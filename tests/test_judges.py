@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polysharp import judges as module
-from polysharp.basis import Basis
-from polysharp.fold_moments import Plan, fold_moments
-from polysharp.judges import CutRows, Model, MomentJudge, RowJudge, judges
-from polysharp.moments import accumulate
+from polysharp.moments.folds import Plan, fold_moments
+from polysharp.moments.moments import accumulate
+from polysharp.monomials.basis import Basis
+from polysharp.selection import judges as module
+from polysharp.selection.judges import CutRows, Model, MomentJudge, RowJudge, judges
 from polysharp.validation import Data
 
 

@@ -16,8 +16,8 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from polysharp import PolynomialKernelRegressor
-from polysharp.basis import Basis
 from polysharp.errors import InputError
+from polysharp.monomials.basis import Basis
 
 
 def law(n=60, p=3, seed=0):

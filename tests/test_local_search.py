@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from instances import make_instance, optimum
 
-from polysharp.basis import Basis
+from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Limits
 from polysharp.engines.local_search import LocalSearch
-from polysharp.gram import DesignGram, StreamedGram
-from polysharp.local_search import _step, forward, improve, restarts, swap
-from polysharp.moves import Moves
-from polysharp.problem import Problem
-from polysharp.solution import Stop
-from polysharp.structure import Heredity, Structure
+from polysharp.engines.moves_search import _step, forward, improve, restarts, swap
+from polysharp.moments.gram import DesignGram, StreamedGram
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Heredity, Structure
+from polysharp.problem.moves import Moves
+from polysharp.problem.problem import Problem
+from polysharp.problem.working_model import REFRESH, WorkingModel
 from polysharp.synthetic import make_sparse_polynomial
-from polysharp.working_model import REFRESH, WorkingModel
 
 SEEDS = range(60)
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import polysharp
 from polysharp import InputError, SparsePolynomialRegressor, load_model, save_model
 from polysharp.engines.enumeration import Enumeration
-from polysharp.exports.model_file import VERSION, describe, restore
+from polysharp.estimators.model_file.model_file import VERSION, describe, restore
 
 NAMES = ["speed", "air gap", 'größe "µ"', "unused"]
 

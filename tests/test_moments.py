@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polysharp import basis as basis_module
-from polysharp.basis import Basis
-from polysharp.gram import DenseGram, DesignGram, StreamedGram
-from polysharp.moments import Moments, accumulate
+from polysharp.moments.gram import DenseGram, DesignGram, StreamedGram
+from polysharp.moments.moments import Moments, accumulate
+from polysharp.monomials import basis as basis_module
+from polysharp.monomials.basis import Basis
 
 
 def data(seed: int, n: int = 60) -> tuple[Basis, np.ndarray, np.ndarray, np.ndarray]:

@@ -10,9 +10,9 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from polysharp import SparsePolynomialRegressor
-from polysharp.cross_validation import SparsePolynomialRegressorCV
+from polysharp.certificate.solution import Event, Solution, Stop
 from polysharp.errors import InputError, MissingSolverError
-from polysharp.importance import measure_importance
+from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 from polysharp.plots import (
     GapDisplay,
     ImportanceDisplay,
@@ -27,10 +27,10 @@ from polysharp.plots import (
     plot_predictions,
     plot_residuals,
 )
-from polysharp.polynomial import Polynomial
-from polysharp.ranking import rank_inputs
-from polysharp.size_path import Path, PathPoint
-from polysharp.solution import Event, Solution, Stop
+from polysharp.polynomial.importance import measure_importance
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.ranking.ranking import rank_inputs
+from polysharp.selection.size_path import Path, PathPoint
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from polysharp.errors import InputError, MissingSolverError
-from polysharp.polynomial import Polynomial
-from polysharp.scaling import Scaling
+from polysharp.monomials.scaling import Scaling
+from polysharp.polynomial.polynomial import Polynomial
 
 LAW = Polynomial(
     monomials=((), (1,), (0, 0, 3)),

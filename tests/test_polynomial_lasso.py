@@ -16,12 +16,12 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from polysharp import PolynomialLasso
-from polysharp.assemble import assemble
-from polysharp.basis import Basis
 from polysharp.errors import InputError, TooLargeError
-from polysharp.lasso_path import follow, ridge_coefficients
+from polysharp.estimators.lasso_path import follow, ridge_coefficients
 from polysharp.metrics import accuracy
-from polysharp.structure import Structure
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Structure
+from polysharp.problem.assemble import assemble
 from polysharp.synthetic import make_sparse_polynomial
 
 

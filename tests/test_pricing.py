@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-import polysharp.arrays
-import polysharp.shortlist
-import polysharp.sweep
-from polysharp.arrays import NumpyArrays
-from polysharp.basis import Basis
+import polysharp.data.arrays
+import polysharp.pricing.shortlist
+import polysharp.pricing.sweep
+from polysharp.data.arrays import NumpyArrays
 from polysharp.errors import InputError
-from polysharp.pricing import Pricer
-from polysharp.sweep import scales
+from polysharp.monomials.basis import Basis
+from polysharp.pricing.pricer import Pricer
+from polysharp.pricing.sweep import scales
 
 
 def brute_force(X, a, degree, *, weight=None, fit_intercept=False, inputs=None, keep=None):
@@ -82,7 +82,7 @@ def test_ties_keep_the_order_of_the_basis(seed, top):
 
 
 def test_more_ties_than_can_wait(monkeypatch):
-    monkeypatch.setattr(polysharp.shortlist, "SLACK", 8)
+    monkeypatch.setattr(polysharp.pricing.shortlist, "SLACK", 8)
     X, a = draw(0, 30, 3)
     X = X[:, [0] * 9 + [1, 2]]
     monomials, correlation = brute_force(X, a, 3)
@@ -92,10 +92,10 @@ def test_more_ties_than_can_wait(monkeypatch):
 @pytest.mark.parametrize("chunk", [1, 7, 64])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_blocks_do_not_matter(monkeypatch, chunk, precision):
-    monkeypatch.setattr(polysharp.arrays, "CHUNK", chunk)
-    monkeypatch.setattr(polysharp.sweep, "COLUMNS", 3)
-    monkeypatch.setattr(polysharp.sweep, "REST_BYTES", 1)
-    monkeypatch.setattr(polysharp.arrays.NumpyArrays, "stack", chunk)
+    monkeypatch.setattr(polysharp.data.arrays, "CHUNK", chunk)
+    monkeypatch.setattr(polysharp.pricing.sweep, "COLUMNS", 3)
+    monkeypatch.setattr(polysharp.pricing.sweep, "REST_BYTES", 1)
+    monkeypatch.setattr(polysharp.data.arrays.NumpyArrays, "stack", chunk)
     X, a = draw(4, 90, 8)
     found = Pricer(X, 4, precision=precision).price(a, 40)
     check(found, *brute_force(X, a, 4), 40)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from polysharp import SparsePolynomialRegressor
+from polysharp.certificate.solution import Event
 from polysharp.progress import describe, open_progress
-from polysharp.solution import Event
 
 
 class Terminal(io.StringIO):

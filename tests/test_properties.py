@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from instances import Instance, make_instance, optimum, problem_of
 
-from polysharp.basis import Basis
-from polysharp.moments import accumulate
-from polysharp.problem import Problem
-from polysharp.solution import dual_bound
-from polysharp.structure import Structure
+from polysharp.certificate.solution import dual_bound
+from polysharp.moments.moments import accumulate
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Structure
+from polysharp.problem.problem import Problem
 
 instances = st.integers(0, 10_000).map(make_instance)
 generators = st.integers(0, 10_000).map(np.random.default_rng)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-import polysharp.ranking as module
-from polysharp.basis import Basis
+import polysharp.ranking.ranking as module
 from polysharp.errors import InputError, TooLargeError
-from polysharp.ranking import rank_inputs
+from polysharp.monomials.basis import Basis
+from polysharp.ranking.ranking import rank_inputs
 from polysharp.synthetic import make_sparse_polynomial
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from instances import make_instance, optimum
 
-from polysharp import relaxation
-from polysharp.engines import make_engine
+from polysharp.engines import make_engine, relaxation
 from polysharp.engines.base import Limits
-from polysharp.relaxation import UNFINISHED, fresh_warm, solve_relaxation
+from polysharp.engines.relaxation import UNFINISHED, fresh_warm, solve_relaxation
 
 
 def slow_relaxation(**options):

@@ -13,7 +13,7 @@ import pytest
 from polysharp import SparsePolynomialRegressor
 from polysharp.datasets import cycling
 from polysharp.report import write_report
-from polysharp.size_path import Path, PathPoint
+from polysharp.selection.size_path import Path, PathPoint
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 ARGUMENTS = [

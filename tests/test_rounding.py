@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from polysharp import SparsePolynomialRegressor
-from polysharp.basis import Basis
+from polysharp.certificate.solution import dual_bound
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
-from polysharp.gram import DenseGram
-from polysharp.problem import Problem
-from polysharp.solution import dual_bound
-from polysharp.structure import Structure
+from polysharp.moments.gram import DenseGram
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Structure
+from polysharp.problem.problem import Problem
 
 
 def far_from_zero(noise):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polysharp import SparsePolynomialRegressor, rank_inputs, rows
-from polysharp.basis import Basis
-from polysharp.block_ranking import BLOCK_ROWS, rank_rows, row_blocks
-from polysharp.block_summary import Block, Summary
-from polysharp.scaling import Scaling
+from polysharp import SparsePolynomialRegressor, rank_inputs
+from polysharp.data import rows
+from polysharp.data.summary import Block, Summary
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.scaling import Scaling
+from polysharp.pricing.tiles import largest, partial_products, tiles
+from polysharp.ranking.blocks import BLOCK_ROWS, rank_rows, row_blocks
 from polysharp.synthetic import make_sparse_polynomial
-from polysharp.tiles import largest, partial_products, tiles
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 4])
@@ -78,7 +79,7 @@ def test_long_tables_in_memory_are_ranked_by_blocks(monkeypatch):
     model = SparsePolynomialRegressor(3, 6, n_candidates=6, engine="local-search")
     whole = model.fit(data.X, data.y).ranking_
     monkeypatch.setattr(rows, "WHOLE_ROWS", 600)
-    monkeypatch.setattr("polysharp.block_ranking.BLOCK_ROWS", 400)
+    monkeypatch.setattr("polysharp.ranking.blocks.BLOCK_ROWS", 400)
     found = model.fit(data.X, data.y)
     assert not np.allclose(found.ranking_.scores, whole.scores)
     assert set(data.inputs) <= set(found.kept_inputs_.tolist())

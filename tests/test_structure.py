@@ -9,10 +9,10 @@ import pytest
 from instances import make_instance
 from scipy.optimize import LinearConstraint
 
-from polysharp.basis import Basis
 from polysharp.errors import InfeasibleError
-from polysharp.moves import Moves
-from polysharp.structure import Structure, heredity_closed, parents_of
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Structure, heredity_closed, parents_of
+from polysharp.problem.moves import Moves
 
 SMALL = [seed for seed in range(60) if make_instance(seed).problem.size <= 10]
 

@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polysharp import uci, uci_files
+from polysharp import uci
+from polysharp.datasets import uci_files
+from polysharp.datasets.uci_files import UciFile, find_table
 from polysharp.errors import DataError, InputError
 from polysharp.uci import UCI_NAMES, load_uci
-from polysharp.uci_files import UciFile, find_table
 
 REAL = os.environ.get("POLYSHARP_DATA")
 MEANS = {  # of the response, as published

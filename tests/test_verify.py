@@ -15,11 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 import polysharp
 from polysharp import InputError, Proof, SparsePolynomialRegressor, verify
+from polysharp.certificate.proof import Screening, Vector
+from polysharp.certificate.statement import Statement
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
-from polysharp.node import evaluate
-from polysharp.proof import Screening, Vector
-from polysharp.statement import Statement
+from polysharp.engines.node import evaluate
 
 SOURCE = Path(polysharp.__file__).parent
 
@@ -240,13 +240,19 @@ def test_the_verdict_brackets_the_optimum_by_definition():
     assert least * (1 - 1e-6) <= verdict.bound <= least * (1 + 1e-10)
 
 
-@pytest.mark.parametrize("name", ["checker", "checker_bounds", "checker_problem"])
+@pytest.mark.parametrize("name", ["verify", "bounds", "task"])
 def test_the_checker_shares_no_code_with_the_search(name):
-    tree = ast.parse((SOURCE / f"{name}.py").read_text(encoding="utf-8"))
-    records = {"polysharp.proof", "polysharp.statement"}  # for the eyes of the type checker only
+    tree = ast.parse((SOURCE / f"certificate/checker/{name}.py").read_text(encoding="utf-8"))
+    records = {
+        "polysharp.certificate.proof",
+        "polysharp.certificate.statement",
+    }  # for the eyes of the type checker only
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("polysharp"):
-            assert node.module.startswith("polysharp.checker") or node.module in records
+            assert (
+                node.module.startswith("polysharp.certificate.checker.verify")
+                or node.module in records
+            )
         if isinstance(node, ast.Import):
             assert [alias.name for alias in node.names] == ["numpy"]
 

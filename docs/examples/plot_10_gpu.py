@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from polysharp import SparsePolynomialRegressor
-from polysharp.basis import count_monomials
+from polysharp.monomials.basis import count_monomials
 from polysharp.synthetic import make_sparse_polynomial
 
 # %%

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from polysharp._version import __version__
 
 if TYPE_CHECKING:
-    from polysharp.checker import Verdict, verify
-    from polysharp.cross_validation import SparsePolynomialRegressorCV
+    from polysharp.certificate.checker.verify import Verdict, verify
+    from polysharp.certificate.proof import Proof
+    from polysharp.certificate.solution import Solution
+    from polysharp.data.scanning import scan
     from polysharp.errors import (
         CertificateError,
         ClusterError,
@@ -22,17 +24,15 @@ if TYPE_CHECKING:
         MissingSolverError,
         TooLargeError,
     )
-    from polysharp.estimator import SparsePolynomialRegressor
-    from polysharp.exports.model_file import load_model, save_model
-    from polysharp.kernel_regression import PolynomialKernelRegressor
-    from polysharp.polynomial import Polynomial
-    from polysharp.polynomial_lasso import PolynomialLasso
-    from polysharp.proof import Proof
-    from polysharp.ranking import Ranking, rank_inputs
-    from polysharp.scanning import scan
-    from polysharp.size_path import Path, PathPoint, path
-    from polysharp.solution import Solution
-    from polysharp.term_stability import Stability, stability
+    from polysharp.estimators.kernel import PolynomialKernelRegressor
+    from polysharp.estimators.lasso import PolynomialLasso
+    from polysharp.estimators.model_file.model_file import load_model, save_model
+    from polysharp.estimators.regressor import SparsePolynomialRegressor
+    from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
+    from polysharp.estimators.stability import Stability, stability
+    from polysharp.polynomial.polynomial import Polynomial
+    from polysharp.ranking.ranking import Ranking, rank_inputs
+    from polysharp.selection.size_path import Path, PathPoint, path
 
 _HOMES = {
     "CertificateError": "polysharp.errors",
@@ -41,26 +41,26 @@ _HOMES = {
     "InfeasibleError": "polysharp.errors",
     "InputError": "polysharp.errors",
     "MissingSolverError": "polysharp.errors",
-    "Path": "polysharp.size_path",
-    "PathPoint": "polysharp.size_path",
-    "Polynomial": "polysharp.polynomial",
-    "PolynomialKernelRegressor": "polysharp.kernel_regression",
-    "PolynomialLasso": "polysharp.polynomial_lasso",
-    "Proof": "polysharp.proof",
-    "Ranking": "polysharp.ranking",
-    "Solution": "polysharp.solution",
-    "SparsePolynomialRegressor": "polysharp.estimator",
-    "SparsePolynomialRegressorCV": "polysharp.cross_validation",
-    "Stability": "polysharp.term_stability",
+    "Path": "polysharp.selection.size_path",
+    "PathPoint": "polysharp.selection.size_path",
+    "Polynomial": "polysharp.polynomial.polynomial",
+    "PolynomialKernelRegressor": "polysharp.estimators.kernel",
+    "PolynomialLasso": "polysharp.estimators.lasso",
+    "Proof": "polysharp.certificate.proof",
+    "Ranking": "polysharp.ranking.ranking",
+    "Solution": "polysharp.certificate.solution",
+    "SparsePolynomialRegressor": "polysharp.estimators.regressor",
+    "SparsePolynomialRegressorCV": "polysharp.estimators.regressor_cv",
+    "Stability": "polysharp.estimators.stability",
     "TooLargeError": "polysharp.errors",
-    "Verdict": "polysharp.checker",
-    "load_model": "polysharp.exports.model_file",
-    "path": "polysharp.size_path",
-    "rank_inputs": "polysharp.ranking",
-    "save_model": "polysharp.exports.model_file",
-    "scan": "polysharp.scanning",
-    "stability": "polysharp.term_stability",
-    "verify": "polysharp.checker",
+    "Verdict": "polysharp.certificate.checker.verify",
+    "load_model": "polysharp.estimators.model_file.model_file",
+    "path": "polysharp.selection.size_path",
+    "rank_inputs": "polysharp.ranking.ranking",
+    "save_model": "polysharp.estimators.model_file.model_file",
+    "scan": "polysharp.data.scanning",
+    "stability": "polysharp.estimators.stability",
+    "verify": "polysharp.certificate.checker.verify",
 }
 _SUBMODULES = frozenset(
     {"datasets", "engines", "errors", "metrics", "plots", "report", "synthetic", "uci"}

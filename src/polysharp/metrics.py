@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from polysharp.basis import Monomial
+from polysharp.typing import Monomial
 
 
 def accuracy(found: Iterable[Monomial], truth: Iterable[Monomial]) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TextIO
 
-from polysharp.solution import Event, rounded_down
+from polysharp.certificate.solution import Event, rounded_down
 
 PERIOD = 1.0  # seconds between two plain lines
 

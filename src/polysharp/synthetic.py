@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polysharp.basis import Array, Basis, Indices, Monomial, count_monomials
 from polysharp.errors import InputError
+from polysharp.monomials.basis import Basis, count_monomials
+from polysharp.typing import Array, Indices, Monomial
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from polysharp.datasets import Dataset
+from polysharp.datasets.uci_files import UciFile, find_table
 from polysharp.errors import InputError
-from polysharp.uci_files import UciFile, find_table
 
 
 @dataclass(frozen=True)

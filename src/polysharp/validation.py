@@ -18,13 +18,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from polysharp.backend_dask import is_dask
-from polysharp.basis import Array, Indices
-from polysharp.candidates import TermRules
+from polysharp.data.cluster import is_dask
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
 from polysharp.errors import InputError
-from polysharp.terms import read_inputs, read_terms
+from polysharp.monomials.term_rules import TermRules
+from polysharp.monomials.terms import read_inputs, read_terms
+from polysharp.typing import Array, Indices
 
 # Each stays between its inverse and it.  Bounds divide (y'a)^2, of the order of (sum v y^2)^2, so
 # that response and weights have less room than the powers of X, which are only squared.

@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
         from polysharp.cli.tables import need
 
         need("matplotlib", "the demo's picture")
-        from polysharp.demo import main
+        from polysharp.cli.demo import main
 
         main(["--output", options.output])
         return ExitCode.DONE

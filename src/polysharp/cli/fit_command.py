@@ -127,7 +127,7 @@ def make_model(options: argparse.Namespace) -> Any:
     """Return the estimator that the options ask for."""
     given = settings(options)
     if options.max_terms is not None and options.cv is None:
-        from polysharp.estimator import SparsePolynomialRegressor
+        from polysharp.estimators.regressor import SparsePolynomialRegressor
 
         for name in ("degree", "gamma", "max_inputs"):
             if isinstance(given.get(name), list):
@@ -138,7 +138,7 @@ def make_model(options: argparse.Namespace) -> Any:
                 "--rule chooses among budgets, which --max-terms without --cv does not"
             )
         return SparsePolynomialRegressor(**given)
-    from polysharp.cross_validation import SparsePolynomialRegressorCV
+    from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 
     given = {CV_NAMES.get(name, name): value for name, value in given.items()}
     given["rule"] = options.rule or "one-se"
@@ -170,7 +170,7 @@ def split(sample: Any, share: float | None, seed: int) -> tuple[Any, Any]:
 
 def show(model: Any, kept: Any, held_out: Any, digits: int) -> None:
     """Print formula, certificate and errors."""
-    from polysharp.fitted import fitted_to
+    from polysharp.estimators.fitted import fitted_to
 
     print(f"\n{model.polynomial_.formula(digits)}\n")
     print(model.solution_)
@@ -195,7 +195,7 @@ def _in_words(
 
 def remark(model: Any) -> None:
     """Say what would help where the search ended before its proof."""
-    from polysharp.solution import Status, Stop
+    from polysharp.certificate.solution import Status, Stop
 
     solution = model.solution_
     if solution.status is not Status.OPTIMAL and solution.stop is Stop.TIME:
@@ -216,7 +216,7 @@ def _errors(model: Any, sample: Any) -> str:
 def write(model: Any, sample: Any, options: argparse.Namespace) -> None:
     """Write what was asked for, and say so."""
     if options.output is not None:
-        from polysharp.exports.model_file import save_model
+        from polysharp.estimators.model_file.model_file import save_model
 
         save_model(model, options.output)
         print(f"wrote the model to {options.output}")
@@ -247,7 +247,7 @@ def write(model: Any, sample: Any, options: argparse.Namespace) -> None:
 
 def exit_code(solution: Any, require_proof: bool) -> ExitCode:
     """Return what scripts learn from a search."""
-    from polysharp.solution import Status, Stop
+    from polysharp.certificate.solution import Status, Stop
 
     if solution.stop is Stop.INTERRUPTED:
         return ExitCode.INTERRUPTED

@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
             raise InputError("--as needs a model file: polysharp info MODEL --as ...")
         content: str | bytes = installed()
     else:
-        from polysharp.exports.model_file import load_model
+        from polysharp.estimators.model_file.model_file import load_model
 
         model = load_model(options.model)
         content = described(model) if options.form is None else exported(model, options)
@@ -106,7 +106,7 @@ def exported(model: Any, options: argparse.Namespace) -> str | bytes:
 
 def described(model: Any) -> str:
     """Return formula, certificate and settings in words."""
-    from polysharp.fitted import fitted_to
+    from polysharp.estimators.fitted import fitted_to
 
     law, said = model.polynomial_, fitted_to(model)
     parameters = {k: v for k, v in model.get_params().items() if v is not None and k != "verbose"}

@@ -29,7 +29,7 @@ def stands_for_many(options: argparse.Namespace) -> bool:
 
 def fit_files(model: Any, options: argparse.Namespace) -> None:
     """Fit the model to all files that the table stands for."""
-    from polysharp.backend_dask import cluster
+    from polysharp.data.cluster import cluster
 
     for name in WHOLE:
         if getattr(options, name) is not None:
@@ -49,7 +49,7 @@ def fit_files(model: Any, options: argparse.Namespace) -> None:
 def open_files(options: argparse.Namespace) -> Any:
     """Open the files and pick their columns."""
     from polysharp.cli.columns import listed, split_names
-    from polysharp.scanning import scan
+    from polysharp.data.scanning import scan
 
     inputs, exclude = split_names(options.inputs), split_names(options.exclude) or []
     opened = scan(

@@ -60,7 +60,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read, walk the sizes, print, write."""
     from polysharp.cli.tables import check_writable, write_table
-    from polysharp.size_path import path
+    from polysharp.selection.size_path import path
 
     check_writable(options.output)
     given = settings(options)

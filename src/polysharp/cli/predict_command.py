@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     """Load, read, predict, write."""
     from polysharp.cli.columns import split_names
     from polysharp.cli.tables import check_writable, read_table, write_table
-    from polysharp.exports.model_file import load_model
+    from polysharp.estimators.model_file.model_file import load_model
 
     check_writable(options.output)
     polynomial = load_model(options.model).polynomial_

@@ -42,8 +42,8 @@ def run(options: argparse.Namespace) -> int:
     import pandas as pd
 
     from polysharp.cli.tables import check_writable, write_table
-    from polysharp.ranking import rank_inputs
-    from polysharp.scaling import Scaling
+    from polysharp.monomials.scaling import Scaling
+    from polysharp.ranking.ranking import rank_inputs
 
     check_writable(options.output)
     if options.top is not None and options.top < 1:

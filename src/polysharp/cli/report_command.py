@@ -46,7 +46,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Load, read, compare sizes, write."""
     from polysharp.cli.tables import check_writable
-    from polysharp.exports.model_file import load_model
+    from polysharp.estimators.model_file.model_file import load_model
     from polysharp.report import write_report
 
     check_writable(options.output)
@@ -97,7 +97,7 @@ def sizes(options: argparse.Namespace, model: Any, sample: Any) -> Any:
         raise InputError(f"--sizes must not be negative, got {most}")
     if most == 0:
         return None
-    from polysharp.size_path import path
+    from polysharp.selection.size_path import path
 
     # Engine, device and "every input" are what one model was worth; here many are compared.
     given = {**model.get_params(), "gamma": model.gamma_, "max_terms": most}

@@ -16,11 +16,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from polysharp.basis import Indices
+from polysharp.certificate.proof import Proof
+from polysharp.certificate.solution import (
+    Counters,
+    Event,
+    Scope,
+    Solution,
+    Stop,
+    certify,
+    relative_gap,
+)
 from polysharp.errors import InputError
-from polysharp.problem import Fit, Problem
-from polysharp.proof import Proof
-from polysharp.solution import Counters, Event, Scope, Solution, Stop, certify, relative_gap
+from polysharp.problem.problem import Fit, Problem
+from polysharp.typing import Indices
 
 Listener = Callable[[Event], None]
 

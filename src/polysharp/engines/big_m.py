@@ -21,13 +21,13 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from polysharp.basis import Array
+from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.master import TOLERANCE, Master
 from polysharp.engines.scip_model import STOPS, TROUBLE, add_rows, load_scip, optimise, quiet_model
 from polysharp.errors import TooLargeError
-from polysharp.problem import Problem
-from polysharp.solution import Stop
+from polysharp.problem.problem import Problem
+from polysharp.typing import Array
 
 LARGEST = 2000  # monomials: the programme has f dense rows
 

@@ -17,13 +17,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from polysharp.basis import Array
+from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.master import Cut, Master, Separator, safe_bound
 from polysharp.engines.root_cuts import prepare
 from polysharp.engines.scip_model import STOPS, TROUBLE, add_rows, load_scip, optimise, quiet_model
-from polysharp.problem import Problem
-from polysharp.solution import Stop
+from polysharp.problem.problem import Problem
+from polysharp.typing import Array
 
 BELOW_ALL = -9_999_999  # SCIP's integrality and linear handlers stand above this priority
 

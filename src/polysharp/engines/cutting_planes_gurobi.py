@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.master import TOLERANCE, Cut, Master, Separator, safe_bound
 from polysharp.engines.root_cuts import prepare
 from polysharp.errors import MissingSolverError, TooLargeError
-from polysharp.problem import Problem
-from polysharp.solution import Stop
+from polysharp.problem.problem import Problem
 
 
 @dataclass(frozen=True)

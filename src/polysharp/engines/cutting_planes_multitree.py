@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 import highspy
 import numpy as np
 
-from polysharp.basis import Array
+from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
+from polysharp.engines.interrupts import DeferredInterrupt
 from polysharp.engines.master import TOLERANCE, Cut, Master, Separator, safe_bound
 from polysharp.engines.root_cuts import linear_model, prepare
-from polysharp.interrupts import DeferredInterrupt
-from polysharp.solution import Stop
+from polysharp.typing import Array
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from polysharp.certificate.solution import Stop, rounding
 from polysharp.engines.base import Engine, Run
 from polysharp.errors import TooLargeError
-from polysharp.problem import Problem
-from polysharp.solution import Stop, rounding
+from polysharp.problem.problem import Problem
 
 
 @dataclass(frozen=True)

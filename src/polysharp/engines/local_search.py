@@ -11,10 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from polysharp.certificate.solution import Stop, dual_bound
 from polysharp.engines.base import Engine, Run
-from polysharp.local_search import forward, improve, restarts
-from polysharp.problem import Fit
-from polysharp.solution import Stop, dual_bound
+from polysharp.engines.moves_search import forward, improve, restarts
+from polysharp.problem.problem import Fit
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from polysharp.basis import Array, Indices
 from polysharp.engines.base import Run
-from polysharp.gram import DenseGram
-from polysharp.problem import Problem
-from polysharp.structure import Structure
+from polysharp.moments.gram import DenseGram
+from polysharp.monomials.structure import Structure
+from polysharp.problem.problem import Problem
+from polysharp.typing import Array, Indices
 
 ACCEPT = 1e-6  # shortfall of eta below c(S), relative to the open gap, that needs no cut
 NEGLIGIBLE = 1e-8  # slopes below this, in the units of the solvers, leave a row

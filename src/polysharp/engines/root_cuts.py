@@ -25,10 +25,10 @@ import highspy
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.basis import Array, Indices
 from polysharp.engines.base import Run
 from polysharp.engines.master import Cut, Master
-from polysharp.structure import Structure
+from polysharp.monomials.structure import Structure
+from polysharp.typing import Array, Indices
 
 Mask = NDArray[np.bool_]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from polysharp.certificate.solution import Stop
 from polysharp.engines.master import TOLERANCE, Rules
 from polysharp.errors import MissingSolverError
-from polysharp.solution import Stop
 
 STOPS = {"timelimit": Stop.TIME, "userinterrupt": Stop.INTERRUPTED}
 TROUBLE = "numerical trouble"

@@ -28,18 +28,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from polysharp.basis import Indices
-from polysharp.core import Core
+from polysharp.certificate.proof import ProofNode, ProofWriter, Vector
+from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
+from polysharp.engines.input_sets import MOST_LEFT, MOST_SETS, InputSet, InputSets
+from polysharp.engines.node import Node, evaluate, shares
+from polysharp.engines.relaxation import FREE, IN, OUT, fresh_warm
+from polysharp.engines.rounding import Rounding
 from polysharp.errors import TooLargeError
-from polysharp.input_sets import MOST_LEFT, MOST_SETS, InputSet, InputSets
-from polysharp.node import Node, evaluate, shares
-from polysharp.problem import Problem
-from polysharp.proof import ProofNode, ProofWriter, Vector
-from polysharp.relaxation import FREE, IN, OUT, fresh_warm
-from polysharp.rounding import Rounding
-from polysharp.solution import Stop
+from polysharp.problem.core import Core
+from polysharp.problem.problem import Problem
 from polysharp.threads import one_blas_thread
+from polysharp.typing import Indices
 
 SMALLEST_CORE = 40
 LARGEST = 25_000  # monomials; their Gram matrix takes 5 GB

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from polysharp.basis import Array
-from polysharp.fitted import fitted_polynomial
+from polysharp.certificate.solution import Solution
+from polysharp.estimators.fitted import fitted_polynomial
 from polysharp.plots.axes import BOUND, MODEL, axes, tidy
-from polysharp.solution import Solution
+from polysharp.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,7 +1,7 @@
 """Which inputs matter: to the kernel ranking before the search, and in the model after it.
 
 The ranking scores every input by Algorithm 1, whatever the model became; the importance is that
-of ``polysharp.importance``, the share of the model's variance that an input takes part in.
+of ``polynomial.importance``, the share of the model's variance that an input takes part in.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from polysharp.basis import Array
 from polysharp.errors import InputError
-from polysharp.fitted import fitted_polynomial, inputs_of, ranking_of, rows_of
-from polysharp.importance import measure_importance
+from polysharp.estimators.fitted import fitted_polynomial, inputs_of, ranking_of, rows_of
 from polysharp.plots.axes import INK, MODEL, axes, tidy
-from polysharp.ranking import Ranking
+from polysharp.polynomial.importance import measure_importance
+from polysharp.ranking.ranking import Ranking
+from polysharp.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

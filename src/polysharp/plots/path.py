@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.basis import Array
 from polysharp.errors import InputError
-from polysharp.fitted import fitted_polynomial
+from polysharp.estimators.fitted import fitted_polynomial
 from polysharp.plots.axes import BOUND, INK, MODEL, axes, tidy
+from polysharp.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-    from polysharp.size_path import Path, PathPoint
+    from polysharp.selection.size_path import Path, PathPoint
 
 
 @dataclass(frozen=True, eq=False)

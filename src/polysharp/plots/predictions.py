@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from polysharp.basis import Array
 from polysharp.errors import InputError
-from polysharp.fitted import fitted_polynomial, rows_of
+from polysharp.estimators.fitted import fitted_polynomial, rows_of
 from polysharp.plots.axes import INK, MODEL, axes, tidy
+from polysharp.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

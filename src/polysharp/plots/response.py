@@ -1,6 +1,6 @@
 """What the formula does: the response over one input, and over the two that interact most.
 
-All other inputs stay at their medians (``polysharp.response``).  A rug or a cloud of points shows
+All other inputs stay at their medians (``polynomial.response``).  A rug or a cloud of points shows
 where the data are, for a polynomial is no guide to where they are not.
 """
 
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from polysharp.basis import Array
 from polysharp.errors import InputError
-from polysharp.fitted import fitted_polynomial, inputs_of
-from polysharp.importance import measure_importance
+from polysharp.estimators.fitted import fitted_polynomial, inputs_of
+from polysharp.monomials.terms import read_inputs
 from polysharp.plots.axes import INK, MODEL, panels, tidy
-from polysharp.polynomial import Polynomial
-from polysharp.response import Curve, Surface, response_curve, response_surface
-from polysharp.terms import read_inputs
+from polysharp.polynomial.importance import measure_importance
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.polynomial.response import Curve, Surface, response_curve, response_surface
+from polysharp.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

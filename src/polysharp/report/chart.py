@@ -13,8 +13,8 @@ from math import ceil, floor, isfinite, log10
 
 import numpy as np
 
-from polysharp.basis import Array
 from polysharp.report.html import Html, join, tag
+from polysharp.typing import Array
 
 WIDTH = 400
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 46  # room for the axes' numbers and names

@@ -12,7 +12,7 @@ from itertools import groupby
 
 import numpy as np
 
-from polysharp.basis import Array
+from polysharp.typing import Array
 
 Point = tuple[float, float]
 

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.basis import Array
-from polysharp.fitted import Rows, fitted_polynomial, ranking_of, rows_of, settings_of
-from polysharp.importance import Importance, measure_importance
+from polysharp.certificate.solution import Solution, Status
+from polysharp.estimators.fitted import Rows, fitted_polynomial, ranking_of, rows_of, settings_of
 from polysharp.plots.path import SizeCurve, search_curve, size_curves
-from polysharp.polynomial import Polynomial
-from polysharp.ranking import Ranking
-from polysharp.solution import Solution, Status
+from polysharp.polynomial.importance import Importance, measure_importance
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.ranking.ranking import Ranking
+from polysharp.typing import Array
 
 if TYPE_CHECKING:
-    from polysharp.size_path import Path
-    from polysharp.term_stability import Stability
+    from polysharp.estimators.stability import Stability
+    from polysharp.selection.size_path import Path
 
 LIBRARIES = ("polysharp", "numpy", "scipy", "scikit-learn", "numba")
 

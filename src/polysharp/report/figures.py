@@ -9,15 +9,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polysharp.basis import Array, Indices
-from polysharp.fitted import spread
+from polysharp.estimators.fitted import spread
 from polysharp.plots.gap import course
+from polysharp.polynomial.response import Curve, Surface
 from polysharp.report.chart import BOTTOM, LEFT, TOP, WIDTH, Chart, Scale, labels, shorten
 from polysharp.report.contours import region_above
 from polysharp.report.facts import Facts
 from polysharp.report.html import Html, tag
 from polysharp.report.words import number
-from polysharp.response import Curve, Surface
+from polysharp.typing import Array, Indices
 
 MAX_DOTS = 600
 BANDS = 9  # colours of a surface: --band-0 to --band-8 in style.css

@@ -6,9 +6,9 @@ plain formula instead.
 
 from __future__ import annotations
 
-from polysharp.basis import Monomial
-from polysharp.polynomial import Polynomial
+from polysharp.polynomial.polynomial import Polynomial
 from polysharp.report.html import Html, join, tag
+from polysharp.typing import Monomial
 
 MINUS = "\N{MINUS SIGN}"
 TIMES_TEN = "\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{NO-BREAK SPACE}10"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib.resources import files
 
 from polysharp import __version__
+from polysharp.certificate.solution import plural
 from polysharp.report.facts import Facts
 from polysharp.report.html import Html, join, tag
 from polysharp.report.opening import opening
 from polysharp.report.sections import sections
-from polysharp.solution import plural
 
 # Nothing is loaded and nothing runs, whatever a page may contain.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

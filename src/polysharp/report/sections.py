@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from polysharp.certificate.solution import plural
+from polysharp.polynomial.response import response_curve, response_surface
 from polysharp.report import figures, sizes, tables, words
 from polysharp.report.facts import Facts
 from polysharp.report.html import Child, Html, join, tag
 from polysharp.report.pieces import code, definitions, figure, key
-from polysharp.response import response_curve, response_surface
-from polysharp.solution import plural
 
 MAX_CURVES = 9
 MAX_SURFACES = 3

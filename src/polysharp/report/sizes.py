@@ -10,14 +10,14 @@ from math import isfinite
 
 import numpy as np
 
-from polysharp.basis import Array
+from polysharp.certificate.solution import plural
 from polysharp.plots.path import SizeCurve
 from polysharp.report.chart import Chart
 from polysharp.report.facts import Facts
 from polysharp.report.html import Child, Html, join, tag
 from polysharp.report.pieces import figure, key, table
 from polysharp.report.words import number, percent
-from polysharp.solution import plural
+from polysharp.typing import Array
 
 SHADES = 6  # tones of several curves in style.css
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from polysharp.certificate.solution import plural, rounded_down
 from polysharp.report.facts import Facts
-from polysharp.solution import plural, rounded_down
 
 RULES = {
     "max_interaction": "at most {} inputs in one term",

@@ -1,0 +1,1 @@
+"""What a search proved: solution, statement, proof and its checker."""

@@ -1,0 +1,1 @@
+"""The checker: a proof verified with no code of the search."""

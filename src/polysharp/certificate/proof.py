@@ -1,0 +1,151 @@
+"""A proof of a lower bound: the tree of a search, with one dual vector for each closed node.
+
+Node 0 is the whole problem.  A split node has a chain c_1, ..., c_m of monomials (or of inputs)
+and m + 1 children: child a has c_1..c_{a-1} in and c_a out, the last child has all of them in;
+together they cover the node.  A node of kind "sets" is split by the inputs that
+fill the budget k: ``chain`` lists some sets of undecided inputs end to end, each is a child (the
+other undecided inputs are out), and for any set not listed the ridge regression on all of its
+monomials costs at least the claim (``input_sets``), which a checker can see for itself.  Before it
+is split or closed, a node may fix monomials by screening: a vector proves that every support of
+the node that contains (leaves out) monomial j costs at least the claimed bound.  A closed node is
+one of
+
+    dual     a vector whose dual value reaches the claim,
+    single   one monomial is left to choose, and every choice costs at least the claim,
+    void     the rules leave no support.
+
+A vector is a sparse w; it stands for the dual vector a = y - M w, and its value is
+
+    1/2 yy - 1/2 w'Qw - sum_in Z_j - top_L(Z_j, j free),   rho = q - Qw,  Z_j = rho_j^2/(2 ridge_j),
+
+with Q = G - diag(d), ridge = lam + d.  The diagonal d is 0 or one of ``diagonals``; it needs
+G - diag(d) >= 0 on the monomials alive at the node.  With d = 0 the residual may be scaled:
+1/2 (y'a)^2 / (|a|^2 + 2 sum_in Z + 2 top_L Z) with y'a = yy - q'w, |a|^2 = yy - 2 q'w + w'Qw.
+
+After every fixing the rules of the structure apply (``propagation``).  Indices of monomials are
+positions in the basis of the problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Literal
+
+from polysharp.typing import Array, Indices
+
+if TYPE_CHECKING:
+    from polysharp.certificate.statement import Statement
+
+Kind = Literal["dual", "single", "void", "split", "sets"]
+
+
+@dataclass(frozen=True, eq=False)
+class Vector:
+    """A sparse w and the number of the diagonal it is used with (-1: none)."""
+
+    index: Indices
+    value: Array
+    diagonal: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Diagonal:
+    """d on the monomials ``index``; G - diag(d) is positive semidefinite there."""
+
+    index: Indices
+    value: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Screening:
+    """Monomials that one vector fixes out or in, in the order found."""
+
+    vector: Vector
+    out: Indices
+    inn: Indices
+
+
+@dataclass(frozen=True, eq=False)
+class ProofNode:
+    """One node; ``children`` are positions in the list of nodes."""
+
+    kind: Kind
+    screenings: tuple[Screening, ...] = ()
+    vector: Vector | None = None
+    chain: tuple[int, ...] = ()
+    on_inputs: bool = False
+    children: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """The claim "no allowed support costs less than ``bound``", and the tree that proves it.
+
+    ``statement`` says what the claim is about in terms of the data; the estimator adds it.
+    """
+
+    bound: float
+    nodes: tuple[ProofNode, ...]
+    diagonals: tuple[Diagonal, ...] = ()
+    statement: Statement | None = None
+
+    def about(self, statement: Statement) -> Proof:
+        """Return the proof with its statement."""
+        return replace(self, statement=statement)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the proof to one small file, which ``load`` reads."""
+        from polysharp.certificate.proof_file import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Proof:
+        """Read a proof from a file; nothing in it is run."""
+        from polysharp.certificate.proof_file import load
+
+        return load(path)
+
+
+@dataclass(eq=False)
+class ProofWriter:
+    """Collects nodes while a search runs; gives up beyond ``limit`` stored numbers."""
+
+    limit: int
+    nodes: list[ProofNode] = field(default_factory=list)
+    diagonals: list[Diagonal] = field(default_factory=list)
+    stored: int = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether the proof has outgrown its limit and is no longer kept."""
+        return self.stored > self.limit
+
+    def reserve(self) -> int:
+        """Return the number of a new node."""
+        self.nodes.append(ProofNode("split"))
+        return len(self.nodes) - 1
+
+    def diagonal(self, index: Indices, value: Array) -> int:
+        """List a diagonal and return its number."""
+        if not self.full:
+            self.stored += len(index)
+            self.diagonals.append(Diagonal(index.copy(), value.copy()))
+        return len(self.diagonals) - 1
+
+    def write(self, number: int, node: ProofNode) -> None:
+        """Set a node; screenings and vectors count towards the limit."""
+        if self.full:
+            self.nodes.clear()
+            return
+        self.nodes[number] = node
+        vectors = [s.vector for s in node.screenings] + ([node.vector] if node.vector else [])
+        self.stored += sum(len(v.index) for v in vectors)
+        self.stored += sum(len(s.out) + len(s.inn) for s in node.screenings)
+
+    def proof(self, bound: float) -> Proof | None:
+        """Return the finished proof, or None if it was given up."""
+        if self.full:
+            return None
+        return Proof(bound, tuple(self.nodes), tuple(self.diagonals))

@@ -1,0 +1,1 @@
+"""Tables of rows: in memory, on a device, or in blocks on Dask."""

@@ -1,0 +1,1 @@
+"""Fits over all inputs: columns generated on demand."""

@@ -1,0 +1,96 @@
+"""Search over every monomial of every input, with columns generated on demand.
+
+    find     price the residual, take the best monomials into the pool, improve the model on the
+             pool, and again with its residual, until neither brings anything new;
+    prove    branch and price (``branch_and_price``): every bound comes from a vector that was
+             priced against all f monomials, so it holds over all of them at any moment.
+
+Neither forms the n x f matrix: a pass over all monomials is a sequence of matrix products
+(``pricing``), and only the pool's monomials ever become columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from polysharp.certificate.solution import Counters, Solution, Stop, certify
+from polysharp.engines.columns.branch_and_price import prove
+from polysharp.engines.columns.dual_point import DualPoint
+from polysharp.engines.columns.generation import OutOfTime, Search
+from polysharp.monomials.basis import Basis
+from polysharp.pricing.pool import Pool
+from polysharp.problem.assemble import Assembled
+from polysharp.typing import Indices, Monomial
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The answer: a certified solution over a basis of the monomials it uses."""
+
+    solution: Solution
+    basis: Basis
+    inputs: Indices  # the user's numbers of the basis's inputs
+    assembled: Assembled
+
+
+def search_all_inputs(search: Search) -> Found:
+    """Find a model and prove as much about it as the limits allow."""
+    try:
+        stop = Stop.LOCAL
+        dual = find(search)
+        if search.engine.name != "local-search":
+            stop = prove(search, dual)
+    except OutOfTime:
+        stop = Stop.TIME
+    except KeyboardInterrupt:
+        stop = Stop.INTERRUPTED
+    return _found(search, stop)
+
+
+def find(search: Search) -> DualPoint:
+    """Price the residual and improve on the pool until neither brings anything new.
+
+    Returns the last residual that was priced.
+    """
+    search.improve(search.best.monomials)
+    wanted = search.sizes.first
+    w: dict[Monomial, float] = {}  # the first residual is y itself
+    while True:
+        search.check_time()
+        dual = search.price(w)
+        inside = frozenset(search.rules.include_terms)
+        free = search.max_terms - len(inside)
+        search.raise_bound(dual.bounded(inside, free, lambda _: True).bound)
+        if search.proved:
+            return dual
+        search.extend(list(dual.prices)[:wanted])
+        wanted = search.sizes.added
+        better = search.improve(search.best.monomials)
+        if w and not better and not search.improve(search.best.monomials, walk=True):
+            return dual
+        w = search.best.coefficients
+
+
+def _found(search: Search, stop: Stop) -> Found:
+    """Certify the incumbent with the bound over all monomials."""
+    monomials = sorted(search.best.monomials, key=lambda m: (len(m), m))
+    pool = Pool.of(search.design, monomials)
+    rules = replace(search.rules, max_terms=max(1, len(monomials)))
+    problem, basis, inputs = search.problem(pool, rules)
+    _, mean = search.design.moments(monomials)
+    search.report("done", force=True)
+    solution = certify(
+        problem,
+        np.arange(len(monomials)),
+        search.bound,
+        gap_tol=search.limits.gap_tol,
+        stop=Stop.PROVED if search.proved else stop,
+        engine=search.engine.name,
+        counters=Counters(nodes=search.nodes, rounds=search.rounds),
+        seconds=search.seconds,
+        trace=search.trace,
+        whole=False,
+    )
+    return Found(solution, basis, inputs, Assembled(problem, mean, search.design.y_mean))

@@ -1,0 +1,116 @@
+"""A lower bound over all f monomials from one vector that has been priced.
+
+For any vector a and a part of the search space in which the monomials O are in and at most L
+others may join them, with Z_j = (m_j'a)^2 / (2 lam), weak duality at the best multiple t a gives
+
+    bound = 1/2 (y'a)^2 / W,     W = |a|^2 + 2 sum_O Z_j + 2 top_L(Z),     t = y'a / W,
+
+where top_L runs over every monomial that may join: pricing lists the largest ones and bounds the
+rest.  A support that contains a monomial j beyond the L largest costs at least
+
+    bound + t^2 (Z_(L) - Z_j),
+
+so that the monomials for which this is below the incumbent, the survivors, are all that matter.
+
+Any vector will do, hence rounding in how a was made is harmless; that of y'a, |a|^2 and m_j'a is
+bounded and always taken to the side that lowers the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from polysharp.pricing.design import Design
+from polysharp.pricing.pricer import Priced
+from polysharp.typing import Monomial
+
+Allows = Callable[[Monomial], bool]
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """What a dual point proves about a part of the search space."""
+
+    bound: float
+    t: float
+    last: float  # Z_(L)
+
+
+@dataclass(frozen=True, eq=False)
+class DualPoint:
+    """A vector a = y - M w with its prices."""
+
+    w: dict[Monomial, float]
+    ya: float
+    aa: float
+    prices: dict[Monomial, float]  # Z_j of the monomials listed, largest first
+    known: dict[Monomial, float]  # Z_j of further monomials
+    rest: float  # no monomial that is not listed has a larger price
+    complete: bool  # whether every monomial that may be priced is listed
+
+    @classmethod
+    def of(
+        cls,
+        design: Design,
+        w: dict[Monomial, float],
+        a: Any,
+        priced: Priced,
+        lam: float,
+        extra: Iterable[Monomial] = (),
+    ) -> DualPoint:
+        """Combine a vector and its prices; ``extra`` monomials get theirs as well."""
+        unit = (design.n + 16) * np.finfo(np.float64).eps
+        ya, aa = design.products(a)
+        others = [m for m in extra if m not in w] + list(w)
+        rho = np.abs(design.correlations(others, a)) + priced.error
+        listed = (priced.values + priced.error) ** 2 / (2.0 * lam)
+        order = np.argsort(-listed, kind="stable")  # what pricing took for ties may be out of order
+        return cls(
+            w=w,
+            ya=ya - unit * float(np.sqrt(aa * design.yy)),
+            aa=aa * (1.0 + unit),
+            prices={priced.monomials[j]: float(listed[j]) for j in order},
+            known=dict(zip(others, (rho**2 / (2.0 * lam)).tolist(), strict=True)),
+            rest=(priced.threshold + priced.error) ** 2 / (2.0 * lam),
+            complete=priced.threshold == 0.0,
+        )
+
+    def price(self, m: Monomial) -> float:
+        """Return Z_j, or a bound on it."""
+        listed = self.prices.get(m)
+        return listed if listed is not None else self.known.get(m, self.rest)
+
+    def bounded(self, inside: frozenset[Monomial], free: int, allows: Allows) -> Bounded:
+        """Bound the supports with ``inside`` in and at most ``free`` others that are allowed."""
+        candidates = (z for m, z in self.prices.items() if m not in inside and allows(m))
+        top = list(islice(candidates, free))
+        top += [self.rest] * (free - len(top))
+        whole = self.aa + 2.0 * (sum(self.price(m) for m in inside) + sum(top))
+        last = top[-1] if top else 0.0
+        if self.ya <= 0.0 or whole <= 0.0:
+            return Bounded(0.0, 0.0, last)
+        return Bounded(0.5 * self.ya**2 / whole, self.ya / whole, last)
+
+    def survivors(
+        self, proved: Bounded, threshold: float, inside: frozenset[Monomial], allows: Allows
+    ) -> tuple[list[Monomial], float] | None:
+        """Return the monomials that may be in a support below the threshold, and what others cost.
+
+        None where not all of them are listed.
+        """
+        level = -np.inf
+        if proved.t > 0.0:
+            level = proved.last - (threshold - proved.bound) / proved.t**2
+        if level <= self.rest and not self.complete:
+            return None
+        listed = [(m, z) for m, z in self.prices.items() if m not in inside and allows(m)]
+        kept = [m for m, z in listed if z >= level]
+        if self.complete and len(kept) == len(listed):
+            return kept, np.inf
+        highest = listed[len(kept)][1] if len(kept) < len(listed) else self.rest
+        return kept, proved.bound + proved.t**2 * max(0.0, proved.last - highest)

@@ -1,0 +1,233 @@
+"""The record of a search over every monomial: pool, incumbent, bound, clock.
+
+The pool holds the few thousand monomials in play, ``price`` reaches all others.  Whatever is
+written here stays true: the bound holds over all f monomials, the incumbent is allowed by the
+rules.  So a search may end at any moment, by the time limit (``OutOfTime``) or by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from polysharp.certificate.solution import Event
+from polysharp.engines import moves_search as local_search
+from polysharp.engines.base import Engine, Limits, Listener, Record, first_support
+from polysharp.engines.columns.dual_point import DualPoint
+from polysharp.errors import InputError
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import heredity_closed
+from polysharp.monomials.term_rules import TermRules
+from polysharp.pricing.design import Design
+from polysharp.pricing.pool import Pool
+from polysharp.pricing.sweep import Keep
+from polysharp.problem.problem import Fit, Problem
+from polysharp.threads import one_blas_thread
+from polysharp.typing import Array, Indices, Monomial
+
+WALKS = 2  # walks without improvement before the search for a model ends
+MOST_REQUIRED = 2000
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many monomials are held where."""
+
+    first: int = 2000  # taken from the first pass
+    added: int = 500  # taken from each later pass
+    listed: int = 3000  # returned by a pass
+    pool: int = 6144  # beyond this the pool is thinned
+    handed: int = 3000  # survivors that an engine is given at once
+
+
+class OutOfTime(Exception):
+    """The time limit passed in the middle of something."""
+
+
+@dataclass(frozen=True, eq=False)
+class Incumbent:
+    """The best model known."""
+
+    monomials: tuple[Monomial, ...]
+    w: Array
+    objective: float
+
+    @property
+    def coefficients(self) -> dict[Monomial, float]:
+        """Coefficients by monomial."""
+        return dict(zip(self.monomials, self.w.tolist(), strict=True))
+
+
+class Search(Record):
+    """Pool, incumbent, bound and clock of one search.
+
+    Parameters
+    ----------
+    design : Design
+        The rows; its pricer reaches all monomials that may be used, in the user's numbers.
+    rules : TermRules
+    lam : float
+    engine : Engine
+        Solves what is left of the problem once it is small; local search proves nothing.
+    limits, listener, seed, threads
+        As for an engine.
+    sizes : Sizes
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        rules: TermRules,
+        *,
+        lam: float,
+        engine: Engine,
+        limits: Limits,
+        listener: Listener | None = None,
+        seed: int = 0,
+        threads: int = 1,
+        sizes: Sizes | None = None,
+    ) -> None:
+        super().__init__(limits, listener)
+        self.pricer, self.rules, self.lam = design.pricer.among(rules.may_price), rules, lam
+        self.design = design
+        self.engine, self.seed, self.threads = engine, seed, threads
+        self.sizes = Sizes() if sizes is None else sizes
+        self.pool = Pool.of(self.design, rules.with_parents(self._seeds()))
+        self.fresh: dict[Monomial, int] = {}  # the pass that last wanted a monomial
+        problem, basis, inputs = self.problem(self.pool, rules)
+        self.best = self._incumbent(problem.refit(first_support(problem)), basis, inputs)
+
+    def _seeds(self) -> list[Monomial]:
+        """Monomials to begin with: what is required, and the best linear terms."""
+        linear = [(int(i),) for i in self.pricer.inputs if self.rules.can_inherit((int(i),))]
+        value = np.abs(self.design.correlations(linear, self.design.target))
+        best = np.argsort(-value, kind="stable")[: self.sizes.added]
+        return required_monomials(self.rules) + [linear[j] for j in best]
+
+    @property
+    def max_terms(self) -> int:
+        """The budget l."""
+        return self.rules.max_terms
+
+    @property
+    def objective(self) -> float:
+        """Objective of the incumbent."""
+        return self.best.objective
+
+    def check_time(self) -> None:
+        """End the search when the time limit has passed."""
+        if self.expired:
+            raise OutOfTime
+
+    def raise_bound(self, bound: float) -> None:
+        """Record a bound over all monomials."""
+        self.bound = max(self.bound, min(bound, self.best.objective))
+
+    def price(
+        self,
+        w: dict[Monomial, float],
+        *,
+        keep: Keep | None = None,
+        extra: Sequence[Monomial] = (),
+    ) -> DualPoint:
+        """Price the residual of some coefficients against all monomials: one pass.
+
+        Only monomials that pass ``keep`` count; ``extra`` ones are priced in any case, and do
+        not take the places of others in the list.
+        """
+        a = self.design.residual(list(w), np.array(list(w.values())))
+        pricer = self.pricer if keep is None else self.pricer.among(keep)
+        self.check_time()
+        priced = pricer.price(a, self.sizes.listed + len(extra), on_block=self._on_block)
+        self.rounds += 1
+        return DualPoint.of(self.design, w, a, priced, self.lam, {*extra, *self.best.monomials})
+
+    def _on_block(self, done: int, total: int) -> None:
+        del done, total
+        self.report("pricing")
+        self.check_time()
+
+    def extend(self, monomials: Sequence[Monomial], hold: Iterable[Monomial] = ()) -> None:
+        """Take monomials into the pool; thin it where it grows too large, ``hold`` excepted."""
+        self.fresh.update(dict.fromkeys(monomials, self.rounds))
+        new = [m for m in self.rules.with_parents(monomials) if m not in self.pool.index]
+        if not new:
+            return
+        if len(self.pool) + len(new) > self.sizes.pool:
+            held = {*hold, *self.best.monomials, *monomials, *required_monomials(self.rules)}
+            held = set(self.rules.with_parents(held))
+            self._thin(held, max(0, self.sizes.pool // 2 - len(new)))
+        self.pool = self.pool.extended(self.design, new)
+
+    def _thin(self, held: set[Monomial], room: int) -> None:
+        """Keep what is held and, of the others, those that were wanted last."""
+        others = [m for m in self.pool.monomials if m not in held]
+        others.sort(key=lambda m: -self.fresh.get(m, -1))
+        keep = held | set(self.rules.with_parents(others[:room]))
+        where = [j for j, m in enumerate(self.pool.monomials) if m in keep]
+        self.pool = self.pool.selected(np.array(where, dtype=np.intp))
+
+    def problem(self, pool: Pool, rules: TermRules) -> tuple[Problem, Basis, Indices]:
+        """Return the problem on a pool, its basis in inputs of its own, and their numbers."""
+        used = {i for m in pool.monomials for i in m} | set(rules.required_inputs)
+        inputs = np.array(sorted(used), dtype=np.intp)
+        local = {int(i): a for a, i in enumerate(inputs)}
+        everything = Basis(
+            len(inputs),
+            rules.degree,
+            tuple(tuple(local[i] for i in m) for m in pool.monomials),
+        )
+        basis = heredity_closed(everything, rules.heredity)
+        if len(basis) < len(everything):
+            kept = [everything.index[m] for m in basis.monomials]
+            pool = pool.selected(np.array(kept, dtype=np.intp))
+        structure = rules.structure(basis, inputs)
+        return Problem.dense(pool.G, pool.q, self.design.yy, self.lam, structure), basis, inputs
+
+    def _incumbent(self, fit: Fit, basis: Basis, inputs: Indices) -> Incumbent:
+        monomials = tuple(tuple(int(inputs[a]) for a in basis.monomials[j]) for j in fit.support)
+        return Incumbent(monomials, fit.w, fit.objective)
+
+    def offer(self, fit: Fit, problem: Problem, basis: Basis, inputs: Indices) -> bool:
+        """Make an allowed fit the incumbent if it is better; return whether it was."""
+        if fit.objective >= self.best.objective - problem.resolution:
+            return False
+        self.best = self._incumbent(fit, basis, inputs)
+        self.report("incumbent", force=True)
+        return True
+
+    def improve(self, start: Iterable[Monomial], *, walk: bool = False) -> bool:
+        """Improve a support on the pool by local search; return whether the incumbent changed."""
+        start = list(start)
+        self.extend(start)
+        problem, basis, inputs = self.problem(self.pool, self.rules)
+        local = {int(i): a for a, i in enumerate(inputs)}
+        support = np.array([basis.index[tuple(local[i] for i in m)] for m in start], dtype=np.intp)
+        if not problem.structure.allows(support):
+            return False
+        with one_blas_thread():
+            fit = local_search.improve(problem, support, out_of_time=lambda: self.expired)
+            if walk:
+                rng = np.random.default_rng(self.seed)
+                fit = local_search.restarts(
+                    problem, fit.support, rng, WALKS, out_of_time=lambda: self.expired
+                )
+        return self.offer(fit, problem, basis, inputs)
+
+    def inner_listener(self, event: Event) -> None:
+        """Show the progress of an engine on a part of the problem; its bound is not ours."""
+        del event
+        self.report("branching")
+
+
+def required_monomials(rules: TermRules) -> list[Monomial]:
+    """Monomials that the pool must hold so that what is required can be met."""
+    required = rules.required_inputs
+    if rules.count(len(required)) > MOST_REQUIRED:
+        raise InputError(
+            "include_inputs and include_terms must name few inputs when every input is priced, "
+            f"got {len(required)}"
+        )
+    return [*rules.include_terms, *(rules.monomials_of(required) if required else ())]

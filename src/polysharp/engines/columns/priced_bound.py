@@ -1,0 +1,245 @@
+"""Raise the bound of one part of the search space, over all monomials.
+
+The relaxation of the node is solved on the pool and its residual is priced.  The residual of the
+pool's optimum w* knows nothing of the monomials outside and is usually a poor point for them;
+from a point w0 whose prices are known it is enough to go towards w* until the pool's bound passes
+the incumbent (the dual function is concave), and to price there; where even the pool's optimum
+does not pass it, w* itself is priced, for the bound.  Monomials outside whose price exceeds the
+L-th largest of the pool join it, and the step is repeated from the better point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polysharp.engines.columns.dual_point import Bounded, DualPoint
+from polysharp.engines.columns.generation import Search
+from polysharp.engines.relaxation import (
+    FREE,
+    IN,
+    OUT,
+    PRUNED,
+    SOLVED,
+    Relaxed,
+    States,
+    fresh_warm,
+    solve_relaxation,
+)
+from polysharp.pricing.pool import Pool
+from polysharp.pricing.shortlist import Keys
+from polysharp.typing import Array, Monomial
+
+STEPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # of the way from w0 to w*; never all of it
+REACH = 0.3  # how far beyond the threshold to aim, as a share of the way there
+MAX_PASSES = 12
+HOPELESS_PASSES = 2  # where the relaxation itself is below the threshold
+NEAR = 0.8  # monomials with this share of the L-th price join the pool as well
+
+
+@dataclass(eq=False)
+class Node:
+    """A part of the search space and what is proved about it."""
+
+    terms_in: frozenset[Monomial]
+    terms_out: frozenset[Monomial]
+    inputs_in: frozenset[int]
+    inputs_out: frozenset[int]
+    full: bool  # whether k inputs are in, so that no other may be used
+    room: int  # monomials that may still join
+    bound: float
+    dual: DualPoint
+    evaluated: bool = False
+    single: bool = False  # whether it holds one support, so that no split can raise its bound
+    share: dict[Monomial, float] = field(default_factory=dict)  # s of the relaxation
+    listed: list[Monomial] = field(default_factory=list)  # largest prices of the last pass
+
+    @property
+    def is_root(self) -> bool:
+        """Whether nothing has been split off."""
+        return not self.terms_out and not self.inputs_out
+
+    def allows(self, m: Monomial) -> bool:
+        """Whether a monomial may be in a support of this node."""
+        return (
+            m not in self.terms_out
+            and self.inputs_out.isdisjoint(m)
+            and (not self.full or self.inputs_in.issuperset(m))
+        )
+
+    def holds(self, monomials: tuple[Monomial, ...]) -> bool:
+        """Whether a support lies in this node; inputs that are in need not be used."""
+        return self.terms_in.issubset(monomials) and all(self.allows(m) for m in monomials)
+
+    def proved_by(self, dual: DualPoint) -> Bounded:
+        """Return what a dual point says about this node."""
+        return dual.bounded(self.terms_in, self.room, self.allows)
+
+    def take(self, dual: DualPoint) -> None:
+        """Keep a dual point if it proves more than the one at hand."""
+        bound = self.proved_by(dual).bound
+        if bound > self.bound:
+            self.bound, self.dual = bound, dual
+
+
+def raise_bound(search: Search, node: Node) -> None:
+    """Step, price and extend the pool until the node is closed or nothing more can be proved."""
+    relaxed: Relaxed | None = None
+    for passes in range(MAX_PASSES):
+        if node.bound >= search.threshold or few_survivors(search, node) is not None:
+            break
+        search.check_time()
+        search.extend(list(node.dual.w), hold=node.dual.w)
+        relaxed, w, level = _step(search, node, relaxed)
+        decided = [*node.terms_in, *node.terms_out]
+        dual = search.price(w, keep=_keep(search, node), extra=decided)
+        node.take(dual)
+        node.listed = [m for m in dual.prices if m not in node.terms_in and node.allows(m)]
+        if not node.listed:
+            node.dual = dual  # which says that no monomial may join
+            break
+        outside = (m for m in node.listed if m not in search.pool.index)
+        new = [m for m in outside if dual.prices[m] > NEAR * level]
+        if not new or dual.prices[new[0]] <= level * (1.0 + 1e-3):
+            if relaxed.code == SOLVED:
+                break
+        elif relaxed.primal < search.threshold and not node.is_root and passes >= HOPELESS_PASSES:
+            break
+        active = named(search.pool, relaxed.warm.w)
+        search.extend(new[: search.sizes.added], hold={**active, **node.dual.w})
+        relaxed = _moved(search.pool, relaxed, active)
+    if relaxed is not None:
+        node.share = _shares(search, relaxed)
+
+
+def few_survivors(search: Search, node: Node) -> tuple[list[Monomial], float] | None:
+    """Return the survivors of the node's dual point, and what other monomials cost, if few."""
+    left = node.dual.survivors(
+        node.proved_by(node.dual), search.threshold, node.terms_in, node.allows
+    )
+    return left if left is not None and len(left[0]) <= search.sizes.handed else None
+
+
+def named(pool: Pool, w: Array) -> dict[Monomial, float]:
+    """Return the coefficients that are not zero by monomial."""
+    return {pool.monomials[j]: float(w[j]) for j in np.flatnonzero(w)}
+
+
+def _step(
+    search: Search, node: Node, last: Relaxed | None
+) -> tuple[Relaxed, dict[Monomial, float], float]:
+    """Solve the relaxation on the pool; return it, the point to price, and its L-th price."""
+    pool, yy, lam = search.pool, search.design.yy, search.lam
+    state = _states(pool, node)
+    start = _Point.of(pool, pool.vector(node.dual.w), yy, lam)
+    if last is None:
+        nu = max(start.last(state, node.room), 1e-300)
+        warm = fresh_warm(pool.G, pool.q, start.w, pool.norms, nu)
+    else:
+        warm = last.warm
+    relaxed = solve_relaxation(
+        pool.G, pool.q, np.full(len(pool), lam), pool.norms, yy,
+        state, node.room, warm, 1.05 * search.threshold,
+        scalable=True, slack=0.02, seconds=search.time_left,
+    )  # fmt: skip
+    goal = _Point.of(pool, relaxed.w, yy, lam)
+    if relaxed.code != PRUNED:
+        return relaxed, named(pool, goal.w), goal.last(state, node.room)
+    target = search.threshold + REACH * (search.threshold - node.bound)
+    point = start
+    for step in STEPS:
+        point = start.towards(goal, step)
+        if point.bound(state, node.room) >= target:
+            break
+    return relaxed, named(pool, point.w), point.last(state, node.room)
+
+
+def _states(pool: Pool, node: Node) -> States:
+    state = np.full(len(pool), FREE, dtype=np.int8)
+    for j, m in enumerate(pool.monomials):
+        if m in node.terms_in:
+            state[j] = IN
+        elif not node.allows(m):
+            state[j] = OUT
+    return state
+
+
+def _keep(search: Search, node: Node) -> _Inputs | None:
+    """Return the rule about inputs for pricing; single monomials are taken out afterwards."""
+    if not node.full and not node.inputs_out:
+        return None
+    p = int(search.pricer.inputs.max(initial=0)) + 1
+    mask = np.zeros(p, dtype=bool) if node.full else np.ones(p, dtype=bool)
+    mask[list(node.inputs_in)] = True
+    mask[list(node.inputs_out)] = False
+    return _Inputs(mask)
+
+
+@dataclass(frozen=True, eq=False)
+class _Inputs:
+    """Lets through the monomials all of whose inputs are marked."""
+
+    mask: NDArray[np.bool_]
+
+    def __call__(self, keys: Keys) -> NDArray[np.bool_]:
+        return np.asarray(self.mask[keys].all(axis=1))
+
+
+def _moved(pool: Pool, relaxed: Relaxed, active: dict[Monomial, float]) -> Relaxed:
+    """Carry the last iterate over to a pool that has changed."""
+    warm = fresh_warm(pool.G, pool.q, pool.vector(active), pool.norms, relaxed.warm.nu)
+    return Relaxed(relaxed.code, relaxed.bound, relaxed.primal, warm.w, relaxed.Z, warm)
+
+
+def _shares(search: Search, relaxed: Relaxed) -> dict[Monomial, float]:
+    """Return s_j of the relaxation, largest first."""
+    nu = max(relaxed.warm.nu, 1e-300)
+    s = {
+        m: min(1.0, abs(w) * float(np.sqrt(0.5 * search.lam / nu)))
+        for m, w in named(search.pool, relaxed.warm.w).items()
+    }
+    return dict(sorted(s.items(), key=lambda item: -item[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """Coefficients on the pool, with rho = M'(y - M w)."""
+
+    w: Array
+    rho: Array
+    ya: float
+    lam: float
+
+    @classmethod
+    def of(cls, pool: Pool, w: Array, yy: float, lam: float) -> _Point:
+        active = np.flatnonzero(w)
+        rho = pool.q - w[active] @ pool.G[active] if len(active) else pool.q.copy()
+        return cls(w, rho, yy - float(pool.q @ w), lam)
+
+    def towards(self, goal: _Point, step: float) -> _Point:
+        """Return the point part of the way to another; everything is linear in w."""
+        return _Point(
+            self.w + step * (goal.w - self.w),
+            self.rho + step * (goal.rho - self.rho),
+            self.ya + step * (goal.ya - self.ya),
+            self.lam,
+        )
+
+    def _top(self, state: States, room: int) -> Array:
+        """The L largest prices of free monomials."""
+        Z = self.rho[state == FREE] ** 2 / (2.0 * self.lam)
+        return np.partition(Z, len(Z) - room)[len(Z) - room :] if room < len(Z) else Z
+
+    def last(self, state: States, room: int) -> float:
+        """Z_(L)."""
+        top = self._top(state, room)
+        return float(top.min()) if len(top) == room else 0.0
+
+    def bound(self, state: States, room: int) -> float:
+        """The dual bound over the pool."""
+        fixed = float(np.sum(self.rho[state == IN] ** 2)) / (2.0 * self.lam)
+        aa = self.ya - float(self.w @ self.rho)
+        whole = aa + 2.0 * (fixed + float(self._top(state, room).sum()))
+        return 0.5 * self.ya**2 / whole if self.ya > 0.0 and whole > 0.0 else 0.0

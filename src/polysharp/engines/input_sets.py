@@ -1,0 +1,156 @@
+"""The bound that uses the input budget: every set of k inputs with all of its monomials.
+
+Below a node that has decided some inputs, a support lies in the monomials J(T) of one set
+T of the undecided inputs that fills the budget k.  For the ridge regression on all of them,
+w = (G_JJ + lam I)^-1 q_J, the dual value
+
+    yy/2 - w'G w/2 - sum_in Z_j - top_L(Z_j, j free),   rho = q - G w,  Z_j = rho_j^2 / (2 lam)
+
+bounds every support in J(T): at least the cost of all of J(T) together, since top_L leaves out
+what the budget l does.  With few inputs to choose, going through all sets costs far less than
+closing them one fractional relaxation after another, because a relaxation spreads its shares over
+all inputs and the links s_j <= h_i hardly cut it.  The sets that stay below the threshold become
+nodes of their own, each with a few dozen monomials.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import comb, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dposv
+
+from polysharp.engines.node import Node
+from polysharp.engines.relaxation import EPS, FREE, IN, OUT
+from polysharp.typing import Array, Indices
+
+MOST_WORK = 2e10  # multiply-adds of all factorisations together: some seconds
+MOST_SETS = 100_000
+MOST_LEFT = 2_000  # sets kept; more, and the bound was of no use
+
+
+@dataclass(frozen=True, eq=False)
+class InputSet:
+    """A set of undecided inputs, the monomials alive with it, and their bound."""
+
+    inputs: Indices
+    terms: Indices  # positions in the core
+    w: Array
+    bound: float
+
+
+@dataclass(frozen=True, eq=False)
+class Sifted:
+    """The sets that may hold a better model, and the least bound of all others."""
+
+    left: list[InputSet]
+    closed: float
+
+
+class InputSets:
+    """The sets of inputs that fill the budget below a node."""
+
+    def __init__(self, node: Node) -> None:
+        self.core, self.budget = node.core, node.budget
+        uses = node.core.structure.uses
+        alive = np.flatnonzero(node.terms != OUT)
+        self.fixed_in = node.terms == IN
+        self.undecided = np.flatnonzero(uses[alive].any(axis=0) & (node.inputs == FREE))
+        room = node.core.structure.max_inputs - int(np.count_nonzero(node.inputs == IN))
+        self.room = min(room, len(self.undecided))
+        self.alive = alive
+
+    @cached_property
+    def groups(self) -> dict[tuple[int, ...], Indices]:
+        """Monomials by the undecided inputs they use: those of a set are a union of few groups."""
+        uses = self.core.structure.uses[np.ix_(self.alive, self.undecided)]
+        groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for j, mask in zip(self.alive.tolist(), uses, strict=True):
+            groups[tuple(self.undecided[mask].tolist())].append(j)
+        return {key: np.array(terms, dtype=np.intp) for key, terms in groups.items()}
+
+    @property
+    def widest(self) -> int:
+        """Most undecided inputs in one monomial."""
+        return max(map(len, self.groups), default=0)
+
+    @property
+    def count(self) -> int:
+        """Number of sets, which may be astronomical."""
+        return comb(len(self.undecided), self.room)
+
+    @property
+    def affordable(self) -> bool:
+        """Whether all sets can be bounded within the work allowed, on the largest of them."""
+        if self.room >= len(self.undecided) or self.count > MOST_SETS:
+            return False
+        sizes = np.zeros(self.widest + 1)  # of the largest group with so many inputs
+        for key, terms in self.groups.items():
+            sizes[len(key)] = max(sizes[len(key)], len(terms))
+        largest = sum(comb(self.room, d) * size for d, size in enumerate(sizes))
+        return self.count * (largest**3 / 3.0 + 2e4) <= MOST_WORK
+
+    def sift(self, threshold: float, expired: Callable[[], bool]) -> Sifted | None:
+        """Bound every set; None where too many are left or the time has run out."""
+        left: list[InputSet] = []
+        closed = np.inf
+        core, d = self.core, self.core.d
+        for number, (inputs, terms) in enumerate(self._sets()):
+            if number % 256 == 0 and expired():
+                return None
+            G = core.Q[terms[:, None], terms]
+            G.ravel()[:: len(terms) + 1] += d[terms]
+            bound, w = ridge_bound(
+                G, core.q[terms], core.norms[terms], core.yy, core.lam,
+                self.fixed_in[terms], self.budget,
+            )  # fmt: skip
+            if bound >= threshold:
+                closed = min(closed, bound)
+                continue
+            left.append(InputSet(np.array(inputs, dtype=np.intp), terms, w, bound))
+            if len(left) > MOST_LEFT:
+                return None
+        return Sifted(left, closed)
+
+    def _sets(self) -> Iterator[tuple[tuple[int, ...], Indices]]:
+        nothing, widths = np.zeros(0, dtype=np.intp), range(self.widest + 1)
+        for inputs in combinations(self.undecided.tolist(), self.room):
+            keys = (key for d in widths for key in combinations(inputs, d))
+            terms = np.concatenate([self.groups.get(key, nothing) for key in keys])
+            yield inputs, np.sort(terms)
+
+
+def ridge_bound(
+    G: Array,
+    q: Array,
+    norms: Array,
+    yy: float,
+    lam: float,
+    fixed_in: NDArray[np.bool_],
+    budget: int,
+) -> tuple[float, Array]:
+    """Return the dual value of the ridge regression on all monomials, rounded down, and its w."""
+    if not len(q):  # inputs whose only monomials need another input: the response alone
+        return 0.5 * yy, np.zeros(0)
+    H = G.copy()
+    H.ravel()[:: len(q) + 1] += lam
+    _, w, failed = dposv(H, q, lower=1, overwrite_a=1)
+    if failed:  # any w will do, and zero proves what the response alone does
+        w = np.zeros(len(q))
+    Gw = G @ w
+    rho = q - Gw
+    Z = 0.5 / lam * rho**2
+    free = Z[~fixed_in]
+    if budget < len(free):
+        free = np.partition(free, len(free) - budget)[len(free) - budget :]
+    spent = float(Z[fixed_in].sum() + free.sum())
+    reach = sqrt(yy) + float(np.abs(w) @ norms)
+    slopes = float(np.abs(rho) @ norms) / lam
+    margin = 4.0 * (len(q) + 16.0) * EPS * reach * (reach + slopes)
+    return 0.5 * yy - 0.5 * float(w @ Gw) - spent - margin, w

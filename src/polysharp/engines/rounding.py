@@ -1,0 +1,126 @@
+"""Incumbents of the tree search: relaxations rounded, supports improved, walks to new basins.
+
+The relaxation of a node gives every monomial a share s_j in [0, 1].  Taking monomials in the
+order of their shares while the budgets allow is a support at once, and a start for the local
+search.  Only the first rounding and now and then a later one is improved: a walk costs as much as
+many nodes.  Where a proof turns out not to be easy, relaxations with other budgets and ridges are
+rounded too, since each may lie in another basin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from polysharp.engines import moves_search as local_search
+from polysharp.engines.base import Run
+from polysharp.engines.node import Node, shares
+from polysharp.engines.relaxation import IN, Warm, fresh_warm, solve_relaxation
+from polysharp.monomials.structure import Structure
+from polysharp.problem.core import Core
+from polysharp.typing import Array, Indices
+
+WALK_EVERY = 48  # roundings between two walks
+# Relaxations rounded when a proof is not easy: (share of the budget, of the ridge).
+EXPLORATIONS = ((1.0, 1.0), (0.5, 1.0), (1.0, 10.0), (1.0, 0.1), (2.0, 1.0))
+
+
+@dataclass(eq=False)
+class Rounding:
+    """Offers supports to a run; remembers the roundings it has tried."""
+
+    state: Run
+    walks: int  # idle walks of the local search from each exploration
+    tried: set[bytes] = field(default_factory=set)
+    rng: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.state.seed)
+
+    def first(self) -> None:
+        """Improve what the run starts from."""
+        self._improve(self.state.best.support)
+
+    def start(self, core: Core, factor: float = 1.0) -> Warm:
+        """Return the incumbent as the starting point of a relaxation over a whole core."""
+        best = self.state.best
+        w = np.zeros(core.size)
+        w[best.support] = best.w
+        warm = fresh_warm(core.Q, core.q, w, core.norms, 1.0)
+        warm.nu = _first_price(warm.rho**2 / (2.0 * factor * core.ridge), core.structure.max_terms)
+        return warm
+
+    def explore(self) -> None:
+        """Round relaxations with other budgets and ridges, and walk from each: new basins."""
+        core = Core.of(self.state.problem, np.arange(self.state.problem.size))
+        terms = np.zeros(core.size, dtype=np.int8)
+        terms[core.structure.required_terms] = IN
+        for share, factor in EXPLORATIONS:
+            if self.state.expired:
+                return
+            budget = max(1, round(share * (core.structure.max_terms - int(terms.sum()))))
+            relaxed = solve_relaxation(
+                core.Q, core.q, factor * core.ridge, core.norms, core.yy, terms,
+                min(budget, core.size), self.start(core, factor), np.inf,
+                scalable=True, tol=1e-3, slack=0.0, seconds=self.state.time_left,
+            )  # fmt: skip
+            order = np.argsort(-np.abs(relaxed.warm.w), kind="stable")
+            self._walk(np.sort(_fitting(core.structure, order)))
+
+    def round(self, node: Node) -> None:
+        """Offer the support a node's relaxation points at; now and then walk on from it."""
+        structure = node.core.structure
+        share = shares(node)
+        share[node.terms == IN] = np.inf
+        order = np.argsort(-share, kind="stable")
+        support = node.core.index[_fitting(structure, order[share[order] > 0.0])]
+        support = np.sort(support)
+        key = support.tobytes()
+        if key in self.tried or not self.state.problem.structure.allows(support):
+            return
+        self.tried.add(key)
+        self.state.offer(support)
+        if len(self.tried) % WALK_EVERY == 0:
+            self._walk(support)
+        elif len(self.tried) == 1:
+            self._improve(support)
+
+    def _improve(self, support: Indices) -> None:
+        self.state.offer_fit(
+            local_search.improve(self.state.problem, support, out_of_time=self._expired)
+        )
+
+    def _walk(self, support: Indices) -> None:
+        """Improve a support and walk on from it."""
+        problem = self.state.problem
+        if not problem.structure.allows(support):
+            return
+        fit = local_search.improve(problem, support, out_of_time=self._expired)
+        self.state.offer_fit(
+            local_search.restarts(
+                problem, fit.support, self.rng, self.walks, out_of_time=self._expired
+            )
+        )
+
+    def _expired(self) -> bool:
+        return self.state.expired
+
+
+def _first_price(Z: Array, budget: int) -> float:
+    """A first guess of nu: the budget-th largest price."""
+    return max(float(np.sort(Z)[-min(budget, len(Z))]), 1e-300)
+
+
+def _fitting(structure: Structure, order: Indices) -> Indices:
+    """Take monomials in order while the budgets allow."""
+    chosen: list[int] = []
+    used = np.zeros(structure.n_inputs, dtype=bool)
+    for j in order:
+        if len(chosen) == structure.max_terms:
+            break
+        both = used | structure.uses[j]
+        if int(both.sum()) <= structure.max_inputs:
+            chosen.append(int(j))
+            used = both
+    return np.array(chosen, dtype=np.intp)

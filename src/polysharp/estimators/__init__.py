@@ -1,0 +1,1 @@
+"""The estimators, and what is done with fitted ones."""

@@ -1,0 +1,129 @@
+"""What pictures and reports take from a fitted model: its polynomial, and rows to show it on.
+
+Any estimator with a ``polynomial_`` will do, so the search over budgets is shown like a single
+fit.  Rows are checked as ``predict`` checks them; rows of weight zero are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+
+from polysharp.data.place import as_host
+from polysharp.errors import InputError
+from polysharp.monomials.scaling import Scaling
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.ranking.ranking import Ranking, rank_inputs
+from polysharp.typing import Array, Indices
+from polysharp.validation import check_finite
+
+RANKED_ROWS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Checked rows with their observed and predicted responses."""
+
+    X: Array
+    observed: Array
+    predicted: Array
+    weights: Array | None
+
+    @property
+    def residuals(self) -> Array:
+        """Observed minus predicted."""
+        return self.observed - self.predicted
+
+
+def fitted_polynomial(estimator: Any) -> Polynomial:
+    """Return the polynomial of a fitted estimator, or say what is wrong with it."""
+    check_is_fitted(estimator)
+    polynomial = getattr(estimator, "polynomial_", None)
+    if not isinstance(polynomial, Polynomial):
+        raise InputError(
+            "estimator must be a fitted polysharp model with a polynomial_, "
+            f"got {type(estimator).__name__}"
+        )
+    return polynomial
+
+
+def inputs_of(estimator: Any, X: Any) -> Array:
+    """Return X as a table of floats with the columns of the fit."""
+    polynomial = fitted_polynomial(estimator)
+    table: Array = check_array(
+        as_host(X), dtype=np.float64, ensure_all_finite=False, input_name="X"
+    )
+    if table.shape[1] != len(polynomial.names):
+        raise InputError(
+            f"X must have the {len(polynomial.names)} columns of the fit, got {table.shape[1]}"
+        )
+    check_finite(table, polynomial.names)
+    return table
+
+
+def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Rows:
+    """Check rows and responses, and predict."""
+    # The estimator compares the names of the columns with those of the fit.
+    predicted = np.asarray(estimator.predict(X))
+    table = inputs_of(estimator, X)
+    observed = np.asarray(as_host(y), dtype=np.float64)
+    if observed.shape != predicted.shape or not np.isfinite(observed).all():
+        raise InputError(
+            f"y must have one finite number per row of X, {len(table)}, got shape {observed.shape}"
+        )
+    if sample_weight is None:
+        return Rows(table, observed, predicted, None)
+    weights = np.asarray(as_host(sample_weight), dtype=np.float64)
+    check_consistent_length(weights, observed)
+    if weights.ndim != 1 or not weights.min() >= 0.0 or not weights.any():
+        raise InputError("sample_weight must be >= 0 and not all 0, one number per row of X")
+    used = weights > 0.0
+    return Rows(table[used], observed[used], predicted[used], weights[used])
+
+
+def fitted_to(estimator: Any) -> str | None:
+    """Say what a model was fitted to, where that is not the response."""
+    if not hasattr(estimator, "reference_"):
+        return None
+    return (
+        "fitted to the mean of models that do equally well (reference_), and the certificate is "
+        f"about that mean, not about {estimator.polynomial_.response} itself"
+    )
+
+
+def settings_of(estimator: Any) -> dict[str, Any]:
+    """Return the parameters of the fit; of a search over budgets, those of the model chosen."""
+    given: dict[str, Any] = getattr(estimator, "best_estimator_", estimator).get_params(deep=False)
+    return given
+
+
+def ranking_of(estimator: Any, rows: Rows) -> Ranking:
+    """Return the ranking of the fit; where it kept every input, rank them as it would have.
+
+    Centring, degree and gamma are those of the model; inputs are always scaled, for scores compare
+    coefficients.  The kernel is n x n, so of a long table evenly spaced rows are ranked.
+    """
+    if estimator.ranking_ is not None:
+        found: Ranking = estimator.ranking_
+        return found
+    settings = settings_of(estimator)
+    weights = np.ones(len(rows.X)) if rows.weights is None else rows.weights
+    some = spread(len(rows.X), RANKED_ROWS)
+    center = fitted_polynomial(estimator).shifts is not None
+    scaling = Scaling.of(rows.X, weights, scale=True, center=center)
+    return rank_inputs(
+        scaling.apply(rows.X[some]),
+        rows.observed[some],
+        int(settings["degree"]),
+        float(estimator.gamma_),
+        sample_weight=weights[some],
+        fit_intercept=bool(settings["fit_intercept"]),
+    )
+
+
+def spread(n: int, at_most: int) -> Indices:
+    """Return all of n indices, or so many of them evenly spaced."""
+    return np.unique(np.linspace(0, n - 1, min(n, at_most)).round().astype(np.intp))

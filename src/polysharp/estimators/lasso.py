@@ -1,0 +1,342 @@
+"""The polynomial Lasso: the paper's second benchmark, a close variant of SPORE.
+
+    1. rank the inputs by kernel regression and keep p' of them (Algorithm 1);
+    2. follow the Lasso path over their monomials;
+    3. on the support chosen, ridge regression with a validated gamma.
+
+It shares its first step, its hyper-parameters l, r and gamma, and its units with
+``SparsePolynomialRegressor``, and differs in the second step alone.  Number of terms l and gamma
+are those with the least mean square error over held-out rows: all three steps are repeated
+without the rows of each fold, every l and gamma is scored on them, and the steps are then done
+once more on all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.model_selection import KFold, check_cv
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from polysharp.errors import InputError, TooLargeError
+from polysharp.estimators.lasso_path import LassoPath, follow, ridge_coefficients
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.scaling import Scaling
+from polysharp.monomials.term_rules import TermRules
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.problem.assemble import MAX_DENSE, Assembled, assemble
+from polysharp.ranking.ranking import Ranking
+from polysharp.ranking.triage import triage
+from polysharp.typing import Array, Indices, Monomial
+from polysharp.validation import (
+    Data,
+    check_data,
+    check_finite,
+    check_lasso_parameters,
+    check_seed,
+    input_names,
+)
+
+MOST_TERMS = 100  # the paper's l in [100]
+
+
+class PolynomialLasso(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A polynomial with few terms, chosen by the Lasso and refitted by ridge regression.
+
+    Parameters
+    ----------
+    degree : int, default=3
+        Largest degree of a monomial.
+    max_terms : int or "auto", default="auto"
+        The support is the last along the path with at most so many monomials, the paper's l;
+        the free intercept is not counted.  "auto" chooses among 1 to 100 by ``cv``.
+    n_candidates : int, "auto" or None, default="auto"
+        Inputs kept by the ranking, the paper's p'; None keeps all, "auto" as many as have 8192
+        monomials, which is also the most that a path is followed over.
+    gammas : array of float or None, default=None
+        The ridge of the refit is 1 / gamma, with gamma chosen among these by ``cv``; None for
+        1 / n, 10 / n, ..., 1e8 / n, with n the sum of the weights.
+    cv : int, splitter or iterable of (train, test) indices, default=5
+        Held-out rows.  An integer is the number of shuffled folds, at most the number of rows.
+        Nothing is held out where there is nothing to choose.
+    fit_intercept : bool, default=True
+        Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of
+        the monomials.
+    scale : bool, default=True
+        Divide the inputs by their (weighted) root mean squares before the fit.  Coefficients
+        are always shown in the units of X.
+    center : bool, default=False
+        Subtract the means first.  The formula is then in coded variables (x - mean).
+    standardize : bool, default=True
+        Penalise the monomials as if they had equal norms.  False is the paper's form: the scaled
+        monomials as they are.
+    n_alphas : int, default=200
+        Number of penalties along the path.
+    eps : float, default=1e-4
+        Smallest penalty, as a share of the largest.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the folds.
+
+    Attributes
+    ----------
+    polynomial_ : Polynomial
+        The formula, in the user's names and units.
+    intercept_ : float
+        The free intercept, 0.0 without one.
+    powers_ : ndarray of shape (n_terms, p)
+        Exponents of the inputs in every term.
+    path_ : LassoPath
+        Penalties and supports along the path; ``support_at`` has them as monomials.
+    max_terms_ : int
+        The l used.
+    gamma_ : float
+        The gamma used.
+    gammas_ : ndarray
+        The gammas to choose from.
+    errors_ : ndarray of shape (n_sizes, n_gammas) or None
+        Mean square errors over the held-out rows, by l from 1 (or for ``max_terms`` alone) and
+        by gamma, predictions cut to the range of the responses; None where nothing was held out.
+    kept_inputs_ : ndarray
+        Indices of the inputs whose monomials the path is over.
+    ranking_ : Ranking or None
+        Scores of the ranking; None where every input was kept.
+    n_features_in_ : int
+        Number of inputs.
+    feature_names_in_ : ndarray of str
+        Names of the inputs, where X had them.
+
+    See Also
+    --------
+    SparsePolynomialRegressor : the best support instead of the Lasso's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from polysharp import PolynomialLasso
+    >>> X = np.random.default_rng(0).standard_normal((100, 3))
+    >>> y = 2.0 + 3.0 * X[:, 0] ** 2 - X[:, 1] * X[:, 2]
+    >>> model = PolynomialLasso(degree=2, max_terms=2, gammas=[1e6]).fit(X, y)
+    >>> print(model.polynomial_)
+    y = 2 + 3 x0^2 - 1 x1 x2
+    >>> model.support_at(1)
+    ((0, 0),)
+    """
+
+    def __init__(
+        self,
+        degree: int = 3,
+        max_terms: Any = "auto",
+        n_candidates: Any = "auto",
+        gammas: Any = None,
+        cv: Any = 5,
+        fit_intercept: bool = True,
+        scale: bool = True,
+        center: bool = False,
+        standardize: bool = True,
+        n_alphas: int = 200,
+        eps: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.degree = degree
+        self.max_terms = max_terms
+        self.n_candidates = n_candidates
+        self.gammas = gammas
+        self.cv = cv
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.center = center
+        self.standardize = standardize
+        self.n_alphas = n_alphas
+        self.eps = eps
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Rank, follow the path, choose a point on it and refit.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, p)
+            Inputs.
+        y : array of shape (n,)
+            Response.
+        sample_weight : array of shape (n,) or None
+            Weights of the rows; weight two is the same row twice, weight zero no row.
+
+        Returns
+        -------
+        self
+        """
+        check_lasso_parameters(self.get_params(deep=False))
+        data = check_data(self, X, y, sample_weight)
+        self.gammas_ = self._gammas(data)
+        steps = self._steps(data)
+        sizes = np.arange(1, MOST_TERMS + 1) if self.max_terms == "auto" else [self.max_terms]
+        sizes = np.minimum(sizes, len(steps.basis))[: len(steps.basis)]
+        self.errors_ = None
+        best = (0, 0)
+        if len(sizes) * len(self.gammas_) > 1:
+            self.errors_ = self._errors(data, self._folds(data, sample_weight), sizes)
+            best = divmod(int(np.argmin(self.errors_)), len(self.gammas_))
+        self.max_terms_, self.gamma_ = int(sizes[best[0]]), float(self.gammas_[best[1]])
+        self.path_, self.kept_inputs_, self.ranking_ = steps.path, steps.kept, steps.ranking
+        self._monomials = steps.monomials
+        self.polynomial_ = steps.polynomial(self.max_terms_, self.gamma_, data)
+        self.intercept_ = self.polynomial_.intercept
+        self.powers_ = self.polynomial_.powers
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return the polynomial's value at the rows of X."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+        check_finite(X, input_names(self))
+        return self.polynomial_(X)
+
+    def support_at(self, max_terms: int) -> tuple[Monomial, ...]:
+        """Return the monomials of the last support along the path with at most so many."""
+        check_is_fitted(self)
+        return tuple(self._monomials[j] for j in self.path_.support(max_terms))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the terms; ``input_features`` is there for API compatibility."""
+        del input_features
+        check_is_fitted(self)
+        return np.array(self.polynomial_.term_names, dtype=object)
+
+    def _gammas(self, data: Data) -> Array:
+        if self.gammas is None:
+            return np.logspace(0, 8, 9) / data.total_weight
+        return np.array(self.gammas, dtype=np.float64).ravel()
+
+    def _steps(self, data: Data) -> _Steps:
+        """Rank the inputs and follow the path over the monomials of those kept."""
+        limit = MOST_TERMS if self.max_terms == "auto" else int(self.max_terms)
+        rules = TermRules(degree=int(self.degree), max_terms=limit, constant=not self.fit_intercept)
+        scaling = Scaling.of(data.X, data.weights, scale=self.scale, center=self.center)
+        U = scaling.apply(data.X)
+        gamma = data.total_weight**-0.5
+        kept, ranking = triage(
+            self.n_candidates,
+            rules,
+            U,
+            data.y,
+            data.sample_weight,
+            gamma=gamma,
+            fit_intercept=self.fit_intercept,
+        )
+        if rules.count(len(kept)) > MAX_DENSE:
+            raise TooLargeError(
+                f"n_candidates must leave at most {MAX_DENSE} monomials for the path, and the "
+                f"{len(kept)} inputs kept have {rules.count(len(kept)):,}; lower n_candidates "
+                "or degree"
+            )
+        basis = rules.basis(kept)
+        assembled = assemble(
+            basis,
+            rules.structure(basis, kept),
+            U[:, kept],
+            data.y,
+            data.sample_weight,
+            lam=1.0 / gamma,
+            fit_intercept=self.fit_intercept,
+        )
+        path = follow(
+            assembled.problem,
+            limit,
+            standardize=self.standardize,
+            n_alphas=int(self.n_alphas),
+            eps=float(self.eps),
+        )
+        return _Steps(scaling, kept, ranking, basis, assembled, path)
+
+    def _folds(self, data: Data, sample_weight: Any) -> Iterator[tuple[Indices, Indices]]:
+        """Yield rows to fit and rows to score, as indices of the rows of positive weight."""
+        n = len(data.y)
+        if isinstance(self.cv, Integral):
+            seed = check_seed(self.random_state)
+            folds = KFold(min(int(self.cv), n), shuffle=True, random_state=seed)
+            yield from folds.split(data.X)
+            return
+        used = np.asarray(1.0 if sample_weight is None else sample_weight) > 0
+        used = used if used.ndim else np.ones(n, dtype=bool)
+        place = np.cumsum(used) - 1
+        for train, test in check_cv(self.cv).split(np.zeros(len(used))):
+            yield place[train][used[train]], place[test][used[test]]
+
+    def _errors(
+        self, data: Data, folds: Iterator[tuple[Indices, Indices]], sizes: Indices
+    ) -> Array:
+        """Mean square errors of every l and gamma on the rows held out."""
+        total, weight = np.zeros((len(sizes), len(self.gammas_))), 0.0
+        span = (float(data.y.min()), float(data.y.max()))
+        for train, test in folds:
+            if not len(train) or not len(test):
+                raise InputError("cv must leave rows of positive weight to fit and to score")
+            held_out, steps = data.rows(test), self._steps(data.rows(train))
+            total += steps.losses(held_out, sizes, self.gammas_, span)
+            weight += held_out.total_weight
+        return total / weight
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """Ranking and path over one set of rows."""
+
+    scaling: Scaling
+    kept: Indices
+    ranking: Ranking | None
+    basis: Basis
+    assembled: Assembled
+    path: LassoPath
+
+    @property
+    def monomials(self) -> tuple[Monomial, ...]:
+        """The candidates in the user's numbers of the inputs."""
+        return tuple(tuple(int(self.kept[a]) for a in m) for m in self.basis.monomials)
+
+    def losses(
+        self, held_out: Data, sizes: Indices, gammas: Array, span: tuple[float, float]
+    ) -> Array:
+        """Sum of squared errors on held-out rows, by number of terms and gamma.
+
+        Predictions are cut to the span of the responses, as those of ``judges.RowJudge``.
+        """
+        U = self.scaling.apply(held_out.X)[:, self.kept]
+        table = np.empty((len(sizes), len(gammas)))
+        last = None
+        for row, size in enumerate(sizes):
+            support = self.path.support(int(size))
+            if support is last:
+                table[row] = table[row - 1]
+                continue
+            last = support
+            part = Basis(
+                self.basis.n_inputs,
+                self.basis.degree,
+                tuple(self.basis.monomials[j] for j in support),
+            )
+            w = ridge_coefficients(self.assembled.problem, support, gammas)
+            M = part.evaluate(U) - self.assembled.mean[support]
+            predicted = np.clip(self.assembled.y_mean + M @ w, *span)
+            table[row] = held_out.weights @ (held_out.y[:, None] - predicted) ** 2
+        return table
+
+    def polynomial(self, max_terms: int, gamma: float, data: Data) -> Polynomial:
+        """Refit on the support of so many terms, and return to the user's units."""
+        support = self.path.support(max_terms)
+        w = ridge_coefficients(self.assembled.problem, support, np.array([gamma]))[:, 0]
+        monomials = tuple(self.monomials[j] for j in support)
+        return Polynomial(
+            monomials,
+            self.scaling.invert(monomials, w * self.basis.scales[support]),
+            self.assembled.intercept(tuple(support), w),
+            data.names,
+            self.scaling.shift if self.scaling.shift.any() else None,
+            data.response,
+        )

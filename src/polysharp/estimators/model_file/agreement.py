@@ -1,0 +1,88 @@
+"""Whether a formula, its certificate and the settings can belong to one fit.
+
+A certificate says "no polynomial that obeys these rules costs less than the bound"; it says nothing
+about a formula that breaks the rules, or with a tolerance that nobody asked for.  So a model file
+must agree with itself:
+
+    terms          within degree and budgets, of kept inputs, as include, exclude and heredity say
+    coefficients   one in the scaled basis for each term
+    gamma, gap_tol those of the settings
+    scope          "all-inputs" only where no input was left out by the triage
+
+Whether the numbers are right only the data can tell: ``polysharp.verify`` asks them.
+"""
+
+from __future__ import annotations
+
+from math import isclose
+from typing import TYPE_CHECKING
+
+from polysharp.errors import InputError
+from polysharp.monomials.structure import parents_of
+from polysharp.validation import check_rules
+
+if TYPE_CHECKING:
+    from polysharp.estimators.regressor import SparsePolynomialRegressor
+    from polysharp.monomials.term_rules import TermRules
+    from polysharp.typing import Monomial
+
+
+def check_agreement(model: SparsePolynomialRegressor) -> None:
+    """Raise InputError for the first thing that cannot come from one fit."""
+    polynomial, solution = model.polynomial_, model.solution_
+    rules = check_rules(model.get_params(deep=False), polynomial.names)
+    kept = {int(i) for i in model.kept_inputs_}
+    _check_terms(polynomial.monomials, rules, kept)
+    count = len(polynomial)
+    _demand(
+        len(set(solution.support)) == len(solution.coefficients) == count,
+        f"certificate.support and scaled_coefficients must have one value for each of {count} terms"
+        f", got {len(set(solution.support))} and {len(solution.coefficients)}",
+    )
+    for name, asked in (("gamma", model.gamma), ("gap_tol", model.gap_tol)):
+        stated = float(getattr(solution, name))
+        _demand(
+            # gamma comes back as 1 / (1 / gamma)
+            asked == "auto" or isclose(stated, float(asked), rel_tol=1e-12),
+            f"certificate.{name} must be that of the parameters, {asked!r}, got {stated!r}",
+        )
+    _demand(solution.gamma > 0.0, f"certificate.gamma must be positive, got {solution.gamma!r}")
+    allowed = set(range(len(polynomial.names))) - set(rules.exclude_inputs)
+    _demand(
+        solution.scope != "all-inputs" or kept == allowed,
+        "certificate.scope must be 'kept-inputs' where kept_inputs are not all that are allowed, "
+        f"got {solution.scope!r}",
+    )
+
+
+def _check_terms(terms: tuple[Monomial, ...], rules: TermRules, kept: set[int]) -> None:
+    """Check the terms one by one, then all together."""
+    chosen = {tuple(sorted(m)) for m in terms}
+    enough = any if rules.heredity == "weak" else all
+    for m in chosen:
+        _demand(
+            rules.shape_allows(m) and (rules.constant or bool(m)) and m not in rules.exclude_terms,
+            f"terms must be those that the parameters allow, got {m}",
+        )
+        _demand(set(m) <= kept, f"terms must use kept_inputs alone, got {m}")
+        parents = parents_of(m) if rules.heredity is not None else []
+        _demand(
+            not parents or enough(parent in chosen for parent in parents),
+            f"terms must meet heredity={rules.heredity!r}, got {m} without its parents",
+        )
+    inputs = {i for m in chosen for i in m}
+    limit = len(inputs) if rules.max_inputs is None else rules.max_inputs
+    _demand(
+        len(chosen) <= rules.max_terms and len(inputs) <= limit,
+        f"terms must keep to max_terms={rules.max_terms} and max_inputs={rules.max_inputs}, "
+        f"got {len(chosen)} terms in {len(inputs)} inputs",
+    )
+    _demand(
+        chosen.issuperset(rules.include_terms) and inputs.issuperset(rules.include_inputs),
+        "terms must hold include_terms and include_inputs of the parameters, and do not",
+    )
+
+
+def _demand(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise InputError(otherwise)

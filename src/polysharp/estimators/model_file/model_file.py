@@ -1,0 +1,302 @@
+"""A model as a JSON file: the formula, its certificate and the settings behind it.
+
+JSON holds no code, so a file from a stranger can be loaded without fear; every field is checked
+before it is used.  Numbers are written with Python's ``repr``, which reads back as the same
+float64, so a loaded model predicts the same bits.  What follows from other fields (the formula
+as text, status and gap) is written for readers and never trusted: it is computed anew.
+
+Only the search's history stays behind: the trace of the gap and the proof, which has a file of
+its own (``Proof.save``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from polysharp._version import __version__
+from polysharp.certificate.solution import Counters, Scope, Solution, Status, Stop
+from polysharp.engines import ENGINES
+from polysharp.engines.base import Engine
+from polysharp.errors import InputError
+from polysharp.estimators.model_file.agreement import check_agreement
+from polysharp.estimators.model_file.schema import Reader
+from polysharp.estimators.regressor import SparsePolynomialRegressor
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.ranking.ranking import Ranking
+from polysharp.validation import check_parameters
+
+FORMAT = "polysharp-model"
+VERSION = 1
+
+
+def save_model(model: Any, path: str | PathLike[str]) -> None:
+    """Write a fitted model to a JSON file.
+
+    Parameters
+    ----------
+    model : SparsePolynomialRegressor or SparsePolynomialRegressorCV
+        A fitted model.
+    path : str or path
+        Where to write; an existing file is replaced.
+
+    See Also
+    --------
+    load_model : Read it again.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from polysharp import SparsePolynomialRegressor, load_model, save_model
+    >>> X = np.random.default_rng(0).standard_normal((50, 2))
+    >>> model = SparsePolynomialRegressor(2, 1, engine="enumeration").fit(X, X[:, 0] * X[:, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(model, f"{folder}/model.json")
+    ...     again = load_model(f"{folder}/model.json")
+    >>> bool((again.predict(X) == model.predict(X)).all())
+    True
+    """
+    text = json.dumps(describe(model), indent=1, allow_nan=False, ensure_ascii=False)
+    try:  # here and now, while the model is still there
+        restore(json.loads(text))
+    except InputError as error:
+        raise InputError(f"model must be as it was fitted: {error}") from error
+    Path(path).write_text(f"{text}\n", encoding="utf-8")
+
+
+def load_model(path: str | PathLike[str]) -> SparsePolynomialRegressor:
+    """Read a model that ``save_model`` wrote; nothing in the file is run.
+
+    Parameters
+    ----------
+    path : str or path
+        A file of format ``polysharp-model``.
+
+    Returns
+    -------
+    SparsePolynomialRegressor
+        A fitted model: it predicts, checks the names of columns, and can be fitted again with
+        the settings of the file.  A model whose budgets were chosen by validation comes back
+        with the budgets chosen.
+
+    Raises
+    ------
+    InputError
+        If the file is not such a file, or breaks one of its rules.
+    """
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
+        return restore(document)
+    except (ValueError, RecursionError) as error:  # InputError, and what json and UTF-8 refuse
+        raise InputError(f"{str(path)!r} is not a polysharp model: {error}") from error
+
+
+def describe(model: Any) -> dict[str, Any]:
+    """Return the document of a fitted model, made of dicts, lists, texts and numbers only."""
+    check_is_fitted(model)
+    polynomial = getattr(model, "polynomial_", None)
+    if not isinstance(polynomial, Polynomial):
+        raise InputError(f"model must be a fitted polysharp model, got {type(model).__name__}")
+    reference = getattr(model, "reference_", None)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "polysharp": __version__,
+        "formula": polynomial.formula(digits=6),
+        "response": polynomial.response,
+        "inputs": list(polynomial.names),
+        "named": hasattr(model, "feature_names_in_"),
+        **_terms(polynomial),
+        "reference": None if reference is None else _terms(reference),
+        "certificate": _certificate(model.solution_),
+        "kept_inputs": np.asarray(model.kept_inputs_).tolist(),
+        "ranking": _ranking(model.ranking_),
+        "estimator": type(model).__name__,
+        "parameters": _plain(_settings(model)),
+    }
+
+
+def _terms(polynomial: Polynomial) -> dict[str, Any]:
+    """Return what makes a polynomial, but for the names."""
+    shifts = polynomial.shifts
+    return {
+        "intercept": float(polynomial.intercept),
+        "terms": [
+            {"term": name, "inputs": [int(i) for i in m], "coefficient": c}
+            for name, m, c in zip(
+                polynomial.term_names,
+                polynomial.monomials,
+                polynomial.coefficients.tolist(),
+                strict=True,
+            )
+        ],
+        "shifts": None if shifts is None else shifts.tolist(),
+    }
+
+
+def restore(document: Any) -> SparsePolynomialRegressor:
+    """Return the fitted model of a document, or raise InputError for the first rule it breaks."""
+    root = Reader("", document)
+    root["format"].one_of(FORMAT)
+    version = root["version"].integer(1)
+    if version != VERSION:
+        raise InputError(
+            f"version must be {VERSION}, the one that polysharp {__version__} reads, got {version}"
+        )
+    names = tuple(item.text() for item in root["inputs"].items())
+    if not names:
+        raise root["inputs"].refusal("a list of at least one name")
+    polynomial = _read_polynomial(root, names, root["response"].text())
+    model = SparsePolynomialRegressor(**_read_parameters(root["parameters"]))
+    model.polynomial_ = polynomial
+    reference = root.fields().get("reference")
+    if reference is not None and reference.value is not None:
+        model.reference_ = _read_polynomial(reference, names, polynomial.response)
+    model.solution_ = _read_certificate(root["certificate"])
+    model.intercept_ = polynomial.intercept
+    model.powers_ = polynomial.powers
+    p = len(polynomial.names)
+    kept = [item.integer(0, p - 1) for item in root["kept_inputs"].items()]
+    model.kept_inputs_ = np.array(kept, dtype=np.intp)
+    model.ranking_ = _read_ranking(root["ranking"], p)
+    model.gamma_ = model.solution_.gamma
+    model.n_features_in_ = p
+    if root["named"].flag():
+        model.feature_names_in_ = np.array(polynomial.names, dtype=object)
+    check_agreement(model)
+    return model
+
+
+def _read_polynomial(at: Reader, names: tuple[str, ...], response: str) -> Polynomial:
+    terms = list(at["terms"].items())
+    monomials = tuple(
+        tuple(i.integer(0, len(names) - 1) for i in term["inputs"].items()) for term in terms
+    )
+    shifts = None
+    if at["shifts"].value is not None:
+        shifts = np.array([item.number() for item in at["shifts"].items()])
+        if len(shifts) != len(names):
+            raise InputError(
+                f"{at['shifts'].place} must have one number per input, got {len(shifts)}"
+            )
+    return Polynomial(
+        monomials=monomials,
+        coefficients=np.array([t["coefficient"].number() for t in terms], dtype=np.float64),
+        intercept=at["intercept"].number(),
+        names=names,
+        shifts=shifts,
+        response=response,
+    )
+
+
+def _certificate(solution: Solution) -> dict[str, Any]:
+    return {
+        "status": str(solution.status),
+        "scope": solution.scope,
+        "objective": float(solution.objective),
+        "bound": float(solution.bound),
+        "gap": float(solution.gap),
+        "gap_tol": float(solution.gap_tol),
+        "gamma": float(solution.gamma),
+        "engine": solution.engine,
+        "stopped": str(solution.stop),
+        **{name: int(count) for name, count in asdict(solution.counters).items()},
+        "seconds": float(solution.seconds),
+        "times": {name: float(seconds) for name, seconds in solution.times.items()},
+        "support": [int(j) for j in solution.support],
+        "scaled_coefficients": solution.coefficients.tolist(),
+    }
+
+
+def _read_certificate(at: Reader) -> Solution:
+    scope: Scope = at["scope"].one_of("all-inputs", "kept-inputs")  # type: ignore[assignment]
+    times = at["times"].fields()
+    solution = Solution(
+        support=tuple(item.integer(0) for item in at["support"].items()),
+        coefficients=np.array([c.number() for c in at["scaled_coefficients"].items()]),
+        objective=at["objective"].number(least=0),
+        bound=at["bound"].number(least=0),
+        gap_tol=at["gap_tol"].number(least=0),
+        stop=Stop(at["stopped"].one_of(*map(str, Stop))),
+        engine=at["engine"].text(),
+        gamma=at["gamma"].number(least=0),
+        scope=scope,
+        counters=Counters(*(at[name].integer(0) for name in ("nodes", "cuts", "rounds"))),
+        seconds=at["seconds"].number(least=0),
+        times={name: seconds.number(least=0) for name, seconds in times.items()},
+    )
+    if solution.bound > solution.objective:
+        raise at["bound"].refusal(f"at most the objective {solution.objective!r}")
+    # The words must say what the numbers say: somebody may have edited one of them.
+    if at["status"].one_of(*map(str, Status)) != solution.status:
+        raise at["status"].refusal(f"{str(solution.status)!r}, as the gap has it")
+    return solution
+
+
+def _ranking(ranking: Ranking | None) -> dict[str, Any] | None:
+    if ranking is None:
+        return None
+    return {
+        "scores": ranking.scores.tolist(),
+        "degree": int(ranking.degree),
+        "gamma": float(ranking.gamma),
+    }
+
+
+def _read_ranking(at: Reader, p: int) -> Ranking | None:
+    if at.value is None:
+        return None
+    scores = np.array([score.number() for score in at["scores"].items()])
+    if len(scores) != p:
+        raise InputError(f"ranking.scores must have one number per input, got {len(scores)}")
+    return Ranking.of_scores(scores, at["degree"].integer(1), at["gamma"].number(least=0))
+
+
+def _settings(model: Any) -> dict[str, Any]:
+    """Return the parameters of the fit; a search over budgets has a model with those it chose."""
+    known = SparsePolynomialRegressor().get_params(deep=False)
+    given = getattr(model, "best_estimator_", model).get_params(deep=False)
+    return {name: given[name] for name in known if name in given}
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can hold: engines of ours by name, no generators of random numbers."""
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, Engine):
+        return value.name if value.name in ENGINES else "auto"
+    if isinstance(value, str | bool | int | float):
+        return value
+    return [_plain(item) for item in value] if isinstance(value, Iterable) else None
+
+
+def _read_parameters(at: Reader) -> dict[str, Any]:
+    known = SparsePolynomialRegressor().get_params(deep=False)
+    if not isinstance(at.value, dict):
+        raise at.refusal("an object")
+    for name in at.value:
+        if name not in known:
+            raise InputError(f"{at.place}.{name} is not a parameter of SparsePolynomialRegressor")
+    parameters = {**known, **{name: _tuples(value) for name, value in at.value.items()}}
+    check_parameters(parameters)
+    return parameters
+
+
+def _tuples(value: Any) -> Any:
+    """Undo what JSON does to the tuples inside a list of terms."""
+    if not isinstance(value, list):
+        return value
+    return [tuple(item) if isinstance(item, list) else item for item in value]
+
+
+def _refuse(constant: str) -> None:
+    raise InputError(f"numbers must be finite, got {constant}")

@@ -1,0 +1,1 @@
+"""Moments G, q and yy of rows, and the questions engines may ask about G."""

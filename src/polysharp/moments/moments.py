@@ -1,0 +1,169 @@
+"""Moments: all that the data say about a basis, in a size that does not depend on n.
+
+With W = sum of weights, M the monomials, mbar and ybar their weighted means,
+
+    S  = sum_t v_t (m_t - mbar)(m_t - mbar)'        scatter
+    s  = sum_t v_t (m_t - mbar)(y_t - ybar)         cross
+    ss = sum_t v_t (y_t - ybar)^2                   spread
+
+Centred moments lose no digits to large means and merge exactly (Chan, Golub & LeVeque):
+moments of two row blocks add with a rank-one term.  The paper's G = M'M, q = M'y, y'y are the
+uncentred ones, S + W mbar mbar' and so on; a free intercept uses S, s, ss as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg.blas import dsyrk
+
+from polysharp.monomials.basis import Basis
+from polysharp.typing import Array, Indices
+
+TILE = 96  # columns corrected at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Centred first and second moments of the monomials and the response; ``a + b`` merges."""
+
+    n_rows: int
+    weight: float
+    mean: Array
+    y_mean: float
+    scatter: Array
+    cross: Array
+    spread: float
+
+    def __add__(self, other: Moments) -> Moments:
+        """Return the moments of both sets of rows together."""
+        if self.mean.shape != other.mean.shape:
+            raise ValueError("moments of different bases cannot be added")
+        weight = self.weight + other.weight
+        if weight == 0.0:
+            return self
+        share = other.weight / weight
+        factor = self.weight * share
+        step = other.mean - self.mean
+        y_step = other.y_mean - self.y_mean
+        scatter = self.scatter + other.scatter
+        scatter += np.multiply.outer(factor * step, step)
+        return Moments(
+            n_rows=self.n_rows + other.n_rows,
+            weight=weight,
+            mean=self.mean + share * step,
+            y_mean=self.y_mean + share * y_step,
+            scatter=scatter,
+            cross=self.cross + other.cross + (factor * y_step) * step,
+            spread=self.spread + other.spread + factor * y_step * y_step,
+        )
+
+    def uncentred(self) -> tuple[Array, Array, float]:
+        """Return G = M'M, q = M'y and y'y, the paper's form without a free intercept."""
+        gram = self.scatter + np.multiply.outer(self.weight * self.mean, self.mean)
+        q = self.cross + (self.weight * self.y_mean) * self.mean
+        return gram, q, self.spread + self.weight * self.y_mean**2
+
+    def select(self, J: Indices) -> Moments:
+        """Return the moments of the monomials J only."""
+        return Moments(
+            self.n_rows,
+            self.weight,
+            self.mean[J],
+            self.y_mean,
+            self.scatter[np.ix_(J, J)],
+            self.cross[J],
+            self.spread,
+        )
+
+
+def accumulate(
+    basis: Basis,
+    X: Array,
+    y: Array,
+    sample_weight: Array | None = None,
+    *,
+    on_block: Callable[[int, int], None] | None = None,
+) -> Moments:
+    """Accumulate the moments of ``basis`` over row blocks of X, y.
+
+    Memory beyond the result is one block of rows.  Every block is shifted by the means of the
+    first one before its product is added, which keeps the digits that a large mean would cost;
+    the rest of the shift is undone at the end.  The scales of the monomials come in where they
+    cost less: into the rows while there are fewer rows than monomials, else into the scatter.
+    ``on_block(rows_done, n)`` is called after each block.
+    """
+    n, f = X.shape[0], len(basis)
+    scale_rows = n < f
+    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    scatter = np.zeros((f, f), order="F")
+    cross, first = np.zeros(f), np.zeros(f)
+    shift: Array | None = None
+    y_shift, spread, y_first = 0.0, 0.0, 0.0
+    for rows in basis.blocks(n):
+        M, v = basis.evaluate(X[rows], scaled=scale_rows), weights[rows]
+        if shift is None:
+            total = float(v.sum()) or 1.0  # weights of a first block may all be zero
+            shift, y_shift = (v @ M) / total, float(v @ y[rows]) / total
+        M -= shift
+        t = y[rows] - y_shift
+        cross += M.T @ (v * t)
+        first += M.T @ v
+        spread += float(v @ (t * t))
+        y_first += float(v @ t)
+        if sample_weight is not None:
+            M *= np.sqrt(v)[:, None]
+        scatter = dsyrk(1.0, M, beta=1.0, c=scatter, trans=1, lower=1, overwrite_c=1)
+        if on_block is not None:
+            on_block(rows.stop, n)
+    assert shift is not None, "validation admits no empty table"
+    sums = ShiftedSums(
+        n, float(weights.sum()), shift, first, scatter, y_shift, y_first, cross, spread
+    )
+    return sums.moments(None if scale_rows else basis.scales)
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftedSums:
+    """Weighted sums of plain monomials m - shift and responses y - y_shift over all rows."""
+
+    n_rows: int
+    weight: float
+    shift: Array
+    first: Array
+    scatter: Array
+    y_shift: float
+    y_first: float
+    cross: Array
+    spread: float
+
+    def moments(self, scales: Array | None) -> Moments:
+        """Undo the shift and scale the monomials; ``scatter`` (lower half) is overwritten."""
+        step, y_step = self.first / self.weight, self.y_first / self.weight
+        scatter = self.scatter
+        # One block is shifted by its own means: what is left of them is rounding.
+        shifted = bool(np.any(np.abs(step) > 1e-12 * np.abs(self.shift)))
+        # Tile by tile, lower triangle first: each tile is touched once while it is in cache.
+        for a in range(0, len(step), TILE):
+            b = min(a + TILE, len(step))
+            low = scatter[a:, a:b]
+            if shifted:
+                low -= np.multiply.outer(self.first[a:], step[a:b])
+            if scales is not None:
+                low *= np.multiply.outer(scales[a:], scales[a:b])
+            corner = scatter[a:b, a:b]
+            corner[:] = np.tril(corner) + np.tril(corner, -1).T
+            scatter[a:b, b:] = scatter[b:, a:b].T
+        if scales is None:
+            scales = np.ones(len(step))
+        return Moments(
+            n_rows=self.n_rows,
+            weight=self.weight,
+            mean=scales * (self.shift + step),
+            y_mean=self.y_shift + y_step,
+            scatter=scatter,
+            cross=scales * (self.cross - self.y_first * step),
+            spread=max(0.0, self.spread - self.y_first * y_step),
+        )

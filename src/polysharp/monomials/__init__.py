@@ -1,0 +1,1 @@
+"""Monomials: the scaled basis, the rules about terms, and terms as users write them."""

@@ -1,0 +1,256 @@
+"""Which supports are allowed: the paper's set S_{l,k} and the options built on it.
+
+A support s (monomials) with inputs h is allowed when
+
+    sum_j s_j <= l,   sum_i h_i <= k,   s_j <= h_i  for every input i of monomial j,
+
+and, when asked for: required monomials are in, every required input is used by some monomial,
+and heredity holds.  The parents of a monomial are the monomials of the basis with one factor
+less (the constant counts as always present): strong heredity wants all parents in, weak
+heredity at least one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from polysharp.errors import InfeasibleError
+from polysharp.monomials.basis import Basis
+from polysharp.typing import Array, Indices, Monomial
+
+Heredity = Literal["strong", "weak"] | None
+
+
+def _no_indices() -> Indices:
+    return np.zeros(0, dtype=np.intp)
+
+
+def parents_of(monomial: Monomial) -> list[Monomial]:
+    """Return the monomials with one factor less, the constant left out."""
+    if len(monomial) < 2:
+        return []
+    return sorted({monomial[:a] + monomial[a + 1 :] for a in range(len(monomial))})
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """Budgets, hierarchy and requirements over f monomials of p inputs."""
+
+    uses: NDArray[np.bool_]  # (f, p)
+    max_terms: int
+    max_inputs: int
+    required_terms: Indices = field(default_factory=_no_indices)
+    required_inputs: Indices = field(default_factory=_no_indices)
+    heredity: Heredity = None
+    parents: tuple[Indices, ...] = ()  # per monomial; only with heredity
+
+    @classmethod
+    def of_basis(
+        cls,
+        basis: Basis,
+        max_terms: int,
+        max_inputs: int | None = None,
+        *,
+        required_terms: Sequence[Monomial] = (),
+        required_inputs: Sequence[int] = (),
+        heredity: Heredity = None,
+    ) -> Structure:
+        """Build the structure of a basis.
+
+        With heredity the basis must already be free of orphans (``heredity_closed``).
+        """
+        parents: tuple[Indices, ...] = ()
+        if heredity is not None:
+            parents = tuple(
+                np.array([basis.index[q] for q in parents_of(m) if q in basis.index], dtype=np.intp)
+                for m in basis.monomials
+            )
+        return cls(
+            uses=basis.uses,
+            max_terms=min(max_terms, len(basis)),
+            max_inputs=basis.n_inputs if max_inputs is None else min(max_inputs, basis.n_inputs),
+            required_terms=np.array(sorted(basis.index[m] for m in required_terms), dtype=np.intp),
+            required_inputs=np.array(sorted(required_inputs), dtype=np.intp),
+            heredity=heredity,
+            parents=parents,
+        )
+
+    @property
+    def n_terms(self) -> int:
+        """Number of monomials f."""
+        return int(self.uses.shape[0])
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs p."""
+        return int(self.uses.shape[1])
+
+    @cached_property
+    def inputs_bind(self) -> bool:
+        """Whether k can exclude a support that l allows."""
+        widest = np.sort(self.uses.sum(axis=1))[::-1][: self.max_terms]
+        most = min(int(self.uses.any(axis=0).sum()), int(widest.sum()))
+        return self.max_inputs < most
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether budgets are all there is: every subset of an allowed support is allowed."""
+        return (
+            self.heredity is None and not len(self.required_terms) and not len(self.required_inputs)
+        )
+
+    @cached_property
+    def input_table(self) -> Indices:
+        """The inputs of every monomial, one row each, filled up with p: few where p is large."""
+        counts = self.uses.sum(axis=1)
+        table = np.full((self.n_terms, max(1, int(counts.max(initial=0)))), self.n_inputs)
+        rows, columns = np.nonzero(self.uses)
+        starts = np.repeat(np.cumsum(counts) - counts, counts)
+        table[rows, np.arange(len(rows)) - starts] = columns
+        return table.astype(np.intp)
+
+    def count_outside(self, inputs: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Return how many inputs each monomial uses beyond the given ones."""
+        outside = np.append(~inputs, False)
+        return np.asarray(outside[self.input_table].sum(axis=1), dtype=np.intp)
+
+    def inputs_of(self, support: Indices) -> NDArray[np.bool_]:
+        """Return the mask of the inputs used by a support."""
+        return np.asarray(self.uses[support].any(axis=0))
+
+    def allows(self, support: Indices) -> bool:
+        """Whether a support satisfies every rule."""
+        chosen = np.zeros(self.n_terms, dtype=bool)
+        chosen[support] = True
+        used = self.inputs_of(support)
+        return (
+            len(support) <= self.max_terms
+            and int(used.sum()) <= self.max_inputs
+            and bool(chosen[self.required_terms].all())
+            and bool(used[self.required_inputs].all())
+            and all(self._inherits(j, chosen) for j in support)
+        )
+
+    def _inherits(self, j: int, chosen: NDArray[np.bool_]) -> bool:
+        if self.heredity is None or not len(self.parents[j]):
+            return True
+        present = chosen[self.parents[j]]
+        return bool(present.all() if self.heredity == "strong" else present.any())
+
+    def restrict(self, keep: Indices) -> Structure:
+        """Return the structure over the monomials ``keep``; the others count as out."""
+        place = np.full(self.n_terms, -1, dtype=np.intp)
+        place[keep] = np.arange(len(keep))
+        parents = tuple(place[self.parents[j]] for j in keep) if self.heredity else ()
+        return replace(
+            self,
+            uses=self.uses[keep],
+            max_terms=min(self.max_terms, len(keep)),
+            required_terms=place[self.required_terms],
+            parents=tuple(ranks[ranks >= 0] for ranks in parents),
+        )
+
+    @cached_property
+    def constraints(self) -> LinearConstraint:
+        """The rules as rows over the variables (s, h); required terms are ``lower`` bounds.
+
+        The inputs h and their links are rows only where k can bind.
+        """
+        f, p = self.n_terms, self.n_inputs
+        rows: list[sparse.csr_array] = [_row(f + p, np.arange(f))]
+        lower, upper = [-np.inf], [float(self.max_terms)]
+
+        def add(block: sparse.csr_array, low: float, high: float) -> None:
+            rows.append(block)
+            lower.extend([low] * block.shape[0])
+            upper.extend([high] * block.shape[0])
+
+        if self.inputs_bind:
+            add(_row(f + p, f + np.arange(p)), -np.inf, float(self.max_inputs))
+            child, parent = np.nonzero(self.uses)
+            add(_links(f + p, child, f + parent), -np.inf, 0.0)
+        for i in self.required_inputs:
+            add(_row(f + p, np.flatnonzero(self.uses[:, i])), 1.0, np.inf)
+        if self.heredity is not None:
+            heirs = [j for j in range(f) if len(self.parents[j])]
+            if self.heredity == "strong" and heirs:
+                child = np.concatenate([np.full(len(self.parents[j]), j) for j in heirs])
+                add(
+                    _links(f + p, child, np.concatenate([self.parents[j] for j in heirs])),
+                    -np.inf,
+                    0.0,
+                )
+            elif self.heredity == "weak":
+                for j in heirs:
+                    columns = np.concatenate([[j], self.parents[j]])
+                    values = np.concatenate([[1.0], -np.ones(len(self.parents[j]))])
+                    add(_row(f + p, columns, values), -np.inf, 0.0)
+        return LinearConstraint(sparse.vstack(rows, format="csr"), lower, upper)
+
+    @cached_property
+    def lower(self) -> Array:
+        """Lower bounds of (s, h): one for what is required."""
+        bound = np.zeros(self.n_terms + self.n_inputs)
+        bound[self.required_terms] = 1.0
+        bound[self.n_terms + self.required_inputs] = 1.0
+        return bound
+
+    def best_linear(self, value: Array) -> Indices:
+        """Return an allowed support of largest total ``value`` (a small integer programme)."""
+        # Solvers take costs beyond about 1e20 for infinite; only their ratios matter.
+        largest = float(np.abs(value).max(initial=0.0)) or 1.0
+        cost = np.concatenate([-value / largest, np.zeros(self.n_inputs)])
+        answer = milp(
+            cost,
+            integrality=np.ones(len(cost)),
+            bounds=Bounds(self.lower, np.ones(len(cost))),
+            constraints=self.constraints,
+            options={"time_limit": 10.0},
+        )
+        if answer.x is None and answer.status != 2:  # HiGHS gave up
+            raise InfeasibleError("no polynomial that satisfies all the rules was found in 10 s")
+        if answer.x is None:
+            raise InfeasibleError(
+                "no polynomial satisfies all the rules together: "
+                f"max_terms={self.max_terms}, max_inputs={self.max_inputs}, "
+                f"heredity={self.heredity!r}, {len(self.required_terms)} required terms, "
+                f"{len(self.required_inputs)} required inputs"
+            )
+        return np.flatnonzero(answer.x[: self.n_terms] > 0.5)
+
+
+def heredity_closed(basis: Basis, heredity: Heredity) -> Basis:
+    """Drop the monomials that can never satisfy heredity because of parents not in the basis."""
+    if heredity is None:
+        return basis
+    enough = all if heredity == "strong" else any
+    kept: set[Monomial] = set()
+    for m in sorted(basis.monomials, key=len):
+        parents = parents_of(m)
+        if not parents or enough(q in kept for q in parents):
+            kept.add(m)
+    return basis.filter(kept.__contains__)
+
+
+def _row(width: int, columns: Indices, values: Array | None = None) -> sparse.csr_array:
+    data = np.ones(len(columns)) if values is None else values
+    return sparse.csr_array(
+        (data, (np.zeros(len(columns), dtype=np.intp), columns)), shape=(1, width)
+    )
+
+
+def _links(width: int, child: Indices, parent: Indices) -> sparse.csr_array:
+    """Rows x_child - x_parent."""
+    count = len(child)
+    row = np.concatenate([np.arange(count), np.arange(count)])
+    column = np.concatenate([child, parent])
+    data = np.concatenate([np.ones(count), -np.ones(count)])
+    return sparse.csr_array((data, (row, column)), shape=(count, width))

@@ -1,0 +1,214 @@
+"""Which monomials the search may use.
+
+With at most m distinct inputs in a term and total degree at most d in terms of two inputs or
+more, p inputs have
+
+    f(p) = 1 + sum_{t=1..m} C(p, t) C(d_t, t),        d_1 = r,  d_t = min(d, r) for t >= 2
+
+monomials (t inputs with exponents of at least one); f(p) = C(p + r, r) without the two caps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polysharp.errors import InfeasibleError, InputError, TooLargeError
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Heredity, Structure, heredity_closed, parents_of
+from polysharp.monomials.terms import write_term
+from polysharp.typing import Indices, Monomial
+
+MAX_MONOMIALS = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class TermRules:
+    """The user's rules about terms, in indices of the user's inputs."""
+
+    degree: int
+    max_terms: int
+    max_inputs: int | None = None
+    constant: bool = False  # whether the constant is a monomial; not with a free intercept
+    max_interaction: int | None = None
+    interaction_degree: int | None = None
+    heredity: Heredity = None
+    include_terms: tuple[Monomial, ...] = ()
+    exclude_terms: tuple[Monomial, ...] = ()
+    include_inputs: tuple[int, ...] = ()
+    exclude_inputs: tuple[int, ...] = ()
+
+    @property
+    def most_inputs(self) -> int:
+        """Largest number of distinct inputs in a term."""
+        return self.degree if self.max_interaction is None else self.max_interaction
+
+    @property
+    def mixed_degree(self) -> int:
+        """Largest degree of a term of two inputs or more."""
+        cap = self.interaction_degree
+        return self.degree if cap is None else min(cap, self.degree)
+
+    @cached_property
+    def required_inputs(self) -> tuple[int, ...]:
+        """Inputs that the answer must use."""
+        return tuple(sorted({*self.include_inputs, *(i for m in self.include_terms for i in m)}))
+
+    def shape_allows(self, m: Monomial) -> bool:
+        """Whether degree and interactions of a monomial are within the caps."""
+        distinct = len(set(m))
+        cap = self.degree if distinct < 2 else self.mixed_degree
+        return len(m) <= cap and distinct <= self.most_inputs
+
+    def may_price(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which monomials of one degree (one per row, inputs sorted) the rules let in."""
+        m, d = keys.shape
+        ordered = np.diff(keys, axis=1) > 0
+        distinct = (ordered.sum(axis=1) + 1) if d else np.zeros(m, dtype=np.intp)
+        keep: NDArray[np.bool_] = distinct <= self.most_inputs
+        if d > self.mixed_degree:
+            keep &= distinct < 2
+        for term in self.exclude_terms:
+            if len(term) == d:
+                keep &= (keys != np.array(term, dtype=np.int32)).any(axis=1)
+        if self.heredity is not None and d > self.max_terms:
+            keep[:] = False  # a chain of parents down to degree one has d members
+        elif self.heredity is not None and self.exclude_terms:
+            for row in np.flatnonzero(keep):
+                keep[row] = self.can_inherit(tuple(int(i) for i in keys[row]))
+        return keep
+
+    def can_inherit(self, m: Monomial) -> bool:
+        """Whether heredity can be met by monomials that are not excluded."""
+        if m in self.exclude_terms:
+            return False
+        parents = parents_of(m)
+        if self.heredity is None or not parents:
+            return True
+        enough = all if self.heredity == "strong" else any
+        return enough(self.can_inherit(parent) for parent in parents)
+
+    def with_parents(self, monomials: Iterable[Monomial]) -> list[Monomial]:
+        """Return the monomials and, under heredity, all their ancestors that are not excluded."""
+        if self.heredity is None:
+            return list(dict.fromkeys(monomials))
+        found: dict[Monomial, None] = {}
+        waiting = list(monomials)
+        while waiting:
+            m = waiting.pop()
+            if m not in found and self.can_inherit(m):
+                found[m] = None
+                waiting += parents_of(m)
+        return list(found)
+
+    def monomials_of(self, inputs: Iterable[int]) -> list[Monomial]:
+        """Return all monomials of some inputs that the rules let in."""
+        names = sorted(inputs)
+        found = (tuple(names[a] for a in m) for m in self._monomials(len(names)))
+        return [m for m in found if self.can_inherit(m)]
+
+    def count(self, p: int) -> int:
+        """Return f(p), the number of monomials of p inputs within the caps."""
+        mixed = range(2, min(self.most_inputs, self.mixed_degree, p) + 1)
+        return 1 + p * self.degree + sum(comb(p, t) * comb(self.mixed_degree, t) for t in mixed)
+
+    def check(self, names: Sequence[str]) -> None:
+        """Raise where two rules contradict each other, in the user's names."""
+        both = set(self.include_inputs) & set(self.exclude_inputs)
+        if both:
+            raise InputError(
+                "include_inputs and exclude_inputs must not share inputs, "
+                f"got {[names[i] for i in sorted(both)]}"
+            )
+        for m in self.include_terms:
+            self._check_included(m, repr(write_term(m, names)))
+        if self.constant is False and () in self.exclude_terms:
+            raise InputError(
+                "exclude_terms must not hold the constant with fit_intercept=True, "
+                "got (); use fit_intercept=False"
+            )
+        if len(self.include_terms) > self.max_terms:
+            raise InfeasibleError(
+                f"max_terms must be at least the number of include_terms "
+                f"({len(self.include_terms)}), got {self.max_terms}"
+            )
+        if self.max_inputs is not None and len(self.required_inputs) > self.max_inputs:
+            raise InfeasibleError(
+                f"max_inputs must be at least the number of inputs in include_terms and "
+                f"include_inputs ({len(self.required_inputs)}), got {self.max_inputs}"
+            )
+
+    def _check_included(self, m: Monomial, written: str) -> None:
+        if m == () and not self.constant:
+            raise InputError(
+                "include_terms must not hold the constant with fit_intercept=True, which is "
+                "always in, got ()"
+            )
+        if m in self.exclude_terms:
+            raise InputError(f"include_terms and exclude_terms must not share terms, got {written}")
+        if set(m) & set(self.exclude_inputs):
+            raise InputError(f"include_terms must not use exclude_inputs, got {written}")
+        if not self.shape_allows(m):
+            raise InputError(
+                f"include_terms must keep to degree={self.degree}, "
+                f"max_interaction={self.max_interaction} and "
+                f"interaction_degree={self.interaction_degree}, got {written}"
+            )
+
+    def basis(self, kept: Indices) -> Basis:
+        """Return the candidate monomials of the kept inputs, numbered 0..p'-1 within them."""
+        f = self.count(len(kept))
+        if f > MAX_MONOMIALS:
+            raise TooLargeError(
+                f"n_candidates must leave at most {MAX_MONOMIALS:,} monomials, and the "
+                f"{len(kept)} inputs kept have {f:,}; lower n_candidates or degree"
+            )
+        local = {int(i): a for a, i in enumerate(kept)}
+        out = {tuple(local[i] for i in m) for m in self.exclude_terms if set(m) <= local.keys()}
+        monomials = tuple(m for m in self._monomials(len(kept)) if m not in out)
+        basis = heredity_closed(Basis(len(kept), self.degree, monomials), self.heredity)
+        if not len(basis):
+            raise InfeasibleError("exclude_terms and exclude_inputs leave no monomial to choose")
+        for m in self.include_terms:
+            if tuple(local[i] for i in m) not in basis.index:
+                raise InfeasibleError(
+                    f"include_terms must have their parents allowed under "
+                    f"heredity={self.heredity!r}, got {m}"
+                )
+        return basis
+
+    def _monomials(self, p: int) -> list[Monomial]:
+        """All monomials of p inputs within the caps, in graded lexicographic order."""
+        found: list[Monomial] = [()] if self.constant else []
+        for t in range(1, min(self.most_inputs, self.degree, p) + 1):
+            top = self.degree if t == 1 else self.mixed_degree
+            for exponents in _exponents(t, top):
+                for inputs in combinations(range(p), t):
+                    found.append(
+                        tuple(i for i, e in zip(inputs, exponents, strict=True) for _ in range(e))
+                    )
+        return sorted(found, key=lambda m: (len(m), m))
+
+    def structure(self, basis: Basis, kept: Indices) -> Structure:
+        """Return the allowed supports over ``basis``."""
+        local = {int(i): a for a, i in enumerate(kept)}
+        return Structure.of_basis(
+            basis,
+            self.max_terms,
+            self.max_inputs,
+            required_terms=[tuple(local[i] for i in m) for m in self.include_terms],
+            required_inputs=[local[i] for i in self.include_inputs],
+            heredity=self.heredity,
+        )
+
+
+def _exponents(t: int, total: int) -> Iterator[tuple[int, ...]]:
+    """All t exponents of at least one with sum at most ``total``: cut points of 1..total."""
+    for cuts in combinations(range(1, total + 1), t):
+        yield tuple(b - a for a, b in zip((0, *cuts), cuts, strict=False))

@@ -1,0 +1,107 @@
+"""Terms and inputs as users write them, turned into indices.
+
+An input is an index or a name.  A term is a sequence of inputs with repetition, ``("a", "a", 2)``,
+or a product written out: ``"a^2 b"``, ``"a**2 * b"``; names that are no plain words may stand in
+backquotes, as formulas show them.  ``()`` and ``"1"`` are the constant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from numbers import Integral
+from typing import Any
+
+from polysharp.errors import InputError
+from polysharp.typing import Monomial
+
+SEPARATOR = re.compile(r"\s*[*·]\s*|\s+|$")
+EXPONENT = re.compile(r"\s*(?:\^|\*\*)\s*(\d+)")
+
+
+def read_inputs(given: Any, names: Sequence[str], parameter: str) -> tuple[int, ...]:
+    """Return the sorted distinct indices of a list of inputs; None is the empty list."""
+    return tuple(sorted({_input(item, names, parameter) for item in _items(given, parameter)}))
+
+
+def read_terms(given: Any, names: Sequence[str], parameter: str) -> tuple[Monomial, ...]:
+    """Return the distinct monomials of a list of terms; None is the empty list."""
+    return tuple(dict.fromkeys(_term(item, names, parameter) for item in _items(given, parameter)))
+
+
+def write_term(monomial: Monomial, names: Sequence[str]) -> str:
+    """Return a monomial as a user would write it.
+
+    Examples
+    --------
+    >>> write_term((0, 0, 2), ["a", "b", "c d"])
+    'a^2 c d'
+    """
+    powers = Counter(monomial).items()
+    return " ".join(names[i] + (f"^{e}" if e > 1 else "") for i, e in powers) or "1"
+
+
+def _items(given: Any, parameter: str) -> Iterable[Any]:
+    if given is None:
+        return ()
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise InputError(f"{parameter} must be a list, got {given!r}")
+    return given
+
+
+def _term(item: Any, names: Sequence[str], parameter: str) -> Monomial:
+    if isinstance(item, str):
+        return _product(item, names, parameter)
+    if not isinstance(item, Iterable):
+        raise InputError(
+            f"{parameter} must list terms, each a tuple of inputs or a product such as 'x0^2 x3', "
+            f"got {item!r}"
+        )
+    return tuple(sorted(_input(factor, names, parameter) for factor in item))
+
+
+def _input(item: Any, names: Sequence[str], parameter: str) -> int:
+    if isinstance(item, str):
+        return _index(item, names, parameter)
+    if not isinstance(item, Integral) or isinstance(item, bool):
+        raise InputError(f"{parameter} must hold names or indices of inputs, got {item!r}")
+    if not 0 <= int(item) < len(names):
+        raise InputError(
+            f"{parameter} must hold indices from 0 to {len(names) - 1}, got {int(item)}"
+        )
+    return int(item)
+
+
+def _index(name: str, names: Sequence[str], parameter: str) -> int:
+    found = [i for i, known in enumerate(names) if known == name]
+    if len(found) == 1:
+        return found[0]
+    rule = "name each column of X once, use indices instead" if found else "name inputs of X"
+    raise InputError(f"{parameter} must {rule}, got {name!r}")
+
+
+def _product(text: str, names: Sequence[str], parameter: str) -> Monomial:
+    """Read ``"x0^2 x3"``: names from the longest down, since one may begin another."""
+    if text in names:
+        return (_index(text, names, parameter),)
+    if text.strip() == "1":
+        return ()
+    spelled = {f"`{name}`": name for name in names} | {name: name for name in names}
+    known = re.compile("|".join(re.escape(s) for s in sorted(spelled, key=len, reverse=True)))
+    factors: list[int] = []
+    rest = text.strip()
+    while rest:
+        name = known.match(rest)
+        power = EXPONENT.match(rest, name.end()) if name else None
+        end = power.end() if power else (name.end() if name else 0)
+        gap = SEPARATOR.match(rest, end)
+        if name is None or gap is None:
+            raise InputError(
+                f"{parameter} must hold products of the inputs' names such as 'x0^2 x3', "
+                f"got {text!r}"
+            )
+        factor = _index(spelled[name.group()], names, parameter)
+        factors += [factor] * (int(power.group(1)) if power else 1)
+        rest = rest[gap.end() :]
+    return tuple(sorted(factors))

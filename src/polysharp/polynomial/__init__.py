@@ -1,0 +1,1 @@
+"""The formula in the user's names and units."""

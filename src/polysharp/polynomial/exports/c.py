@@ -1,0 +1,53 @@
+"""The formula as a C function (C99, also valid C++), without headers or libraries.
+
+It takes the inputs that the formula uses, in the order of the columns, as doubles.  Compilers
+read the numbers back exactly; those that fuse products and sums differ in the last digit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polysharp.polynomial.exports.expression import (
+    check_identifier,
+    comment,
+    identifiers,
+    signed_terms,
+)
+
+if TYPE_CHECKING:
+    from polysharp.polynomial.polynomial import Polynomial
+
+# C and C++; the last line is what compilers predefine as macros or treat as keywords.
+WORDS = """
+auto break case char const continue default do double else enum extern float for goto if inline
+int long register restrict return short signed sizeof static struct switch typedef union unsigned
+void volatile while alignas alignof bool constexpr false nullptr static_assert thread_local true
+typeof typeof_unqual
+and and_eq asm bitand bitor catch char8_t char16_t char32_t class co_await co_return co_yield
+compl concept consteval constinit const_cast decltype delete dynamic_cast explicit export friend
+mutable namespace new noexcept not not_eq operator or or_eq private protected public
+reinterpret_cast requires static_cast template this throw try typeid typename using virtual
+wchar_t xor xor_eq
+linux unix i386 near far main
+"""
+RESERVED = frozenset(WORDS.split())
+
+
+def to_c(polynomial: Polynomial, name: str = "predict") -> str:
+    """Return the source of a function of that name."""
+    check_identifier(name, RESERVED)
+    used = polynomial.inputs
+    arguments = identifiers([polynomial.names[i] for i in used], {*RESERVED, name}, ascii_only=True)
+    variables = [""] * len(polynomial.names)
+    for i, argument in zip(used, arguments, strict=True):
+        variables[i] = argument
+    declared = ", ".join(f"double {argument}" for argument in arguments)
+    lines = [f"double {name}({declared or 'void'})", "{"]
+    lines += [f"    // returns {comment(polynomial.response)}"]
+    lines += [f"    // {variables[i]}: {comment(polynomial.names[i])}" for i in used]
+    first, *others = signed_terms(polynomial, variables)
+    lines += [f"    return {first}"]
+    lines += [f"        {term}" for term in others]
+    lines[-1] += ";"
+    return "\n".join([*lines, "}", ""])

@@ -1,0 +1,119 @@
+"""A polynomial as an expression in any language that has ``+ - * ( )``, and names for it.
+
+Terms begin with their coefficient, so that columns of integers are turned into floats by the
+first product and no power of an integer can overflow.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from polysharp.errors import InputError
+
+if TYPE_CHECKING:
+    from polysharp.polynomial.polynomial import Polynomial
+
+Number = Callable[[float], str]
+
+
+def signed_terms(
+    polynomial: Polynomial, variables: Sequence[str], number: Number = repr
+) -> list[str]:
+    """Return ``["0.5", "+ 2.0 * x0 * x0", ...]``, to be joined by blanks or line breaks.
+
+    ``variables`` holds one name per input, as the language writes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from polysharp import Polynomial
+    >>> law = Polynomial(((0, 0), (1,)), np.array([2.0, -3.0]), 0.5, ("a", "b"))
+    >>> signed_terms(law, ["x0", "x1"])
+    ['0.5', '+ 2.0 * x0 * x0', '- 3.0 * x1']
+    """
+    check_finite(polynomial)
+    factors = [_shifted(polynomial, i, name, number) for i, name in enumerate(variables)]
+    first = number(abs(polynomial.intercept))
+    terms = [f"-{first}" if polynomial.intercept < 0 else first]
+    for m, c in zip(polynomial.monomials, polynomial.coefficients.tolist(), strict=True):
+        product = " * ".join([number(abs(c)), *(factors[i] for i in m)])
+        terms.append(f"{'-' if c < 0 else '+'} {product}")
+    return terms
+
+
+def _shifted(polynomial: Polynomial, i: int, name: str, number: Number) -> str:
+    shift = 0.0 if polynomial.shifts is None else float(polynomial.shifts[i])
+    if not shift:
+        return name
+    return f"({name} {'-' if shift > 0 else '+'} {number(abs(shift))})"
+
+
+def check_finite(polynomial: Polynomial) -> None:
+    """Refuse coefficients that no language can write down."""
+    numbers = [polynomial.intercept, *polynomial.coefficients.tolist()]
+    numbers += [] if polynomial.shifts is None else polynomial.shifts.tolist()
+    for value in numbers:
+        if not np.isfinite(value):
+            raise InputError(f"coefficients and shifts must be finite to be exported, got {value}")
+
+
+def check_distinct(polynomial: Polynomial) -> None:
+    """Refuse names that would make two inputs one, where a target knows inputs by name."""
+    seen: set[str] = set()
+    for i in polynomial.inputs:
+        name = polynomial.names[i]
+        if name in seen:
+            raise InputError(f"names must be distinct to be exported, got {name!r} twice")
+        seen.add(name)
+
+
+def identifiers(
+    names: Iterable[str], reserved: Collection[str], *, ascii_only: bool = False
+) -> list[str]:
+    """Turn names into distinct identifiers that are none of the reserved words.
+
+    What no identifier may hold becomes ``_``; a name that was taken gets a number.
+
+    Examples
+    --------
+    >>> identifiers(["air gap", "air_gap", "2nd", "for"], {"for"})
+    ['air_gap', 'air_gap_2', 'x_2nd', 'for_']
+    """
+    taken: set[str] = set(reserved)
+    found = []
+    for name in names:
+        base = _identifier(name, ascii_only)
+        if base in reserved:
+            base += "_"
+        candidate, number = base, 2
+        while candidate in taken:
+            candidate, number = f"{base}_{number}", number + 1
+        taken.add(candidate)
+        found.append(candidate)
+    return found
+
+
+def _identifier(name: str, ascii_only: bool) -> str:
+    # Python compares identifiers in this normal form, so two names are told apart in it.
+    text = unicodedata.normalize("NFKC", name)
+    text = "".join(
+        ch if f"x{ch}".isidentifier() and (ch.isascii() or not ascii_only) else "_" for ch in text
+    )
+    # A leading underscore is reserved in C and private in Python.
+    return text if text[:1].isidentifier() and text[0] != "_" else f"x_{text.lstrip('_')}"
+
+
+def check_identifier(name: str, reserved: Collection[str]) -> None:
+    """Refuse a name of a function that is none."""
+    if not (name.isascii() and name.isidentifier()) or name in reserved:
+        raise InputError(f"name must be an ASCII identifier that is no keyword, got {name!r}")
+
+
+def comment(name: str) -> str:
+    """Return a name as it may stand in a comment: on one line, in ASCII, between quotes."""
+    return json.dumps(name)

@@ -1,0 +1,49 @@
+r"""The formula in LaTeX mathematics, for papers and for MathJax and KaTeX.
+
+Names stand in ``\mathrm`` with every character that TeX would act on replaced, so that a column
+called ``\input{x}`` is shown and not obeyed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from polysharp.polynomial.exports.text import product, write
+from polysharp.typing import Monomial
+
+if TYPE_CHECKING:
+    from polysharp.polynomial.polynomial import Polynomial
+
+SPECIAL = {
+    "\\": r"\backslash{}",
+    "^": r"\hat{\ }",
+    "~": r"\sim{}",
+    **{ch: f"\\{ch}" for ch in "_%&#${}"},
+}
+
+
+def to_latex(polynomial: Polynomial, digits: int = 4) -> str:
+    """Return the formula, coefficients with so many significant digits."""
+
+    def number(c: float) -> str:
+        mantissa, _, exponent = f"{c:.{digits}g}".partition("e")
+        return rf"{mantissa} \times 10^{{{int(exponent)}}}" if exponent else mantissa
+
+    def power(name: str, shift: float, exponent: int) -> str:
+        base = _name(name)
+        if shift:
+            base = rf"({base} {'-' if shift > 0 else '+'} {abs(shift):.{max(digits, 6)}g})"
+        return base if exponent == 1 else f"{base}^{{{exponent}}}"
+
+    def term(m: Monomial) -> str:
+        return (r"\, " if m else "") + product(polynomial, m, power, r"\, ")
+
+    return write(polynomial, number, term, _name(polynomial.response), glue="")
+
+
+def _name(name: str) -> str:
+    text = "".join(SPECIAL.get(ch, ch) for ch in name)
+    # Blanks vanish in mathematics, and an empty line would end it.
+    text = re.sub(r"\s", r"\\ ", text)
+    return rf"\mathrm{{{text}}}"

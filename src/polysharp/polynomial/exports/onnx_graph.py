@@ -1,0 +1,91 @@
+"""The formula as an ONNX model, in double precision.
+
+With a column of ones beside the (shifted) inputs, every term is a product of exactly r factors:
+the d-th factors of all terms together are one Gather of columns, so the graph has r Gathers,
+r - 1 products and one matrix product, however many terms there are:
+
+    X -> [X - shift, 1] -> gather_1 * ... * gather_r -> @ coefficients -> + intercept
+
+The input ``X`` has one column per input of the model, in the order of the table; the output
+``prediction`` has one number per row.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polysharp._version import __version__
+from polysharp.errors import MissingSolverError
+from polysharp.polynomial.exports.expression import check_finite
+
+if TYPE_CHECKING:
+    from polysharp.polynomial.polynomial import Polynomial
+
+OPSET = 13  # old enough for every runtime in use
+IR_VERSION = 8
+
+
+def to_onnx(polynomial: Polynomial) -> Any:
+    """Return an ``onnx.ModelProto``."""
+    try:
+        from onnx import TensorProto, checker, helper, numpy_helper
+    except ImportError as error:
+        raise MissingSolverError("to_onnx needs the package onnx: pip install onnx") from error
+    check_finite(polynomial)
+    p = len(polynomial.names)
+    constants = _constants(polynomial)
+    nodes = [
+        helper.make_node("Sub", ["X", "shifts"], ["shifted"]),
+        helper.make_node("Pad", ["shifted", "one_column", "one"], ["padded"]),
+    ]
+    product = ""
+    for name in (name for name in constants if name.startswith("columns_")):
+        factor = name.replace("columns", "factor")
+        nodes.append(helper.make_node("Gather", ["padded", name], [factor], axis=1))
+        if product:
+            nodes.append(helper.make_node("Mul", [product, factor], [f"{factor}_product"]))
+            factor = f"{factor}_product"
+        product = factor
+    nodes += [
+        helper.make_node("MatMul", [product, "coefficients"], ["sum"]),
+        helper.make_node("Add", ["sum", "intercept"], ["prediction"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "polysharp",
+        [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["rows", p])],
+        [helper.make_tensor_value_info("prediction", TensorProto.DOUBLE, ["rows"])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    model = helper.make_model(
+        graph,
+        producer_name="polysharp",
+        producer_version=__version__,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+    )
+    described = {"inputs": json.dumps(polynomial.names), "response": polynomial.response}
+    helper.set_model_props(model, {**described, "formula": str(polynomial)})
+    checker.check_model(model)
+    return model
+
+
+def _constants(polynomial: Polynomial) -> dict[str, Any]:
+    """Return the initializers; column p of the padded table is the one of ones."""
+    p, r = len(polynomial.names), max(1, polynomial.degree)
+    # A formula without terms is a zero multiple of the constant.
+    monomials = polynomial.monomials or ((),)
+    coefficients = polynomial.coefficients if polynomial.monomials else np.zeros(1)
+    columns = np.array([[*m, *[p] * (r - len(m))] for m in monomials], dtype=np.int64)
+    shifts = np.zeros(p) if polynomial.shifts is None else polynomial.shifts
+    return {
+        "shifts": np.asarray(shifts, dtype=np.float64),
+        "one_column": np.array([0, 0, 0, 1], dtype=np.int64),
+        "one": np.array(1.0),
+        **{f"columns_{d}": np.ascontiguousarray(columns[:, d]) for d in range(r)},
+        "coefficients": np.asarray(coefficients, dtype=np.float64),
+        "intercept": np.array([polynomial.intercept], dtype=np.float64),
+    }

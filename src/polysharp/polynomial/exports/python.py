@@ -1,0 +1,37 @@
+"""The formula as a Python function that imports nothing.
+
+It takes the inputs that the formula uses, in the order of the columns, as numbers or as arrays.
+"""
+
+from __future__ import annotations
+
+import keyword
+from typing import TYPE_CHECKING
+
+from polysharp.polynomial.exports.expression import (
+    check_identifier,
+    comment,
+    identifiers,
+    signed_terms,
+)
+
+if TYPE_CHECKING:
+    from polysharp.polynomial.polynomial import Polynomial
+
+RESERVED = frozenset({*keyword.kwlist, "__debug__"})
+
+
+def to_python(polynomial: Polynomial, name: str = "predict") -> str:
+    """Return the source of a function of that name."""
+    check_identifier(name, RESERVED)
+    used = polynomial.inputs
+    arguments = identifiers([polynomial.names[i] for i in used], {*RESERVED, name})
+    variables = [""] * len(polynomial.names)
+    for i, argument in zip(used, arguments, strict=True):
+        variables[i] = argument
+    lines = [f"def {name}({', '.join(arguments)}):"]
+    lines += [f"    # returns {comment(polynomial.response)}"]
+    lines += [f"    # {variables[i]}: {comment(polynomial.names[i])}" for i in used]
+    lines += ["    return ("]
+    lines += [f"        {term}" for term in signed_terms(polynomial, variables)]
+    return "\n".join([*lines, "    )", ""])

@@ -1,0 +1,48 @@
+"""The formula as a SQL expression over the columns of a table.
+
+Only ``+ - *`` and parentheses are used, so that it runs where there is no POWER.  Numbers are
+written with an exponent, which standard SQL reads as floats and not as decimals.  NULL in a
+column that the formula uses gives NULL.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polysharp.errors import InputError
+from polysharp.polynomial.exports.expression import check_distinct, signed_terms
+
+if TYPE_CHECKING:
+    from polysharp.polynomial.polynomial import Polynomial
+
+QUOTES = {'"': '"', "`": "`", "[": "]"}  # standard, MySQL, SQL Server: what opens, what closes
+
+
+def to_sql(polynomial: Polynomial, table: str | None = None, quote: str = '"') -> str:
+    """Return the expression, or with ``table`` the query that computes it for every row."""
+    if quote not in QUOTES:
+        raise InputError(f"quote must be one of {', '.join(QUOTES)}, got {quote!r}")
+    check_distinct(polynomial)
+    used = set(polynomial.inputs)
+    variables = [
+        _quoted(name, quote) if i in used else "" for i, name in enumerate(polynomial.names)
+    ]
+    terms = signed_terms(polynomial, variables, _float)
+    if table is None:
+        return " ".join(terms)
+    response = _quoted(polynomial.response, quote)
+    body = "\n       ".join(terms)
+    return f"SELECT {body}\n    AS {response}\nFROM {_quoted(table, quote)}"
+
+
+def _quoted(name: str, quote: str) -> str:
+    """Quote a name; inside quotes only the closing one has a meaning, and doubled it has none."""
+    if not name or "\0" in name:
+        raise InputError(f"names must be neither empty nor hold a NUL for SQL, got {name!r}")
+    closing = QUOTES[quote]
+    return f"{quote}{name.replace(closing, closing * 2)}{closing}"
+
+
+def _float(value: float) -> str:
+    text = repr(value)
+    return text if "e" in text else f"{text}e0"

@@ -1,0 +1,32 @@
+"""The formula as a SymPy expression, with a symbol for every input that it uses.
+
+Symbols are made from the names as they are; nothing is parsed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polysharp.errors import MissingSolverError
+from polysharp.polynomial.exports.expression import check_distinct
+
+if TYPE_CHECKING:
+    from polysharp.polynomial.polynomial import Polynomial
+
+
+def to_sympy(polynomial: Polynomial) -> Any:
+    """Return the right-hand side."""
+    try:
+        import sympy
+    except ImportError as error:
+        raise MissingSolverError("to_sympy needs the package sympy: pip install sympy") from error
+    check_distinct(polynomial)
+    symbols = [sympy.Symbol(name) for name in polynomial.names]
+    shifts = np.zeros(len(symbols)) if polynomial.shifts is None else polynomial.shifts
+    expression = sympy.Float(polynomial.intercept)
+    for m, c in zip(polynomial.monomials, polynomial.coefficients, strict=True):
+        factors = [symbols[i] - float(shifts[i]) if shifts[i] else symbols[i] for i in m]
+        expression += float(c) * sympy.Mul(*factors)
+    return expression

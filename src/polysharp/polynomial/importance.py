@@ -1,0 +1,155 @@
+"""How much each term, each input and each pair of inputs matters in a polynomial.
+
+A term's share is its covariance with the prediction over the data, in parts of the variance of
+the prediction.  Shares add up to one; a negative share belongs to a term that mostly cancels
+others.
+
+The importance of a set A of inputs is the variance of the predictions that involves all of A
+together, when the inputs vary independently, each as in its own column.  With c the coefficients
+and a_ij the exponent of input i in term j,
+
+    V_A = c' [ prod_{i in A} C_i * prod_{i not in A} E_i ] c,     entry by entry,
+    E_i = mean(x_i^a_ij x_i^a_ik),     C_i = cov(x_i^a_ij, x_i^a_ik).
+
+It is a sum of squared parts of the functional analysis of variance (all parts whose set contains
+A), so it is never negative, does not change with units or origins, and is exact for a
+polynomial.  For one input V_A / V is the total Sobol index: the share of the variance that goes
+when the input is held fixed.  For two it is the strength of their interaction: zero unless the
+effect of one depends on the value of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.typing import Array
+
+BLOCK_ROWS = 65_536
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Importance:
+    """Shares of the terms, of the inputs and of their interactions in the predictions."""
+
+    terms: Array  # (n_terms,): covariance with the prediction over its variance; adds up to 1
+    inputs: Array  # (p,): total Sobol indices, 0 for inputs that no term uses
+    pairs: dict[Pair, float]  # strongest first; the pairs that share a term
+
+    @property
+    def order(self) -> list[int]:
+        """The inputs that matter, most important first."""
+        return [int(i) for i in np.argsort(-self.inputs, kind="stable") if self.inputs[i] > 0.0]
+
+
+def measure_importance(
+    polynomial: Polynomial, X: Array, sample_weight: Array | None = None
+) -> Importance:
+    """Measure what matters in a polynomial over the rows of a table.
+
+    Parameters
+    ----------
+    polynomial : Polynomial
+        ``model.polynomial_`` of a fitted model.
+    X : array (n, p)
+        Rows over which the inputs vary, usually those of the fit.
+    sample_weight : array (n,) or None
+        Weights of the rows.
+
+    Returns
+    -------
+    Importance
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 1.0], [-1.0, 1.0, 2.0], [-1.0, -1.0, 3.0]])
+    >>> law = Polynomial(((0,), (0, 1)), np.array([3.0, 4.0]), 1.0, ("a", "b", "c"))
+    >>> found = measure_importance(law, X)
+    >>> found.inputs.round(2).tolist(), found.order
+    ([1.0, 0.64, 0.0], [0, 1])
+    >>> {pair: round(share, 2) for pair, share in found.pairs.items()}
+    {(0, 1): 0.64}
+    """
+    X = np.asarray(X, dtype=np.float64)
+    weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
+    weights = weights / weights.sum()
+    products = _Products.of(polynomial, X, weights)
+    inputs = np.zeros(len(polynomial.names))
+    for i in polynomial.inputs:
+        inputs[i] = products.share({i})
+    together = {pair for m in polynomial.monomials for pair in combinations(sorted(set(m)), 2)}
+    pairs = {pair: products.share(set(pair)) for pair in sorted(together)}
+    strongest = dict(sorted(pairs.items(), key=lambda item: -item[1]))
+    return Importance(_term_shares(polynomial, X, weights), inputs, strongest)
+
+
+@dataclass(frozen=True, eq=False)
+class _Products:
+    """E_i and C_i of every input in use, with the coefficients that go with them."""
+
+    c: Array
+    E: dict[int, Array]
+    C: dict[int, Array]
+    variance: float
+
+    @classmethod
+    def of(cls, polynomial: Polynomial, X: Array, weights: Array) -> _Products:
+        powers = polynomial.powers
+        c = polynomial.coefficients.astype(np.float64)
+        E, C, means = {}, {}, np.ones(len(c))
+        for i in polynomial.inputs:
+            x = X[:, i] if polynomial.shifts is None else X[:, i] - polynomial.shifts[i]
+            # In parts of the largest value no power overflows.
+            peak = float(np.abs(x).max()) or 1.0
+            c = c * peak ** powers[:, i]
+            exponents, at = np.unique(powers[:, i], return_inverse=True)
+            columns = (x / peak)[:, None] ** exponents
+            mean = weights @ columns
+            centred = columns - mean
+            C[i] = (centred.T @ (centred * weights[:, None]))[np.ix_(at, at)]
+            mean = mean[at]
+            E[i] = C[i] + np.outer(mean, mean)
+            means = means * mean
+        c = c / (np.abs(c).max(initial=0.0) or 1.0)
+        whole = np.ones((len(c), len(c)))
+        for table in E.values():
+            whole = whole * table
+        return cls(c, E, C, float(c @ (whole - np.outer(means, means)) @ c))
+
+    def share(self, inputs: Collection[int]) -> float:
+        """V_A / V for a set of inputs A, 0 for a constant."""
+        table = np.ones((len(self.c), len(self.c)))
+        for i in self.E:
+            table = table * (self.C[i] if i in inputs else self.E[i])
+        part = float(self.c @ table @ self.c)
+        # Rounding may leave a negative nothing.
+        return max(0.0, part) / self.variance if self.variance > 0.0 else 0.0
+
+
+def _term_shares(polynomial: Polynomial, X: Array, weights: Array) -> Array:
+    """Return cov(term, prediction) / var(prediction) over the data, zeros for a constant."""
+    blocks = [slice(a, a + BLOCK_ROWS) for a in range(0, len(X), BLOCK_ROWS)]
+    mean = np.zeros(len(polynomial))
+    for rows in blocks:
+        mean += weights[rows] @ term_values(polynomial, X[rows])
+    covariance = np.zeros(len(polynomial))
+    for rows in blocks:
+        centred = term_values(polynomial, X[rows]) - mean
+        covariance += (weights[rows] * centred.sum(axis=1)) @ centred
+    variance = float(covariance.sum())
+    return covariance / variance if variance > 0.0 else np.zeros(len(polynomial))
+
+
+def term_values(polynomial: Polynomial, X: Array) -> Array:
+    """Return the value of every term, coefficient included, at the rows of X."""
+    u = X if polynomial.shifts is None else X - polynomial.shifts
+    values = np.empty((len(X), len(polynomial)))
+    for j, m in enumerate(polynomial.monomials):
+        values[:, j] = polynomial.coefficients[j] * np.prod(u[:, list(m)], axis=1)
+    return values

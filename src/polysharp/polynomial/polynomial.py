@@ -1,0 +1,197 @@
+"""A polynomial in the user's variables and units.
+
+    y = intercept + sum_j coefficients_j prod_{i in monomials_j} (x_i - shifts_i)
+
+Every coefficient is a float64 rounded once from the coded variables, and a product of powers
+keeps its relative precision whatever the units, so evaluating this form loses no digits against
+the coded one: the formula shown is the model that predicts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polysharp.errors import InputError
+from polysharp.monomials.basis import Basis
+from polysharp.polynomial.exports import text
+from polysharp.typing import Array, Monomial
+
+
+@dataclass(frozen=True, eq=False)
+class Polynomial:
+    """A sum of few monomials.
+
+    Parameters
+    ----------
+    monomials : tuple of tuples of int
+        Inputs of each term with repetition: ``(0, 0, 3)`` is ``x0^2 x3``, ``()`` the constant.
+    coefficients : ndarray of shape (n_terms,)
+        In the user's units.
+    intercept : float
+        Added to every prediction.
+    names : tuple of str
+        Names of all inputs.
+    shifts : ndarray of shape (p,) or None
+        Subtracted from the inputs before anything else; None for no shift.
+    response : str
+        Name of the left-hand side.
+
+    Examples
+    --------
+    >>> law = Polynomial(((0, 0, 1), (1,)), np.array([1.5, -0.7]), 3.2, ("x0", "x1"))
+    >>> print(law)
+    y = 3.2 + 1.5 x0^2 x1 - 0.7 x1
+    >>> law([[1.0, 2.0]]).tolist()
+    [4.8...]
+    """
+
+    monomials: tuple[Monomial, ...]
+    coefficients: Array
+    intercept: float
+    names: tuple[str, ...]
+    shifts: Array | None = None
+    response: str = "y"
+
+    def __post_init__(self) -> None:
+        seen: set[Monomial] = set()
+        for m in self.monomials:
+            if tuple(sorted(m)) in seen:
+                raise InputError(f"monomials must be distinct, got {m} twice")
+            seen.add(tuple(sorted(m)))
+
+    def __len__(self) -> int:
+        return len(self.monomials)
+
+    @property
+    def degree(self) -> int:
+        """Largest degree of a term, 0 for a constant."""
+        return max((len(m) for m in self.monomials), default=0)
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Indices of the inputs that some term uses."""
+        return tuple(sorted({i for m in self.monomials for i in m}))
+
+    @property
+    def powers(self) -> NDArray[np.intp]:
+        """Exponent of input i in term j, shape (n_terms, p)."""
+        table = np.zeros((len(self), len(self.names)), dtype=np.intp)
+        for j, m in enumerate(self.monomials):
+            np.add.at(table[j], list(m), 1)
+        return table
+
+    @property
+    def term_names(self) -> tuple[str, ...]:
+        """Readable name of every term, as the formula shows it."""
+        return text.term_names(self)
+
+    def __call__(self, X: ArrayLike) -> Array:
+        """Evaluate at the rows of X, shape (n, p)."""
+        table = np.asarray(X, dtype=np.float64)
+        if table.ndim != 2 or table.shape[1] != len(self.names):
+            raise InputError(
+                f"X must have shape (n, {len(self.names)}), one column per input, "
+                f"got shape {table.shape}"
+            )
+        used = list(self.inputs)
+        position = {i: a for a, i in enumerate(used)}
+        local = tuple(tuple(position[i] for i in m) for m in self.monomials)
+        basis = Basis(len(used), self.degree, local)
+        y = np.full(table.shape[0], self.intercept)
+        for rows in basis.blocks(table.shape[0]):
+            block = table[rows][:, used]
+            if self.shifts is not None:
+                block = block - self.shifts[used]
+            y[rows] += basis.evaluate(block, scaled=False) @ self.coefficients
+        return y
+
+    def __str__(self) -> str:
+        return self.formula()
+
+    def formula(self, digits: int = 4) -> str:
+        """Return the formula as text, coefficients with so many significant digits."""
+        return text.formula(self, digits)
+
+    def to_latex(self, digits: int = 4) -> str:
+        r"""Return the formula in LaTeX mathematics.
+
+        Examples
+        --------
+        >>> Polynomial(((0, 0),), np.array([2.0]), 1e-6, ("x0",)).to_latex()
+        '\\mathrm{y} = 1 \\times 10^{-6} + 2\\, \\mathrm{x0}^{2}'
+        """
+        from polysharp.polynomial.exports.latex import to_latex
+
+        return to_latex(self, digits)
+
+    def to_sympy(self) -> Any:
+        """Return the right-hand side as a SymPy expression in symbols of the inputs' names."""
+        from polysharp.polynomial.exports.symbolic import to_sympy
+
+        return to_sympy(self)
+
+    def to_python(self, name: str = "predict") -> str:
+        """Return the source of a Python function of the inputs used, which imports nothing.
+
+        Names that are no identifiers are changed; comments say which column each argument is.
+
+        Examples
+        --------
+        >>> law = Polynomial(((0, 0), (2,)), np.array([2.0, -0.5]), 1.5, ("a", "b", "air gap"))
+        >>> print(law.to_python())
+        def predict(a, air_gap):
+            # returns "y"
+            # a: "a"
+            # air_gap: "air gap"
+            return (
+                1.5
+                + 2.0 * a * a
+                - 0.5 * air_gap
+            )
+        """
+        from polysharp.polynomial.exports.python import to_python
+
+        return to_python(self, name)
+
+    def to_c(self, name: str = "predict") -> str:
+        """Return the source of a C function of the inputs used, which needs no header.
+
+        Examples
+        --------
+        >>> print(Polynomial(((0, 0),), np.array([2.0]), -1.5, ("a",)).to_c("power"))
+        double power(double a)
+        {
+            // returns "y"
+            // a: "a"
+            return -1.5
+                + 2.0 * a * a;
+        }
+        """
+        from polysharp.polynomial.exports.c import to_c
+
+        return to_c(self, name)
+
+    def to_sql(self, table: str | None = None, quote: str = '"') -> str:
+        """Return a SQL expression, or with ``table`` the query that evaluates it.
+
+        ``quote`` is what opens a quoted name: ``"`` in standard SQL, a backtick in MySQL, ``[``
+        in SQL Server.
+
+        Examples
+        --------
+        >>> print(Polynomial(((0, 0),), np.array([2.0]), -1.5, ("air gap",)).to_sql())
+        -1.5e0 + 2.0e0 * "air gap" * "air gap"
+        """
+        from polysharp.polynomial.exports.sql import to_sql
+
+        return to_sql(self, table, quote)
+
+    def to_onnx(self) -> Any:
+        """Return an ``onnx.ModelProto`` in double precision, from ``X`` to ``prediction``."""
+        from polysharp.polynomial.exports.onnx_graph import to_onnx
+
+        return to_onnx(self)

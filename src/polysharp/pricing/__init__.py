@@ -1,0 +1,1 @@
+"""Correlations with all monomials, none of them formed."""

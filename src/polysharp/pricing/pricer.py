@@ -1,0 +1,187 @@
+"""Pricing: the largest |m_j'a| over all f monomials of degree <= r, none of them formed.
+
+A monomial of degree d >= 3 is the sorted tuple (i, j, rest) with i <= j <= rest.  For each
+middle input j, all of them come from one matrix product without waste,
+
+    (X_{<=j} * (x_j a))' R_{>=j},     R = X for d = 3,  R = all x_k x_l (in blocks) for d = 4,
+
+n f multiply-adds in all; d = 2 is (X * a)'X in column blocks.  Products run in float32 where
+asked, in chunks of C rows that are added in float64: with unit roundoff u,
+
+    |error| <= (C + 16) u sum_t |x_i x_j a x_k| <= (C + 16) u |x_i|_4 |x_j a|_2 |x_k|_4,
+
+so candidates are kept with that margin and confirmed in float64: no monomial is missed, and
+the returned threshold bounds every monomial that is not returned.
+
+Sample weights v and a free intercept only change the vector: with M centred,
+M_c'V a = M'(V a - v (v'a) / sum v).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polysharp.data.arrays import Arrays, NumpyArrays, Precision
+from polysharp.errors import InputError
+from polysharp.monomials.basis import count_monomials
+from polysharp.pricing.shortlist import Keys
+from polysharp.pricing.sweep import Keep, OnBlock, Sweep
+from polysharp.typing import Array, Indices, Monomial
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """The monomials with the largest |m_j'a|, best first, and a bound on all others."""
+
+    monomials: tuple[Monomial, ...]
+    correlations: Array  # m_j'a on the scaled monomials, with sign
+    threshold: float  # no monomial that is not listed exceeds this in magnitude
+    error: float = 0.0  # rounding of a correlation that is listed
+
+    @property
+    def values(self) -> Array:
+        """|m_j'a|."""
+        return np.abs(self.correlations)
+
+
+class Pricer:
+    """Price vectors against all monomials of the inputs of X.
+
+    Parameters
+    ----------
+    X : array (n, p)
+        Inputs, scaled as the basis will see them; or a tensor, where ``arrays`` reads tensors.
+    degree : int
+        Largest degree r, 1 to 4.
+    inputs : sequence of int or None
+        Only monomials of these inputs; None for all.
+    keep : callable or None
+        Which monomials count, given as an integer array (m, d) of monomials of one degree;
+        None for all.
+    sample_weight : array (n,) or None
+        Weights v: correlations are M'V a.
+    fit_intercept : bool
+        Correlate with centred monomials and leave the constant out.
+    precision : {"float32", "float64"} or None
+        Working precision of the matrix products, None for the library's fastest; what is
+        returned is exact to float64 either way.
+    arrays : Arrays or None
+        The array library; None for NumPy.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        degree: int,
+        *,
+        inputs: Sequence[int] | Indices | None = None,
+        keep: Keep | None = None,
+        sample_weight: Array | None = None,
+        fit_intercept: bool = False,
+        precision: Precision | None = None,
+        arrays: Arrays | None = None,
+    ) -> None:
+        if degree not in (1, 2, 3, 4):
+            raise InputError(f"degree must be 1, 2, 3 or 4 to price all monomials, got {degree!r}")
+        self.arrays: Arrays = NumpyArrays() if arrays is None else arrays
+        self.n, self.degree, self.keep = int(X.shape[0]), degree, keep
+        self.inputs = np.unique(np.arange(X.shape[1]) if inputs is None else np.asarray(inputs))
+        self.weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        self.fit_intercept = fit_intercept
+        self.exact_table = self.arrays.table(X, self.inputs, "float64")
+        self._measure()
+        wanted = self.arrays.best_precision if precision is None else precision
+        fits_single = self.n * self.reach**degree < 1e30
+        self.precision: Precision = wanted if fits_single else "float64"
+        self.table = self.exact_table
+        if self.precision == "float32":
+            self.table = self.arrays.table(X, self.inputs, "float32")
+
+    def _measure(self) -> None:
+        """Take the norms of the inputs that the error bounds are made of."""
+        with np.errstate(over="ignore"):
+            self.squares = self.exact_table * self.exact_table
+            fourth = self.squares * self.squares
+            self.norm2 = self.arrays.numpy(self.squares.sum(1)) ** 0.5
+            self.norm4 = self.arrays.numpy(fourth.sum(1)) ** 0.25
+            fourth *= fourth
+            self.norm8 = self.arrays.numpy(fourth.sum(1)) ** 0.125
+        self.reach = max(1.0, float(self.norm8.max(initial=0.0)))  # no |x_ti| is larger
+        if not self.n * self.reach ** (2 * self.degree) < 1e300:
+            raise InputError("X must be finite and so small that its powers stay finite")
+
+    @property
+    def n_monomials(self) -> int:
+        """Number f of monomials that are priced, before ``keep``."""
+        return count_monomials(len(self.inputs), self.degree) - self.fit_intercept
+
+    def among(self, keep: Keep) -> Pricer:
+        """Return a pricer of the same data for the monomials that pass ``keep`` as well."""
+        narrower, mine = copy(self), self.keep
+        narrower.keep = keep if mine is None else lambda keys: mine(keys) & keep(keys)
+        return narrower
+
+    def price(
+        self, a: Array, top: int, *, at_least: float = 0.0, on_block: OnBlock | None = None
+    ) -> Priced:
+        """Return the ``top`` monomials of largest |m_j'a| among those of at least ``at_least``.
+
+        ``on_block(done, total)`` counts monomials; an exception it raises ends the pass.
+        """
+        if top < 1:
+            raise InputError(f"top must be at least 1, got {top!r}")
+        direction = self.direction(a)
+        peak = float(np.abs(direction).max(initial=0.0))
+        if peak == 0.0:
+            return self._all_zero(top, at_least)
+        sweep = Sweep(self, direction / peak, top, at_least / peak, on_block)
+        keys, correlations = sweep.run()
+        correlations *= peak
+        error = peak * sweep.exact_error
+        threshold = self._threshold(correlations, top, at_least, error)
+        return Priced(self.monomials(keys), correlations, threshold, error)
+
+    def _threshold(self, listed: Array, top: int, at_least: float, error: float) -> float:
+        """Bound what is not listed: below the last one listed, or below what was asked for."""
+        if len(listed) == top and top < self.n_monomials:
+            return max(float(np.abs(listed).min()), at_least) + error
+        return at_least + error if at_least > 0.0 else 0.0
+
+    def direction(self, a: Array) -> Array:
+        """Return the vector that plain monomials are multiplied with: weighted, centred."""
+        a = np.asarray(a, dtype=np.float64)
+        if a.shape != (self.n,) or not np.isfinite(a).all():
+            raise InputError(f"a must be finite with one value per row, {self.n}: {a.shape}")
+        v = np.ones(self.n) if self.weight is None else self.weight
+        direction = v * a
+        return direction - v * (direction.sum() / v.sum()) if self.fit_intercept else direction
+
+    def monomials(self, keys: Keys) -> tuple[Monomial, ...]:
+        """Return keys as tuples of the indices of X's columns."""
+        names = self.inputs.tolist()
+        return tuple(tuple(names[i] for i in key if i >= 0) for key in keys.tolist())
+
+    def kept(self, keys: Keys) -> NDArray[np.bool_]:
+        """Apply the caller's rule to monomials of one degree."""
+        if self.keep is None:
+            return np.ones(len(keys), dtype=bool)
+        return self.keep(self.inputs[keys].astype(np.int32).reshape(keys.shape))
+
+    def _all_zero(self, top: int, at_least: float) -> Priced:
+        """Every correlation is zero: the first monomials of the basis win the tie."""
+        first = 1 if self.fit_intercept else 0
+        everything = (
+            m
+            for d in range(first, self.degree + 1)
+            for m in combinations_with_replacement(self.inputs.tolist(), d)
+            if self.keep is None or self.keep(np.array([m], dtype=np.int32).reshape(1, d))[0]
+        )
+        monomials = tuple(islice(everything, top)) if at_least <= 0.0 else ()
+        return Priced(monomials, np.zeros(len(monomials)), max(0.0, float(at_least)))

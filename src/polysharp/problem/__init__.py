@@ -1,0 +1,1 @@
+"""The problem that every engine solves."""

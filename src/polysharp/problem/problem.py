@@ -1,0 +1,107 @@
+"""The problem every engine solves, from the moments alone.
+
+    minimise  c(S) = min_w 1/2 |y - M_S w|^2 + lam/2 |w|^2     over the supports S allowed,
+
+with lam = 1/gamma, G = M'M, q = M'y:  w_S = (G_SS + lam I)^-1 q_S  and, for any w on S,
+
+    c(S) <= 1/2 (yy - 2 q_S'w + w'(G_SS + lam I) w)            (equal at w_S).
+
+c extends to fractional s in [0,1]^f, where it is convex (the paper's theorem):
+
+    c(s)  = 1/2 y'(I + gamma sum_j s_j m_j m_j')^-1 y,  slope_j = -(gamma/2) (m_j'a)^2,
+    m_j'a = q_j - G_jA w_A   with   (G_AA + lam diag(1/s_A)) w_A = q_A,  A = {s > 0}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from polysharp.moments.gram import DenseGram, Gram
+from polysharp.monomials.structure import Structure
+from polysharp.typing import Array, Indices
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Coefficients of one support and the objective they reach."""
+
+    support: Indices
+    w: Array
+    objective: float
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Moments, ridge and structure: everything an engine may see."""
+
+    gram: Gram
+    q: Array
+    yy: float
+    lam: float
+    structure: Structure
+
+    @classmethod
+    def dense(cls, G: Array, q: Array, yy: float, lam: float, structure: Structure) -> Problem:
+        """Build from an explicit Gram matrix."""
+        return cls(DenseGram(G), q, yy, lam, structure)
+
+    @property
+    def size(self) -> int:
+        """Number of monomials f."""
+        return len(self.q)
+
+    @property
+    def gamma(self) -> float:
+        """Ridge parameter of the paper, 1 / lam."""
+        return 1.0 / self.lam
+
+    @property
+    def resolution(self) -> float:
+        """Differences of objectives below this are rounding of the moments."""
+        return 1e-14 * self.yy
+
+    def refit(self, support: Indices) -> Fit:
+        """Solve the ridge regression on one support."""
+        S = np.sort(np.asarray(support, dtype=np.intp))
+        if not len(S):
+            return Fit(S, np.zeros(0), 0.5 * self.yy)
+        H = self.gram.block(S, S)
+        H[np.diag_indices_from(H)] += self.lam
+        w = solve_spd(H, self.q[S])
+        value = 0.5 * (self.yy - 2.0 * (self.q[S] @ w) + w @ (H @ w))
+        return Fit(S, w, max(0.0, float(value)))
+
+    def correlations(self, support: Indices, w: Array) -> Array:
+        """Return m_j'a = q_j - G_jS w for all j, the correlations of the residual."""
+        return self.q - self.gram.times(support, w)
+
+    def tangent(self, active: Indices, s: Array) -> tuple[float, Array]:
+        """Return c(s) and its slopes at the point with ``s > 0`` on ``active``, 0 elsewhere.
+
+        For every s', c(s') >= value + slopes'(s' - s).
+        """
+        if not len(active):
+            return 0.5 * self.yy, -0.5 / self.lam * self.q**2
+        H = self.gram.block(active, active)
+        # Scaled by sqrt(s) on both sides, which stays well posed as s_j -> 0.
+        root = np.sqrt(s)
+        H *= np.multiply.outer(root, root)
+        H[np.diag_indices_from(H)] += self.lam
+        w = root * solve_spd(H, root * self.q[active])
+        value = 0.5 * (self.yy - float(self.q[active] @ w))
+        return value, -0.5 / self.lam * self.correlations(active, w) ** 2
+
+
+def solve_spd(H: Array, b: Array) -> Array:
+    """Solve H x = b for symmetric H >= 0; least squares where H is singular to rounding."""
+    try:
+        x = cho_solve(cho_factor(H, lower=True, check_finite=False), b, check_finite=False)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(H)
+        keep = values > len(b) * np.finfo(float).eps * values[-1]
+        x = (vectors[:, keep] / values[keep]) @ (vectors[:, keep].T @ b)
+    result: Array = x
+    return result

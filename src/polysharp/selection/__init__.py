@@ -1,0 +1,1 @@
+"""Budgets chosen by validation, and the path over sizes."""

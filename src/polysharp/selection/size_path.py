@@ -1,0 +1,293 @@
+"""The accuracy-versus-size curve: the best polynomial for every number of terms.
+
+For l = 1, 2, ..., and for every k where several are asked for,
+
+    min  1/2 sum_t v_t (y_t - b - m(u_t)'w)^2 + lam/2 |w|^2   with at most l monomials, k inputs.
+
+The moments are computed once.  Local search walks all sizes first (``growth``), then the engine
+takes them one by one, each from the better of two starts: what local search found, and the model of
+one term less.  The objective can therefore not rise with l.  A size gets an equal share of the time
+that is left, and what it does not use goes to those after it.
+
+With ``cv`` every size is also judged on rows it has not seen: in each split local search walks the
+sizes on the training moments (no proof is needed there), and the validation rows judge them
+(``judges``).  Errors are root mean squares, in the units of y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from polysharp.certificate.solution import Solution, Status
+from polysharp.errors import InputError
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.selection.size_walk import HeldOut, Settings, certified_sizes, validated_sizes
+
+
+@dataclass(frozen=True, eq=False)
+class PathPoint:
+    """The best polynomial of one size.
+
+    Parameters
+    ----------
+    max_terms : int
+        The budget l; the polynomial may have fewer terms.
+    max_inputs : int or None
+        The budget k, None for no limit.
+    polynomial : Polynomial
+        The formula, in the user's names and units.
+    solution : Solution
+        The certificate.
+    training_error : float
+        Root mean squared error on the rows of the fit.
+    validation_error : float or None
+        Mean over the splits of the root mean squared error on held-out rows, predictions cut to
+        the range of the responses (up to 10,000 rows in a split); None without ``cv``.
+    validation_std_error : float or None
+        Standard error of that mean.
+    """
+
+    max_terms: int
+    max_inputs: int | None
+    polynomial: Polynomial
+    solution: Solution
+    training_error: float
+    validation_error: float | None = None
+    validation_std_error: float | None = None
+
+    @property
+    def n_terms(self) -> int:
+        """Number of terms of the polynomial."""
+        return len(self.polynomial)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs that the polynomial uses."""
+        return len(self.polynomial.inputs)
+
+    @property
+    def objective(self) -> float:
+        """Objective of the polynomial."""
+        return self.solution.objective
+
+    @property
+    def bound(self) -> float:
+        """What no polynomial of this size can go below."""
+        return self.solution.bound
+
+    @property
+    def gap(self) -> float:
+        """(objective - bound) / objective."""
+        return self.solution.gap
+
+    @property
+    def status(self) -> Status:
+        """What is proved about the objective."""
+        return self.solution.status
+
+
+@dataclass(frozen=True, eq=False)
+class Path(Sequence[PathPoint]):
+    """Polynomials of growing size; an ordinary sequence of ``PathPoint``.
+
+    Parameters
+    ----------
+    points : tuple of PathPoint
+        By max_inputs, then by max_terms.
+    degree : int
+        Largest degree of a monomial.
+    gamma : float
+        The ridge is 1 / gamma.
+    center : bool
+        Whether the formulas are in coded variables (x - mean).
+    n_splits : int
+        Splits of the validation, 0 without.
+    """
+
+    points: tuple[PathPoint, ...]
+    degree: int
+    gamma: float
+    center: bool
+    n_splits: int = 0
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __getitem__(self, a: Any) -> Any:
+        return self.points[a]
+
+    def __iter__(self) -> Iterator[PathPoint]:
+        return iter(self.points)
+
+    def best(self, rule: str = "one-se") -> PathPoint:
+        """Return the point to use.
+
+        Parameters
+        ----------
+        rule : {"one-se", "best"}
+            "best" has the smallest validation error; "one-se" the fewest terms (then inputs) among
+            those whose error is within one standard error of the smallest.
+        """
+        if rule not in ("one-se", "best"):
+            raise InputError(f"rule must be 'one-se' or 'best', got {rule!r}")
+        judged = [p for p in self.points if p.validation_error is not None]
+        if not judged:
+            raise InputError(
+                "best needs validation errors: call path with cv=5, got a path without"
+            )
+        lowest = min(judged, key=lambda p: p.validation_error or 0.0)
+        if rule == "best":
+            return lowest
+        limit = (lowest.validation_error or 0.0) + (lowest.validation_std_error or 0.0)
+        close = [p for p in judged if (p.validation_error or 0.0) <= limit]
+        return min(close, key=lambda p: (p.n_terms, p.n_inputs, p.validation_error))
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with one row per point."""
+        import pandas as pd
+
+        return pd.DataFrame([_row(p) for p in self.points])
+
+    def __str__(self) -> str:
+        """Return a table, one line per size."""
+        judged = any(p.validation_error is not None for p in self.points)
+        limited = any(p.max_inputs is not None for p in self.points)
+        head = f"{'terms':>5}" + (f" {'inputs':>6}" if limited else "")
+        head += f" {'objective':>11} {'gap %':>8} {'status':<8} {'train RMSE':>10}"
+        head += f" {'validation RMSE':>18}" if judged else ""
+        return "\n".join([head, *(_line(p, limited, judged) for p in self.points)])
+
+
+def path(
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    degree: int = 3,
+    max_terms: Any = 20,
+    max_inputs: Any = None,
+    gamma: Any = "auto",
+    center: bool = False,
+    cv: Any = None,
+    time_limit: float | None = 60.0,
+    verbose: int = 0,
+    **options: Any,
+) -> Path:
+    """Find the best polynomial for every number of terms.
+
+    Parameters
+    ----------
+    X : array or data frame of shape (n, p)
+        Inputs.
+    y : array of shape (n,)
+        Response.
+    sample_weight : array of shape (n,) or None
+        Weights of the rows.
+    degree : int, default=3
+        Largest degree of a monomial.
+    max_terms : int or sequence of int, default=20
+        Every number of terms up to this one; or those of the sequence.
+    max_inputs : int, None or sequence of these, default=None
+        Limits on the number of inputs; one curve for each.
+    gamma : float or "auto", default="auto"
+        The ridge on the coefficients of the scaled monomials is 1 / gamma; "auto" is 1 / sqrt(n).
+    center : bool, default=False
+        Subtract the means of the inputs first.
+    cv : None, int, splitter or iterable of (train, test), default=None
+        Judge every size on held-out rows as well; a number means so many shuffled folds.
+    time_limit : float or None, default=60.0
+        Seconds for the searches, shared by the sizes; the gap of each size says how far its proof
+        came.  The passes over the rows and the validation, one walk along the sizes for each split,
+        are not cut short.
+    verbose : int, default=0
+        1 shows progress.
+    **options
+        Other parameters of ``SparsePolynomialRegressor``: engine, n_candidates, heredity, ...
+        The monomials are listed, never priced: with ``n_candidates="auto"`` at most 8192 of them.
+
+    Returns
+    -------
+    Path
+        A sequence of ``PathPoint``.  Ctrl-C ends it early with the sizes that are done, without
+        validation errors where it comes during the validation.  Sizes for which no polynomial
+        obeys the rules are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import polysharp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 3))
+    >>> y = 2.0 * X[:, 0] * X[:, 1] - X[:, 2] + 0.1 * rng.standard_normal(100)
+    >>> curve = polysharp.path(X, y, degree=2, max_terms=4, cv=5, random_state=0)
+    >>> [point.status.value for point in curve]
+    ['optimal', 'optimal', 'optimal', 'optimal']
+    >>> print(curve.best("one-se").polynomial.formula(1))
+    y = -0.0005 - 1 x2 + 2 x0 x1
+    """
+    settings = Settings.read(
+        degree=degree,
+        max_terms=max_terms,
+        max_inputs=max_inputs,
+        gamma=gamma,
+        center=center,
+        time_limit=time_limit,
+        verbose=verbose,
+        **options,
+    )
+    judged = None
+    held_out = None if cv is None else HeldOut.read(settings, cv, X, y, sample_weight)
+    found = certified_sizes(settings, X, y, sample_weight, share=1.0 if cv is None else 0.8)
+    if held_out is not None:
+        with suppress(KeyboardInterrupt):  # the sizes are done, and must not be lost
+            judged = validated_sizes(settings, held_out, found)
+    points = []
+    for certified in found.sizes:
+        key = (certified.max_inputs, certified.max_terms)
+        error, std_error = (None, None) if judged is None else judged.at(*key)
+        points.append(
+            PathPoint(
+                max_terms=certified.max_terms,
+                max_inputs=certified.max_inputs,
+                polynomial=certified.polynomial,
+                solution=certified.solution,
+                training_error=certified.training_error,
+                validation_error=error,
+                validation_std_error=std_error,
+            )
+        )
+    return Path(
+        tuple(points),
+        degree=degree,
+        gamma=found.gamma,
+        center=bool(center),
+        n_splits=0 if judged is None else judged.n_splits,
+    )
+
+
+def _row(p: PathPoint) -> dict[str, Any]:
+    return {
+        "max_terms": p.max_terms,
+        "max_inputs": p.max_inputs,
+        "n_terms": p.n_terms,
+        "n_inputs": p.n_inputs,
+        "objective": p.objective,
+        "bound": p.bound,
+        "gap": p.gap,
+        "status": str(p.status),
+        "training_error": p.training_error,
+        "validation_error": p.validation_error,
+        "validation_std_error": p.validation_std_error,
+        "formula": str(p.polynomial),
+    }
+
+
+def _line(p: PathPoint, limited: bool, judged: bool) -> str:
+    text = f"{p.max_terms:>5}" + (f" {p.max_inputs or '-':>6}" if limited else "")
+    text += f" {p.objective:>11.6g} {100 * p.gap:>8.3g} {p.status:<8} {p.training_error:>10.4g}"
+    if judged and p.validation_error is not None:
+        text += f" {p.validation_error:>10.4g} ± {p.validation_std_error or 0.0:.2g}"
+    return text

@@ -1,0 +1,10 @@
+"""Names of types that every room uses."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Monomial = tuple[int, ...]  # inputs with repetition: (0, 0, 3) is x0^2 x3, () the constant
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
