@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from instances import Instance
 
-from polysharp.certificate.solution import relative_gap
+from polysharp.progress import relative_gap
 from polysharp.typing import Indices
 
 HOME = Path(__file__).parent / "peers"

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from test_cutting_planes import assert_exact, planted_problem, small_problem
 
-from polysharp.certificate.solution import Event, Status, Stop
+from polysharp.certificate.solution import Status, Stop
 from polysharp.engines.base import Limits
 from polysharp.engines.big_m import BigM, Ellipsoid
 from polysharp.engines.enumeration import Enumeration
 from polysharp.errors import MissingSolverError, TooLargeError
 from polysharp.monomials.structure import Structure
 from polysharp.problem.problem import Problem
+from polysharp.progress import Event
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -12,7 +12,7 @@ from instances import DATA, RIDGES, make_inputs
 from sklearn.base import clone
 
 from polysharp import SparsePolynomialRegressor
-from polysharp.certificate.solution import Event, Status, Stop
+from polysharp.certificate.solution import Status, Stop
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
 from polysharp.engines.columns.branch_and_price import _Proof
@@ -28,6 +28,7 @@ from polysharp.pricing.pool import Pool
 from polysharp.pricing.pricer import Pricer
 from polysharp.problem.assemble import assemble
 from polysharp.problem.problem import Problem
+from polysharp.progress import Event
 from polysharp.ranking.triage import prices_all
 from polysharp.synthetic import make_sparse_polynomial
 

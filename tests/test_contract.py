@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from instances import TINY, Instance, make_instance, optimum
 
-from polysharp.certificate.solution import Event, Solution, Status, Stop
+from polysharp.certificate.solution import Solution, Status, Stop
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
 from polysharp.engines.local_search import LocalSearch
 from polysharp.errors import InputError
 from polysharp.problem.problem import Problem
+from polysharp.progress import Event
 
 SOLVERS = ("cutting-planes", "cutting-planes-multitree", "big-m")  # on a foreign MIP solver
 EXACT = ("tree", *SOLVERS)

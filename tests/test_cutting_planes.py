@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from polysharp.certificate.solution import Event, Status, Stop
+from polysharp.certificate.solution import Status, Stop
 from polysharp.engines.base import Engine, Limits, Run
 from polysharp.engines.cutting_planes import CuttingPlanes
 from polysharp.engines.cutting_planes_gurobi import CuttingPlanesGurobi
@@ -24,6 +24,7 @@ from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure, heredity_closed
 from polysharp.problem.problem import Problem
+from polysharp.progress import Event
 from polysharp.synthetic import make_sparse_polynomial
 
 EXACT = Limits(time_limit=60.0, gap_tol=1e-6)

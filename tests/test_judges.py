@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from polysharp.data.checks import Data
 from polysharp.moments.folds import Plan, fold_moments
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.selection import judges as module
 from polysharp.selection.judges import CutRows, Model, MomentJudge, RowJudge, judges
-from polysharp.validation import Data
 
 
 def rows(n=40, *, weighted=False, seed=0):

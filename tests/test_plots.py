@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from polysharp import SparsePolynomialRegressor
-from polysharp.certificate.solution import Event, Solution, Stop
+from polysharp.certificate.solution import Solution, Stop
 from polysharp.errors import InputError, MissingSolverError
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 from polysharp.plots import (
@@ -29,6 +29,7 @@ from polysharp.plots import (
 )
 from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.polynomial import Polynomial
+from polysharp.progress import Event
 from polysharp.ranking.ranking import rank_inputs
 from polysharp.selection.size_path import Path, PathPoint
 

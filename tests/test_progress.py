@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from polysharp import SparsePolynomialRegressor
-from polysharp.certificate.solution import Event
-from polysharp.progress import describe, open_progress
+from polysharp.progress import Event, describe, open_progress
 
 
 class Terminal(io.StringIO):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from instances import make_instance, optimum
 
-from polysharp.certificate.solution import Solution, Status, Stop, certify, dual_bound, relative_gap
+from polysharp.certificate.solution import Solution, Status, Stop, certify, dual_bound
 from polysharp.errors import CertificateError
+from polysharp.progress import relative_gap
 
 
 def certified(seed: int, bound: float, **options: object) -> Solution:

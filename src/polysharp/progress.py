@@ -11,14 +11,31 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, Context
 from time import perf_counter
 from typing import TextIO
-
-from polysharp.certificate.solution import Event, rounded_down
 
 PERIOD = 1.0  # seconds between two plain lines
 
 Show = Callable[[str, bool], None]  # the text, and whether it is the last word of a stage
+
+
+@dataclass(frozen=True)
+class Event:
+    """One moment of a search, for progress displays and plots of the gap over time."""
+
+    phase: str
+    objective: float
+    bound: float
+    nodes: int
+    cuts: int
+    rounds: int
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """Relative gap at that moment."""
+        return relative_gap(self.objective, self.bound)
 
 
 @dataclass(frozen=True)
@@ -57,6 +74,30 @@ def describe(event: Event) -> str:
         f"{event.phase} {event.seconds:.1f} s: objective {event.objective:.6g}, "
         f"bound {rounded_down(event.bound)}, gap {100 * event.gap:.2f} %{work}"
     )
+
+
+def plural(count: int, noun: str) -> str:
+    """Write a count with its noun."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def rounded_down(value: float, digits: int = 6) -> str:
+    """Write a number that is proved as a lower bound: never more than is proved.
+
+    Examples
+    --------
+    >>> rounded_down(36.16988), rounded_down(0.25)
+    ('36.1698', '0.25')
+    """
+    down = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal_from_float(value)
+    return f"{float(down):.{digits}g}"
+
+
+def relative_gap(objective: float, bound: float) -> float:
+    """Return (objective - bound) / objective, 0 where both vanish."""
+    if objective <= bound:
+        return 0.0
+    return (objective - bound) / objective
 
 
 @contextmanager

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 Monomial = tuple[int, ...]  # inputs with repetition: (0, 0, 3) is x0^2 x3, () the constant
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+OnBlock = Callable[[int, int], None]  # called with (done, total) between blocks of work

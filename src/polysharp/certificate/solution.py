@@ -8,7 +8,6 @@ support is allowed, and refuses a bound above the objective.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from decimal import ROUND_FLOOR, Context
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from polysharp.errors import CertificateError
 from polysharp.problem.problem import Problem
+from polysharp.progress import Event, plural, relative_gap, rounded_down
 from polysharp.typing import Array, Indices
 
 if TYPE_CHECKING:
@@ -62,48 +62,6 @@ class Counters:
     nodes: int = 0
     cuts: int = 0
     rounds: int = 0
-
-
-@dataclass(frozen=True)
-class Event:
-    """One moment of a search, for progress displays and plots of the gap over time."""
-
-    phase: str
-    objective: float
-    bound: float
-    nodes: int
-    cuts: int
-    rounds: int
-    seconds: float
-
-    @property
-    def gap(self) -> float:
-        """Relative gap at that moment."""
-        return relative_gap(self.objective, self.bound)
-
-
-def plural(count: int, noun: str) -> str:
-    """Write a count with its noun."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def rounded_down(value: float, digits: int = 6) -> str:
-    """Write a number that is proved as a lower bound: never more than is proved.
-
-    Examples
-    --------
-    >>> rounded_down(36.16988), rounded_down(0.25)
-    ('36.1698', '0.25')
-    """
-    down = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal_from_float(value)
-    return f"{float(down):.{digits}g}"
-
-
-def relative_gap(objective: float, bound: float) -> float:
-    """Return (objective - bound) / objective, 0 where both vanish."""
-    if objective <= bound:
-        return 0.0
-    return (objective - bound) / objective
 
 
 @dataclass(frozen=True, eq=False)

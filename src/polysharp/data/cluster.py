@@ -24,8 +24,7 @@ from typing import Any
 from uuid import uuid4
 
 from polysharp.errors import ClusterError, MissingSolverError
-
-OnBlock = Callable[[int, int], None]
+from polysharp.typing import OnBlock
 
 FAN_IN = 4  # results added by one task: a worker holds few of them at a time
 POLL = 0.2  # seconds between two looks at the progress of a cluster

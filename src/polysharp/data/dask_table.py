@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from polysharp.data.checks import check_magnitudes, check_powers, input_names
 from polysharp.data.cluster import sum_over_blocks
 from polysharp.data.dask_blocks import Piece, check_columns, cut_into_blocks, is_frame
 from polysharp.data.summary import Block, Summary, read_block, summarise
@@ -30,9 +31,8 @@ from polysharp.pricing.dask_design import DaskDesign
 from polysharp.problem.assemble import MAX_DENSE, Assembled, assemble_moments
 from polysharp.progress import Progress
 from polysharp.ranking.blocks import AveragedScores, rank_rows
-from polysharp.ranking.ranking import OnBlock, Ranking, scores_from_moments
-from polysharp.typing import Indices
-from polysharp.validation import check_magnitudes, check_powers, input_names
+from polysharp.ranking.ranking import Ranking, scores_from_moments
+from polysharp.typing import Indices, OnBlock
 
 
 def open_collections(

@@ -16,8 +16,8 @@ from polysharp.moments import moments
 from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
 from polysharp.ranking import ranking
-from polysharp.ranking.ranking import OnBlock, Ranking
-from polysharp.typing import Array
+from polysharp.ranking.ranking import Ranking
+from polysharp.typing import Array, OnBlock
 
 
 @dataclass(frozen=True)

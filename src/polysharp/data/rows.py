@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from polysharp.data.checks import Data, check_data
 from polysharp.data.cluster import is_dask
 from polysharp.data.place import Place, as_host
 from polysharp.monomials.basis import Basis, count_monomials
@@ -29,9 +30,8 @@ from polysharp.pricing.pricer import Pricer
 from polysharp.problem.assemble import MAX_DENSE, Assembled, assemble
 from polysharp.progress import Progress
 from polysharp.ranking.blocks import WHOLE_ROWS, rank_rows
-from polysharp.ranking.ranking import OnBlock, Ranking
-from polysharp.typing import Array, Indices
-from polysharp.validation import Data, check_data
+from polysharp.ranking.ranking import Ranking
+from polysharp.typing import Array, Indices, OnBlock
 
 
 class Table(Protocol):

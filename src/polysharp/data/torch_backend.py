@@ -21,14 +21,8 @@ from polysharp.data.arrays import Precision
 from polysharp.errors import InputError, MissingSolverError
 from polysharp.moments.moments import Moments, ShiftedSums
 from polysharp.monomials.basis import Basis
-from polysharp.ranking.ranking import (
-    OnBlock,
-    Ranking,
-    checked,
-    prefers_moments,
-    scores_from_moments,
-)
-from polysharp.typing import Array, Indices
+from polysharp.ranking.ranking import Ranking, checked, prefers_moments, scores_from_moments
+from polysharp.typing import Array, Indices, OnBlock
 
 BLOCK_BYTES = 512 * 2**20
 

@@ -17,17 +17,10 @@ from typing import ClassVar
 import numpy as np
 
 from polysharp.certificate.proof import Proof
-from polysharp.certificate.solution import (
-    Counters,
-    Event,
-    Scope,
-    Solution,
-    Stop,
-    certify,
-    relative_gap,
-)
+from polysharp.certificate.solution import Counters, Scope, Solution, Stop, certify
 from polysharp.errors import InputError
 from polysharp.problem.problem import Fit, Problem
+from polysharp.progress import Event, relative_gap
 from polysharp.typing import Indices
 
 Listener = Callable[[Event], None]

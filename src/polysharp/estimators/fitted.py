@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
+from polysharp.data.checks import check_finite
 from polysharp.data.place import as_host
 from polysharp.errors import InputError
 from polysharp.monomials.scaling import Scaling
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.ranking.ranking import Ranking, rank_inputs
 from polysharp.typing import Array, Indices
-from polysharp.validation import check_finite
 
 RANKED_ROWS = 2000
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from polysharp.data.checks import Data, check_data, check_finite, input_names
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
@@ -34,7 +35,7 @@ from polysharp.ranking.ranking import (
     prefers_moments,
 )
 from polysharp.typing import Array
-from polysharp.validation import Data, check_data, check_finite, check_parameters, input_names
+from polysharp.validation import check_parameters
 
 
 class PolynomialKernelRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]

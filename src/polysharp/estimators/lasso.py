@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from polysharp.data.checks import Data, check_data, check_finite, input_names
 from polysharp.errors import InputError, TooLargeError
 from polysharp.estimators.lasso_path import LassoPath, follow, ridge_coefficients
 from polysharp.monomials.basis import Basis
@@ -34,14 +35,7 @@ from polysharp.problem.assemble import MAX_DENSE, Assembled, assemble
 from polysharp.ranking.ranking import Ranking
 from polysharp.ranking.triage import triage
 from polysharp.typing import Array, Indices, Monomial
-from polysharp.validation import (
-    Data,
-    check_data,
-    check_finite,
-    check_lasso_parameters,
-    check_seed,
-    input_names,
-)
+from polysharp.validation import check_lasso_parameters, check_seed
 
 MOST_TERMS = 100  # the paper's l in [100]
 

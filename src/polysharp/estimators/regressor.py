@@ -31,6 +31,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polysharp.certificate.solution import Solution, Status
 from polysharp.certificate.statement import with_statement
+from polysharp.data.checks import check_finite, input_names, named_columns
 from polysharp.data.cluster import is_dask
 from polysharp.data.place import as_host
 from polysharp.data.rows import Table, open_table
@@ -39,14 +40,7 @@ from polysharp.estimators.method import Answer, Task, solve
 from polysharp.monomials.scaling import Scaling
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import open_progress
-from polysharp.validation import (
-    check_finite,
-    check_parameters,
-    check_rules,
-    check_seed,
-    input_names,
-    named_columns,
-)
+from polysharp.validation import check_parameters, check_rules, check_seed
 
 
 class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]

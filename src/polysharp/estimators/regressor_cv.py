@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from polysharp.data.checks import check_data
 from polysharp.data.cluster import is_dask
 from polysharp.data.place import Place, as_host
 from polysharp.errors import InputError, TooLargeError
@@ -35,7 +36,7 @@ from polysharp.selection.consensus import find_consensus
 from polysharp.selection.cv_results import results_table
 from polysharp.selection.grid_search import Grid, Scores, grid_search
 from polysharp.selection.preselection import TIME_SHARE, FoldedRows, capacity
-from polysharp.validation import check_data, check_parameters, check_rules, check_seed
+from polysharp.validation import check_parameters, check_rules, check_seed
 
 if TYPE_CHECKING:
     from polysharp.selection.dask_folds import DaskFolds

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.data.cluster import OnBlock, sum_over_blocks
+from polysharp.data.cluster import sum_over_blocks
 from polysharp.data.dask_blocks import Piece
 from polysharp.data.summary import Summary
 from polysharp.errors import InputError
@@ -40,7 +40,7 @@ from polysharp.pricing.row_sums import (
 from polysharp.pricing.shortlist import Keys, order_by_value
 from polysharp.pricing.sweep import Keep
 from polysharp.pricing.tiles import Tile, largest, partial_products, tiles
-from polysharp.typing import Array, Indices, Monomial
+from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 if TYPE_CHECKING:
     from polysharp.data.dask_table import Coding

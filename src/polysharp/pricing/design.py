@@ -20,9 +20,9 @@ import numpy as np
 
 from polysharp.monomials.basis import Basis
 from polysharp.pricing.pricer import Priced, Pricer
-from polysharp.pricing.sweep import Keep, OnBlock
+from polysharp.pricing.sweep import Keep
 from polysharp.problem.assemble import weighted_mean
-from polysharp.typing import Array, Indices, Monomial
+from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 BLOCK_BYTES = 64 * 2**20
 KEPT_BYTES = 2**30

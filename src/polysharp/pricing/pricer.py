@@ -32,8 +32,8 @@ from polysharp.data.arrays import Arrays, NumpyArrays, Precision
 from polysharp.errors import InputError
 from polysharp.monomials.basis import count_monomials
 from polysharp.pricing.shortlist import Keys
-from polysharp.pricing.sweep import Keep, OnBlock, Sweep
-from polysharp.typing import Array, Indices, Monomial
+from polysharp.pricing.sweep import Keep, Sweep
+from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 
 @dataclass(frozen=True, eq=False)

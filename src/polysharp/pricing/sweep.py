@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 
 from polysharp.data.arrays import ROUNDOFF
 from polysharp.pricing.shortlist import Keys, Shortlist
-from polysharp.typing import Array, Indices
+from polysharp.typing import Array, Indices, OnBlock
 
 if TYPE_CHECKING:
     from polysharp.pricing.pricer import Pricer
 
-OnBlock = Callable[[int, int], None]
 Keep = Callable[[Keys], NDArray[np.bool_]]
 
 COLUMNS = 1024  # columns of one block of degree 2

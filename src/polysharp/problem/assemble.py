@@ -25,12 +25,11 @@ from polysharp.moments.moments import accumulate as accumulate_on_cpu
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.problem.problem import Problem
-from polysharp.typing import Array
+from polysharp.typing import Array, OnBlock
 
 MAX_DENSE = 8192
 MAX_DESIGN_BYTES = 2 * 2**30
 
-OnBlock = Callable[[int, int], None]
 Accumulate = Callable[..., Moments]
 
 

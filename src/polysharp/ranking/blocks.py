@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polysharp.ranking.ranking import OnBlock, Ranking, rank_inputs
-from polysharp.typing import Array
+from polysharp.ranking.ranking import Ranking, rank_inputs
+from polysharp.typing import Array, OnBlock
 
 BLOCK_ROWS = 2048  # rows of one kernel: 32 MiB
 WHOLE_ROWS = 16384  # tables up to here are ranked by one kernel: 2 GiB

@@ -22,7 +22,6 @@ When f is small beside n the same w comes from the moments, which need no n x n 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import comb
 
@@ -34,9 +33,7 @@ from polysharp.errors import InputError, TooLargeError
 from polysharp.moments.moments import Moments, accumulate
 from polysharp.monomials.basis import Basis, count_monomials
 from polysharp.problem.problem import solve_spd
-from polysharp.typing import Array, Indices
-
-OnBlock = Callable[[int, int], None]
+from polysharp.typing import Array, Indices, OnBlock
 
 PANEL = 512  # columns of the n x n matrix that are worked on at a time
 

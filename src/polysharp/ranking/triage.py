@@ -24,8 +24,8 @@ from polysharp.data.place import Place
 from polysharp.data.rows import CodedRows, MemoryRows
 from polysharp.errors import InfeasibleError
 from polysharp.monomials.term_rules import TermRules
-from polysharp.ranking.ranking import OnBlock, Ranking
-from polysharp.typing import Array, Indices
+from polysharp.ranking.ranking import Ranking
+from polysharp.typing import Array, Indices, OnBlock
 
 MAX_AUTO = 8192
 PASSES = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from polysharp import __version__
-from polysharp.certificate.solution import plural
+from polysharp.progress import plural
 from polysharp.report.facts import Facts
 from polysharp.report.html import Html, join, tag
 from polysharp.report.opening import opening

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from polysharp.certificate.solution import plural
 from polysharp.polynomial.response import response_curve, response_surface
+from polysharp.progress import plural
 from polysharp.report import figures, sizes, tables, words
 from polysharp.report.facts import Facts
 from polysharp.report.html import Child, Html, join, tag

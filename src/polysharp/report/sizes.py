@@ -10,8 +10,8 @@ from math import isfinite
 
 import numpy as np
 
-from polysharp.certificate.solution import plural
 from polysharp.plots.path import SizeCurve
+from polysharp.progress import plural
 from polysharp.report.chart import Chart
 from polysharp.report.facts import Facts
 from polysharp.report.html import Child, Html, join, tag

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from polysharp.certificate.solution import plural, rounded_down
+from polysharp.progress import plural, rounded_down
 from polysharp.report.facts import Facts
 
 RULES = {

@@ -18,11 +18,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from polysharp.data.checks import Data
 from polysharp.moments.folds import Plan, merge, squared_error
 from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
 from polysharp.typing import Array, Indices
-from polysharp.validation import Data
 
 # Splits that hold out more rows are judged by moments: products with more would take longer than
 # the walks that they judge.

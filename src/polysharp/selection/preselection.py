@@ -26,6 +26,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from polysharp.data.checks import Data
 from polysharp.data.place import Place
 from polysharp.engines.growth import System, grow, parts_of
 from polysharp.errors import TooLargeError
@@ -39,7 +40,6 @@ from polysharp.ranking.triage import CPU_RATE, GPU_RATE
 from polysharp.selection.grid_search import Coding
 from polysharp.selection.judges import CutRows
 from polysharp.typing import Array, Indices, Monomial
-from polysharp.validation import Data
 
 MOMENT_BYTES = 2 * 2**30
 LISTED_SHARE = 0.75  # of the capacity; for the degrees of which all monomials are listed

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polysharp.certificate.solution import Event
 from polysharp.engines import moves_search as local_search
 from polysharp.engines.base import Engine, Limits, Listener, Record, first_support
 from polysharp.engines.columns.dual_point import DualPoint
@@ -24,6 +23,7 @@ from polysharp.pricing.design import Design
 from polysharp.pricing.pool import Pool
 from polysharp.pricing.sweep import Keep
 from polysharp.problem.problem import Fit, Problem
+from polysharp.progress import Event
 from polysharp.threads import one_blas_thread
 from polysharp.typing import Array, Indices, Monomial
 
