@@ -8,98 +8,66 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from polysharp._version import __version__
+from polysharp._version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from polysharp.certificate.checker.verify import Verdict, verify
-    from polysharp.certificate.proof import Proof
-    from polysharp.certificate.solution import Solution
-    from polysharp.data.scanning import scan
-    from polysharp.errors import (
-        CertificateError,
-        ClusterError,
-        DataError,
-        InfeasibleError,
-        InputError,
-        MissingSolverError,
-        TooLargeError,
+if TYPE_CHECKING:  # what the table below says, for readers of types
+    from polysharp.certificate.checker.verify import Verdict as Verdict
+    from polysharp.certificate.checker.verify import verify as verify
+    from polysharp.certificate.proof import Proof as Proof
+    from polysharp.certificate.solution import Solution as Solution
+    from polysharp.data.scanning import scan as scan
+    from polysharp.errors import CertificateError as CertificateError
+    from polysharp.errors import ClusterError as ClusterError
+    from polysharp.errors import DataError as DataError
+    from polysharp.errors import InfeasibleError as InfeasibleError
+    from polysharp.errors import InputError as InputError
+    from polysharp.errors import MissingSolverError as MissingSolverError
+    from polysharp.errors import TooLargeError as TooLargeError
+    from polysharp.estimators.kernel import PolynomialKernelRegressor as PolynomialKernelRegressor
+    from polysharp.estimators.lasso import PolynomialLasso as PolynomialLasso
+    from polysharp.estimators.model_file.model_file import load_model as load_model
+    from polysharp.estimators.model_file.model_file import save_model as save_model
+    from polysharp.estimators.regressor import (
+        SparsePolynomialRegressor as SparsePolynomialRegressor,
     )
-    from polysharp.estimators.kernel import PolynomialKernelRegressor
-    from polysharp.estimators.lasso import PolynomialLasso
-    from polysharp.estimators.model_file.model_file import load_model, save_model
-    from polysharp.estimators.regressor import SparsePolynomialRegressor
-    from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
-    from polysharp.estimators.stability import Stability, stability
-    from polysharp.polynomial.polynomial import Polynomial
-    from polysharp.ranking.ranking import Ranking, rank_inputs
-    from polysharp.selection.size_path import Path, PathPoint, path
+    from polysharp.estimators.regressor_cv import (
+        SparsePolynomialRegressorCV as SparsePolynomialRegressorCV,
+    )
+    from polysharp.estimators.stability import Stability as Stability
+    from polysharp.estimators.stability import stability as stability
+    from polysharp.polynomial.polynomial import Polynomial as Polynomial
+    from polysharp.ranking.ranking import Ranking as Ranking
+    from polysharp.ranking.ranking import rank_inputs as rank_inputs
+    from polysharp.selection.size_path import Path as Path
+    from polysharp.selection.size_path import PathPoint as PathPoint
+    from polysharp.selection.size_path import path as path
 
-_HOMES = {
-    "CertificateError": "polysharp.errors",
-    "ClusterError": "polysharp.errors",
-    "DataError": "polysharp.errors",
-    "InfeasibleError": "polysharp.errors",
-    "InputError": "polysharp.errors",
-    "MissingSolverError": "polysharp.errors",
-    "Path": "polysharp.selection.size_path",
-    "PathPoint": "polysharp.selection.size_path",
-    "Polynomial": "polysharp.polynomial.polynomial",
-    "PolynomialKernelRegressor": "polysharp.estimators.kernel",
-    "PolynomialLasso": "polysharp.estimators.lasso",
-    "Proof": "polysharp.certificate.proof",
-    "Ranking": "polysharp.ranking.ranking",
-    "Solution": "polysharp.certificate.solution",
-    "SparsePolynomialRegressor": "polysharp.estimators.regressor",
-    "SparsePolynomialRegressorCV": "polysharp.estimators.regressor_cv",
-    "Stability": "polysharp.estimators.stability",
-    "TooLargeError": "polysharp.errors",
-    "Verdict": "polysharp.certificate.checker.verify",
-    "load_model": "polysharp.estimators.model_file.model_file",
-    "path": "polysharp.selection.size_path",
-    "rank_inputs": "polysharp.ranking.ranking",
-    "save_model": "polysharp.estimators.model_file.model_file",
-    "scan": "polysharp.data.scanning",
-    "stability": "polysharp.estimators.stability",
-    "verify": "polysharp.certificate.checker.verify",
+_NAMES = {
+    "certificate.checker.verify": "Verdict verify",
+    "certificate.proof": "Proof",
+    "certificate.solution": "Solution",
+    "data.scanning": "scan",
+    "errors": "CertificateError ClusterError DataError InfeasibleError InputError "
+    "MissingSolverError TooLargeError",
+    "estimators.kernel": "PolynomialKernelRegressor",
+    "estimators.lasso": "PolynomialLasso",
+    "estimators.model_file.model_file": "load_model save_model",
+    "estimators.regressor": "SparsePolynomialRegressor",
+    "estimators.regressor_cv": "SparsePolynomialRegressorCV",
+    "estimators.stability": "Stability stability",
+    "polynomial.polynomial": "Polynomial",
+    "ranking.ranking": "Ranking rank_inputs",
+    "selection.size_path": "Path PathPoint path",
 }
-_SUBMODULES = frozenset(
-    {"datasets", "engines", "errors", "metrics", "plots", "report", "synthetic", "uci"}
-)
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+_SUBMODULES = ["datasets", "engines", "errors", "metrics", "plots", "report", "synthetic", "uci"]
 
-__all__ = [
-    "CertificateError",
-    "ClusterError",
-    "DataError",
-    "InfeasibleError",
-    "InputError",
-    "MissingSolverError",
-    "Path",
-    "PathPoint",
-    "Polynomial",
-    "PolynomialKernelRegressor",
-    "PolynomialLasso",
-    "Proof",
-    "Ranking",
-    "Solution",
-    "SparsePolynomialRegressor",
-    "SparsePolynomialRegressorCV",
-    "Stability",
-    "TooLargeError",
-    "Verdict",
-    "__version__",
-    "load_model",
-    "path",
-    "rank_inputs",
-    "save_model",
-    "scan",
-    "stability",
-    "verify",
-]
+__all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
+        value = getattr(import_module(f"polysharp.{_HOMES[name]}"), name)
     elif name in _SUBMODULES:
         value = import_module(f"polysharp.{name}")
     else:

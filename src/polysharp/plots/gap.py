@@ -12,12 +12,15 @@ import numpy as np
 
 from polysharp.certificate.solution import Solution
 from polysharp.estimators.fitted import fitted_polynomial
-from polysharp.plots.axes import BOUND, MODEL, axes, tidy
+from polysharp.plots.display import BOUND, MODEL, Display, tidy
 from polysharp.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+
+# Percent of the final objective.  First guesses may be a thousand times worse; the end of the
+# search is what matters.
+TOP = 150.0
 
 
 def course(solution: Solution) -> tuple[Array, Array, Array]:
@@ -31,22 +34,14 @@ def course(solution: Solution) -> tuple[Array, Array, Array]:
     return seconds, objective, bound
 
 
-class GapDisplay:
+class GapDisplay(Display):
     """Objective and proven bound over the time of the search.
 
     Parameters
     ----------
     seconds, objective, bound : array (n_events,)
         The course of the search, objective and bound in percent of the final objective.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where the display was drawn.
     """
-
-    ax_: Axes
-    figure_: Figure | SubFigure
 
     def __init__(self, *, seconds: Array, objective: Array, bound: Array) -> None:
         self.seconds = seconds
@@ -67,14 +62,13 @@ class GapDisplay:
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw; returns the display."""
-        self.ax_ = ax = axes(ax)
-        self.figure_ = ax.figure
-        seconds, objective, bound = self.seconds, self.objective, self.bound
-        ax.fill_between(seconds, bound, objective, step="post", color=MODEL, alpha=0.12, lw=0)
-        ax.step(seconds, objective, where="post", color=MODEL, label="best model so far")
-        ax.step(seconds, bound, where="post", color=BOUND, label="proven lower bound")
-        # First guesses may be a thousand times worse; the end of the search is what matters.
-        ax.set_ylim(0.0, 150.0)
+        ax, seconds = self._begin(ax), self.seconds
+        ax.fill_between(
+            seconds, self.bound, self.objective, step="post", color=MODEL, alpha=0.12, lw=0
+        )
+        ax.step(seconds, self.objective, where="post", color=MODEL, label="best model so far")
+        ax.step(seconds, self.bound, where="post", color=BOUND, label="proven lower bound")
+        ax.set_ylim(0.0, TOP)
         ax.legend(frameon=False, fontsize="small", loc="lower right")
         tidy(ax, "seconds", "objective (% of the final model's)")
         return self

@@ -12,23 +12,28 @@ import numpy as np
 
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import fitted_polynomial, inputs_of, ranking_of, rows_of
-from polysharp.plots.axes import INK, MODEL, axes, tidy
+from polysharp.plots.display import INK, MODEL, QUIET, Display, tidy
 from polysharp.polynomial.importance import measure_importance
 from polysharp.ranking.ranking import Ranking
 from polysharp.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
-QUIET = "#b8c4ce"
 
 
-class _BarsDisplay:
-    """One bar per input, the longest on top."""
+class BarsDisplay(Display):
+    """One bar per input, the longest on top; inputs of the formula are coloured.
 
-    ax_: Axes
-    figure_: Figure | SubFigure
+    Parameters
+    ----------
+    values : array (p,)
+        Lengths of the bars.
+    names : tuple of str
+        Names of the inputs.
+    used : tuple of int
+        Inputs that the formula uses.
+    """
+
     label = ""
 
     def __init__(self, *, values: Array, names: tuple[str, ...], used: tuple[int, ...]) -> None:
@@ -40,8 +45,7 @@ class _BarsDisplay:
         """Draw the ``max_bars`` longest, none for inputs at zero; returns the display."""
         order = np.argsort(-self.values, kind="stable")[:max_bars][::-1]
         order = order[self.values[order] > 0.0]
-        self.ax_ = ax = axes(ax, (4.5, 1.2 + 0.26 * len(order)))
-        self.figure_ = ax.figure
+        ax = self._begin(ax, (4.5, 1.2 + 0.26 * len(order)))
         colors = [MODEL if i in self.used else QUIET for i in order]
         ax.barh(np.arange(len(order)), self.values[order], height=0.66, color=colors)
         ax.set_yticks(np.arange(len(order)))
@@ -51,23 +55,8 @@ class _BarsDisplay:
         return self
 
 
-class RankingDisplay(_BarsDisplay):
-    """Scores of the inputs by Algorithm 1; those in the formula are coloured.
-
-    Parameters
-    ----------
-    values : array (p,)
-        Scores.
-    names : tuple of str
-        Names of the inputs.
-    used : tuple of int
-        Inputs that the formula uses.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where the display was drawn.
-    """
+class RankingDisplay(BarsDisplay):
+    """Scores of the inputs by Algorithm 1; the parameters are those of ``BarsDisplay``."""
 
     label = "score of the input (Algorithm 1)"
 
@@ -105,22 +94,11 @@ class RankingDisplay(_BarsDisplay):
         return cls(values=ranking.scores, names=names, used=used).plot(ax)
 
 
-class ImportanceDisplay(_BarsDisplay):
+class ImportanceDisplay(BarsDisplay):
     """Share of the model's variance that each input takes part in, ``Importance.inputs``.
 
-    Parameters
-    ----------
-    values : array (p,)
-        Total Sobol indices, between 0 and 1.
-    names : tuple of str
-        Names of the inputs.
-    used : tuple of int
-        Inputs that the formula uses.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where the display was drawn.
+    The values are total Sobol indices, between 0 and 1; the parameters are those of
+    ``BarsDisplay``.
     """
 
     label = "share of the predictions' variance"

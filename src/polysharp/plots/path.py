@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import fitted_polynomial
-from polysharp.plots.axes import BOUND, INK, MODEL, axes, tidy
+from polysharp.plots.display import BOUND, INK, MODEL, Display, tidy
 from polysharp.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
     from polysharp.selection.size_path import Path, PathPoint
 
@@ -82,7 +81,7 @@ def search_curve(search: Any) -> SizeCurve:
     return SizeCurve(chosen["max_inputs"], sizes[order], None, error[rows][order], std_error[order])
 
 
-class PathDisplay:
+class PathDisplay(Display):
     """Training and validation error against the number of terms.
 
     Parameters
@@ -93,15 +92,7 @@ class PathDisplay:
         Number of terms to mark.
     name : str
         Name of the response.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where the display was drawn.
     """
-
-    ax_: Axes
-    figure_: Figure | SubFigure
 
     def __init__(
         self, *, curves: Sequence[SizeCurve], chosen: int | None = None, name: str = "response"
@@ -130,8 +121,7 @@ class PathDisplay:
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw; returns the display."""
-        self.ax_ = ax = axes(ax)
-        self.figure_ = ax.figure
+        ax = self._begin(ax)
         if len(self.curves) == 1:
             _draw_errors(ax, self.curves[0])
         else:

@@ -9,23 +9,34 @@ from numpy.typing import ArrayLike
 
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import fitted_polynomial, rows_of
-from polysharp.plots.axes import INK, MODEL, axes, tidy
+from polysharp.plots.display import INK, MODEL, Display, tidy
 from polysharp.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 
-class _PairsDisplay:
-    """Observed and predicted values; subclasses say what is drawn against what."""
+class PairsDisplay(Display):
+    """Observed and predicted values; subclasses say what is drawn against what.
 
-    ax_: Axes
-    figure_: Figure | SubFigure
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n,)
+        Observed and predicted values, best of rows the model has not seen.
+    name : str
+        Name of the response, for the labels.
+    """
 
     def __init__(self, *, y_true: ArrayLike, y_pred: ArrayLike, name: str = "response") -> None:
-        self.y_true, self.y_pred = _pair(y_true, y_pred)
+        self.y_true = np.asarray(y_true, dtype=np.float64)
+        self.y_pred = np.asarray(y_pred, dtype=np.float64)
         self.name = name
+        shape = self.y_true.shape
+        if len(shape) != 1 or shape != self.y_pred.shape or not shape[0]:
+            raise InputError(
+                "y_true and y_pred must be vectors of one length, at least 1; got shapes "
+                f"{shape} and {self.y_pred.shape}"
+            )
 
     @classmethod
     def from_estimator(
@@ -38,12 +49,7 @@ class _PairsDisplay:
 
     @classmethod
     def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        y_pred: ArrayLike,
-        *,
-        ax: Axes | None = None,
-        name: str = "response",
+        cls, y_true: ArrayLike, y_pred: ArrayLike, *, ax: Axes | None = None, name: str = "response"
     ) -> Self:
         """Draw predictions that are at hand."""
         return cls(y_true=y_true, y_pred=y_pred, name=name).plot(ax)
@@ -52,60 +58,35 @@ class _PairsDisplay:
         """Draw; returns the display."""
         raise NotImplementedError
 
-    def _scatter(self, ax: Axes, x: Array, y: Array) -> None:
-        ax.scatter(x, y, s=14, color=MODEL, alpha=0.65, linewidths=0, zorder=2)
 
-
-class PredictionDisplay(_PairsDisplay):
+class PredictionDisplay(PairsDisplay):
     """Predictions against observations, with the line of perfect agreement.
 
-    Parameters
-    ----------
-    y_true, y_pred : array-like of shape (n,)
-        Observed and predicted values, best of rows the model has not seen.
-    name : str
-        Name of the response, for the labels.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where the display was drawn.
+    The parameters are those of ``PairsDisplay``.
     """
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw; returns the display."""
-        self.ax_ = ax = axes(ax)
-        self.figure_ = ax.figure
+        ax = self._begin(ax)
         both = np.concatenate([self.y_true, self.y_pred])
         ends = [both.min(), both.max()]
         ax.plot(ends, ends, color=INK, linewidth=0.8, zorder=1)
-        self._scatter(ax, self.y_true, self.y_pred)
+        _scatter(ax, self.y_true, self.y_pred)
         tidy(ax, f"observed {self.name}", f"predicted {self.name}")
         return self
 
 
-class ResidualDisplay(_PairsDisplay):
+class ResidualDisplay(PairsDisplay):
     """Residuals, observed minus predicted, against predictions.
 
-    Parameters
-    ----------
-    y_true, y_pred : array-like of shape (n,)
-        Observed and predicted values, best of rows the model has not seen.
-    name : str
-        Name of the response, for the labels.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where the display was drawn.
+    The parameters are those of ``PairsDisplay``.
     """
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw; returns the display."""
-        self.ax_ = ax = axes(ax)
-        self.figure_ = ax.figure
+        ax = self._begin(ax)
         ax.axhline(0.0, color=INK, linewidth=0.8, zorder=1)
-        self._scatter(ax, self.y_pred, self.y_true - self.y_pred)
+        _scatter(ax, self.y_pred, self.y_true - self.y_pred)
         tidy(ax, f"predicted {self.name}", "observed - predicted")
         return self
 
@@ -136,28 +117,10 @@ def plot_residuals(
 ) -> Axes:
     """Draw residuals, observed minus predicted, against predictions.
 
-    Parameters
-    ----------
-    y_true, y_pred : array-like of shape (n,)
-        Observed and predicted values, best of rows the model has not seen.
-    ax : matplotlib Axes or None
-        Where to draw; a new figure by default.
-    name : str
-        Name of the response, for the labels.
-
-    Returns
-    -------
-    matplotlib Axes
+    Parameters and result are those of ``plot_predictions``.
     """
     return ResidualDisplay.from_predictions(y_true, y_pred, ax=ax, name=name).ax_
 
 
-def _pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[Array, Array]:
-    observed = np.asarray(y_true, dtype=np.float64)
-    predicted = np.asarray(y_pred, dtype=np.float64)
-    if observed.ndim != 1 or observed.shape != predicted.shape or not observed.size:
-        raise InputError(
-            "y_true and y_pred must be vectors of one length, at least 1; got shapes "
-            f"{observed.shape} and {predicted.shape}"
-        )
-    return observed, predicted
+def _scatter(ax: Axes, x: Array, y: Array) -> None:
+    ax.scatter(x, y, s=14, color=MODEL, alpha=0.65, linewidths=0, zorder=2)

@@ -7,23 +7,19 @@ where the data are, for a polynomial is no guide to where they are not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import fitted_polynomial, inputs_of
 from polysharp.monomials.terms import read_inputs
-from polysharp.plots.axes import INK, MODEL, panels, tidy
+from polysharp.plots.display import INK, MODEL, PanelDisplay, tidy
 from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.polynomial.response import Curve, Surface, response_curve, response_surface
 from polysharp.typing import Array
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
-
-class ResponseDisplay:
+class ResponseDisplay(PanelDisplay):
     """Response curves, one panel per input.
 
     Parameters
@@ -34,15 +30,7 @@ class ResponseDisplay:
         For the names.
     X : array (n, p)
         Rows shown as a rug.
-
-    Attributes
-    ----------
-    axes_, figure_ : list of matplotlib Axes, and Figure
-        Where the display was drawn.
     """
-
-    axes_: list[Axes]
-    figure_: Figure | SubFigure
 
     def __init__(self, *, curves: Sequence[Curve], polynomial: Polynomial, X: Array) -> None:
         self.curves = list(curves)
@@ -65,24 +53,17 @@ class ResponseDisplay:
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on one Axes per curve, new ones by default; returns the display."""
-        self.axes_ = _given(ax, len(self.curves))
-        self.figure_ = self.axes_[0].figure
-        for curve, panel in zip(self.curves, self.axes_, strict=True):
+        rug: Any = {"color": INK, "alpha": 0.35, "markersize": 6}
+        for curve, panel in zip(self.curves, self._begin(ax, len(self.curves)), strict=True):
             panel.plot(curve.x, curve.response, color=MODEL, linewidth=1.8)
-            panel.plot(
-                self.X[:, curve.input],
-                [0.015] * len(self.X),
-                "|",
-                transform=panel.get_xaxis_transform(),
-                color=INK,
-                alpha=0.35,
-                markersize=6,
-            )
+            foot = panel.get_xaxis_transform()
+            x = self.X[:, curve.input]
+            panel.plot(x, [0.015] * len(x), "|", transform=foot, **rug)
             tidy(panel, self.polynomial.names[curve.input], self.polynomial.response)
         return self
 
 
-class SurfaceDisplay:
+class SurfaceDisplay(PanelDisplay):
     """Response surfaces of the strongest interactions, one panel per pair of inputs.
 
     Parameters
@@ -93,15 +74,7 @@ class SurfaceDisplay:
         For the names.
     X : array (n, p)
         Rows shown as points.
-
-    Attributes
-    ----------
-    axes_, figure_ : list of matplotlib Axes, and Figure
-        Where the display was drawn.
     """
-
-    axes_: list[Axes]
-    figure_: Figure | SubFigure
 
     def __init__(self, *, surfaces: Sequence[Surface], polynomial: Polynomial, X: Array) -> None:
         self.surfaces = list(surfaces)
@@ -125,10 +98,8 @@ class SurfaceDisplay:
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on one Axes per surface, new ones by default; returns the display."""
-        self.axes_ = _given(ax, len(self.surfaces))
-        self.figure_ = self.axes_[0].figure
         names = self.polynomial.names
-        for surface, panel in zip(self.surfaces, self.axes_, strict=True):
+        for surface, panel in zip(self.surfaces, self._begin(ax, len(self.surfaces)), strict=True):
             i, j = surface.inputs
             filled = panel.contourf(
                 surface.x, surface.y, surface.response, levels=12, cmap="viridis"
@@ -146,13 +117,3 @@ def _pair(pair: Any, names: tuple[str, ...]) -> tuple[int, int]:
     if len(set(found)) != 2:
         raise InputError(f"pairs must hold two different inputs each, got {pair!r}")
     return found[0], found[1]
-
-
-def _given(ax: Any, count: int) -> list[Axes]:
-    """Return one Axes per panel: those given, or those of a new figure."""
-    if ax is None:
-        return panels(count)
-    given = list(ax) if isinstance(ax, Sequence) or hasattr(ax, "__len__") else [ax]
-    if len(given) != count:
-        raise InputError(f"ax must have one Axes per panel, {count}, got {len(given)}")
-    return given

@@ -8,12 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polysharp.polynomial.exports.expression import (
-    check_identifier,
-    comment,
-    identifiers,
-    signed_terms,
-)
+from polysharp.polynomial.exports.expression import arguments, comment, signed_terms
 
 if TYPE_CHECKING:
     from polysharp.polynomial.polynomial import Polynomial
@@ -36,16 +31,13 @@ RESERVED = frozenset(WORDS.split())
 
 def to_c(polynomial: Polynomial, name: str = "predict") -> str:
     """Return the source of a function of that name."""
-    check_identifier(name, RESERVED)
-    used = polynomial.inputs
-    arguments = identifiers([polynomial.names[i] for i in used], {*RESERVED, name}, ascii_only=True)
-    variables = [""] * len(polynomial.names)
-    for i, argument in zip(used, arguments, strict=True):
-        variables[i] = argument
-    declared = ", ".join(f"double {argument}" for argument in arguments)
+    variables = arguments(polynomial, name, RESERVED, ascii_only=True)
+    declared = ", ".join(f"double {argument}" for argument in variables.values())
     lines = [f"double {name}({declared or 'void'})", "{"]
     lines += [f"    // returns {comment(polynomial.response)}"]
-    lines += [f"    // {variables[i]}: {comment(polynomial.names[i])}" for i in used]
+    lines += [
+        f"    // {argument}: {comment(polynomial.names[i])}" for i, argument in variables.items()
+    ]
     first, *others = signed_terms(polynomial, variables)
     lines += [f"    return {first}"]
     lines += [f"        {term}" for term in others]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,22 +22,22 @@ Number = Callable[[float], str]
 
 
 def signed_terms(
-    polynomial: Polynomial, variables: Sequence[str], number: Number = repr
+    polynomial: Polynomial, variables: Mapping[int, str], number: Number = repr
 ) -> list[str]:
     """Return ``["0.5", "+ 2.0 * x0 * x0", ...]``, to be joined by blanks or line breaks.
 
-    ``variables`` holds one name per input, as the language writes it.
+    ``variables`` holds the name of every input in use, as the language writes it.
 
     Examples
     --------
     >>> import numpy as np
     >>> from polysharp import Polynomial
     >>> law = Polynomial(((0, 0), (1,)), np.array([2.0, -3.0]), 0.5, ("a", "b"))
-    >>> signed_terms(law, ["x0", "x1"])
+    >>> signed_terms(law, {0: "x0", 1: "x1"})
     ['0.5', '+ 2.0 * x0 * x0', '- 3.0 * x1']
     """
     check_finite(polynomial)
-    factors = [_shifted(polynomial, i, name, number) for i, name in enumerate(variables)]
+    factors = {i: _shifted(polynomial, i, name, number) for i, name in variables.items()}
     first = number(abs(polynomial.intercept))
     terms = [f"-{first}" if polynomial.intercept < 0 else first]
     for m, c in zip(polynomial.monomials, polynomial.coefficients.tolist(), strict=True):
@@ -98,6 +98,19 @@ def identifiers(
     return found
 
 
+def arguments(
+    polynomial: Polynomial, name: str, reserved: Collection[str], *, ascii_only: bool = False
+) -> dict[int, str]:
+    """Return an argument for every input that the formula uses, for a function of that name."""
+    if not (name.isascii() and name.isidentifier()) or name in reserved:
+        raise InputError(f"name must be an ASCII identifier that is no keyword, got {name!r}")
+    used = polynomial.inputs
+    names = [polynomial.names[i] for i in used]
+    return dict(
+        zip(used, identifiers(names, {*reserved, name}, ascii_only=ascii_only), strict=True)
+    )
+
+
 def _identifier(name: str, ascii_only: bool) -> str:
     # Python compares identifiers in this normal form, so two names are told apart in it.
     text = unicodedata.normalize("NFKC", name)
@@ -106,12 +119,6 @@ def _identifier(name: str, ascii_only: bool) -> str:
     )
     # A leading underscore is reserved in C and private in Python.
     return text if text[:1].isidentifier() and text[0] != "_" else f"x_{text.lstrip('_')}"
-
-
-def check_identifier(name: str, reserved: Collection[str]) -> None:
-    """Refuse a name of a function that is none."""
-    if not (name.isascii() and name.isidentifier()) or name in reserved:
-        raise InputError(f"name must be an ASCII identifier that is no keyword, got {name!r}")
 
 
 def comment(name: str) -> str:

@@ -8,12 +8,7 @@ from __future__ import annotations
 import keyword
 from typing import TYPE_CHECKING
 
-from polysharp.polynomial.exports.expression import (
-    check_identifier,
-    comment,
-    identifiers,
-    signed_terms,
-)
+from polysharp.polynomial.exports.expression import arguments, comment, signed_terms
 
 if TYPE_CHECKING:
     from polysharp.polynomial.polynomial import Polynomial
@@ -23,15 +18,12 @@ RESERVED = frozenset({*keyword.kwlist, "__debug__"})
 
 def to_python(polynomial: Polynomial, name: str = "predict") -> str:
     """Return the source of a function of that name."""
-    check_identifier(name, RESERVED)
-    used = polynomial.inputs
-    arguments = identifiers([polynomial.names[i] for i in used], {*RESERVED, name})
-    variables = [""] * len(polynomial.names)
-    for i, argument in zip(used, arguments, strict=True):
-        variables[i] = argument
-    lines = [f"def {name}({', '.join(arguments)}):"]
+    variables = arguments(polynomial, name, RESERVED)
+    lines = [f"def {name}({', '.join(variables.values())}):"]
     lines += [f"    # returns {comment(polynomial.response)}"]
-    lines += [f"    # {variables[i]}: {comment(polynomial.names[i])}" for i in used]
+    lines += [
+        f"    # {argument}: {comment(polynomial.names[i])}" for i, argument in variables.items()
+    ]
     lines += ["    return ("]
     lines += [f"        {term}" for term in signed_terms(polynomial, variables)]
     return "\n".join([*lines, "    )", ""])

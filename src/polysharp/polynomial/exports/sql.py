@@ -23,10 +23,7 @@ def to_sql(polynomial: Polynomial, table: str | None = None, quote: str = '"') -
     if quote not in QUOTES:
         raise InputError(f"quote must be one of {', '.join(QUOTES)}, got {quote!r}")
     check_distinct(polynomial)
-    used = set(polynomial.inputs)
-    variables = [
-        _quoted(name, quote) if i in used else "" for i, name in enumerate(polynomial.names)
-    ]
+    variables = {i: _quoted(polynomial.names[i], quote) for i in polynomial.inputs}
     terms = signed_terms(polynomial, variables, _float)
     if table is None:
         return " ".join(terms)
