@@ -61,7 +61,7 @@ def test_a_subset_has_the_columns_of_the_whole(seed: int) -> None:
 
 
 def test_an_unordered_subset_keeps_its_order() -> None:
-    basis = Basis(3, 3, ((0, 1, 2), (2,), (), (1, 1)))
+    basis = Basis(range(3), 3, ((0, 1, 2), (2,), (), (1, 1)))
     X = np.array([[2.0, 3.0, 5.0]])
     np.testing.assert_allclose(basis.evaluate(X, scaled=False), [[30.0, 5.0, 1.0, 9.0]])
 
@@ -82,3 +82,13 @@ def test_row_blocks_cover_every_row_once() -> None:
     rows = np.concatenate([np.arange(1000)[block] for block in basis.blocks(1000, 16_000)])
     np.testing.assert_array_equal(rows, np.arange(1000))
     assert len(list(basis.blocks(1000, 16_000))) > 3
+
+
+def test_a_basis_over_some_columns_keeps_their_numbers():
+    X = np.random.default_rng(0).standard_normal((5, 9))
+    part, first = Basis.full((2, 5, 8), 2), Basis.full(3, 2)
+    assert part.monomials[-1] == (8, 8)
+    assert part.dependents(5).tolist() == first.dependents(1).tolist()
+    np.testing.assert_array_equal(part.uses, first.uses)
+    np.testing.assert_array_equal(part.evaluate(X), first.evaluate(X[:, [2, 5, 8]]))
+    np.testing.assert_array_equal(part.select([1, 4]).evaluate(X), part.evaluate(X)[:, [1, 4]])

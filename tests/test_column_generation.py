@@ -80,7 +80,7 @@ class Case:
         )
 
     def whole(self) -> Problem:
-        structure = self.rules.structure(self.basis, np.arange(self.p))
+        structure = self.rules.structure(self.basis)
         return assemble(
             self.basis,
             structure,
@@ -232,7 +232,7 @@ def test_time_limit_is_honest(limit):
     )
     found = search_all_inputs(search)
     truth = Pool.of(search.design, data.monomials)
-    problem, _, _ = search.problem(truth, rules)
+    problem, _ = search.problem(truth, rules)
     planted = problem.refit(np.arange(len(truth))).objective
     assert found.solution.stop is Stop.TIME
     assert found.solution.bound <= min(found.solution.objective, planted)

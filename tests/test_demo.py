@@ -31,7 +31,7 @@ def comparable(text):
 
 def test_without_noise_the_law_explains_the_rides_exactly():
     rides = cycling(n=50, noise=0.0)
-    law = Basis(12, 3, tuple(rides.law))
+    law = Basis(range(12), 3, tuple(rides.law))
     power = law.evaluate(rides.X, scaled=False) @ np.array(list(rides.law.values()))
     np.testing.assert_allclose(power, rides.y, rtol=1e-12, atol=1e-9)
 

@@ -139,8 +139,8 @@ def test_heredity_holds_where_monomials_are_preselected(monkeypatch):
     united = preselection._united
     seen = []
 
-    def spy(listed, named, required, rules, inputs, limit):
-        basis, pools = united(listed, named, required, rules, inputs, limit)
+    def spy(listed, named, rules, limit):
+        basis, pools = united(listed, named, rules, limit)
         seen.append((basis, pools))
         return basis, pools
 

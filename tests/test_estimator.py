@@ -69,7 +69,7 @@ def test_the_model_is_the_ridge_regression_it_claims(fit_intercept, center, scal
     shift = np.average(X, axis=0, weights=v) if center else np.zeros(4)
     unit = np.sqrt(np.average((X - shift) ** 2, axis=0, weights=v)) if scale else np.ones(4)
     terms = fitted.polynomial_.monomials
-    basis = Basis(4, 2, terms)
+    basis = Basis(range(4), 2, terms)
     M = basis.evaluate((X - shift) / unit)
     columns = np.column_stack([M, np.ones(50)]) if fit_intercept else M
     ridge = np.full(columns.shape[1], 1 / 0.3)

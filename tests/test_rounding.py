@@ -22,7 +22,7 @@ def far_from_zero(noise):
     x = 100.0 + rng.random((25, 1))
     law = x[:, 0] ** 3 - 300.0 * x[:, 0] ** 2 + 30000.0 * x[:, 0] - 1e6
     y = rng.standard_normal(25) if noise else law
-    basis = Basis(1, 4, ((0,), (0, 0), (0, 0, 0), (0, 0, 0, 0)))
+    basis = Basis((0,), 4, ((0,), (0, 0), (0, 0, 0), (0, 0, 0, 0)))
     M = basis.evaluate(x / np.sqrt(np.mean(x**2)))
     M, y = M - M.mean(axis=0), y - y.mean()
     structure = Structure.of_basis(basis, 3)

@@ -93,7 +93,7 @@ def make_sparse_polynomial(
         X[:, i] = rho * X[:, i - 1] + np.sqrt(1.0 - rho**2) * X[:, i]
     chosen = np.sort(rng.choice(p, size=k, replace=False))
     monomials = _draw(rng, chosen, degree, max_terms, cover=max_inputs is not None)
-    basis = Basis(p, degree, monomials)
+    basis = Basis(range(p), degree, monomials)
     signs = rng.choice([-1.0, 1.0], size=max_terms)
     signal = basis.evaluate(X) @ signs
     noise = rng.standard_normal(n)
@@ -105,7 +105,7 @@ def _draw(
     rng: np.random.Generator, inputs: Indices, degree: int, count: int, *, cover: bool
 ) -> tuple[Monomial, ...]:
     """Draw distinct monomials of the given inputs; with ``cover`` every input is used."""
-    pool = Basis.full(len(inputs), degree, constant=False)
+    pool = Basis.full(inputs.tolist(), degree, constant=False)
     for _ in range(200):
         picks = rng.choice(len(pool), size=count, replace=False)
         if not cover or pool.uses[picks].any(axis=0).all():
@@ -114,7 +114,7 @@ def _draw(
         # Too few terms to cover by chance: spread the inputs over products first.
         order = rng.permutation(len(inputs))
         products = [order[a : a + degree] for a in range(0, len(inputs), degree)]
-        first = [pool.index[tuple(sorted(int(i) for i in product))] for product in products]
+        first = [pool.index[tuple(sorted(inputs[product].tolist()))] for product in products]
         others = np.setdiff1d(np.arange(len(pool)), first)
         picks = np.concatenate([first, rng.choice(others, size=count - len(first), replace=False)])
-    return tuple(sorted(tuple(int(inputs[i]) for i in pool.monomials[a]) for a in picks))
+    return tuple(sorted(pool.monomials[a] for a in picks))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from polysharp.monomials.scaling import Scaling
     from polysharp.monomials.structure import Heredity, Structure
     from polysharp.monomials.term_rules import TermRules
-    from polysharp.typing import Array, Indices, Monomial
+    from polysharp.typing import Array, Monomial
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,22 +74,20 @@ class Statement:
     def of(
         cls,
         rules: TermRules,
-        kept: Indices,
         basis: Basis,
         structure: Structure,
         scaling: Scaling,
         solution: Solution,
     ) -> Statement:
         """State what a solution over ``basis`` claims, in the inputs of the user's table."""
-        monomials = tuple(tuple(int(kept[a]) for a in m) for m in basis.monomials)
         return cls(
             n_inputs=len(scaling.shift),
             degree=rules.degree,
-            kept_inputs=tuple(int(i) for i in kept),
+            kept_inputs=tuple(basis.inputs),
             max_interaction=rules.most_inputs,
             interaction_degree=rules.mixed_degree,
             excluded_terms=rules.exclude_terms,
-            monomials=monomials,
+            monomials=basis.monomials,
             shift=scaling.shift,
             scale=scaling.unit,
             fit_intercept=not rules.constant,
@@ -99,7 +97,7 @@ class Statement:
             required_terms=rules.include_terms,
             required_inputs=rules.include_inputs,
             heredity=rules.heredity,
-            support=tuple(monomials[j] for j in solution.support),
+            support=tuple(basis.monomials[j] for j in solution.support),
             objective=solution.objective,
         )
 
@@ -107,7 +105,6 @@ class Statement:
 def with_statement(
     solution: Solution,
     rules: TermRules,
-    kept: Indices,
     basis: Basis,
     structure: Structure,
     scaling: Scaling,
@@ -115,5 +112,5 @@ def with_statement(
     """Return the solution with its proof, if it has one, made complete."""
     if solution.proof is None:
         return solution
-    statement = Statement.of(rules, kept, basis, structure, scaling, solution)
+    statement = Statement.of(rules, basis, structure, scaling, solution)
     return replace(solution, proof=solution.proof.about(statement))

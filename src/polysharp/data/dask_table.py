@@ -130,17 +130,14 @@ class DaskRows:
         """Workers compute on their CPUs."""
         return False
 
-    def moments(
-        self, basis: Basis, inputs: Indices, y_shift: float, on_block: OnBlock | None = None
-    ) -> Moments:
-        """Return the moments of the monomials of some inputs and of y - ``y_shift``."""
+    def moments(self, basis: Basis, y_shift: float, on_block: OnBlock | None = None) -> Moments:
+        """Return the moments of the monomials and of y - ``y_shift``."""
         moments: Moments = sum_over_blocks(
             "moments",
             block_moments,
             self.blocks,
             self.coding,
             basis,
-            inputs,
             y_shift,
             on_block=on_block,
         )
@@ -157,8 +154,8 @@ class DaskRows:
     ) -> Ranking:
         """Rank some inputs: exactly from moments where they are few, else by row blocks."""
         if count_monomials(len(inputs), degree) <= MAX_DENSE:
-            basis = Basis.full(len(inputs), degree)
-            moments = self.moments(basis, inputs, self._y_mean(fit_intercept), on_block)
+            basis = Basis.full(inputs.tolist(), degree)
+            moments = self.moments(basis, self._y_mean(fit_intercept), on_block)
             scores = scores_from_moments(basis, moments, gamma, fit_intercept)
             return Ranking.of_scores(scores, degree, gamma)
         averaged: AveragedScores = sum_over_blocks(
@@ -178,20 +175,20 @@ class DaskRows:
         self,
         basis: Basis,
         structure: Structure,
-        inputs: Indices,
         *,
         lam: float,
         fit_intercept: bool,
         on_block: OnBlock | None,
     ) -> Assembled:
-        """Return the problem over the monomials of some inputs."""
+        """Return the problem over a list of monomials."""
         if len(basis) > MAX_DENSE:
             raise TooLargeError(
                 f"n_candidates must leave at most {MAX_DENSE} monomials for Dask collections, and "
-                f"the {len(inputs)} inputs kept have {len(basis):,}; lower n_candidates or degree"
+                f"the {basis.n_inputs} inputs kept have {len(basis):,}; lower n_candidates or "
+                "degree"
             )
         y_mean = self._y_mean(fit_intercept)
-        moments = self.moments(basis, inputs, y_mean, on_block)
+        moments = self.moments(basis, y_mean, on_block)
         return assemble_moments(
             moments, structure, lam=lam, fit_intercept=fit_intercept, y_mean=y_mean
         )
@@ -211,7 +208,6 @@ def block_moments(
     weights: Any,
     coding: Coding,
     basis: Basis,
-    inputs: Indices,
     y_shift: float,
 ) -> Moments | None:
     """Return the moments of one block, None where it is empty."""
@@ -219,7 +215,7 @@ def block_moments(
     block = coding.read(x, y, weights)
     if not len(block):
         return None
-    return accumulate(basis, block.X[:, inputs], block.y - y_shift, block.weights)
+    return accumulate(basis, block.X, block.y - y_shift, block.weights)
 
 
 def block_scores(

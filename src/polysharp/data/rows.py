@@ -82,13 +82,12 @@ class CodedRows(Protocol):
         self,
         basis: Basis,
         structure: Structure,
-        inputs: Indices,
         *,
         lam: float,
         fit_intercept: bool,
         on_block: OnBlock | None,
     ) -> Assembled:
-        """Return the problem over the monomials of some inputs."""
+        """Return the problem over a list of monomials."""
 
     def design(self, inputs: Indices, degree: int, *, fit_intercept: bool) -> Design:
         """Return all monomials of some inputs, none of them formed."""
@@ -184,7 +183,6 @@ class MemoryRows:
         self,
         basis: Basis,
         structure: Structure,
-        inputs: Indices,
         *,
         lam: float,
         fit_intercept: bool,
@@ -194,7 +192,7 @@ class MemoryRows:
         return assemble(
             basis,
             structure,
-            self._of(inputs),
+            self.X,
             self.y,
             self.sample_weight,
             lam=lam,

@@ -123,7 +123,8 @@ def accumulate(
 ) -> Moments:
     """Accumulate the moments of ``basis`` over row blocks, as ``moments`` does."""
     torch, where = torch_module(), find_device(X, device)
-    X = torch.as_tensor(X, dtype=torch.float64, device=where)
+    used = X if len(basis.used) == X.shape[1] else X[:, basis.used]
+    X = torch.as_tensor(used, dtype=torch.float64, device=where)
     y = torch.as_tensor(y, dtype=torch.float64, device=where)
     v = torch.ones_like(y) if sample_weight is None else torch.as_tensor(sample_weight)
     v = v.to(dtype=torch.float64, device=where)
@@ -161,13 +162,12 @@ def accumulate(
 
 
 def _evaluator(basis: Basis, torch: Any, device: Any) -> Callable[[Any], Any]:
-    """Return a function from rows of X to the plain monomials (f, rows)."""
+    """Return a function from rows of the inputs used to the plain monomials (f, rows)."""
     by_degree = []
     for d in range(basis.degree + 1):
         where = [j for j, m in enumerate(basis.monomials) if len(m) == d]
-        factors = np.array([basis.monomials[j] for j in where], dtype=np.int64).reshape(
-            len(where), d
-        )
+        factors = np.array([basis.monomials[j] for j in where], dtype=np.int64)
+        factors = np.searchsorted(basis.used, factors.reshape(len(where), d))
         tensors = (
             torch.as_tensor(part, device=device)
             for part in (np.array(where, dtype=np.int64), factors.T)

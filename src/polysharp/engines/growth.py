@@ -68,10 +68,10 @@ class System:
 
 
 def parts_of(basis: Basis) -> NDArray[np.int64]:
-    """Return the distinct inputs of every monomial, one row each, filled up with -1."""
+    """Return the places of the distinct inputs of every monomial, filled up with -1."""
     parts = np.full((len(basis), max(1, basis.degree)), -1, dtype=np.int64)
     for j, m in enumerate(basis.monomials):
-        distinct = sorted(set(m))
+        distinct = sorted(basis.place[i] for i in set(m))
         parts[j, : len(distinct)] = distinct
     return parts
 

@@ -179,7 +179,7 @@ class PolynomialLasso(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             best = divmod(int(np.argmin(self.errors_)), len(self.gammas_))
         self.max_terms_, self.gamma_ = int(sizes[best[0]]), float(self.gammas_[best[1]])
         self.path_, self.kept_inputs_, self.ranking_ = steps.path, steps.kept, steps.ranking
-        self._monomials = steps.monomials
+        self._monomials = steps.basis.monomials
         self.polynomial_ = steps.polynomial(self.max_terms_, self.gamma_, data)
         self.intercept_ = self.polynomial_.intercept
         self.powers_ = self.polynomial_.powers
@@ -233,8 +233,8 @@ class PolynomialLasso(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         basis = rules.basis(kept)
         assembled = assemble(
             basis,
-            rules.structure(basis, kept),
-            U[:, kept],
+            rules.structure(basis),
+            U,
             data.y,
             data.sample_weight,
             lam=1.0 / gamma,
@@ -289,11 +289,6 @@ class _Steps:
     assembled: Assembled
     path: LassoPath
 
-    @property
-    def monomials(self) -> tuple[Monomial, ...]:
-        """The candidates in the user's numbers of the inputs."""
-        return tuple(tuple(int(self.kept[a]) for a in m) for m in self.basis.monomials)
-
     def losses(
         self, held_out: Data, sizes: Indices, gammas: Array, span: tuple[float, float]
     ) -> Array:
@@ -301,7 +296,7 @@ class _Steps:
 
         Predictions are cut to the span of the responses, as those of ``judges.RowJudge``.
         """
-        U = self.scaling.apply(held_out.X)[:, self.kept]
+        U = self.scaling.apply(held_out.X)
         table = np.empty((len(sizes), len(gammas)))
         last = None
         for row, size in enumerate(sizes):
@@ -310,11 +305,7 @@ class _Steps:
                 table[row] = table[row - 1]
                 continue
             last = support
-            part = Basis(
-                self.basis.n_inputs,
-                self.basis.degree,
-                tuple(self.basis.monomials[j] for j in support),
-            )
+            part = self.basis.select(support)
             w = ridge_coefficients(self.assembled.problem, support, gammas)
             M = part.evaluate(U) - self.assembled.mean[support]
             predicted = np.clip(self.assembled.y_mean + M @ w, *span)
@@ -325,7 +316,7 @@ class _Steps:
         """Refit on the support of so many terms, and return to the user's units."""
         support = self.path.support(max_terms)
         w = ridge_coefficients(self.assembled.problem, support, np.array([gamma]))[:, 0]
-        monomials = tuple(self.monomials[j] for j in support)
+        monomials = self.basis.select(support).monomials
         return Polynomial(
             monomials,
             self.scaling.invert(monomials, w * self.basis.scales[support]),

@@ -64,7 +64,6 @@ class Answer:
 
     solution: Solution
     basis: Basis
-    inputs: Indices  # the user's numbers of the basis's inputs
     assembled: Assembled
     kept: Indices  # inputs the search was given
     ranking: Ranking | None
@@ -99,8 +98,7 @@ def two_steps(task: Task) -> Answer:
     basis = task.rules.basis(kept)
     assembled = task.rows.assemble(
         basis,
-        task.rules.structure(basis, kept),
-        kept,
+        task.rules.structure(basis),
         lam=1.0 / task.gamma,
         fit_intercept=task.fit_intercept,
         on_block=task.progress.on_block("moments"),
@@ -115,7 +113,7 @@ def two_steps(task: Task) -> Answer:
         threads=task.threads,
         scope="all-inputs" if ranking is None else "kept-inputs",
     )
-    return Answer(solution, basis, kept, assembled, kept, ranking, prepared)
+    return Answer(solution, basis, assembled, kept, ranking, prepared)
 
 
 def all_inputs(task: Task) -> Answer:
@@ -138,6 +136,4 @@ def all_inputs(task: Task) -> Answer:
             threads=task.threads,
         )
     )
-    return Answer(
-        found.solution, found.basis, found.inputs, found.assembled, task.allowed, None, prepared
-    )
+    return Answer(found.solution, found.basis, found.assembled, task.allowed, None, prepared)

@@ -242,9 +242,7 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
                 )
             )
         structure = answer.assembled.problem.structure
-        solution = with_statement(
-            answer.solution, rules, answer.inputs, answer.basis, structure, scaling
-        )
+        solution = with_statement(answer.solution, rules, answer.basis, structure, scaling)
         times = {**solution.times, "total": perf_counter() - began}
         self.solution_ = replace(solution, times={"preparation": answer.prepared, **times})
         self.polynomial_ = _formula(answer, scaling, table)
@@ -303,11 +301,11 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
 
 
 def _formula(answer: Answer, scaling: Scaling, table: Table) -> Polynomial:
-    """Undo centring, scales, units and the renumbering of the inputs, in that order."""
+    """Undo centring, scales and units, in that order."""
     solution, basis = answer.solution, answer.basis
     support, w = list(solution.support), solution.coefficients
     intercept = answer.assembled.intercept(solution.support, w)
-    monomials = tuple(tuple(int(answer.inputs[a]) for a in basis.monomials[j]) for j in support)
+    monomials = basis.select(support).monomials
     coefficients = scaling.invert(monomials, w * basis.scales[support])
     shifts = scaling.shift if scaling.shift.any() else None
     return Polynomial(monomials, coefficients, intercept, table.names, shifts, table.response)

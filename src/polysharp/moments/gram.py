@@ -128,11 +128,7 @@ class StreamedGram:
     def block(self, I: Indices, J: Indices) -> Array:  # noqa: E741
         """Return G[I, J]."""
         both = np.concatenate([I, J])
-        part = Basis(
-            self.basis.n_inputs,
-            self.basis.degree,
-            tuple(self.basis.monomials[j] for j in dict.fromkeys(both.tolist())),
-        )
+        part = self.basis.select(dict.fromkeys(both.tolist()))
         at = {j: a for a, j in enumerate(dict.fromkeys(both.tolist()))}
         left = np.array([at[int(j)] for j in I], dtype=np.intp)
         right = np.array([at[int(j)] for j in J], dtype=np.intp)

@@ -10,13 +10,17 @@ the scale
 
 so that m(x)'m(x') = (1 + x'x')^r exactly: the Mercer identity behind Algorithm 1.
 
+Inputs are named by their columns in the user's table everywhere: a basis over some of the columns
+keeps their numbers, evaluates from the whole table, and is the only one to know that input 7 is,
+say, the third of those in play (``uses``).
+
 Columns are evaluated degree by degree: x_i * (a monomial of one degree less), one vectorised
 multiplication per monomial, for a block of rows at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -37,7 +41,16 @@ def count_monomials(n_inputs: int, degree: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """An ordered set of scaled monomials of degree at most ``degree`` in ``n_inputs`` inputs.
+    """An ordered set of scaled monomials.
+
+    Parameters
+    ----------
+    inputs : sequence of int
+        The inputs in play, ascending, as columns of the user's table.
+    degree : int
+        Largest degree, which the scales depend on.
+    monomials : tuple of tuples of int
+        In these inputs.
 
     Examples
     --------
@@ -50,26 +63,41 @@ class Basis:
     [1, 4, 5, 6]
     """
 
-    n_inputs: int
+    inputs: Sequence[int]
     degree: int
     monomials: tuple[Monomial, ...]
 
     @classmethod
-    def full(cls, n_inputs: int, degree: int, *, constant: bool = True) -> Basis:
-        """All monomials in graded lexicographic order, with or without the constant."""
+    def full(cls, inputs: int | Sequence[int], degree: int, *, constant: bool = True) -> Basis:
+        """All monomials of some inputs, or of the first so many, in graded lexicographic order."""
+        chosen = range(inputs) if isinstance(inputs, int) else tuple(int(i) for i in inputs)
         monomials = tuple(
             m
             for d in range(0 if constant else 1, degree + 1)
-            for m in combinations_with_replacement(range(n_inputs), d)
+            for m in combinations_with_replacement(chosen, d)
         )
-        return cls(n_inputs, degree, monomials)
+        return cls(chosen, degree, monomials)
 
     def filter(self, keep: Callable[[Monomial], bool]) -> Basis:
         """Return the basis of the monomials for which ``keep`` is true, in the same order."""
-        return Basis(self.n_inputs, self.degree, tuple(m for m in self.monomials if keep(m)))
+        return Basis(self.inputs, self.degree, tuple(m for m in self.monomials if keep(m)))
+
+    def select(self, columns: Iterable[int]) -> Basis:
+        """Return the basis of some of the monomials, given by their positions."""
+        return Basis(self.inputs, self.degree, tuple(self.monomials[j] for j in columns))
 
     def __len__(self) -> int:
         return len(self.monomials)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs in play."""
+        return len(self.inputs)
+
+    @cached_property
+    def place(self) -> dict[int, int]:
+        """Position of each input among those in play."""
+        return {i: a for a, i in enumerate(self.inputs)}
 
     @cached_property
     def index(self) -> dict[Monomial, int]:
@@ -89,15 +117,15 @@ class Basis:
 
     @cached_property
     def uses(self) -> NDArray[np.bool_]:
-        """Incidence matrix (f, p): whether monomial j contains input i."""
+        """Incidence matrix (f, inputs in play): whether monomial j contains an input."""
         incidence = np.zeros((len(self), self.n_inputs), dtype=bool)
         for j, m in enumerate(self.monomials):
-            incidence[j, list(m)] = True
+            incidence[j, [self.place[i] for i in m]] = True
         return incidence
 
     def dependents(self, i: int) -> Indices:
         """D(i): the indices of the monomials that contain input i."""
-        return np.flatnonzero(self.uses[:, i])
+        return np.flatnonzero(self.uses[:, self.place[i]])
 
     def ancestors(self, j: int) -> Monomial:
         """A(j): the multiset of inputs of monomial j."""
@@ -124,10 +152,21 @@ class Basis:
             previous = position
         return levels
 
+    @cached_property
+    def used(self) -> Indices:
+        """The inputs that some monomial contains."""
+        return np.array(sorted({i for m in self.monomials for i in m}), dtype=np.intp)
+
     def evaluate(self, X: Array, *, scaled: bool = True) -> Array:
-        """Return M (n, f), columns contiguous, for the rows of X."""
-        inputs = np.ascontiguousarray(X.T, dtype=np.float64)
-        n = inputs.shape[1]
+        """Return M (n, f), columns contiguous, for rows of the user's table."""
+        every = len(self.used) == X.shape[1]
+        return self.products(X.T if every else X.T[self.used], scaled=scaled)
+
+    def products(self, columns: Array, *, scaled: bool = True) -> Array:
+        """Return the same from the columns of the inputs ``used``, one in each row."""
+        columns = np.ascontiguousarray(columns, dtype=np.float64)
+        column_of = dict(zip(self.used.tolist(), columns, strict=True))
+        n = columns.shape[1]
         out = np.empty((len(self), n))
         if () in self.index:
             out[self.index[()]] = 1.0
@@ -136,7 +175,7 @@ class Basis:
             values = out[level.span] if level.whole else np.empty((level.size, n))
             for run in level.runs:
                 part = values[run.start : run.stop]
-                np.multiply(previous[run.tails], inputs[run.first], out=part)
+                np.multiply(previous[run.tails], column_of[run.first], out=part)
             if not level.whole:
                 out[level.target] = values[level.source]
             previous = values

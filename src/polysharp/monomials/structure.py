@@ -63,7 +63,7 @@ class Structure:
         required_inputs: Sequence[int] = (),
         heredity: Heredity = None,
     ) -> Structure:
-        """Build the structure of a basis.
+        """Build the structure of a basis, whose inputs it numbers from 0.
 
         With heredity the basis must already be free of orphans (``heredity_closed``).
         """
@@ -78,7 +78,9 @@ class Structure:
             max_terms=min(max_terms, len(basis)),
             max_inputs=basis.n_inputs if max_inputs is None else min(max_inputs, basis.n_inputs),
             required_terms=np.array(sorted(basis.index[m] for m in required_terms), dtype=np.intp),
-            required_inputs=np.array(sorted(required_inputs), dtype=np.intp),
+            required_inputs=np.array(
+                sorted(basis.place[i] for i in required_inputs), dtype=np.intp
+            ),
             heredity=heredity,
             parents=parents,
         )

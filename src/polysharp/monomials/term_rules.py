@@ -109,9 +109,7 @@ class TermRules:
 
     def monomials_of(self, inputs: Iterable[int]) -> list[Monomial]:
         """Return all monomials of some inputs that the rules let in."""
-        names = sorted(inputs)
-        found = (tuple(names[a] for a in m) for m in self._monomials(len(names)))
-        return [m for m in found if self.can_inherit(m)]
+        return [m for m in self._monomials(inputs) if self.can_inherit(m)]
 
     def count(self, p: int) -> int:
         """Return f(p), the number of monomials of p inputs within the caps."""
@@ -161,49 +159,49 @@ class TermRules:
                 f"interaction_degree={self.interaction_degree}, got {written}"
             )
 
-    def basis(self, kept: Indices) -> Basis:
-        """Return the candidate monomials of the kept inputs, numbered 0..p'-1 within them."""
-        f = self.count(len(kept))
+    def basis(self, inputs: Indices) -> Basis:
+        """Return the candidate monomials of some inputs."""
+        f = self.count(len(inputs))
         if f > MAX_MONOMIALS:
             raise TooLargeError(
                 f"n_candidates must leave at most {MAX_MONOMIALS:,} monomials, and the "
-                f"{len(kept)} inputs kept have {f:,}; lower n_candidates or degree"
+                f"{len(inputs)} inputs kept have {f:,}; lower n_candidates or degree"
             )
-        local = {int(i): a for a, i in enumerate(kept)}
-        out = {tuple(local[i] for i in m) for m in self.exclude_terms if set(m) <= local.keys()}
-        monomials = tuple(m for m in self._monomials(len(kept)) if m not in out)
-        basis = heredity_closed(Basis(len(kept), self.degree, monomials), self.heredity)
+        excluded = set(self.exclude_terms)
+        monomials = tuple(m for m in self._monomials(inputs) if m not in excluded)
+        every = Basis([int(i) for i in inputs], self.degree, monomials)
+        basis = heredity_closed(every, self.heredity)
         if not len(basis):
             raise InfeasibleError("exclude_terms and exclude_inputs leave no monomial to choose")
         for m in self.include_terms:
-            if tuple(local[i] for i in m) not in basis.index:
+            if m not in basis.index:
                 raise InfeasibleError(
                     f"include_terms must have their parents allowed under "
                     f"heredity={self.heredity!r}, got {m}"
                 )
         return basis
 
-    def _monomials(self, p: int) -> list[Monomial]:
-        """All monomials of p inputs within the caps, in graded lexicographic order."""
-        found: list[Monomial] = [()] if self.constant else []
-        for t in range(1, min(self.most_inputs, self.degree, p) + 1):
+    def _monomials(self, inputs: Iterable[int]) -> list[Monomial]:
+        """All monomials of some inputs within the caps, in graded lexicographic order."""
+        names = sorted(int(i) for i in inputs)
+        listed: list[Monomial] = [()] if self.constant else []
+        for t in range(1, min(self.most_inputs, self.degree, len(names)) + 1):
             top = self.degree if t == 1 else self.mixed_degree
             for exponents in _exponents(t, top):
-                for inputs in combinations(range(p), t):
-                    found.append(
-                        tuple(i for i, e in zip(inputs, exponents, strict=True) for _ in range(e))
+                for chosen in combinations(names, t):
+                    listed.append(
+                        tuple(i for i, e in zip(chosen, exponents, strict=True) for _ in range(e))
                     )
-        return sorted(found, key=lambda m: (len(m), m))
+        return sorted(listed, key=lambda m: (len(m), m))
 
-    def structure(self, basis: Basis, kept: Indices) -> Structure:
+    def structure(self, basis: Basis) -> Structure:
         """Return the allowed supports over ``basis``."""
-        local = {int(i): a for a, i in enumerate(kept)}
         return Structure.of_basis(
             basis,
             self.max_terms,
             self.max_inputs,
-            required_terms=[tuple(local[i] for i in m) for m in self.include_terms],
-            required_inputs=[local[i] for i in self.include_inputs],
+            required_terms=self.include_terms,
+            required_inputs=self.include_inputs,
             heredity=self.heredity,
         )
 

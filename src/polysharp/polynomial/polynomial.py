@@ -97,16 +97,13 @@ class Polynomial:
                 f"X must have shape (n, {len(self.names)}), one column per input, "
                 f"got shape {table.shape}"
             )
-        used = list(self.inputs)
-        position = {i: a for a, i in enumerate(used)}
-        local = tuple(tuple(position[i] for i in m) for m in self.monomials)
-        basis = Basis(len(used), self.degree, local)
+        basis = Basis(self.inputs, self.degree, self.monomials)
         y = np.full(table.shape[0], self.intercept)
         for rows in basis.blocks(table.shape[0]):
-            block = table[rows][:, used]
+            columns = table[rows].T[basis.used]
             if self.shifts is not None:
-                block = block - self.shifts[used]
-            y[rows] += basis.evaluate(block, scaled=False) @ self.coefficients
+                columns = columns - self.shifts[basis.used, None]
+            y[rows] += basis.products(columns, scaled=False) @ self.coefficients
         return y
 
     def __str__(self) -> str:

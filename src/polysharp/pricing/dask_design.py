@@ -94,7 +94,7 @@ class DaskDesign:
 
     def basis(self, monomials: Sequence[Monomial]) -> Basis:
         """Return monomials of the user's inputs as a basis."""
-        return Basis(len(self.coding.names), self.degree, tuple(monomials))
+        return Basis(range(len(self.coding.names)), self.degree, tuple(monomials))
 
     def sum(
         self,

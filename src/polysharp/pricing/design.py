@@ -172,7 +172,7 @@ class TableDesign:
             M[:] = 1.0
         for factor in range(1, d):
             M *= self.arrays.rows(table, keys[:, factor])
-        scales = Basis(0, self.pricer.degree, tuple(monomials)).scales
+        scales = Basis((), self.pricer.degree, tuple(monomials)).scales
         M *= self.arrays.vector(scales, "float64")[:, None]
         if not self.pricer.fit_intercept:
             return M, np.zeros(len(monomials))

@@ -73,9 +73,7 @@ class Consensus:
         """Return the mean in the user's variables."""
         coding = self.coding
         used = np.flatnonzero(self.coefficients)
-        monomials = tuple(
-            tuple(int(coding.inputs[a]) for a in coding.basis.monomials[j]) for j in used
-        )
+        monomials = coding.basis.select(used).monomials
         w = coding.scaling.invert(monomials, self.coefficients[used] * coding.basis.scales[used])
         shifts = coding.scaling.shift if coding.scaling.shift.any() else None
         return Polynomial(monomials, w, self.intercept, names, shifts, response)

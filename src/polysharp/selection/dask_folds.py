@@ -130,7 +130,7 @@ class DaskFolds:
     ) -> Coding:
         """Return the moments of the folds in raw or centred variables, in one pass."""
         del limit, max_terms, gamma, seconds
-        inputs, basis = self.inputs, self.rules.basis(self.inputs)
+        basis = self.rules.basis(self.inputs)
         scaling = self.table.scaling(scale=self.scale, center=center)
         reading = Reading(self.table.names, scaling)
         stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
@@ -140,7 +140,6 @@ class DaskFolds:
             self.table.blocks,
             reading,
             basis,
-            inputs,
             self.plan.n_parts,
             self.seed,
             on_block=progress.on_block(stage),
@@ -151,7 +150,7 @@ class DaskFolds:
                 f"cv must leave rows of positive weight in every fold, got {self.plan.n_parts} "
                 f"folds for {self.table.summary.n_rows} rows"
             )
-        return Coding(center, basis, inputs, scaling, parts, basis.degree)
+        return Coding(center, basis, scaling, parts, basis.degree)
 
 
 def fold_moments_of_block(
@@ -161,16 +160,15 @@ def fold_moments_of_block(
     weights: Any,
     reading: Reading,
     basis: Basis,
-    inputs: Indices,
     n_folds: int,
     seed: int,
 ) -> FoldMoments | None:
     """Deal the rows of one block to the folds and return the moments of each."""
     block = reading.read(x, y, weights)
-    X, found = block.X[:, inputs], []
+    found = []
     for rows in deal(len(block), n_folds, seed, number):
         v = None if block.weights is None else block.weights[rows]
-        found.append(accumulate(basis, X[rows], block.y[rows], v) if len(rows) else None)
+        found.append(accumulate(basis, block.X[rows], block.y[rows], v) if len(rows) else None)
     return FoldMoments(tuple(found))
 
 

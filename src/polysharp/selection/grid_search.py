@@ -37,16 +37,14 @@ OnBatch = Callable[[int, int], None]
 class Coding:
     """The moments of the parts in one coding of the inputs.
 
-    ``basis`` has the largest degree of the grid; its inputs are numbered within ``inputs``, the
-    user's numbers.  ``pools`` names the monomials that each split may use, None for all of them;
-    ``listed`` is the largest degree of which all monomials are there.  ``table`` has the rows
-    themselves, where they are at hand.
+    ``basis`` has the largest degree of the grid.  ``pools`` names the monomials that each split may
+    use, None for all of them; ``listed`` is the largest degree of which all monomials are there.
+    ``table`` has the rows themselves, where they are at hand.
     """
 
     center: bool
     basis: Basis
-    inputs: Indices
-    scaling: Scaling  # of all inputs, by the user's numbers
+    scaling: Scaling
     parts: Sequence[Moments]
     listed: int
     pools: Sequence[Indices] | None = None
@@ -254,7 +252,6 @@ def walks_of(
                         train=train,
                         judge=judge,
                         basis=basis,
-                        inputs=coding.inputs,
                         parts=parts,
                         pool=pool,
                         rules=rules,

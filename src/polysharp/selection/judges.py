@@ -13,7 +13,7 @@ must not pay for it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -86,7 +86,7 @@ class RowJudge:
         for column, model in enumerate(models):
             W[np.searchsorted(used, model.support), column] = model.w
         intercepts = np.array([model.intercept for model in models])
-        part = replace(self.basis, monomials=tuple(self.basis.monomials[j] for j in used))
+        part = self.basis.select(used)
         predicted = intercepts + part.evaluate(self.rows.X) @ W
         residuals = np.clip(predicted, self.low, self.high) - self.rows.y[:, None]
         return np.sqrt(np.average(residuals**2, axis=0, weights=self.rows.sample_weight))

@@ -158,9 +158,8 @@ def make_coding(
             f"{len(inputs):,}; rank_inputs says which matter, exclude_inputs leaves others out"
         )
     scaling = Scaling.of(data.X, data.weights, scale=rows.scale, center=center)
-    X = scaling.apply(data.X)[:, inputs]
-    names = tuple(data.names[i] for i in inputs)
-    table = CutRows(replace(data, X=X, names=names), rows.parts)
+    X = scaling.apply(data.X)
+    table = CutRows(replace(data, X=X), rows.parts)
     stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
 
     def moments(basis: Basis) -> Coding:
@@ -173,7 +172,7 @@ def make_coding(
             accumulate=rows.place.accumulate,
             on_block=progress.on_block(stage),
         )
-        return Coding(center, basis, inputs, scaling, parts, basis.degree, table=table)
+        return Coding(center, basis, scaling, parts, basis.degree, table=table)
 
     if rows.count(rows.rules.degree) <= limit:
         return moments(rows.rules.basis(inputs))
@@ -186,9 +185,7 @@ def make_coding(
         named.append(_named(rows, X, listed, v, limit, max_terms, gamma))
         if seconds is not None and perf_counter() - began > seconds:
             return listed
-    local = {int(i): a for a, i in enumerate(inputs)}
-    required = {tuple(local[i] for i in m) for m in rows.rules.include_terms}
-    basis, pools = _united(listed.basis, named, required, rows.rules, inputs, limit)
+    basis, pools = _united(listed.basis, named, rows.rules, limit)
     return replace(moments(basis), listed=low, pools=pools)
 
 
@@ -207,14 +204,14 @@ def _named(
     for degree in higher:
 
         def of_degree(keys: NDArray[np.int32], degree: int = degree) -> NDArray[np.bool_]:
-            own = rows.inputs[keys].astype(np.int32).reshape(keys.shape)
             if keys.shape[1] != degree:
                 return np.zeros(len(keys), dtype=bool)
-            return rules.may_price(own)
+            return rules.may_price(keys)
 
         pricer = Pricer(
             X,
             degree,
+            inputs=rows.inputs,
             keep=of_degree,
             sample_weight=weight,
             fit_intercept=not rules.constant,
@@ -240,7 +237,7 @@ def _residuals(
     residuals = [y - mean]
     for size in (max(1, max_terms // 4), max_terms):
         support = grow(system, min(size, len(basis)))
-        few = Basis(basis.n_inputs, basis.degree, tuple(basis.monomials[j] for j in support))
+        few = basis.select(support)
         fitted = few.evaluate(X) @ system.refit(support)
         residuals.append(y - fitted - (0.0 if rows.rules.constant else float((y - fitted).mean())))
     return residuals
@@ -249,9 +246,7 @@ def _residuals(
 def _united(
     listed: Basis,
     named: list[list[list[Monomial]]],
-    required: set[Monomial],
     rules: TermRules,
-    inputs: Indices,
     limit: int,
 ) -> tuple[Basis, list[Indices]]:
     """Join the longest heads of all lists that fit, and say which monomials are whose.
@@ -259,17 +254,11 @@ def _united(
     Under heredity the ancestors of a monomial come with it.
     """
     room = limit - len(listed)
-    local = {int(i): a for a, i in enumerate(inputs)}
-
-    def with_parents(names: set[Monomial]) -> set[Monomial]:
-        own = rules.with_parents(tuple(int(inputs[a]) for a in m) for m in names)
-        return {tuple(local[i] for i in m) for m in own} - listed.index.keys()
 
     def heads(length: int) -> list[set[Monomial]]:
-        return [
-            with_parents({m for ranked in lists for m in ranked[:length]} | required)
-            for lists in named
-        ]
+        best = [{m for ranked in lists for m in ranked[:length]} for lists in named]
+        wanted = [rules.with_parents({*own, *rules.include_terms}) for own in best]
+        return [set(own) - listed.index.keys() for own in wanted]
 
     low, high = 0, room
     while low < high:
@@ -279,7 +268,7 @@ def _united(
         )
     own = heads(low)
     joined = sorted(set().union(*own), key=lambda m: (len(m), m))
-    basis = Basis(listed.n_inputs, rules.degree, listed.monomials + tuple(joined))
+    basis = Basis(listed.inputs, rules.degree, listed.monomials + tuple(joined))
     first = np.arange(len(listed))
     pools = [
         np.concatenate([first, np.array(sorted(basis.index[m] for m in mine), dtype=np.intp)])

@@ -107,8 +107,7 @@ def certified_sizes(
         basis = rules.basis(kept)
         assembled = rows.assemble(
             basis,
-            rules.structure(basis, kept),
-            kept,
+            rules.structure(basis),
             lam=1.0 / gamma,
             fit_intercept=model.fit_intercept,
             on_block=progress.on_block("moments"),
@@ -119,7 +118,7 @@ def certified_sizes(
         found = []
         for size, k, solution in walk:
             own = replace(rules, max_terms=size, max_inputs=k)
-            answer = Answer(solution, basis, kept, assembled, kept, ranking, 0.0)
+            answer = Answer(solution, basis, assembled, kept, ranking, 0.0)
             found.append(_certified(answer, own, scaling, table, gamma))
             if tell is not None:
                 tell(len(found), len(settings.max_terms) * len(settings.max_inputs))
@@ -133,7 +132,7 @@ def _certified(
 ) -> Certified:
     """Write the formula, complete the proof's statement, measure the error."""
     solution, basis = answer.solution, answer.basis
-    structure = rules.structure(basis, answer.inputs)
+    structure = rules.structure(basis)
     squares = (
         2.0 * solution.objective - float(solution.coefficients @ solution.coefficients) / gamma
     )
@@ -141,7 +140,7 @@ def _certified(
         rules.max_terms,
         rules.max_inputs,
         _formula(answer, scaling, table),
-        with_statement(solution, rules, answer.inputs, basis, structure, scaling),
+        with_statement(solution, rules, basis, structure, scaling),
         float(np.sqrt(max(0.0, squares) / table.total_weight)),
     )
 

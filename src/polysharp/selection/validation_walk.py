@@ -60,7 +60,6 @@ class Walk:
     train: Moments
     judge: Judge
     basis: Basis
-    inputs: Indices  # the user's numbers of the basis's inputs
     parts: NDArray[np.int64]
     pool: Indices  # the monomials of this degree that the split may use
     rules: TermRules
@@ -161,7 +160,7 @@ class Walk:
         largest, rules = max(self.max_terms), self.rules
         if rules.heredity is None and self._may_be_empty:
             return sizes(system, largest, max_inputs, wider=wider)
-        structure = rules.structure(self.basis, self.inputs).restrict(self.pool)
+        structure = rules.structure(self.basis).restrict(self.pool)
         if max_inputs is not None:
             structure = replace(structure, max_inputs=min(max_inputs, structure.n_inputs))
         return ruled_sizes(system, structure, largest)

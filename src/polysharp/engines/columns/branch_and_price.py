@@ -28,7 +28,7 @@ from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.monomials.basis import Basis
 from polysharp.pricing.pool import Pool
 from polysharp.problem.problem import Fit, Problem
-from polysharp.typing import Indices, Monomial
+from polysharp.typing import Monomial
 
 CHAIN = 4  # length of a chain where the incumbent lies elsewhere
 HANDED_SHARE = 0.5  # of the time left, for an engine on what is left of a node
@@ -141,13 +141,12 @@ class _Proof:
         family = search.rules.with_parents([*node.terms_in, *monomials])
         pool = Pool.of(search.design, [m for m in family if node.allows(m)])
         rules = replace(search.rules, include_terms=())
-        _, basis, inputs = search.problem(pool, rules)
-        names = {tuple(int(inputs[a]) for a in m) for m in basis.monomials}
-        if not node.terms_in <= names:
+        _, basis = search.problem(pool, rules)
+        if not node.terms_in <= basis.index.keys():
             node.bound = np.inf  # a monomial that is in has lost its parents
             return
         rules = replace(rules, include_terms=tuple(sorted(node.terms_in)))
-        problem, basis, inputs = search.problem(pool, rules)
+        problem, basis = search.problem(pool, rules)
         if node.room == 0 or len(basis) == len(node.terms_in):
             support = problem.structure.required_terms
             fit = problem.refit(support)
@@ -157,13 +156,11 @@ class _Proof:
             node.bound = max(node.bound, min(cost, others))
             node.single = others == np.inf
             if allowed:
-                search.offer(fit, problem, basis, inputs)
+                search.offer(fit, problem, basis)
         else:
-            self._solve(node, problem, basis, inputs, others)
+            self._solve(node, problem, basis, others)
 
-    def _solve(
-        self, node: Node, problem: Problem, basis: Basis, inputs: Indices, others: float
-    ) -> None:
+    def _solve(self, node: Node, problem: Problem, basis: Basis, others: float) -> None:
         """Solve what is left of a node with the engine."""
         search = self.search
         left = search.time_left
@@ -182,7 +179,7 @@ class _Proof:
         search.nodes += solution.counters.nodes
         support = np.array(solution.support, dtype=np.intp)
         fit = Fit(support, solution.coefficients, solution.objective)
-        search.offer(fit, problem, basis, inputs)
+        search.offer(fit, problem, basis)
         node.bound = max(node.bound, min(solution.bound, others))
         if solution.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt

@@ -22,7 +22,7 @@ from polysharp.engines.columns.generation import OutOfTime, Search
 from polysharp.monomials.basis import Basis
 from polysharp.pricing.pool import Pool
 from polysharp.problem.assemble import Assembled
-from polysharp.typing import Indices, Monomial
+from polysharp.typing import Monomial
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,6 @@ class Found:
 
     solution: Solution
     basis: Basis
-    inputs: Indices  # the user's numbers of the basis's inputs
     assembled: Assembled
 
 
@@ -78,7 +77,7 @@ def _found(search: Search, stop: Stop) -> Found:
     monomials = sorted(search.best.monomials, key=lambda m: (len(m), m))
     pool = Pool.of(search.design, monomials)
     rules = replace(search.rules, max_terms=max(1, len(monomials)))
-    problem, basis, inputs = search.problem(pool, rules)
+    problem, basis = search.problem(pool, rules)
     _, mean = search.design.moments(monomials)
     search.report("done", force=True)
     solution = certify(
@@ -93,4 +92,4 @@ def _found(search: Search, stop: Stop) -> Found:
         trace=search.trace,
         whole=False,
     )
-    return Found(solution, basis, inputs, Assembled(problem, mean, search.design.y_mean))
+    return Found(solution, basis, Assembled(problem, mean, search.design.y_mean))

@@ -25,7 +25,7 @@ from polysharp.pricing.sweep import Keep
 from polysharp.problem.problem import Fit, Problem
 from polysharp.progress import Event
 from polysharp.threads import one_blas_thread
-from polysharp.typing import Array, Indices, Monomial
+from polysharp.typing import Array, Monomial
 
 WALKS = 2  # walks without improvement before the search for a model ends
 MOST_REQUIRED = 2000
@@ -96,8 +96,8 @@ class Search(Record):
         self.sizes = Sizes() if sizes is None else sizes
         self.pool = Pool.of(self.design, rules.with_parents(self._seeds()))
         self.fresh: dict[Monomial, int] = {}  # the pass that last wanted a monomial
-        problem, basis, inputs = self.problem(self.pool, rules)
-        self.best = self._incumbent(problem.refit(first_support(problem)), basis, inputs)
+        problem, basis = self.problem(self.pool, rules)
+        self.best = _incumbent(problem.refit(first_support(problem)), basis)
 
     def _seeds(self) -> list[Monomial]:
         """Monomials to begin with: what is required, and the best linear terms."""
@@ -169,32 +169,22 @@ class Search(Record):
         where = [j for j, m in enumerate(self.pool.monomials) if m in keep]
         self.pool = self.pool.selected(np.array(where, dtype=np.intp))
 
-    def problem(self, pool: Pool, rules: TermRules) -> tuple[Problem, Basis, Indices]:
-        """Return the problem on a pool, its basis in inputs of its own, and their numbers."""
+    def problem(self, pool: Pool, rules: TermRules) -> tuple[Problem, Basis]:
+        """Return the problem on a pool, over the inputs that it uses or that are required."""
         used = {i for m in pool.monomials for i in m} | set(rules.required_inputs)
-        inputs = np.array(sorted(used), dtype=np.intp)
-        local = {int(i): a for a, i in enumerate(inputs)}
-        everything = Basis(
-            len(inputs),
-            rules.degree,
-            tuple(tuple(local[i] for i in m) for m in pool.monomials),
-        )
+        everything = Basis(sorted(used), rules.degree, pool.monomials)
         basis = heredity_closed(everything, rules.heredity)
         if len(basis) < len(everything):
             kept = [everything.index[m] for m in basis.monomials]
             pool = pool.selected(np.array(kept, dtype=np.intp))
-        structure = rules.structure(basis, inputs)
-        return Problem.dense(pool.G, pool.q, self.design.yy, self.lam, structure), basis, inputs
+        structure = rules.structure(basis)
+        return Problem.dense(pool.G, pool.q, self.design.yy, self.lam, structure), basis
 
-    def _incumbent(self, fit: Fit, basis: Basis, inputs: Indices) -> Incumbent:
-        monomials = tuple(tuple(int(inputs[a]) for a in basis.monomials[j]) for j in fit.support)
-        return Incumbent(monomials, fit.w, fit.objective)
-
-    def offer(self, fit: Fit, problem: Problem, basis: Basis, inputs: Indices) -> bool:
+    def offer(self, fit: Fit, problem: Problem, basis: Basis) -> bool:
         """Make an allowed fit the incumbent if it is better; return whether it was."""
         if fit.objective >= self.best.objective - problem.resolution:
             return False
-        self.best = self._incumbent(fit, basis, inputs)
+        self.best = _incumbent(fit, basis)
         self.report("incumbent", force=True)
         return True
 
@@ -202,9 +192,8 @@ class Search(Record):
         """Improve a support on the pool by local search; return whether the incumbent changed."""
         start = list(start)
         self.extend(start)
-        problem, basis, inputs = self.problem(self.pool, self.rules)
-        local = {int(i): a for a, i in enumerate(inputs)}
-        support = np.array([basis.index[tuple(local[i] for i in m)] for m in start], dtype=np.intp)
+        problem, basis = self.problem(self.pool, self.rules)
+        support = np.array([basis.index[m] for m in start], dtype=np.intp)
         if not problem.structure.allows(support):
             return False
         with one_blas_thread():
@@ -214,12 +203,16 @@ class Search(Record):
                 fit = local_search.restarts(
                     problem, fit.support, rng, WALKS, out_of_time=lambda: self.expired
                 )
-        return self.offer(fit, problem, basis, inputs)
+        return self.offer(fit, problem, basis)
 
     def inner_listener(self, event: Event) -> None:
         """Show the progress of an engine on a part of the problem; its bound is not ours."""
         del event
         self.report("branching")
+
+
+def _incumbent(fit: Fit, basis: Basis) -> Incumbent:
+    return Incumbent(basis.select(fit.support).monomials, fit.w, fit.objective)
 
 
 def required_monomials(rules: TermRules) -> list[Monomial]:
