@@ -3,12 +3,12 @@
 #
 #   make demo     fit the two data sets that come with the package, save demo.png
 #   make test     the test suite            (make test ARGS="-m slow" for the long ones)
-#   make lint     ruff and mypy --strict
+#   make lint     ruff, mypy --strict and the order of the rooms
 #   make docs     the documentation, in docs/_build/html
 #   make bench    what can be measured      (make bench NAME=moments ARGS="--long" to do it)
 #   make experiments  the paper's tables (make experiments NAME=phase_transition ARGS="--quick")
 #   make dist     wheel and sdist in dist/, each tried in a fresh environment
-#   make refresh  rerun the code of README and docs and write its output into them
+#   make refresh  rerun the code of README and docs, write its output into them, redraw the rooms
 #   make format   let ruff rewrite the code
 #   make clean    remove what was built; make distclean removes the environment too
 #
@@ -41,6 +41,7 @@ lint: $(VENV)/.ready-dev
 	@$(BIN)/ruff check $(CODE)
 	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/.ready-dev
 	@$(BIN)/ruff check --fix $(CODE)
@@ -52,6 +53,7 @@ docs: $(VENV)/.ready-docs
 	@echo "open docs/_build/html/index.html"
 
 refresh: $(VENV)/.ready-dev
+	@$(BIN)/python docs/architecture.py
 	@$(BIN)/python docs/refresh.py $(ARGS)
 
 bench: $(VENV)/.ready-dev
@@ -70,7 +72,7 @@ dist: $(VENV)/.ready-dev
 
 clean:
 	rm -rf build dist docs/_build docs/api docs/gallery demo.png
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean

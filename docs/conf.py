@@ -24,6 +24,11 @@ myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
+# Names that differ in nothing but a capital need two files on every system.
+autosummary_filename_map = {
+    "polysharp.Path": "polysharp.Path-record",
+    "polysharp.Stability": "polysharp.Stability-record",
+}
 autodoc_typehints = "none"  # numpydoc's sections say it
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
@@ -69,6 +74,7 @@ html_sidebars = {
         "mathematics",
         "evidence",
         "benchmarks",
+        "architecture",
         "contributing",
         "changelog",
     )
