@@ -30,7 +30,7 @@ help:
 	@sed -n '/^#   make/s/^#   /  /p' Makefile
 
 demo: $(VENV)/.ready-plots
-	@$(BIN)/python -m polysharp.cli.demo $(ARGS)
+	@$(BIN)/python -m polysharp demo $(ARGS)
 
 # One thread per worker: the workers already fill the cores.
 test: $(VENV)/.ready-dev

@@ -61,7 +61,7 @@ def refresh_demo(page: Path, picture: Path) -> None:
     """Run the demo and put its output, but for the line on the picture, into a page."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        demo.main(["--output", str(picture)])
+        demo.demonstrate(str(picture))
     lines = [line.rstrip() for line in out.getvalue().strip().splitlines()][:-1]
     shown = "\n".join(lines).rstrip()
     text = DEMO.sub(lambda _: f"```\n{shown}\n```", page.read_text(encoding="utf-8"))

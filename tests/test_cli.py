@@ -246,7 +246,7 @@ def test_an_interrupt_outside_of_the_search(folder, capsys, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polysharp.cli.fit_command.read_sample", interrupt)
+    monkeypatch.setattr("polysharp.cli.shared.read_sample", interrupt)
     assert fit("-q") == 130
     assert capsys.readouterr().err == "polysharp: interrupted\n"
 
@@ -435,9 +435,9 @@ def test_demo(folder, capsys, monkeypatch):
     assert main(["demo", "--table", "rides.csv"]) == 0
     assert pd.read_csv("rides.csv").shape == (1000, 13)
     seen = []
-    monkeypatch.setattr("polysharp.cli.demo.main", seen.append)
+    monkeypatch.setattr("polysharp.cli.demo.demonstrate", lambda *how: seen.append(how))
     assert main(["demo", "-o", "picture.png"]) == 0
-    assert seen == [["--output", "picture.png"]]
+    assert seen == [("picture.png", 60.0)]
 
 
 def test_warnings_are_one_line(folder, capsys, monkeypatch):

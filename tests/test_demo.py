@@ -77,7 +77,7 @@ def test_a_story_reports_what_the_model_says():
 
 def test_the_demo_finds_the_planted_law_and_saves_its_plot(tmp_path, capsys):
     path = tmp_path / "demo.png"
-    demo.main(["--output", str(path)])
+    demo.demonstrate(str(path))
     text = capsys.readouterr().out
     assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert str(path) in text

@@ -22,10 +22,10 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
 from polysharp._version import __version__
-from polysharp.cli.exit_codes import ExitCode
+from polysharp.cli.command import ExitCode
+from polysharp.cli.messages import say, say_warning
 from polysharp.errors import ClusterError
 
 COMMANDS = ("fit", "path", "rank", "predict", "report", "info", "demo")
@@ -59,7 +59,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in COMMANDS:
-        import_module(f"polysharp.cli.{name}_command").add_to(commands)
+        module = import_module(f"polysharp.cli.{name}_command")
+        module.COMMAND.add_to(commands, module.run)
     return parser
 
 
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.command = shlex.join(["polysharp", *words])
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = say_warning
             code: int = options.run(options)
             sys.stdout.flush()
         return code
@@ -79,12 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.BROKEN_PIPE
     except KeyboardInterrupt:
-        _say("interrupted")
+        say("interrupted")
         return ExitCode.INTERRUPTED
     except (ValueError, ImportError, OSError, MemoryError, ClusterError) as error:
         if options.traceback:
             raise
-        _say(f"error: {_sentence(error)}")
+        say(f"error: {_sentence(error)}")
         return ExitCode.BAD_INPUT
 
 
@@ -94,12 +95,4 @@ def _sentence(error: Exception) -> str:
         return f"{str(error.filename)!r} cannot be used: {error.strerror}"
     if isinstance(error, MemoryError):
         return "the computer's memory is too small for this"
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def _say(text: str) -> None:
-    print(f"polysharp: {text}", file=sys.stderr)
-
-
-def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    _say(f"warning: {' '.join(str(message).split())}")
+    return str(error).strip() or type(error).__name__

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from polysharp.cli.delimited import NAMELESS
+from polysharp.cli.messages import say
 from polysharp.errors import InputError
 
 MOST_NAMES = 8  # of the columns a message lists
@@ -211,11 +211,7 @@ def _complete(table: Any, source: str, spared: Sequence[str], drop_missing: bool
             f"{_exclude('; leave it out with', [most], spared)}"
         )
     if drop_missing:
-        print(
-            f"polysharp: left out {int(incomplete.sum())} of {len(table)} rows, "
-            "which have missing values",
-            file=sys.stderr,
-        )
+        say(f"left out {int(incomplete.sum())} of {len(table)} rows, which have missing values")
         return table[~incomplete].reset_index(drop=True)
     names = [str(name) for name in table.columns if counts[name]]
     first = int(np.flatnonzero(missing[names[0]])[0]) + 1

@@ -1,4 +1,4 @@
-"""The demonstration behind ``make demo``: two tables, two formulas, two certificates, one plot.
+"""The demonstration, ``make demo``: two tables, two formulas, two certificates, one plot.
 
 First the planted law of ``datasets.cycling``, whose five terms are known and must come back out
 of 12 inputs and 454 monomials; then scikit-learn's diabetes data, where nobody knows the law.
@@ -7,13 +7,10 @@ none of them has seen.  No setting was chosen on those rows either: ridge and la
 their penalties on the training rows, and so was gamma = 1 for the diabetes data found, among 0.01,
 0.1, 1 and 10 (tests/test_demo.py does it again); for the rides 1 and 10 predict alike, and 1 is
 the quicker proof.
-
-    python -m polysharp.cli.demo [--output demo.png]
 """
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -207,26 +204,15 @@ def run(out: Console, data: Dataset, model: SparsePolynomialRegressor, title: st
     return story
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the demonstration."""
-    parser = argparse.ArgumentParser(prog="polysharp.cli.demo", description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("demo.png"), help="file of the plot")
-    parser.add_argument("--time-limit", type=float, default=60.0, help="seconds for each model")
-    options = parser.parse_args(arguments)
+def demonstrate(output: str, time_limit: float = 60.0) -> None:
+    """Fit both data sets, print what was found, and draw it."""
     out = Console(highlight=False, soft_wrap=True)
-    rides = SparsePolynomialRegressor(
-        degree=3, max_terms=5, max_inputs=4, gamma=1.0, time_limit=options.time_limit, verbose=1
-    )
-    patients = SparsePolynomialRegressor(
-        degree=2, max_terms=6, max_inputs=5, gamma=1.0, time_limit=options.time_limit, verbose=1
-    )
+    limits: Any = {"gamma": 1.0, "time_limit": time_limit, "verbose": 1}
+    rides = SparsePolynomialRegressor(degree=3, max_terms=5, max_inputs=4, **limits)
+    patients = SparsePolynomialRegressor(degree=2, max_terms=6, max_inputs=5, **limits)
     stories = [
         run(out, cycling(), rides, "1. A planted law: the power a cargo bicycle needs"),
         run(out, diabetes(), patients, "2. Real data: progression of diabetes"),
     ]
-    save_plot(stories, options.output)
-    out.print(f"\nThe plot is in {options.output.resolve()}")
-
-
-if __name__ == "__main__":
-    main()
+    save_plot(stories, Path(output))
+    out.print(f"\nThe plot is in {Path(output).resolve()}")

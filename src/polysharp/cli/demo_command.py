@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from polysharp.cli.exit_codes import ExitCode
-from polysharp.cli.options import add_command
+from polysharp.cli.command import Command, ExitCode
 
-EXAMPLES = """\
+COMMAND = Command(
+    "demo",
+    "",
+    "fit the data that come with the package",
+    """
+--output -o FILE=demo.png  the picture
+--table FILE               write the rides as a table, fit nothing
+--time-limit SECONDS=60    for each of the two models (60)
+""",
+    """\
   polysharp demo
   polysharp demo --output picture.png
   polysharp demo --table rides.csv      the table of the first data set, to try polysharp fit on
-"""
-
-
-def add_to(commands: Any) -> None:
-    """Add the command."""
-    parser = add_command(
-        commands, "demo", run, "", "fit the data that come with the package", EXAMPLES
-    )
-    parser.add_argument("--output", "-o", metavar="FILE", default="demo.png", help="the picture")
-    parser.add_argument("--table", metavar="FILE", help="write the rides as a table, fit nothing")
+""",
+)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the demonstration, or write its table."""
-    from polysharp.cli.tables import check_writable
+    from polysharp.cli.tables import check_writable, load_pandas, need, write_table
 
     check_writable(options.table or options.output)
     if options.table is None:
-        from polysharp.cli.tables import need
-
         need("matplotlib", "the demo's picture")
-        from polysharp.cli.demo import main
+        from polysharp.cli.demo import demonstrate
 
-        main(["--output", options.output])
+        demonstrate(options.output, options.time_limit)
         return ExitCode.DONE
-    from polysharp.cli.tables import load_pandas, write_table
     from polysharp.datasets import cycling
 
     rides = cycling()

@@ -8,26 +8,46 @@ chosen is refitted with a certificate.
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
-from polysharp.cli.exit_codes import ExitCode
+from polysharp.cli import shared
+from polysharp.cli.command import Command, ExitCode
 from polysharp.cli.many_files import fit_files, stands_for_many
-from polysharp.cli.options import (
-    add_budgets,
-    add_columns,
-    add_command,
-    add_rules,
-    add_search,
-    add_table,
-    every_core,
-    read_sample,
-    settings,
-)
-from polysharp.cli.remarks import warnings_as_remarks
+from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.errors import InputError
 
-EXAMPLES = """\
+CV_NAMES = {"degree": "degrees", "gamma": "gammas", "center": "centers"}
+
+
+COMMAND = Command(
+    "fit",
+    "TABLE --target NAME",
+    "find the best polynomial for a table",
+    f"""
+{shared.TABLE}
+--scheduler ADDRESS  of a Dask cluster whose workers read the table
+{shared.COLUMNS}
+budgets:
+--degree -r R     largest degree; 3 with --max-terms, else chosen from 1 to 4
+--max-terms -l L  at most so many terms; chosen by validation if not given
+--gamma -g G      the ridge on coefficients is 1 / gamma; 'auto' is 1 / sqrt(rows), and taken with
+                  --max-terms; else chosen by validation
+{shared.BUDGETS}
+choosing by validation:
+--cv N  folds (10 for a small table, else 5); --max-terms is then a limit
+--rule one-se|consensus|best  the shortest formula within one standard error of the best (default),
+        the one nearest to the mean of all that do as well as the best, or the best
+{shared.RULES}
+{shared.SEARCH}
+results:
+--output -o FILE  write the model as JSON
+--report FILE     write a report as HTML
+--proof FILE      write the proof, for polysharp.verify
+--digits N=4      of the formula shown
+--holdout SHARE   keep random rows aside to judge the model
+--require-proof   exit with 3 unless proved to be the best
+""",
+    """\
   polysharp fit rides.csv --target power
       choose everything by validation, print the formula
   polysharp fit rides.csv -t power -x id,date -o model.json --report report.html
@@ -38,58 +58,8 @@ EXAMPLES = """\
       a folder or a pattern is read in blocks, here by the workers of a Dask cluster
   polysharp fit rides.csv -t power --max-terms 5 --require-proof -q -o model.json || echo "no proof"
       for scripts: exit code 3 where the proof is not complete
-"""
-
-CV_NAMES = {"degree": "degrees", "gamma": "gammas", "center": "centers"}
-
-
-def add_to(commands: Any) -> None:
-    """Add the command."""
-    parser = add_command(
-        commands,
-        "fit",
-        run,
-        "TABLE --target NAME",
-        "find the best polynomial for a table",
-        EXAMPLES,
-    )
-    add_table(parser)
-    parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="of a Dask cluster whose workers read the table"
-    )
-    add_columns(parser)
-    add_budgets(
-        parser,
-        degree="; 3 with --max-terms, else chosen from 1 to 4",
-        terms="at most so many terms; chosen by validation if not given",
-        gamma=", and taken with --max-terms; else chosen by validation",
-    )
-    group = parser.add_argument_group("choosing by validation")
-    group.add_argument(
-        "--cv",
-        metavar="N",
-        type=int,
-        help="folds (10 for a small table, else 5); --max-terms is then a limit",
-    )
-    group.add_argument(
-        "--rule",
-        choices=["one-se", "consensus", "best"],
-        help="the shortest formula within one standard error of the best (default), the one nearest"
-        " to the mean of all that do as well as the best, or the best",
-    )
-    add_rules(parser)
-    add_search(parser)
-    group = parser.add_argument_group("results")
-    group.add_argument("--output", "-o", metavar="FILE", help="write the model as JSON")
-    group.add_argument("--report", metavar="FILE", help="write a report as HTML")
-    group.add_argument("--proof", metavar="FILE", help="write the proof, for polysharp.verify")
-    group.add_argument("--digits", metavar="N", type=int, default=4, help="of the formula shown")
-    group.add_argument(
-        "--holdout", metavar="SHARE", type=float, help="keep random rows aside to judge the model"
-    )
-    group.add_argument(
-        "--require-proof", action="store_true", help="exit with 3 unless proved to be the best"
-    )
+""",
+)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -105,12 +75,12 @@ def run(options: argparse.Namespace) -> int:
         fit_files(model, options)
         show(model, None, None, options.digits)
         return finish(model, None, options)
-    sample = read_sample(options)
+    sample = shared.read_sample(options)
     p = sample.X.shape[1]
     inputs = f"{p} input{'s' if p > 1 else ''}"
     print(f"{options.table}: {len(sample)} rows, {inputs}, target {options.target}")
     kept, held_out = split(sample, options.holdout, options.seed)
-    with warnings_as_remarks(), every_core(options):
+    with warnings_as_remarks(), shared.every_core(options):
         model.fit(kept.X, kept.y, sample_weight=kept.sample_weight)
     show(model, kept, held_out, options.digits)
     return finish(model, kept, options)  # the report is about the rows that were fitted
@@ -125,14 +95,11 @@ def finish(model: Any, sample: Any, options: argparse.Namespace) -> ExitCode:
 
 def make_model(options: argparse.Namespace) -> Any:
     """Return the estimator that the options ask for."""
-    given = settings(options)
+    given = shared.settings(options)
     if options.max_terms is not None and options.cv is None:
         from polysharp.estimators.regressor import SparsePolynomialRegressor
 
-        for name in ("degree", "gamma", "max_inputs"):
-            if isinstance(given.get(name), list):
-                option = name.replace("_", "-")
-                raise InputError(f"--{option} must be one number without --cv, got {given[name]}")
+        shared.one_number(given, ("degree", "gamma", "max_inputs"), " without --cv")
         if options.rule is not None:
             raise InputError(
                 "--rule chooses among budgets, which --max-terms without --cv does not"
@@ -200,10 +167,9 @@ def remark(model: Any) -> None:
     solution = model.solution_
     if solution.status is not Status.OPTIMAL and solution.stop is Stop.TIME:
         helps = "--rule one-se" if hasattr(model, "reference_") else "a smaller --gamma"
-        print(
-            "polysharp: the formula is the best one found, and the proof that there is no better "
-            f"one was not completed in time; a longer --time-limit or {helps} may help",
-            file=sys.stderr,
+        say(
+            "the formula is the best one found, and the proof that there is no better one was not "
+            f"completed in time; a longer --time-limit or {helps} may help"
         )
 
 
@@ -223,10 +189,9 @@ def write(model: Any, sample: Any, options: argparse.Namespace) -> None:
     if options.proof is not None:
         proof = model.solution_.proof
         if proof is None:
-            print(
-                "polysharp: no proof to write: the tree engine keeps one where it lists all "
-                "monomials and is not interrupted",
-                file=sys.stderr,
+            say(
+                "no proof to write: the tree engine keeps one where it lists all monomials and is "
+                "not interrupted"
             )
         else:
             proof.save(options.proof)

@@ -11,17 +11,8 @@ from platform import platform, python_version
 from typing import Any
 
 from polysharp._version import __version__
-from polysharp.cli.exit_codes import ExitCode
-from polysharp.cli.options import add_command
+from polysharp.cli.command import Command, ExitCode
 from polysharp.errors import InputError
-
-EXAMPLES = """\
-  polysharp info                            versions, engines, optional libraries
-  polysharp info model.json                 formula, certificate, settings
-  polysharp info model.json --as python     the formula as a function
-  polysharp info model.json --as sql --table rides
-  polysharp info model.json --as onnx --output model.onnx
-"""
 
 ENGINES = {  # and the package each one needs
     "tree": "numba",
@@ -43,39 +34,49 @@ OPTIONAL = {
     "torch": "GPUs",
     "dask": "tables beyond memory",
 }
-TEXTS = ("text", "latex", "sympy", "python", "c", "sql")
 
 
-def add_to(commands: Any) -> None:
-    """Add the command."""
-    summary = "show a saved model, or what is installed"
-    parser = add_command(commands, "info", run, "[MODEL]", summary, EXAMPLES)
-    parser.add_argument("model", metavar="MODEL", nargs="?", help="JSON file that fit wrote")
-    parser.add_argument("--as", dest="form", choices=[*TEXTS, "onnx"], help="the formula as code")
-    parser.add_argument("--name", metavar="NAME", default="predict", help="of the function")
-    parser.add_argument("--table", metavar="NAME", help="of the table, for a whole SQL query")
-    parser.add_argument("--digits", metavar="N", type=int, default=6, help="of text and LaTeX")
-    parser.add_argument("--output", "-o", metavar="FILE", help="write to a file")
+COMMAND = Command(
+    "info",
+    "[MODEL]",
+    "show a saved model, or what is installed",
+    """
+[MODEL]             JSON file that polysharp fit wrote
+--as text|latex|sympy|python|c|sql|onnx  the formula as code
+--name NAME=predict  of the function
+--table NAME        of the table, for a whole SQL query
+--digits N=6        of text and LaTeX
+--output -o FILE    write to a file
+""",
+    """\
+  polysharp info                            versions, engines, optional libraries
+  polysharp info model.json                 formula, certificate, settings
+  polysharp info model.json --as python     the formula as a function
+  polysharp info model.json --as sql --table rides
+  polysharp info model.json --as onnx --output model.onnx
+""",
+)
 
 
 def run(options: argparse.Namespace) -> int:
     """Show what was asked for."""
+    form = getattr(options, "as")
     from polysharp.cli.tables import check_writable
 
     if options.output == "-":
         options.output = None  # standard output
     check_writable(options.output)
-    if options.table is not None and options.form != "sql":
+    if options.table is not None and form != "sql":
         raise InputError("--table names the table of an SQL query: it needs --as sql")
     if options.model is None:
-        if options.form is not None:
+        if form is not None:
             raise InputError("--as needs a model file: polysharp info MODEL --as ...")
         content: str | bytes = installed()
     else:
         from polysharp.estimators.model_file.model_file import load_model
 
         model = load_model(options.model)
-        content = described(model) if options.form is None else exported(model, options)
+        content = described(model) if form is None else exported(model, options)
     if options.output is None:
         if isinstance(content, bytes):
             raise InputError("--as onnx is no text: name a file with --output")
@@ -89,8 +90,8 @@ def run(options: argparse.Namespace) -> int:
 
 def exported(model: Any, options: argparse.Namespace) -> str | bytes:
     """Return the formula in another language."""
-    law = model.polynomial_
-    if options.form == "onnx":
+    law, form = model.polynomial_, getattr(options, "as")
+    if form == "onnx":
         binary: bytes = law.to_onnx().SerializeToString()
         return binary
     writers: dict[str, Callable[[], str]] = {
@@ -101,7 +102,7 @@ def exported(model: Any, options: argparse.Namespace) -> str | bytes:
         "c": lambda: law.to_c(options.name),
         "sql": lambda: law.to_sql(options.table),
     }
-    return f"{writers[options.form]().rstrip()}\n"
+    return f"{writers[form]().rstrip()}\n"
 
 
 def described(model: Any) -> str:

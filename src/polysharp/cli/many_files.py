@@ -7,13 +7,12 @@ a cluster, which must see the same files.  What needs all rows in memory at once
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
+from polysharp.cli import shared
 from polysharp.cli.delimited import WHITESPACE, spelled
-from polysharp.cli.options import every_core
-from polysharp.cli.remarks import warnings_as_remarks
+from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.errors import InputError
 
 WHOLE = ("holdout", "report", "sheet")  # options that need the rows in memory
@@ -42,7 +41,7 @@ def fit_files(model: Any, options: argparse.Namespace) -> None:
         p = len(opened.X.columns)
         inputs = f"{p} input{'s' if p > 1 else ''}"
         print(f"{options.table}: {blocks} blocks, {inputs}, target {options.target}", flush=True)
-        with every_core(options):
+        with shared.every_core(options):
             model.fit(*opened)
 
 
@@ -61,9 +60,9 @@ def open_files(options: argparse.Namespace) -> Any:
         drop_missing=options.drop_missing,
         csv_options=csv_options(options),
     )
-    print(f"polysharp: inputs {listed(list(opened.X.columns))}", file=sys.stderr)
+    say(f"inputs {listed(list(opened.X.columns))}")
     if options.drop_missing:
-        print("polysharp: rows with missing values are left out, uncounted", file=sys.stderr)
+        say("rows with missing values are left out, uncounted")
     return opened
 
 

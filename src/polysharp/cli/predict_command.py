@@ -7,55 +7,48 @@ known to the model, kept or excluded, so that a misspelt column does not pass un
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
-from polysharp.cli.exit_codes import ExitCode
-from polysharp.cli.options import add_command, add_table, table_format
+from polysharp.cli import shared
+from polysharp.cli.command import Command, ExitCode
+from polysharp.cli.messages import say
 from polysharp.errors import InputError
-
-EXAMPLES = """\
-  polysharp predict model.json new.csv
-      one prediction per row, as CSV to standard output
-  polysharp predict model.json new.csv --keep id --output predictions.parquet
-  polysharp predict model.json new.csv --keep-all -o with_predictions.xlsx
-"""
 
 COLUMN = "prediction"
 
 
-def add_to(commands: Any) -> None:
-    """Add the command."""
-    parser = add_command(
-        commands, "predict", run, "MODEL TABLE", "apply a saved model to new rows", EXAMPLES
-    )
-    parser.add_argument("model", metavar="MODEL", help="JSON file that polysharp fit wrote")
-    add_table(parser)
-    group = parser.add_argument_group("columns and results")
-    group.add_argument(
-        "--keep", metavar="A,B,...", action="append", help="columns to copy to the output"
-    )
-    group.add_argument("--keep-all", action="store_true", help="copy every column")
-    group.add_argument(
-        "--exclude", "-x", metavar="A,B,...", action="append", help="columns to ignore"
-    )
-    group.add_argument(
-        "--ignore-unknown", action="store_true", help="ignore columns that the model does not know"
-    )
-    group.add_argument(
-        "--output", "-o", metavar="FILE", default="-", help="CSV, Parquet, Feather or Excel"
-    )
+COMMAND = Command(
+    "predict",
+    "MODEL TABLE",
+    "apply a saved model to new rows",
+    f"""
+{shared.MODEL}
+{shared.TABLE}
+columns and results:
+--keep A,B,...        columns to copy to the output
+--keep-all            copy every column
+--exclude -x A,B,...  columns to ignore
+--ignore-unknown      ignore columns that the model does not know
+--output -o FILE=-    CSV, Parquet, Feather or Excel
+""",
+    """\
+  polysharp predict model.json new.csv
+      one prediction per row, as CSV to standard output
+  polysharp predict model.json new.csv --keep id --output predictions.parquet
+  polysharp predict model.json new.csv --keep-all -o with_predictions.xlsx
+""",
+)
 
 
 def run(options: argparse.Namespace) -> int:
     """Load, read, predict, write."""
     from polysharp.cli.columns import split_names
-    from polysharp.cli.tables import check_writable, read_table, write_table
+    from polysharp.cli.tables import check_writable, write_table
     from polysharp.estimators.model_file.model_file import load_model
 
     check_writable(options.output)
     polynomial = load_model(options.model).polynomial_
-    frame = read_table(options.table, table_format(options))
+    frame = shared.read_frame(options)
     keep = list(frame.columns) if options.keep_all else split_names(options.keep) or []
     check_columns(frame, options, polynomial, keep, split_names(options.exclude) or [])
     predicted = polynomial(design(frame, options.table, polynomial))
@@ -119,7 +112,4 @@ def compare(frame: Any, source: str, polynomial: Any, predicted: Any) -> None:
         observed = numbers(frame, source, [polynomial.response])[polynomial.response]
     except InputError:
         return  # the answer is not there for all rows, as one expects of new rows
-    print(
-        f"polysharp: {accuracy(observed, predicted)} against the column {polynomial.response!r}",
-        file=sys.stderr,
-    )
+    say(f"{accuracy(observed, predicted)} against the column {polynomial.response!r}")

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from polysharp.cli.exit_codes import ExitCode
-from polysharp.cli.options import add_columns, add_command, add_table, read_sample
+from polysharp.cli import shared
+from polysharp.cli.command import Command, ExitCode
 from polysharp.errors import InputError
 
-EXAMPLES = """\
+COMMAND = Command(
+    "rank",
+    "TABLE --target NAME",
+    "rank the inputs by kernel regression",
+    f"""
+{shared.TABLE}
+{shared.COLUMNS}
+the ranking:
+--degree -r N=3    of the kernel (3)
+--gamma -g NUMBER  1 / ridge; 1 / sqrt(rows) if not given
+--top N            show the best so many only
+--output -o FILE   write the ranking as a table
+""",
+    """\
   polysharp rank rides.csv --target power
   polysharp rank wide.parquet -t y --degree 2 --top 20 --output ranking.csv
-"""
-
-
-def add_to(commands: Any) -> None:
-    """Add the command."""
-    parser = add_command(
-        commands,
-        "rank",
-        run,
-        "TABLE --target NAME",
-        "rank the inputs by kernel regression",
-        EXAMPLES,
-    )
-    add_table(parser)
-    add_columns(parser)
-    group = parser.add_argument_group("the ranking")
-    group.add_argument("--degree", "-r", metavar="R", type=int, default=3, help="of the kernel (3)")
-    group.add_argument(
-        "--gamma", "-g", metavar="G", type=float, help="1 / ridge; 1 / sqrt(rows) if not given"
-    )
-    group.add_argument("--top", metavar="N", type=int, help="show the best so many only")
-    group.add_argument("--output", "-o", metavar="FILE", help="write the ranking as a table")
+""",
+)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -48,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     check_writable(options.output)
     if options.top is not None and options.top < 1:
         raise InputError(f"--top must be at least 1, got {options.top}")
-    sample = read_sample(options)
+    sample = shared.read_sample(options)
     X, y = sample.X.to_numpy(), sample.y.to_numpy()
     weights = np.ones(len(y)) if sample.sample_weight is None else sample.sample_weight.to_numpy()
     if (weights < 0.0).any() or not weights.any():

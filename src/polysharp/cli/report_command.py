@@ -5,42 +5,33 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from polysharp.cli.exit_codes import ExitCode
-from polysharp.cli.options import add_command, add_table, every_core, table_format
+from polysharp.cli import shared
+from polysharp.cli.command import Command, ExitCode
 from polysharp.errors import InputError
 
-EXAMPLES = """\
+COMMAND = Command(
+    "report",
+    "MODEL TABLE",
+    "write a report about a saved model",
+    f"""
+{shared.MODEL}
+{shared.TABLE}
+the report:
+--output -o FILE=report.html  HTML file
+--title TEXT         title of the page
+--target -t NAME     the model's own if not given
+--weights NAME       column with weights of the rows
+--drop-missing       leave out rows with missing values
+--sizes L            compare formulas of up to so many terms; twice the model's, at least 8, if not
+                     given; 0 for no comparison
+--time-limit SECONDS=30  of the comparison (30)
+--quiet -q           show no progress
+""",
+    """\
   polysharp report model.json rides.csv --output report.html
   polysharp report model.json may.csv -o may.html --title "Rides in May" --sizes 0
-"""
-
-
-def add_to(commands: Any) -> None:
-    """Add the command."""
-    parser = add_command(
-        commands, "report", run, "MODEL TABLE", "write a report about a saved model", EXAMPLES
-    )
-    parser.add_argument("model", metavar="MODEL", help="JSON file that polysharp fit wrote")
-    add_table(parser)
-    group = parser.add_argument_group("the report")
-    group.add_argument("--output", "-o", metavar="FILE", default="report.html", help="HTML file")
-    group.add_argument("--title", metavar="TEXT", help="title of the page")
-    group.add_argument("--target", "-t", metavar="NAME", help="the model's own if not given")
-    group.add_argument("--weights", metavar="NAME", help="column with weights of the rows")
-    group.add_argument(
-        "--drop-missing", action="store_true", help="leave out rows with missing values"
-    )
-    group.add_argument(
-        "--sizes",
-        metavar="L",
-        type=int,
-        help="compare formulas of up to so many terms; twice the model's, at least 8, if not "
-        "given; 0 for no comparison",
-    )
-    group.add_argument(
-        "--time-limit", metavar="SECONDS", type=float, default=30.0, help="of the comparison (30)"
-    )
-    group.add_argument("--quiet", "-q", action="store_true", help="show no progress")
+""",
+)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -68,9 +59,8 @@ def run(options: argparse.Namespace) -> int:
 def read_rows(options: argparse.Namespace, model: Any) -> Any:
     """Return the model's columns of the table, in the model's order."""
     from polysharp.cli.columns import Sample, choose, listed
-    from polysharp.cli.tables import read_table
 
-    frame = read_table(options.table, table_format(options))
+    frame = shared.read_frame(options)
     names = list(model.polynomial_.names)
     target = options.target or model.polynomial_.response
     missing = [name for name in (*names, target) if name not in frame.columns]
@@ -103,5 +93,5 @@ def sizes(options: argparse.Namespace, model: Any, sample: Any) -> Any:
     given = {**model.get_params(), "gamma": model.gamma_, "max_terms": most}
     given |= {"engine": "auto", "device": None, "n_candidates": model.n_candidates or "auto"}
     given |= {"time_limit": options.time_limit, "verbose": 0 if options.quiet else 1}
-    with every_core(options):
+    with shared.every_core(options):
         return path(sample.X, sample.y, sample.sample_weight, cv=min(5, len(sample)), **given)

@@ -1,4 +1,4 @@
-"""Warnings of the library as remarks of a command, one line each on standard error."""
+"""What commands say beside their results: one line each, on standard error."""
 
 from __future__ import annotations
 
@@ -6,8 +6,19 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 NOT_PROVED = "The model is not proved"  # the certificate that is printed says the same
+
+
+def say(text: object) -> None:
+    """Print a remark, on one line whatever it holds."""
+    print(f"polysharp: {' '.join(str(text).split())}", file=sys.stderr)
+
+
+def say_warning(message: Any, *_: Any, **__: Any) -> None:
+    """Print a warning, in place of ``warnings.showwarning``."""
+    say(f"warning: {message}")
 
 
 @contextmanager
@@ -27,4 +38,4 @@ def warnings_as_remarks() -> Iterator[None]:
                 warning.message, warning.category, warning.filename, warning.lineno
             )
         elif not str(warning.message).startswith(NOT_PROVED):
-            print(f"polysharp: {warning.message}", file=sys.stderr)
+            say(warning.message)

@@ -1,0 +1,139 @@
+"""A command and its options, written down as the lines of its help.
+
+    --degree -r R=3         largest degree
+
+is an option with two names, one value called R and a default; two blanks or more stand before
+what it does, and lines that begin with a blank go on with that.  What the value is called says
+what it must be (``KINDS``).  Besides,
+
+    --quiet -q              an option without a value is a flag
+    --[no-]center           a flag that can be said either way, None where nothing is said
+    --target -t NAME!       must be given
+    --include-term TERM+    may be given several times
+    --inputs -i A,B,...     so may this, and each time with several names
+    --heredity weak|strong  one of these words
+    TABLE, [MODEL]          arguments without a name; the latter may be left out
+    the search:             the title of what follows
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+Kind = Callable[[str], Any]
+
+NONE = object()  # what the user wrote as "none" or "all", where None means: not written
+
+
+class ExitCode(IntEnum):
+    """What a script learns from the end of a command; ``polysharp.cli`` says it in words."""
+
+    DONE = 0
+    BAD_INPUT = 2
+    NOT_PROVED = 3
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+def list_of(number: Kind) -> Kind:
+    """Return a reader of one number, or of several with commas between them."""
+
+    def read(text: str) -> Any:
+        try:
+            values = [number(part) for part in text.split(",")]
+        except ValueError:
+            kind = "a whole number" if number is int else "a number"
+            raise argparse.ArgumentTypeError(
+                f"must be {kind}, or several with commas between them, got {text!r}"
+            ) from None
+        return values if len(values) > 1 else values[0]
+
+    return read
+
+
+def word_or(number: Kind, **words: Any) -> Kind:
+    """Return a reader of a number or of one of the words."""
+
+    def read(text: str) -> Any:
+        if text in words:
+            return NONE if words[text] is None else words[text]
+        try:
+            return number(text)
+        except (ValueError, argparse.ArgumentTypeError):
+            known = ", ".join(map(repr, words))
+            raise argparse.ArgumentTypeError(f"must be a number or {known}, got {text!r}") from None
+
+    return read
+
+
+KINDS: dict[str, Kind] = {
+    "N": int,
+    "L": int,
+    "K": list_of(int),
+    "R": list_of(int),
+    "G": word_or(list_of(float), auto="auto"),
+    "COUNT": word_or(int, auto="auto", all=None),
+    "LIMIT": word_or(float, none=None),
+    "NUMBER": float,
+    "SHARE": float,
+    "SECONDS": float,
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """Name, usage and options of a command; its module's ``run`` does the work."""
+
+    name: str
+    usage: str
+    summary: str
+    options: str
+    examples: str
+
+    def add_to(self, commands: Any, run: Callable[[argparse.Namespace], int]) -> None:
+        """Add the command to those of the program."""
+        parser = commands.add_parser(
+            self.name,
+            help=self.summary,
+            usage=f"polysharp {self.name} {self.usage}".rstrip() + " [options]",
+            description=f"{self.summary[0].upper()}{self.summary[1:]}.",
+            epilog=f"examples:\n{self.examples}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        parser.set_defaults(run=run)
+        group = parser
+        for entry in re.split(r"\n+(?! )", self.options.strip("\n")):
+            if entry.endswith(":"):
+                group = parser.add_argument_group(entry.rstrip(":"))
+            else:
+                _add_option(group, " ".join(entry.split("\n")))
+
+
+def _add_option(group: Any, entry: str) -> None:
+    names, _, words = entry.partition("  ")
+    flags = [word for word in names.split() if word.startswith("-")]
+    value, _, default = "".join(names.split()[len(flags) :]).partition("=")
+    called = value.rstrip("!+")
+    kind = KINDS.get(called)
+    how: dict[str, Any] = {"metavar": called, "type": kind, "required": value.endswith("!")}
+    how["default"] = kind(default) if kind and default else default or None
+    if not flags:
+        how = {"nargs": "?"} if called.startswith("[") else {}
+        called = called.strip("[]")
+        how |= {"dest": called.lower(), "metavar": called}
+    elif "[no-]" in flags[0]:
+        flags[0] = flags[0].replace("[no-]", "")
+        how = {"action": argparse.BooleanOptionalAction, "default": None}
+    elif not called:
+        how = {"action": "store_true"}
+    elif "|" in called:
+        how = {"choices": called.split("|"), "default": default or None}
+    elif value.endswith(("+", "...")):
+        how["action"] = "append"
+    group.add_argument(*flags, **how, help=" ".join(words.split()))

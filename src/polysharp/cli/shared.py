@@ -1,0 +1,130 @@
+"""Options that several commands share: the table, its columns, the settings of the search."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from polysharp.cli.command import NONE
+from polysharp.cli.delimited import Format
+from polysharp.errors import InputError
+
+if TYPE_CHECKING:
+    from polysharp.cli.columns import Sample
+
+TABLE = """\
+the table:
+TABLE             CSV or other text (.gz too), Parquet, Feather or Excel; - is CSV from a pipe
+--delimiter CHAR  of text; 'tab', 'whitespace'; found out if not given
+--decimal CHAR=.  decimal mark of text (.)
+--encoding NAME=utf-8-sig  of text (UTF-8)
+--sheet NAME      of Excel; the first if not given"""
+
+MODEL = "MODEL  JSON file that polysharp fit wrote"
+
+COLUMNS = """\
+columns:
+--target -t NAME!     column to explain
+--inputs -i A,B,...   columns to explain it by; all others if not given
+--exclude -x A,B,...  columns that are no inputs
+--weights NAME        column with weights of the rows
+--drop-missing        leave out rows with missing values"""
+
+RULES = """\
+rules about terms:
+--max-interaction N     inputs in one term
+--interaction-degree N  degree of terms of several inputs
+--heredity weak|strong  a term needs its parents in the formula
+--include-term TERM+    a product such as 'x0^2 x3' that must be in the formula
+--exclude-term TERM+    a product such as 'x0^2 x3' that must not be in the formula
+--include-input NAME+   an input that must be in it"""
+
+SEARCH = """\
+the search:
+--candidates COUNT    inputs kept by the triage: a number, 'auto' or 'all'
+--no-intercept        no free intercept
+--no-scale            take inputs in their own units
+--engine NAME         how to search, see polysharp info
+--time-limit LIMIT    for the search (60), or 'none'
+--gap-tol SHARE       gap that counts as proved (0.0001)
+--jobs -j N           cores to use, -1 for all; default: all to compare budgets, one for the proof
+--device NAME         PyTorch device, such as cuda
+--seed N=0            of random choices (0)
+--quiet -q            show no progress"""
+
+
+BUDGETS = """\
+--max-inputs -k K  at most so many inputs in all terms together
+--[no-]center      fit in coded variables (x - mean)"""
+
+PARAMETERS = {  # of the library, and what the command line calls them
+    **{
+        name: name
+        for name in (
+            *("degree", "max_terms", "max_inputs", "gamma", "center", "engine", "time_limit"),
+            *("gap_tol", "device", "max_interaction", "interaction_degree", "heredity"),
+        )
+    },
+    "n_candidates": "candidates",
+    "n_jobs": "jobs",
+    "random_state": "seed",
+    "include_terms": "include_term",
+    "exclude_terms": "exclude_term",
+    "include_inputs": "include_input",
+}
+
+
+def settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the parameters of the library that the user gave; others keep their defaults."""
+    given = {name: getattr(options, option, None) for name, option in PARAMETERS.items()}
+    found = {name: value for name, value in given.items() if value is not None}
+    found = {name: None if value is NONE else value for name, value in found.items()}
+    if getattr(options, "no_intercept", False):
+        found["fit_intercept"] = False
+    if getattr(options, "no_scale", False):
+        found["scale"] = False
+    return {**found, "verbose": 0 if options.quiet else 1}
+
+
+def one_number(given: dict[str, Any], names: tuple[str, ...], where: str = "") -> None:
+    """Refuse several values of a setting where only a search can compare them."""
+    for name in names:
+        if isinstance(given.get(name), list):
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} must be one number{where}, got {given[name]}")
+
+
+def every_core(options: argparse.Namespace) -> AbstractContextManager[Any]:
+    """Return a context in which independent jobs take all cores, unless --jobs says how many."""
+    if getattr(options, "jobs", None) is not None:
+        return nullcontext()
+    from joblib import parallel_config
+
+    cores: AbstractContextManager[Any] = parallel_config("threading", n_jobs=-1)
+    return cores
+
+
+def read_sample(options: argparse.Namespace) -> Sample:
+    """Read the table and pick its columns."""
+    from polysharp.cli.columns import choose, split_names
+
+    return choose(
+        read_frame(options),
+        options.table,
+        options.target,
+        inputs=split_names(options.inputs),
+        exclude=split_names(options.exclude) or (),
+        weights=options.weights,
+        drop_missing=options.drop_missing,
+    )
+
+
+def read_frame(options: argparse.Namespace) -> Any:
+    """Read the table as the user describes it."""
+    from polysharp.cli.tables import read_table
+
+    if len(options.decimal) != 1:
+        raise InputError(f"--decimal must be one character, got {options.decimal!r}")
+    form = Format(options.delimiter, options.decimal, options.encoding, options.sheet)
+    return read_table(options.table, form)
