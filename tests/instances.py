@@ -15,7 +15,7 @@ import numpy as np
 from polysharp.certificate.solution import Solution
 from polysharp.engines import make_engine
 from polysharp.moments.moments import Moments, accumulate
-from polysharp.monomials.basis import Basis
+from polysharp.monomials.basis import Basis, count_monomials
 from polysharp.monomials.structure import Heredity, Structure
 from polysharp.problem.problem import Problem
 
@@ -77,6 +77,12 @@ def make_rules(rng: np.random.Generator, basis: Basis, terms: int, rules: str) -
         required_inputs=required_inputs,
         heredity=heredity,
     )
+
+
+def monomials_of(seed: int) -> int:
+    """Return how many monomials an instance has, without making it."""
+    p, r = SHAPES[(seed // 4) % len(SHAPES)]
+    return count_monomials(p, r) - (seed // 3) % 2  # the constant, where the intercept is free
 
 
 def make_instance(seed: int) -> Instance:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from instances import make_instance, optimum
 
-from polysharp.certificate.solution import Solution, Status, Stop, certify, dual_bound
+from polysharp.certificate.solution import Solution, Status, Stop, certify
 from polysharp.errors import CertificateError
 from polysharp.progress import relative_gap
 
@@ -24,13 +24,13 @@ def test_a_bound_above_the_objective_is_refused() -> None:
         certified(0, 1.001 * best)
 
 
-@pytest.mark.parametrize("bound", [np.nan, np.inf])
-def test_a_bound_that_is_no_number_is_refused_or_ignored(bound: float) -> None:
-    if np.isnan(bound):
-        assert certified(0, bound).bound <= optimum(make_instance(0).problem).objective
-    else:
-        with pytest.raises(CertificateError):
-            certified(0, bound)
+def test_a_bound_that_is_no_number_counts_for_nothing() -> None:
+    assert certified(0, np.nan).bound == certified(0, 0.0).bound
+
+
+def test_an_infinite_bound_is_refused() -> None:
+    with pytest.raises(CertificateError, match="above the objective"):
+        certified(0, np.inf)
 
 
 def test_a_bound_within_rounding_is_cut_to_the_objective() -> None:
@@ -52,7 +52,6 @@ def test_status_follows_from_objective_and_bound() -> None:
     best = optimum(make_instance(0).problem).objective
     assert certified(0, best).status is Status.OPTIMAL
     low = certified(0, 0.0)  # Stop.PROVED claims what the numbers do not show
-    assert low.status is (Status.OPTIMAL if low.gap <= low.gap_tol else Status.FEASIBLE)
     assert low.gap > 1e-4
     assert low.status is Status.FEASIBLE
     assert certified(0, 0.0, gap_tol=1.0).status is Status.OPTIMAL
@@ -69,10 +68,14 @@ def test_the_objective_is_recomputed_from_the_data() -> None:
 
 
 def test_the_residual_proves_a_bound_by_itself() -> None:
-    answer = certified(0, 0.0)
-    problem = make_instance(0).problem
-    support = np.array(answer.support, dtype=np.intp)
-    assert answer.bound == dual_bound(problem, support, answer.coefficients) > 0.0
+    """With a = y - M_S w, any model costs 1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2))."""
+    instance, answer = make_instance(0), certified(0, 0.0)
+    M, y = instance.basis.evaluate(instance.X), instance.y
+    a = y - M[:, answer.support] @ answer.coefficients
+    largest = np.sort((M.T @ a) ** 2)[-instance.problem.structure.max_terms :]
+    value = 0.5 * (y @ a) ** 2 / (a @ a + instance.problem.gamma * largest.sum())
+    assert 0.0 < answer.bound <= value
+    assert answer.bound == pytest.approx(value, rel=1e-9)
 
 
 def test_relative_gap() -> None:

@@ -6,7 +6,7 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
-from instances import make_instance
+from instances import make_instance, monomials_of
 from scipy.optimize import LinearConstraint
 
 from polysharp.errors import InfeasibleError
@@ -14,7 +14,7 @@ from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure, heredity_closed, parents_of
 from polysharp.problem.moves import Moves
 
-SMALL = [seed for seed in range(60) if make_instance(seed).problem.size <= 10]
+SMALL = [seed for seed in range(60) if monomials_of(seed) <= 10]
 
 
 def all_supports(structure: Structure) -> list[np.ndarray]:
