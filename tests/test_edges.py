@@ -59,7 +59,7 @@ def test_path_refuses_what_it_cannot_validate_before_the_search(monkeypatch):
     X, y = data(n=40, p=3)
     few_moments(monkeypatch, 30, 20)
     monkeypatch.setattr(
-        "polysharp.selection.size_path.certified_sizes", None
+        "polysharp.estimators.path.CertifiedSizes", None
     )  # the search must not begin
     with pytest.raises(TooLargeError, match=r"cv must be None, .* for degree=5 and 3 inputs"):
         path(X, y, degree=5, max_terms=3, cv=5)
@@ -214,7 +214,7 @@ def test_an_interrupt_during_validation_keeps_the_sizes(table, monkeypatch, caps
     def interrupted(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polysharp.selection.size_path.validated_sizes", interrupted)
+    monkeypatch.setattr("polysharp.estimators.path.validated_sizes", interrupted)
     options = ["--max-terms", "2", "--output", "sizes.csv", "-q"]
     assert main(["path", "t.csv", "--target", "y", *options]) == 130
     assert len(pd.read_csv("sizes.csv")) == 2

@@ -12,6 +12,7 @@ from sklearn.linear_model import LinearRegression
 from polysharp import SparsePolynomialRegressor
 from polysharp.certificate.solution import Solution, Stop
 from polysharp.errors import InputError, MissingSolverError
+from polysharp.estimators.path import Path, PathPoint
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 from polysharp.plots import (
     GapDisplay,
@@ -31,7 +32,6 @@ from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import Event
 from polysharp.ranking.ranking import rank_inputs
-from polysharp.selection.size_path import Path, PathPoint
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -15,12 +15,12 @@ from polysharp import SparsePolynomialRegressor, path, stability
 from polysharp.datasets import cycling
 from polysharp.errors import InputError
 from polysharp.estimators.model_file.model_file import load_model, save_model
+from polysharp.estimators.path import Path, PathPoint
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 from polysharp.report import render_report, write_report
 from polysharp.report.contours import region_above
 from polysharp.report.facts import Facts
 from polysharp.report.words import at_most, percent, statement, verdict
-from polysharp.selection.size_path import Path, PathPoint
 
 SCRIPT = "<script>alert(1)</script>"
 NASTY = (SCRIPT, 'a & "b"', "'><img src=x onerror=alert(2)>", "tab\there\x00\x1b")

@@ -12,8 +12,8 @@ import pytest
 
 from polysharp import SparsePolynomialRegressor
 from polysharp.datasets import cycling
+from polysharp.estimators.path import Path, PathPoint
 from polysharp.report import write_report
-from polysharp.selection.size_path import Path, PathPoint
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 ARGUMENTS = [

@@ -146,7 +146,7 @@ def test_ctrl_c_in_the_validation_keeps_the_sizes(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polysharp.selection.size_path.validated_sizes", interrupt)
+    monkeypatch.setattr("polysharp.estimators.path.validated_sizes", interrupt)
     curve = polysharp.path(*law(), degree=2, max_terms=2, cv=3)
     assert [point.status for point in curve] == ["optimal", "optimal"]
     assert curve[0].validation_error is None
@@ -172,7 +172,7 @@ def test_wide_tables_are_triaged_and_say_so():
 
 @pytest.mark.parametrize("cv", [1, 10_000])
 def test_splits_are_checked_before_the_search(cv, monkeypatch):
-    monkeypatch.setattr("polysharp.selection.size_path.certified_sizes", None)  # must not be called
+    monkeypatch.setattr("polysharp.estimators.path.CertifiedSizes", None)  # must not be called
     with pytest.raises(ValueError, match=r"cv must be at (least 2|most the number of rows)"):
         polysharp.path(*law(), degree=1, max_terms=1, cv=cv)
 

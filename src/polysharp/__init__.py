@@ -27,6 +27,9 @@ if TYPE_CHECKING:  # what the table below says, for readers of types
     from polysharp.estimators.lasso import PolynomialLasso as PolynomialLasso
     from polysharp.estimators.model_file.model_file import load_model as load_model
     from polysharp.estimators.model_file.model_file import save_model as save_model
+    from polysharp.estimators.path import Path as Path
+    from polysharp.estimators.path import PathPoint as PathPoint
+    from polysharp.estimators.path import path as path
     from polysharp.estimators.regressor import (
         SparsePolynomialRegressor as SparsePolynomialRegressor,
     )
@@ -38,9 +41,6 @@ if TYPE_CHECKING:  # what the table below says, for readers of types
     from polysharp.polynomial.polynomial import Polynomial as Polynomial
     from polysharp.ranking.ranking import Ranking as Ranking
     from polysharp.ranking.ranking import rank_inputs as rank_inputs
-    from polysharp.selection.size_path import Path as Path
-    from polysharp.selection.size_path import PathPoint as PathPoint
-    from polysharp.selection.size_path import path as path
 
 _NAMES = {
     "certificate.checker.verify": "Verdict verify",
@@ -57,7 +57,7 @@ _NAMES = {
     "estimators.stability": "Stability stability",
     "polynomial.polynomial": "Polynomial",
     "ranking.ranking": "Ranking rank_inputs",
-    "selection.size_path": "Path PathPoint path",
+    "estimators.path": "Path PathPoint path",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _SUBMODULES = ["datasets", "engines", "errors", "metrics", "plots", "report", "synthetic", "uci"]

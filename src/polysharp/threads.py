@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from os import cpu_count
 from threading import Lock
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 _lock = Lock()
 _open: list[Any] = []  # the limit once for every context that is open, in whatever thread
@@ -35,6 +36,20 @@ def one_blas_thread() -> Iterator[None]:
             limit = _open.pop()
             if not _open:
                 limit.restore_original_limits()
+
+
+@contextmanager
+def limited_threads(n_jobs: int | None) -> Iterator[int]:
+    """Limit the threads of matrix products to ``n_jobs``; yield how many an engine may use.
+
+    -1 is one for each core; None leaves the products as they are set, and gives an engine one.
+    """
+    if n_jobs is None:
+        yield 1
+        return
+    count = (cpu_count() or 1) if n_jobs == -1 else int(n_jobs)
+    with threadpool_limits(limits=count):
+        yield count
 
 
 @cache

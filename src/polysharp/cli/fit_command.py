@@ -137,7 +137,7 @@ def split(sample: Any, share: float | None, seed: int) -> tuple[Any, Any]:
 
 def show(model: Any, kept: Any, held_out: Any, digits: int) -> None:
     """Print formula, certificate and errors."""
-    from polysharp.estimators.fitted import fitted_to
+    from polysharp.estimators.model import fitted_to
 
     print(f"\n{model.polynomial_.formula(digits)}\n")
     print(model.solution_)
@@ -166,7 +166,7 @@ def remark(model: Any) -> None:
 
     solution = model.solution_
     if solution.status is not Status.OPTIMAL and solution.stop is Stop.TIME:
-        helps = "--rule one-se" if hasattr(model, "reference_") else "a smaller --gamma"
+        helps = "--rule one-se" if model.reference_ is not None else "a smaller --gamma"
         say(
             "the formula is the best one found, and the proof that there is no better one was not "
             f"completed in time; a longer --time-limit or {helps} may help"

@@ -107,7 +107,7 @@ def exported(model: Any, options: argparse.Namespace) -> str | bytes:
 
 def described(model: Any) -> str:
     """Return formula, certificate and settings in words."""
-    from polysharp.estimators.fitted import fitted_to
+    from polysharp.estimators.model import fitted_to
 
     law, said = model.polynomial_, fitted_to(model)
     parameters = {k: v for k, v in model.get_params().items() if v is not None and k != "verbose"}

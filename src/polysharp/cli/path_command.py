@@ -44,7 +44,7 @@ results:
 def run(options: argparse.Namespace) -> int:
     """Read, search every size, print, write."""
     from polysharp.cli.tables import check_writable, write_table
-    from polysharp.selection.size_path import path
+    from polysharp.estimators.path import path
 
     check_writable(options.output)
     given = shared.settings(options)

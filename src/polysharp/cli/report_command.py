@@ -87,7 +87,7 @@ def sizes(options: argparse.Namespace, model: Any, sample: Any) -> Any:
         raise InputError(f"--sizes must not be negative, got {most}")
     if most == 0:
         return None
-    from polysharp.selection.size_path import path
+    from polysharp.estimators.path import path
 
     # Engine, device and "every input" are what one model was worth; here many are compared.
     given = {**model.get_params(), "gamma": model.gamma_, "max_terms": most}

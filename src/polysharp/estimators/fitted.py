@@ -84,16 +84,6 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Rows:
     return Rows(table[used], observed[used], predicted[used], weights[used])
 
 
-def fitted_to(estimator: Any) -> str | None:
-    """Say what a model was fitted to, where that is not the response."""
-    if not hasattr(estimator, "reference_"):
-        return None
-    return (
-        "fitted to the mean of models that do equally well (reference_), and the certificate is "
-        f"about that mean, not about {estimator.polynomial_.response} itself"
-    )
-
-
 def settings_of(estimator: Any) -> dict[str, Any]:
     """Return the parameters of the fit; of a search over budgets, those of the model chosen."""
     given: dict[str, Any] = getattr(estimator, "best_estimator_", estimator).get_params(deep=False)

@@ -19,10 +19,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from polysharp.data.checks import Data, check_data, check_finite, input_names
+from polysharp.data.checks import Data, check_data
+from polysharp.estimators.model import PolynomialModel
+from polysharp.estimators.parameters import check_parameters
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
@@ -34,11 +35,9 @@ from polysharp.ranking.ranking import (
     kernel_system,
     prefers_moments,
 )
-from polysharp.typing import Array
-from polysharp.validation import check_parameters
 
 
-class PolynomialKernelRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PolynomialKernelRegressor(PolynomialModel):
     """Ridge regression on all monomials through the kernel (1 + x'z)^degree of rows x and z.
 
     Parameters
@@ -143,25 +142,16 @@ class PolynomialKernelRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         moments = accumulate(basis, self.X_fit_, data.y, data.sample_weight)
         w = coefficients_from_moments(moments, self.gamma_, self.fit_intercept)
         b = moments.y_mean - float(moments.mean @ w) if self.fit_intercept else 0.0
-        polynomial = Polynomial(
-            basis.monomials,
-            self._scaling.invert(basis.monomials, w * basis.scales),
-            b,
-            data.names,
-            self._scaling.shift if self.center else None,
-            data.response,
-        )
+        polynomial = Polynomial.from_scaled(basis, w, b, self._scaling, data.names, data.response)
         self.polynomial_, self.intercept_ = polynomial, b
         self.dual_coef_ = data.weights * (data.y - polynomial(data.X))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Return the polynomial's value at the rows of X."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
-        check_finite(X, input_names(self))
         if self.polynomial_ is not None:
-            return self.polynomial_(X)
-        U, a = self._scaling.apply(X), self.gamma_ * self.dual_coef_
+            return self._values(self.polynomial_, X)
+        U, a = self._scaling.apply(self._checked_rows(X)), self.gamma_ * self.dual_coef_
         y = np.full(len(U), self.intercept_)
         for start in range(0, len(U), PANEL):
             rows = slice(start, start + PANEL)

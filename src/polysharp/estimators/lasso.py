@@ -19,14 +19,15 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from numpy.typing import ArrayLike
 from sklearn.model_selection import KFold, check_cv
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from polysharp.data.checks import Data, check_data, check_finite, input_names
+from polysharp.data.checks import Data, check_data
 from polysharp.errors import InputError, TooLargeError
 from polysharp.estimators.lasso_path import LassoPath, follow, ridge_coefficients
+from polysharp.estimators.model import PolynomialModel
+from polysharp.estimators.parameters import LASSO_RULES, check_parameters, check_seed
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
@@ -35,12 +36,11 @@ from polysharp.problem.assemble import MAX_DENSE, Assembled, assemble
 from polysharp.ranking.ranking import Ranking
 from polysharp.ranking.triage import triage
 from polysharp.typing import Array, Indices, Monomial
-from polysharp.validation import check_lasso_parameters, check_seed
 
 MOST_TERMS = 100  # the paper's l in [100]
 
 
-class PolynomialLasso(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PolynomialLasso(PolynomialModel):
     """A polynomial with few terms, chosen by the Lasso and refitted by ridge regression.
 
     Parameters
@@ -166,7 +166,7 @@ class PolynomialLasso(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        check_lasso_parameters(self.get_params(deep=False))
+        check_parameters(self.get_params(deep=False), LASSO_RULES)
         data = check_data(self, X, y, sample_weight)
         self.gammas_ = self._gammas(data)
         steps = self._steps(data)
@@ -185,23 +185,10 @@ class PolynomialLasso(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.powers_ = self.polynomial_.powers
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Return the polynomial's value at the rows of X."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
-        check_finite(X, input_names(self))
-        return self.polynomial_(X)
-
     def support_at(self, max_terms: int) -> tuple[Monomial, ...]:
         """Return the monomials of the last support along the path with at most so many."""
         check_is_fitted(self)
         return tuple(self._monomials[j] for j in self.path_.support(max_terms))
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the names of the terms; ``input_features`` is there for API compatibility."""
-        del input_features
-        check_is_fitted(self)
-        return np.array(self.polynomial_.term_names, dtype=object)
 
     def _gammas(self, data: Data) -> Array:
         if self.gammas is None:
@@ -316,12 +303,6 @@ class _Steps:
         """Refit on the support of so many terms, and return to the user's units."""
         support = self.path.support(max_terms)
         w = ridge_coefficients(self.assembled.problem, support, np.array([gamma]))[:, 0]
-        monomials = self.basis.select(support).monomials
-        return Polynomial(
-            monomials,
-            self.scaling.invert(monomials, w * self.basis.scales[support]),
-            self.assembled.intercept(tuple(support), w),
-            data.names,
-            self.scaling.shift if self.scaling.shift.any() else None,
-            data.response,
-        )
+        intercept = self.assembled.intercept(tuple(support), w)
+        basis = self.basis.select(support)
+        return Polynomial.from_scaled(basis, w, intercept, self.scaling, data.names, data.response)

@@ -2,9 +2,9 @@
 
     X, y -> checks -> coded variables -> (triage) -> monomials -> problem -> engine -> formula
 
-``fit`` reads in that order; ``method`` holds the middle, which is the paper's two steps or, with
-every input priced, column generation.  With u the coded variables,
-m_j the scaled monomials of the inputs kept, and lam = 1 / gamma, it solves
+``fit`` reads in that order; ``prepare`` holds the middle, which is the paper's two steps or, with
+every input priced, column generation.  With u the coded variables, m_j the scaled monomials of the
+inputs that the search is given, and lam = 1 / gamma, it solves
 
     min  1/2 sum_t v_t (y_t - b - m(u_t)'w)^2 + lam/2 |w|^2
 
@@ -14,36 +14,23 @@ over w with at most ``max_terms`` monomials in at most ``max_inputs`` inputs.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from html import escape
-from os import cpu_count
 from time import perf_counter
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polysharp.certificate.solution import Solution, Status
-from polysharp.certificate.statement import with_statement
-from polysharp.data.checks import check_finite, input_names, named_columns
-from polysharp.data.cluster import is_dask
-from polysharp.data.place import as_host
-from polysharp.data.rows import Table, open_table
-from polysharp.estimators.fitted import fitted_to
-from polysharp.estimators.method import Answer, Task, solve
-from polysharp.monomials.scaling import Scaling
+from polysharp.estimators.model import CertifiedModel
+from polysharp.estimators.parameters import check_parameters
+from polysharp.estimators.prepare import Effort, open_fit, solve
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import open_progress
-from polysharp.validation import check_parameters, check_rules, check_seed
+from polysharp.threads import limited_threads
 
 
-class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class SparsePolynomialRegressor(CertifiedModel):
     """The best polynomial with few terms in few inputs, with a certificate.
 
     Parameters
@@ -121,6 +108,9 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         Exponents of the inputs in every term.
     gamma_ : float
         The gamma used.
+    reference_ : Polynomial or None
+        None: the fit is to y.  Models that a search over budgets with ``rule="consensus"`` chose
+        are fitted to the values of this mean of models instead, and so is their certificate.
     kept_inputs_ : ndarray
         Indices of the inputs that the search was given.
     ranking_ : Ranking or None
@@ -218,97 +208,27 @@ class SparsePolynomialRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         -------
         self
         """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, reference: Polynomial | None = None) -> Self:
+        """Fit to y, which are the values of a reference at the rows of X where there is one."""
         began = perf_counter()
         check_parameters(self.get_params(deep=False))
-        with open_progress(self.verbose) as progress, _threads(self.n_jobs) as threads:
-            table = open_table(self, X, y, sample_weight, progress)
-            rules = check_rules(self.get_params(deep=False), table.names)
-            gamma = table.total_weight**-0.5 if self.gamma == "auto" else float(self.gamma)
-            scaling = table.scaling(scale=self.scale, center=self.center)
-            answer = solve(
-                Task(
-                    rows=table.coded(scaling),
-                    rules=rules,
-                    gamma=gamma,
-                    fit_intercept=self.fit_intercept,
-                    n_candidates=self.n_candidates,
-                    engine=self.engine,
-                    time_limit=None if self.time_limit is None else float(self.time_limit),
-                    gap_tol=float(self.gap_tol),
-                    seed=check_seed(self.random_state),
-                    threads=threads,
-                    progress=progress,
-                    began=began,
-                )
-            )
-        structure = answer.assembled.problem.structure
-        solution = with_statement(answer.solution, rules, answer.basis, structure, scaling)
-        times = {**solution.times, "total": perf_counter() - began}
-        self.solution_ = replace(solution, times={"preparation": answer.prepared, **times})
-        self.polynomial_ = _formula(answer, scaling, table)
+        with open_progress(self.verbose) as progress, limited_threads(self.n_jobs) as threads:
+            effort = Effort.of(self, threads, progress, began)
+            opened = open_fit(self, X, y, sample_weight, progress)
+            answer = solve(opened, self.n_candidates, effort)
+        prepared, self.solution_, self.reference_ = answer.prepared, answer.solution, reference
+        self.polynomial_ = prepared.polynomial(answer.solution)
+        if reference is not None:
+            self.polynomial_ = replace(self.polynomial_, response=reference.response)
         self.intercept_ = self.polynomial_.intercept
         self.powers_ = self.polynomial_.powers
-        self.kept_inputs_ = answer.kept
-        self.ranking_ = answer.ranking
-        self.gamma_ = gamma
-        self.__dict__.pop("reference_", None)  # of a search's model: this fit is to y itself
-        if self.solution_.engine != "local-search":
-            _warn_if_unproved(self.solution_)
+        self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
+        self.gamma_ = opened.gamma
+        if answer.solution.engine != "local-search":
+            _warn_if_unproved(answer.solution)
         return self
-
-    def predict(self, X: Any) -> Any:
-        """Return the polynomial's value at the rows of X.
-
-        A Dask array gives a Dask array, a Dask DataFrame a Dask Series, and neither computes
-        anything yet.
-        """
-        check_is_fitted(self)
-        return self._values(self.polynomial_, X)
-
-    def _values(self, law: Polynomial, X: Any) -> Any:
-        """Return the values of a polynomial at rows whose columns are those of the fit."""
-        if is_dask(X):
-            from polysharp.estimators.lazy_prediction import predict_collection
-
-            return predict_collection(self, law, X)
-        with named_columns(X):
-            X = validate_data(
-                self, as_host(X), dtype=np.float64, ensure_all_finite=False, reset=False
-            )
-        check_finite(X, input_names(self))
-        return law(X)
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the names of the terms; ``input_features`` is there for API compatibility."""
-        del input_features
-        check_is_fitted(self)
-        return np.array(self.polynomial_.term_names, dtype=object)
-
-    def _repr_html_inner(self) -> str:
-        """Return scikit-learn's diagram, followed by formula and certificate once fitted."""
-        diagram: str = estimator_html_repr(self)
-        if not hasattr(self, "polynomial_"):
-            return diagram
-        said = filter(None, (str(self.solution_), fitted_to(self)))
-        formula, certificate = escape(str(self.polynomial_)), escape("; ".join(said))
-        return f"{diagram}<p><code>{formula}</code></p><p>{certificate}</p>"
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] = self._repr_html_inner()
-        return bundle
-
-
-def _formula(answer: Answer, scaling: Scaling, table: Table) -> Polynomial:
-    """Undo centring, scales and units, in that order."""
-    solution, basis = answer.solution, answer.basis
-    support, w = list(solution.support), solution.coefficients
-    intercept = answer.assembled.intercept(solution.support, w)
-    monomials = basis.select(support).monomials
-    coefficients = scaling.invert(monomials, w * basis.scales[support])
-    shifts = scaling.shift if scaling.shift.any() else None
-    return Polynomial(monomials, coefficients, intercept, table.names, shifts, table.response)
 
 
 def _warn_if_unproved(solution: Solution) -> None:
@@ -317,18 +237,5 @@ def _warn_if_unproved(solution: Solution) -> None:
             f"The model is not proved to be the best: {solution}; a longer time_limit, "
             "a smaller gamma or a larger gap_tol may help.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-
-
-@contextmanager
-def _threads(n_jobs: int | None) -> Iterator[int]:
-    """Limit the threads of matrix products; yield how many the engine may use."""
-    if n_jobs is None:
-        yield 1
-        return
-    from threadpoolctl import threadpool_limits
-
-    count = (cpu_count() or 1) if n_jobs == -1 else int(n_jobs)
-    with threadpool_limits(limits=count):
-        yield count

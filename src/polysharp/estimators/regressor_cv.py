@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,16 +28,25 @@ from polysharp.data.checks import check_data
 from polysharp.data.cluster import is_dask
 from polysharp.data.place import Place, as_host
 from polysharp.errors import InputError, TooLargeError
-from polysharp.estimators.regressor import SparsePolynomialRegressor, _threads
+from polysharp.estimators.model import CertifiedModel
+from polysharp.estimators.parameters import (
+    check_parameters,
+    check_seed,
+    check_several,
+    input_limits,
+    read_rules,
+    several,
+    sizes,
+)
+from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.moments.folds import chosen_cv, cut, read_splits
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import Progress, open_progress
-from polysharp.selection.budgets import check_values, sizes, values
 from polysharp.selection.consensus import find_consensus
 from polysharp.selection.cv_results import results_table
 from polysharp.selection.grid_search import Grid, Scores, grid_search
 from polysharp.selection.preselection import TIME_SHARE, FoldedRows, capacity
-from polysharp.validation import check_parameters, check_rules, check_seed
+from polysharp.threads import limited_threads
 
 if TYPE_CHECKING:
     from polysharp.selection.dask_folds import DaskFolds
@@ -53,7 +63,12 @@ SHARED = (
 )  # fmt: skip
 
 
-class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
+def _of_refit(name: str) -> Any:
+    """Return a property with the attribute of ``best_estimator_``, missing as long as that is."""
+    return property(lambda search: getattr(search.best_estimator_, name))
+
+
+class SparsePolynomialRegressorCV(CertifiedModel):
     """The best sparse polynomial with its budgets chosen by cross-validation.
 
     Parameters
@@ -106,7 +121,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
     Attributes
     ----------
     polynomial_, solution_, intercept_, powers_, gamma_, kept_inputs_, ranking_
-        Of the refit, as in ``SparsePolynomialRegressor``.
+        Of ``best_estimator_``, as in ``SparsePolynomialRegressor``.
     best_estimator_ : SparsePolynomialRegressor
         The refitted model.
     best_params_ : dict
@@ -115,8 +130,9 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         rows with, use "best" or "one-se".
     best_index_ : int
         Its row in ``cv_results_``.
-    reference_ : Polynomial
-        With ``rule="consensus"``, the mean of the models that do equally well.
+    reference_ : Polynomial or None
+        With ``rule="consensus"``, the mean of the models that do equally well; None where the
+        model is fitted to y itself.
     best_score_ : float
         Its mean score: minus the root mean squared error on held-out rows, mean over the splits;
         see Notes.
@@ -236,9 +252,18 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         self.exclude_inputs = exclude_inputs
 
     @property
-    def degree(self) -> int:  # type: ignore[override]
+    def degree(self) -> int:
         """The largest degree compared."""
-        return max(map(int, values(self.degrees)))
+        return max(map(int, several(self.degrees)))
+
+    # What a fitted SparsePolynomialRegressor has, this one has of its refit.
+    polynomial_ = _of_refit("polynomial_")
+    solution_ = _of_refit("solution_")
+    intercept_ = _of_refit("intercept_")
+    powers_ = _of_refit("powers_")
+    gamma_ = _of_refit("gamma_")
+    kept_inputs_ = _of_refit("kept_inputs_")
+    ranking_ = _of_refit("ranking_")
 
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None
@@ -264,8 +289,8 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         began = perf_counter()
         parameters = self._checked_parameters()
         seed = check_seed(self.random_state)
-        self._forget()
-        with open_progress(self.verbose) as progress, _threads(self.n_jobs):
+        self.__dict__.pop("best_estimator_", None)  # of an earlier fit
+        with open_progress(self.verbose) as progress, limited_threads(self.n_jobs):
             rows = self._open(X, y, sample_weight, groups, seed, parameters, progress)
             scores = self._search(rows, progress, began)
         self.n_splits_ = rows.plan.n_splits
@@ -290,11 +315,12 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         if is_dask(X):
             from polysharp.selection.dask_folds import DaskFolds
 
-            return DaskFolds.open(self, X, y, sample_weight, groups, seed, parameters, progress)
+            read = partial(read_rules, parameters)
+            return DaskFolds.open(self, X, y, sample_weight, groups, seed, read, progress)
         place = Place.find(X, self.device)
         X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
         data = check_data(self, X, y, sample_weight)
-        rules = check_rules(parameters, data.names)
+        rules = read_rules(parameters, data.names)
         n_inputs = len(data.names) - len(rules.exclude_inputs)
         cv = chosen_cv(self.cv, len(data.y), rules.count(n_inputs))
         splits = read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
@@ -311,15 +337,15 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
             ("gammas", "gamma"),
             ("centers", "center"),
         ):
-            check_values(plural, single, own[plural])
+            check_several(plural, single, own[plural])
         if self.rule not in ("consensus", "best", "one-se"):
             raise InputError(f"rule must be 'consensus', 'best' or 'one-se', got {self.rule!r}")
         if not isinstance(self.refit, (bool, np.bool_)):
             raise InputError(f"refit must be True or False, got {self.refit!r}")
-        limits = values(self.max_inputs)
+        limits = several(self.max_inputs)
         parameters = {name: own[name] for name in SHARED} | {
             "degree": self.degree,
-            "max_terms": max(values(self.max_terms)),
+            "max_terms": max(several(self.max_terms)),
             "max_inputs": _widest(limits),
             "gamma": "auto",
             "center": False,
@@ -330,9 +356,9 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
 
     def _search(self, rows: FoldedRows | DaskFolds, progress: Progress, began: float) -> Scores:
         """Compare the grid within the search's share of the time."""
-        centers = tuple(dict.fromkeys(bool(c) for c in values(self.centers)))
+        centers = tuple(dict.fromkeys(bool(c) for c in several(self.centers)))
         limit = capacity(rows.plan, len(centers))
-        wanted = sorted({int(r) for r in values(self.degrees)})
+        wanted = sorted({int(r) for r in several(self.degrees)})
         degrees = rows.reachable(wanted, limit, len(centers), self.time_limit)
         highest = max(map(len, rows.rules.include_terms), default=0)
         if max(degrees) < highest <= max(wanted):
@@ -341,7 +367,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
                 f"monomials to be compared, at most {limit:,}"
             )
         rows = replace(rows, rules=replace(rows.rules, degree=max(degrees)))
-        limits = self._input_budgets()
+        limits = input_limits(self.max_inputs)
         grid = Grid(
             degrees,
             self._gammas(rows.total_weight),
@@ -380,6 +406,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         left_out = sorted(set(wanted) - set(degrees))
         if remark := scores.shortfall(left_out, self.time_limit, time_helps=priced):
             warnings.warn(remark, ConvergenceWarning, stacklevel=3)
+        self.reference_: Polynomial | None = None
         if self.rule != "consensus":
             return scores
         consensus = find_consensus(
@@ -401,12 +428,9 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         return scores.joined(consensus.projections)
 
     def _gammas(self, n: float) -> tuple[float, ...]:
-        if values(self.gammas) == ("auto",):
+        if several(self.gammas) == ("auto",):
             return tuple(1.0 / (share * n) for share in SHARES)
-        return tuple(dict.fromkeys(float(g) for g in values(self.gammas)))
-
-    def _input_budgets(self) -> tuple[int | None, ...]:
-        return tuple(dict.fromkeys(None if k is None else int(k) for k in values(self.max_inputs)))
+        return tuple(dict.fromkeys(float(g) for g in several(self.gammas)))
 
     def _choose(self, scores: Scores) -> None:
         """Set what scikit-learn's searches set."""
@@ -416,15 +440,7 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "polynomial_")
-
-    def _forget(self) -> None:
-        """Drop the model of an earlier fit, which the new choice is not about."""
-        model = self.__dict__.pop("best_estimator_", None)
-        for name in ("refit_time_", "reference_"):
-            self.__dict__.pop(name, None)
-        for name in _fitted(model):
-            self.__dict__.pop(name, None)
+        return hasattr(self, "best_estimator_")
 
     def _refit(self, X: Any, y: Any, sample_weight: Any, seed: int, began: float) -> None:
         """Fit the choice to all rows with the time that is left, and take its attributes over."""
@@ -436,26 +452,16 @@ class SparsePolynomialRegressorCV(SparsePolynomialRegressor):
             **{name: own[name] for name in SHARED},
             **self.best_params_,
         ).set_params(random_state=seed, time_limit=left)
-        reference: Polynomial | None = getattr(self, "reference_", None)
+        reference = self.reference_
         with warnings.catch_warnings():
             # The gap is stated; large budgets are rarely proved, and that is no reason to warn.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(X, y if reference is None else self._values(reference, X), sample_weight)
-        if reference is not None:
-            model.reference_ = reference
-            model.polynomial_ = replace(model.polynomial_, response=reference.response)
+            values = y if reference is None else self._values(reference, X)
+            model._fit(X, values, sample_weight, reference)
         # What is shown, saved and cloned is the user's limit, not what happened to be left of it.
         self.best_estimator_ = model.set_params(time_limit=self.time_limit)
-        for name, value in _fitted(model).items():
-            setattr(self, name, value)
 
 
 def _widest(limits: tuple[int | None, ...]) -> int | None:
     """Return the widest of some limits, None for no limit."""
     return None if None in limits else max(k for k in limits if k is not None)
-
-
-def _fitted(model: SparsePolynomialRegressor | None) -> dict[str, Any]:
-    """Return what a fit has set."""
-    own = {} if model is None else vars(model)
-    return {k: v for k, v in own.items() if k.endswith("_") and not k.startswith("_")}

@@ -26,10 +26,11 @@ from polysharp.data.cluster import is_dask
 from polysharp.data.place import as_host
 from polysharp.engines.local_search import LocalSearch
 from polysharp.errors import InputError
+from polysharp.estimators.model import CertifiedModel
+from polysharp.estimators.parameters import check_seed
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array, Monomial
-from polysharp.validation import check_seed
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +177,7 @@ def _settings(
     estimator: Any, X: Any, y: Any, sample_weight: Any
 ) -> tuple[SparsePolynomialRegressor, Polynomial]:
     """Return the settings as an unfitted estimator, and the model on all rows."""
-    if not isinstance(estimator, SparsePolynomialRegressor):
+    if not isinstance(estimator, CertifiedModel):
         raise InputError(
             "estimator must be a SparsePolynomialRegressor or SparsePolynomialRegressorCV, "
             f"got {type(estimator).__name__}"

@@ -60,6 +60,10 @@ class TermRules:
         """Inputs that the answer must use."""
         return tuple(sorted({*self.include_inputs, *(i for m in self.include_terms for i in m)}))
 
+    def allowed(self, p: int) -> Indices:
+        """Return those of p inputs that are not excluded."""
+        return np.setdiff1d(np.arange(p), self.exclude_inputs)
+
     def shape_allows(self, m: Monomial) -> bool:
         """Whether degree and interactions of a monomial are within the caps."""
         distinct = len(set(m))

@@ -22,7 +22,7 @@ from polysharp.typing import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from polysharp.selection.size_path import Path, PathPoint
+    from polysharp.estimators.path import Path, PathPoint
 
 
 @dataclass(frozen=True, eq=False)

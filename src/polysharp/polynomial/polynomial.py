@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
+from polysharp.monomials.scaling import Scaling
 from polysharp.polynomial.exports import text
 from polysharp.typing import Array, Monomial
 
@@ -62,6 +63,35 @@ class Polynomial:
             if tuple(sorted(m)) in seen:
                 raise InputError(f"monomials must be distinct, got {m} twice")
             seen.add(tuple(sorted(m)))
+
+    @classmethod
+    def from_scaled(
+        cls,
+        basis: Basis,
+        w: Array,
+        intercept: float,
+        scaling: Scaling,
+        names: tuple[str, ...],
+        response: str = "y",
+    ) -> Polynomial:
+        """Return to the user's units from coefficients of scaled monomials of coded variables.
+
+        Parameters
+        ----------
+        basis : Basis
+            The monomials of the model.
+        w : ndarray
+            Their coefficients, as a search finds them.
+        intercept : float
+            Added to every prediction.
+        scaling : Scaling
+            Shift and unit of every input; shifts of zero are no shifts.
+        names, response
+            As the user calls them.
+        """
+        coefficients = scaling.invert(basis.monomials, w * basis.scales)
+        shifts = scaling.shift if scaling.shift.any() else None
+        return cls(basis.monomials, coefficients, float(intercept), names, shifts, response)
 
     def __len__(self) -> int:
         return len(self.monomials)

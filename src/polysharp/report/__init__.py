@@ -13,8 +13,8 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from polysharp.estimators.path import Path
     from polysharp.estimators.stability import Stability
-    from polysharp.selection.size_path import Path
 
 __all__ = ["render_report", "write_report"]
 

@@ -24,8 +24,8 @@ from polysharp.ranking.ranking import Ranking
 from polysharp.typing import Array
 
 if TYPE_CHECKING:
+    from polysharp.estimators.path import Path
     from polysharp.estimators.stability import Stability
-    from polysharp.selection.size_path import Path
 
 LIBRARIES = ("polysharp", "numpy", "scipy", "scikit-learn", "numba")
 

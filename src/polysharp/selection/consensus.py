@@ -71,12 +71,9 @@ class Consensus:
 
     def polynomial(self, names: tuple[str, ...], response: str) -> Polynomial:
         """Return the mean in the user's variables."""
-        coding = self.coding
-        used = np.flatnonzero(self.coefficients)
-        monomials = coding.basis.select(used).monomials
-        w = coding.scaling.invert(monomials, self.coefficients[used] * coding.basis.scales[used])
-        shifts = coding.scaling.shift if coding.scaling.shift.any() else None
-        return Polynomial(monomials, w, self.intercept, names, shifts, response)
+        used, coding = np.flatnonzero(self.coefficients), self.coding
+        basis, w = coding.basis.select(used), self.coefficients[used]
+        return Polynomial.from_scaled(basis, w, self.intercept, coding.scaling, names, response)
 
 
 def find_consensus(

@@ -12,7 +12,7 @@ ones are left out, since naming monomials split by split would read the rows aga
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,6 @@ from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Progress
 from polysharp.selection.grid_search import Coding
 from polysharp.typing import Indices
-from polysharp.validation import check_rules
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +66,7 @@ class DaskFolds:
         sample_weight: Any,
         groups: Any,
         seed: int,
-        parameters: dict[str, Any],
+        read_rules: Callable[[tuple[str, ...]], TermRules],
         progress: Progress,
     ) -> DaskFolds:
         """Check the collections and the folds asked for."""
@@ -80,7 +79,7 @@ class DaskFolds:
         if cv < 2:
             raise InputError(f"cv must be at least 2 folds, got {cv}")
         table = open_collections(model, X, y, sample_weight, progress)
-        rules = check_rules(parameters, table.names)
+        rules = read_rules(table.names)
         return cls(table, Plan.k_fold(int(cv)), rules, bool(model.scale), seed)
 
     @property

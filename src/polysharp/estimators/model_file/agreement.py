@@ -18,8 +18,8 @@ from math import isclose
 from typing import TYPE_CHECKING
 
 from polysharp.errors import InputError
+from polysharp.estimators.parameters import read_rules
 from polysharp.monomials.structure import parents_of
-from polysharp.validation import check_rules
 
 if TYPE_CHECKING:
     from polysharp.estimators.regressor import SparsePolynomialRegressor
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def check_agreement(model: SparsePolynomialRegressor) -> None:
     """Raise InputError for the first thing that cannot come from one fit."""
     polynomial, solution = model.polynomial_, model.solution_
-    rules = check_rules(model.get_params(deep=False), polynomial.names)
+    rules = read_rules(model.get_params(deep=False), polynomial.names)
     kept = {int(i) for i in model.kept_inputs_}
     _check_terms(polynomial.monomials, rules, kept)
     count = len(polynomial)

@@ -28,10 +28,10 @@ from polysharp.engines.base import Engine
 from polysharp.errors import InputError
 from polysharp.estimators.model_file.agreement import check_agreement
 from polysharp.estimators.model_file.schema import Reader
+from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.ranking.ranking import Ranking
-from polysharp.validation import check_parameters
 
 FORMAT = "polysharp-model"
 VERSION = 1
@@ -156,7 +156,7 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     polynomial = _read_polynomial(root, names, root["response"].text())
     model = SparsePolynomialRegressor(**_read_parameters(root["parameters"]))
     model.polynomial_ = polynomial
-    reference = root.fields().get("reference")
+    reference, model.reference_ = root.fields().get("reference"), None
     if reference is not None and reference.value is not None:
         model.reference_ = _read_polynomial(reference, names, polynomial.response)
     model.solution_ = _read_certificate(root["certificate"])

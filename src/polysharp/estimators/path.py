@@ -4,13 +4,13 @@ For l = 1, 2, ..., and for every k where several are asked for,
 
     min  1/2 sum_t v_t (y_t - b - m(u_t)'w)^2 + lam/2 |w|^2   with at most l monomials, k inputs.
 
-The moments are computed once.  Local search walks all sizes first (``growth``), then the engine
-takes them one by one, each from the better of two starts: what local search found, and the model of
-one term less.  The objective can therefore not rise with l.  A size gets an equal share of the time
-that is left, and what it does not use goes to those after it.
+The moments are computed once.  Local search finds a support for every size first, then the engine
+takes the sizes one by one, each from the better of two starts: what local search found, and the
+model of one term less.  The objective can therefore not rise with l.  A size gets an equal share of
+the time that is left, and what it does not use goes to those after it (``path_search``).
 
-With ``cv`` every size is also judged on rows it has not seen: in each split local search walks the
-sizes on the training moments (no proof is needed there), and the validation rows judge them
+With ``cv`` every size is also judged on rows it has not seen: in each split local search finds the
+models on the training moments (no proof is needed there), and the validation rows judge them
 (``judges``).  Errors are root mean squares, in the units of y.
 """
 
@@ -18,13 +18,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from polysharp.certificate.solution import Solution, Status
-from polysharp.errors import InputError
+from polysharp.errors import InfeasibleError, InputError
+from polysharp.estimators.parameters import (
+    check_parameters,
+    check_several,
+    input_limits,
+    sizes,
+)
+from polysharp.estimators.path_search import (
+    Budgets,
+    CertifiedSizes,
+    open_splits,
+    validated_sizes,
+)
+from polysharp.estimators.prepare import Effort, Prepared, open_fit
+from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.selection.size_walk import HeldOut, Settings, certified_sizes, validated_sizes
+from polysharp.progress import open_progress
+from polysharp.selection.grid_search import Scores
+from polysharp.threads import limited_threads
+
+CERTIFIED_SHARE = 0.8  # of the time limit, where the rest is needed for the validation
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,8 +221,7 @@ def path(
         Judge every size on held-out rows as well; a number means so many shuffled folds.
     time_limit : float or None, default=60.0
         Seconds for the searches, shared by the sizes; the gap of each size says how far its proof
-        came.  The passes over the rows and the validation, one walk along the sizes for each split,
-        are not cut short.
+        came.  The passes over the rows and the validation are not cut short.
     verbose : int, default=0
         1 shows progress.
     **options
@@ -228,44 +248,69 @@ def path(
     >>> print(curve.best("one-se").polynomial.formula(1))
     y = -0.0005 - 1 x2 + 2 x0 x1
     """
-    settings = Settings.read(
+    began = perf_counter()
+    for name, given in (("max_terms", max_terms), ("max_inputs", max_inputs)):
+        check_several(name, name, given)
+    budgets = Budgets(sizes(max_terms), input_limits(max_inputs))
+    model = SparsePolynomialRegressor(
         degree=degree,
-        max_terms=max_terms,
-        max_inputs=max_inputs,
+        max_terms=budgets.max_terms[-1],
+        max_inputs=budgets.max_inputs[0],
         gamma=gamma,
         center=center,
         time_limit=time_limit,
         verbose=verbose,
         **options,
     )
-    judged = None
-    held_out = None if cv is None else HeldOut.read(settings, cv, X, y, sample_weight)
-    found = certified_sizes(settings, X, y, sample_weight, share=1.0 if cv is None else 0.8)
-    if held_out is not None:
-        with suppress(KeyboardInterrupt):  # the sizes are done, and must not be lost
-            judged = validated_sizes(settings, held_out, found)
-    points = []
-    for certified in found.sizes:
-        key = (certified.max_inputs, certified.max_terms)
-        error, std_error = (None, None) if judged is None else judged.at(*key)
-        points.append(
-            PathPoint(
-                max_terms=certified.max_terms,
-                max_inputs=certified.max_inputs,
-                polynomial=certified.polynomial,
-                solution=certified.solution,
-                training_error=certified.training_error,
-                validation_error=error,
-                validation_std_error=std_error,
-            )
-        )
-    return Path(
-        tuple(points),
-        degree=degree,
-        gamma=found.gamma,
-        center=bool(center),
-        n_splits=0 if judged is None else judged.n_splits,
+    check_parameters(model.get_params(deep=False))
+    with open_progress(verbose) as progress, limited_threads(model.n_jobs) as threads:
+        effort = Effort.of(model, threads, progress, began)
+        opened = open_fit(model, X, y, sample_weight, progress)
+        folds = None
+        if cv is not None:
+            folds = open_splits(opened, model, cv, X, y, sample_weight, effort.seed)
+        prepared = opened.prepare(model.n_candidates, progress)
+        share = 1.0 if cv is None else CERTIFIED_SHARE
+        tell = progress.on_block("sizes")
+        points: list[PathPoint] = []
+        for size, k, solution in CertifiedSizes(prepared, budgets, effort, share):
+            points.append(_point(prepared, size, k, solution))
+            if tell is not None:
+                tell(len(points), len(budgets))
+        if not points:
+            raise InfeasibleError("no polynomial within the budgets satisfies all the rules")
+        curve = Path(tuple(points), opened.rules.degree, opened.gamma, bool(center))
+        if folds is not None:
+            with suppress(KeyboardInterrupt):  # the sizes are done, and must not be lost
+                curve = _judged(curve, validated_sizes(prepared, folds, budgets, model, progress))
+    return curve
+
+
+def _point(prepared: Prepared, size: int, k: int | None, solution: Solution) -> PathPoint:
+    """Write the formula, complete the proof's statement, measure the error."""
+    opened, w = prepared.opened, solution.coefficients
+    squares = 2.0 * solution.objective - float(w @ w) / opened.gamma
+    rules = replace(opened.rules, max_terms=size, max_inputs=k)
+    return PathPoint(
+        size,
+        k,
+        prepared.polynomial(solution),
+        prepared.stated(solution, rules),
+        float(np.sqrt(max(0.0, squares) / opened.table.total_weight)),
     )
+
+
+def _judged(curve: Path, scores: Scores) -> Path:
+    """Return the path with the errors of its sizes on held-out rows."""
+    budgets = [(c.max_inputs, c.max_terms) for c in scores.candidates]
+    pairs = zip(scores.mean, scores.std_error, strict=True)
+    by_budgets = dict(zip(budgets, pairs, strict=True))
+    points = []
+    for point in curve:
+        error, std_error = map(float, by_budgets[point.max_inputs, point.max_terms])
+        judged = replace(point, validation_error=error, validation_std_error=std_error)
+        points.append(point if np.isnan(error) else judged)
+    return replace(curve, points=tuple(points), n_splits=scores.errors.shape[1])
 
 
 def _row(p: PathPoint) -> dict[str, Any]:

@@ -1,12 +1,15 @@
-"""The door: parameters are checked here, once, and nowhere else (data: ``data.checks``).
+"""The door for parameters: they are checked here, once, and nowhere else (rows: ``data.checks``).
 
 Every refusal is one sentence with the parameter, the rule and the value received.  Budgets
 larger than what exists (k > p, l > f, p' > p) are no error: "at most" stays true.
+
+The search over budgets and ``path`` take one value or several where an estimator takes one:
+``several`` makes a tuple of them, ``check_several`` asks of each what the estimator asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -54,7 +57,7 @@ _one = _integer(1)
 
 Rule = tuple[Callable[[Any], bool], str]
 
-_RULES: dict[str, Rule] = {
+RULES: dict[str, Rule] = {
     "degree": (_one, "an integer of at least 1"),
     "max_terms": (_one, "an integer of at least 1"),
     "max_inputs": (lambda v: v is None or _one(v), "None or an integer of at least 1"),
@@ -90,8 +93,8 @@ _RULES: dict[str, Rule] = {
 }
 
 # What differs for the polynomial Lasso, and what it alone has.
-_LASSO_RULES: dict[str, Rule] = {
-    **_RULES,
+LASSO_RULES: dict[str, Rule] = {
+    **RULES,
     "max_terms": (lambda v: _is(v, "auto") or _one(v), "'auto' or an integer of at least 1"),
     "gammas": (
         lambda v: v is None or _positives(v),
@@ -110,20 +113,44 @@ _LASSO_RULES: dict[str, Rule] = {
 }
 
 
-def check_parameters(parameters: dict[str, Any]) -> None:
+def check_parameters(parameters: dict[str, Any], rules: dict[str, Rule] = RULES) -> None:
     """Raise InputError for the first parameter that breaks its rule."""
-    _check(parameters, _RULES)
-
-
-def check_lasso_parameters(parameters: dict[str, Any]) -> None:
-    """Do the same for the parameters of ``PolynomialLasso``."""
-    _check(parameters, _LASSO_RULES)
-
-
-def _check(parameters: dict[str, Any], rules: dict[str, Rule]) -> None:
     for name, (holds, rule) in rules.items():
         if name in parameters and not holds(parameters[name]):
             raise InputError(f"{name} must be {rule}, got {parameters[name]!r}")
+
+
+def several(given: Any) -> tuple[Any, ...]:
+    """Return one value or several as a tuple."""
+    if given is None or isinstance(given, str) or not isinstance(given, (Sequence, np.ndarray)):
+        return (given,)
+    return tuple(given)
+
+
+def check_several(name: str, single: str, given: Any) -> None:
+    """Refuse what an estimator would not take as its parameter ``single``, value by value."""
+    holds, rule = RULES[single]
+    values = several(given)
+    if not values:
+        raise InputError(f"{name} must have at least one value, got {given!r}")
+    for value in values:
+        if not holds(value):
+            raise InputError(f"{name} must be {rule}, or a sequence of such, got {value!r}")
+        if isinstance(value, str) and len(values) > 1:
+            raise InputError(f"{name} must not mix {value!r} with numbers, got {given!r}")
+
+
+def sizes(max_terms: Any) -> tuple[int, ...]:
+    """Return the numbers of terms to compare: all up to a number, or those of a sequence."""
+    if isinstance(max_terms, (int, np.integer)):
+        return tuple(range(1, int(max_terms) + 1))
+    return tuple(sorted({int(size) for size in max_terms}))
+
+
+def input_limits(max_inputs: Any) -> tuple[int | None, ...]:
+    """Return the limits on the number of inputs to compare, the widest first."""
+    limits = {None if k is None else int(k) for k in several(max_inputs)}
+    return tuple(sorted(limits, key=lambda k: -np.inf if k is None else -k))
 
 
 def check_seed(random_state: Any) -> int:
@@ -133,7 +160,7 @@ def check_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def check_rules(parameters: dict[str, Any], names: tuple[str, ...]) -> TermRules:
+def read_rules(parameters: dict[str, Any], names: tuple[str, ...]) -> TermRules:
     """Read the rules about terms in the user's names; raise where they contradict each other."""
 
     def number(name: str) -> int | None:

@@ -1,0 +1,219 @@
+"""From rows to a problem, and back from a solution to a formula: what every door does.
+
+    X, y -> checks -> coded variables -> (triage) -> monomials -> moments -> problem
+
+``open_fit`` goes as far as the coded variables, ``Opened.prepare`` the rest of the way.  ``fit``
+and ``path`` do both; the search over budgets opens the rows and cuts them into folds.  ``solve``
+adds the search, in one of two ways:
+
+    two steps     rank the inputs, keep p' of them, list their monomials, search (the paper)
+    all inputs    no triage and no list of monomials: columns are generated on demand
+
+The second is taken when the monomials are too many to list and pricing can reach them all:
+``triage.prices_all`` states the rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+from polysharp.certificate.solution import Scope, Solution
+from polysharp.certificate.statement import with_statement
+from polysharp.data.rows import CodedRows, Table, open_table
+from polysharp.engines import make_engine
+from polysharp.engines.base import Engine, Limits
+from polysharp.engines.search import search
+from polysharp.estimators.parameters import check_seed, read_rules
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.scaling import Scaling
+from polysharp.monomials.term_rules import TermRules
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.problem.assemble import Assembled
+from polysharp.problem.problem import Problem
+from polysharp.progress import Progress
+from polysharp.ranking.ranking import Ranking
+from polysharp.ranking.triage import NCandidates, choose_inputs, prices_all
+from polysharp.typing import Indices
+
+
+@dataclass(frozen=True, eq=False)
+class Effort:
+    """How an answer is searched for: engine, time, tolerance, seed, threads, and who watches."""
+
+    engine: Engine
+    time_limit: float | None
+    gap_tol: float
+    seed: int
+    threads: int
+    progress: Progress
+    began: float  # on the clock of perf_counter
+
+    @classmethod
+    def of(cls, model: Any, threads: int, progress: Progress, began: float) -> Effort:
+        """Read the parameters of an estimator."""
+        engine = make_engine(model.engine) if isinstance(model.engine, str) else model.engine
+        limit = None if model.time_limit is None else float(model.time_limit)
+        seed = check_seed(model.random_state)
+        return cls(engine, limit, float(model.gap_tol), seed, threads, progress, began)
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the fit began."""
+        return perf_counter() - self.began
+
+    def limits(self) -> Limits:
+        """What is left of the time limit."""
+        if self.time_limit is None:
+            return Limits(None, self.gap_tol)
+        return Limits(max(0.0, self.time_limit - self.spent), self.gap_tol)
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """Checked rows in coded variables, and the rules about terms."""
+
+    table: Table
+    rows: CodedRows
+    scaling: Scaling
+    rules: TermRules
+    gamma: float
+
+    @property
+    def allowed(self) -> Indices:
+        """Inputs that are not excluded."""
+        return self.rules.allowed(self.rows.shape[1])
+
+    def prepare(self, n_candidates: NCandidates, progress: Progress) -> Prepared:
+        """Choose the inputs, list their monomials, and turn the rows into a problem."""
+        inputs, ranking = choose_inputs(
+            n_candidates,
+            self.rules,
+            self.rows,
+            gamma=self.gamma,
+            fit_intercept=not self.rules.constant,
+            on_block=progress.on_block("ranking inputs"),
+        )
+        basis = self.rules.basis(inputs)
+        assembled = self.rows.assemble(
+            basis,
+            self.rules.structure(basis),
+            lam=1.0 / self.gamma,
+            fit_intercept=not self.rules.constant,
+            on_block=progress.on_block("moments"),
+        )
+        return Prepared(self, basis, assembled, inputs, ranking)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A problem, and what its indices mean."""
+
+    opened: Opened
+    basis: Basis
+    assembled: Assembled
+    inputs: Indices  # that the search is given
+    ranking: Ranking | None  # where some inputs had to go
+
+    @property
+    def problem(self) -> Problem:
+        """What an engine solves."""
+        return self.assembled.problem
+
+    @property
+    def scope(self) -> Scope:
+        """Which inputs a certificate covers."""
+        return "all-inputs" if self.ranking is None else "kept-inputs"
+
+    def polynomial(self, solution: Solution) -> Polynomial:
+        """Return the formula of a solution, in the user's names and units."""
+        support, w, table = solution.support, solution.coefficients, self.opened.table
+        intercept = self.assembled.intercept(support, w)
+        basis = self.basis.select(support)
+        return Polynomial.from_scaled(
+            basis, w, intercept, self.opened.scaling, table.names, table.response
+        )
+
+    def stated(self, solution: Solution, rules: TermRules | None = None) -> Solution:
+        """Complete the statement of a solution's proof; ``rules`` may have other budgets."""
+        own = self.opened.rules if rules is None else rules
+        structure = self.problem.structure if rules is None else own.structure(self.basis)
+        return with_statement(solution, own, self.basis, structure, self.opened.scaling)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A certified solution of a prepared problem."""
+
+    prepared: Prepared
+    solution: Solution
+
+
+def open_fit(model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress) -> Opened:
+    """Check the rows of a fit, read the rules about terms, and code the inputs.
+
+    Sets ``n_features_in_`` and ``feature_names_in_`` on the model.
+    """
+    table = open_table(model, X, y, sample_weight, progress)
+    rules = read_rules(model.get_params(deep=False), table.names)
+    gamma = table.total_weight**-0.5 if model.gamma == "auto" else float(model.gamma)
+    scaling = table.scaling(scale=model.scale, center=model.center)
+    return Opened(table, table.coded(scaling), scaling, rules, gamma)
+
+
+def solve(opened: Opened, n_candidates: NCandidates, effort: Effort) -> Answer:
+    """Search by listing the monomials or by pricing them all, whichever the sizes call for."""
+    priced = prices_all(
+        n_candidates,
+        opened.rules,
+        opened.rows.shape[0],
+        len(opened.allowed),
+        engine=effort.engine.name,
+        time_limit=effort.time_limit,
+        on_gpu=opened.rows.on_gpu,
+    )
+    if priced:
+        return _search_all_inputs(opened, effort)
+    prepared = opened.prepare(n_candidates, effort.progress)
+    seconds = effort.spent
+    solution = search(
+        effort.engine,
+        prepared.problem,
+        effort.limits(),
+        listener=effort.progress.listener,
+        seed=effort.seed,
+        threads=effort.threads,
+        scope=prepared.scope,
+    )
+    return _timed(prepared, prepared.stated(solution), seconds, effort)
+
+
+def _search_all_inputs(opened: Opened, effort: Effort) -> Answer:
+    """Generate columns on demand; the certificate covers every input."""
+    from polysharp.engines.columns.column_generation import search_all_inputs
+    from polysharp.engines.columns.generation import Search
+
+    rules, inputs = opened.rules, opened.allowed
+    design = opened.rows.design(inputs, rules.degree, fit_intercept=not rules.constant)
+    seconds = effort.spent
+    found = search_all_inputs(
+        Search(
+            design,
+            rules,
+            lam=1.0 / opened.gamma,
+            engine=effort.engine,
+            limits=effort.limits(),
+            listener=effort.progress.listener,
+            seed=effort.seed,
+            threads=effort.threads,
+        )
+    )
+    prepared = Prepared(opened, found.basis, found.assembled, inputs, None)
+    return _timed(prepared, prepared.stated(found.solution), seconds, effort)
+
+
+def _timed(prepared: Prepared, solution: Solution, seconds: float, effort: Effort) -> Answer:
+    """Say how long the preparation and the whole fit took."""
+    times = {"preparation": seconds, **solution.times, "total": effort.spent}
+    return Answer(prepared, replace(solution, times=times))
