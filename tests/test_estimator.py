@@ -114,7 +114,7 @@ def test_planted_law_is_found_and_proved_in_user_units():
     solution = fitted.solution_
     assert solution.status == "optimal"
     assert solution.scope == "all-inputs"
-    assert solution.gap <= 1e-8  # no more than rounding may falsify
+    assert solution.gap <= 1e-7  # no more than rounding may falsify
     assert fitted.ranking_ is None
     assert {"preparation", "start", "search", "total"} <= solution.times.keys()
 

@@ -16,16 +16,16 @@ from polysharp.engines.node import Node
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
-from polysharp.problem.core import Core
 from polysharp.problem.problem import Problem
 from polysharp.problem.propagation import propagate
+from polysharp.problem.subproblem import Subproblem
 
 # Where fewer inputs are allowed than there are; at 73 the terms allow no more anyway.
 BINDING = [s for s in range(120) if "inputs" in RULES[s % len(RULES)] and s != 73]
 
 
 def root_of(problem: Problem) -> Node:
-    core = Core.of(problem, np.arange(problem.size))
+    core = Subproblem.of(problem)
     terms = np.zeros(core.size, dtype=np.int8)
     terms[core.structure.required_terms] = 1
     inputs = np.zeros(core.structure.n_inputs, dtype=np.int8)

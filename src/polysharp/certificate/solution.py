@@ -1,8 +1,8 @@
 """What a search found and what it proved.
 
 Status follows from objective and bound and is never assigned; why the search stopped is kept
-apart from it.  ``certify`` recomputes the objective from the support alone, checks that the
-support is allowed, and refuses a bound above the objective.
+apart from it.  ``certify`` recomputes the objective from the support alone, rounded up, checks that
+the support is allowed, and refuses a bound above the objective.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
-
-import numpy as np
 
 from polysharp.errors import CertificateError
 from polysharp.problem.problem import Problem
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 Scope = Literal["all-inputs", "kept-inputs"]
 
-BOUND_SLACK = 1e-6  # relative excess of a bound over the objective that rounding may cause
+BOUND_SLACK = 1e-6  # relative excess of a bound over the objective that is cut off silently
 
 
 class Status(StrEnum):
@@ -75,7 +73,7 @@ class Solution:
     coefficients : ndarray
         Their coefficients in the scaled basis; ``Polynomial`` has those in the user's units.
     objective : float
-        Half the sum of squared errors plus the ridge, recomputed from the support.
+        Half the sum of squared errors plus the ridge, recomputed from the support, rounded up.
     bound : float
         What no allowed polynomial can go below.
     gap_tol : float
@@ -139,41 +137,6 @@ class Solution:
         )
 
 
-def rounding(problem: Problem, support: Indices, w: Array, linear: float | None = None) -> float:
-    """Return by how much rounding may falsify c(S), or a dual value at a = y - M_S w.
-
-    ``linear`` is the sum of |m_j'a| |m_j| / lam over the monomials that the value counts; those of
-    S, where it is |w|'|m|, if not given.
-    """
-    norms = np.sqrt(np.maximum(problem.gram.diagonal[support], 0.0))
-    fitted = float(np.abs(w) @ norms)
-    reach = float(np.sqrt(problem.yy)) + fitted
-    linear = fitted if linear is None else linear
-    return 4.0 * (len(support) + 16.0) * float(np.finfo(float).eps) * reach * (reach + linear)
-
-
-def dual_bound(problem: Problem, support: Indices, w: Array) -> float:
-    """Lower bound on the l-sparse optimum from one residual a = y - M_S w, safely rounded down.
-
-    Valid for any w, the dual of the perspective relaxation at the best multiple t of a::
-
-        1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2)),    t = y'a / (the same denominator)
-    """
-    ya = problem.yy - float(problem.q[support] @ w)
-    z = problem.correlations(support, w)
-    # |a|^2 = y'a - w'M'a, with M'a at hand.
-    aa = ya - float(w @ z[support])
-    top = problem.structure.max_terms
-    z2 = z * z
-    largest = np.argpartition(z2, len(z2) - top)[len(z2) - top :]
-    denominator = aa + float(z2[largest].sum()) / problem.lam
-    if ya <= 0.0 or denominator <= 0.0:
-        return 0.0
-    norms = np.sqrt(np.maximum(problem.gram.diagonal[largest], 0.0))
-    margin = rounding(problem, support, w, float(np.abs(z[largest]) @ norms) / problem.lam)
-    return max(0.0, 0.5 * ya * ya / denominator - max(1.0, ya / denominator) ** 2 * margin)
-
-
 def certify(
     problem: Problem,
     support: Indices,
@@ -198,21 +161,20 @@ def certify(
     if not problem.structure.allows(support):
         raise CertificateError(f"{engine} returned a support that breaks the rules: {support}")
     fit = problem.refit(support)
-    best = max(0.0, bound)
-    slack = BOUND_SLACK * fit.objective + problem.resolution
+    objective = problem.cost_at_most(fit)
+    best = bound if bound > 0.0 else 0.0  # not a number: nothing is proved
     if whole and proof is None:
-        own = dual_bound(problem, fit.support, fit.w)
-        # It is there to help: above the objective it is rounding, and no reason to raise.
-        best = max(best, own) if own <= fit.objective + slack else best
-    if not best <= fit.objective + slack:
+        best = max(best, problem.dual_bound(fit))
+    # The bounds of foreign solvers hold within their own tolerances.
+    if not best <= objective * (1.0 + BOUND_SLACK) + problem.resolution:
         raise CertificateError(
-            f"{engine} reported the lower bound {best!r} above the objective {fit.objective!r}"
+            f"{engine} reported the lower bound {best!r} above the objective {objective!r}"
         )
     return Solution(
         support=tuple(int(j) for j in fit.support),
         coefficients=fit.w,
-        objective=fit.objective,
-        bound=min(best, fit.objective),
+        objective=objective,
+        bound=min(best, objective),
         gap_tol=gap_tol,
         stop=stop,
         engine=engine,

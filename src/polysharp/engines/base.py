@@ -184,7 +184,9 @@ class Engine(ABC):
                 raise InputError(f"start must satisfy the budgets and rules, got {start.tolist()}")
             run.offer(start)
         try:
-            stop = self.search(run)
+            # Numbers that overflow end as "no bound" or "no better", never as an answer.
+            with np.errstate(all="ignore"):
+                stop = self.search(run)
         except KeyboardInterrupt:
             stop = Stop.INTERRUPTED
         run.report("done", force=True)

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from polysharp.certificate.solution import Stop, rounding
+from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.errors import TooLargeError
 from polysharp.problem.problem import Problem
@@ -56,14 +56,18 @@ class Enumeration(Engine):
         structure = run.problem.structure
         required = structure.required_terms
         free = np.setdiff1d(np.arange(structure.n_terms), required)
+        least = np.inf
         for size in reversed(self._sizes(run.problem)):
             for chosen in combinations(free.tolist(), size - len(required)):
-                run.offer(np.concatenate([required, np.array(chosen, dtype=np.intp)]))
+                support = np.concatenate([required, np.array(chosen, dtype=np.intp)])
                 run.nodes += 1
+                if structure.allows(support):
+                    fit = run.problem.refit(support)
+                    run.offer_fit(fit)
+                    least = min(least, run.problem.least_cost(fit))
                 if run.nodes % 256 == 0:
                     run.report("enumerating")
                     if run.expired:
                         return Stop.TIME
-        margin = rounding(run.problem, run.best.support, run.best.w)
-        run.raise_bound(run.best.objective - max(margin, run.problem.resolution))
+        run.raise_bound(least)
         return Stop.EXHAUSTED

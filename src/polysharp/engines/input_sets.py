@@ -6,11 +6,11 @@ w = (G_JJ + lam I)^-1 q_J, the dual value
 
     yy/2 - w'G w/2 - sum_in Z_j - top_L(Z_j, j free),   rho = q - G w,  Z_j = rho_j^2 / (2 lam)
 
-bounds every support in J(T): at least the cost of all of J(T) together, since top_L leaves out
-what the budget l does.  With few inputs to choose, going through all sets costs far less than
-closing them one fractional relaxation after another, because a relaxation spreads its shares over
-all inputs and the links s_j <= h_i hardly cut it.  The sets that stay below the threshold become
-nodes of their own, each with a few dozen monomials.
+(``bounds``) holds for every support in J(T): at least the cost of all of J(T) together, since top_L
+leaves out what the budget l does.  With few inputs to choose, going through all sets costs far less
+than closing them one fractional relaxation after another, because a relaxation spreads its shares
+over all inputs and the links s_j <= h_i hardly cut it.  The sets that stay below the threshold
+become nodes of their own, each with a few dozen monomials.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from math import comb, sqrt
+from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from polysharp.engines.node import Node
-from polysharp.engines.relaxation import EPS, FREE, IN, OUT
+from polysharp.engines.relaxation import FREE, IN, OUT
+from polysharp.problem.bounds import Quadratic, ridge_bound
 from polysharp.typing import Array, Indices
 
 MOST_WORK = 2e10  # multiply-adds of all factorisations together: some seconds
@@ -100,16 +100,12 @@ class InputSets:
         """Bound every set; None where too many are left or the time has run out."""
         left: list[InputSet] = []
         closed = np.inf
-        core, d = self.core, self.core.d
         for number, (inputs, terms) in enumerate(self._sets()):
             if number % 256 == 0 and expired():
                 return None
-            G = core.Q[terms[:, None], terms]
-            G.ravel()[:: len(terms) + 1] += d[terms]
-            bound, w = ridge_bound(
-                G, core.q[terms], core.norms[terms], core.yy, core.lam,
-                self.fixed_in[terms], self.budget,
-            )  # fmt: skip
+            system = self.core.without_curvature(terms)
+            w = _ridge_fit(system)
+            bound = ridge_bound(system, w, self.fixed_in[terms], self.budget)
             if bound >= threshold:
                 closed = min(closed, bound)
                 continue
@@ -126,31 +122,10 @@ class InputSets:
             yield inputs, np.sort(terms)
 
 
-def ridge_bound(
-    G: Array,
-    q: Array,
-    norms: Array,
-    yy: float,
-    lam: float,
-    fixed_in: NDArray[np.bool_],
-    budget: int,
-) -> tuple[float, Array]:
-    """Return the dual value of the ridge regression on all monomials, rounded down, and its w."""
-    if not len(q):  # inputs whose only monomials need another input: the response alone
-        return 0.5 * yy, np.zeros(0)
-    H = G.copy()
-    H.ravel()[:: len(q) + 1] += lam
-    _, w, failed = dposv(H, q, lower=1, overwrite_a=1)
-    if failed:  # any w will do, and zero proves what the response alone does
-        w = np.zeros(len(q))
-    Gw = G @ w
-    rho = q - Gw
-    Z = 0.5 / lam * rho**2
-    free = Z[~fixed_in]
-    if budget < len(free):
-        free = np.partition(free, len(free) - budget)[len(free) - budget :]
-    spent = float(Z[fixed_in].sum() + free.sum())
-    reach = sqrt(yy) + float(np.abs(w) @ norms)
-    slopes = float(np.abs(rho) @ norms) / lam
-    margin = 4.0 * (len(q) + 16.0) * EPS * reach * (reach + slopes)
-    return 0.5 * yy - 0.5 * float(w @ Gw) - spent - margin, w
+def _ridge_fit(system: Quadratic) -> Array:
+    """Return the ridge regression on all monomials; zeros where it fails, as any w will do."""
+    if not len(system.q):  # inputs whose only monomials need another input: the response alone
+        return np.zeros(0)
+    H = system.Q + np.diag(system.ridge)
+    _, w, failed = dposv(H, system.q, lower=1, overwrite_a=1)
+    return np.zeros(len(w)) if failed else np.asarray(w)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from polysharp.certificate.solution import Stop, dual_bound
+from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.moves_search import forward, improve, restarts
 from polysharp.problem.problem import Fit
@@ -35,12 +35,12 @@ class LocalSearch(Engine):
         problem, rng = run.problem, np.random.default_rng(run.seed)
         for start in (run.best.support, forward(problem).support):
             run.offer_fit(improve(problem, start, out_of_time=lambda: run.expired))
-        run.raise_bound(dual_bound(problem, run.best.support, run.best.w))
+        run.raise_bound(problem.dual_bound(run.best))
 
         def on_walk(fit: Fit) -> None:
             run.rounds += 1
             if run.offer_fit(fit):
-                run.raise_bound(dual_bound(problem, fit.support, fit.w))
+                run.raise_bound(problem.dual_bound(fit))
             run.report("walking")
 
         restarts(

@@ -17,20 +17,21 @@ import numpy as np
 
 from polysharp.certificate.proof import Kind, Screening, Vector
 from polysharp.engines.relaxation import (
-    EPS,
     FREE,
     IN,
     OUT,
     PRUNED,
+    Effort,
     Relaxed,
     States,
     Warm,
     fresh_warm,
     solve_relaxation,
 )
-from polysharp.problem.core import Core
+from polysharp.problem.bounds import choice_bounds, forcing_costs, support_bound
 from polysharp.problem.problem import solve_spd
 from polysharp.problem.propagation import propagate
+from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 
 MAX_SCREENINGS = 6
@@ -40,7 +41,7 @@ MAX_SCREENINGS = 6
 class Node:
     """An open or closed part of the search space."""
 
-    core: Core
+    core: Subproblem
     terms: States
     inputs: States
     bound: float
@@ -83,7 +84,7 @@ class Node:
         assert self.stored is not None
         w = np.zeros(self.core.size)
         w[self.stored[0]] = self.stored[1]
-        self.warm = fresh_warm(self.core.Q, self.core.q, w, self.core.norms, self.warm.nu)
+        self.warm = fresh_warm(self.core.system, w, self.warm.nu)
         self.stored = None
 
     def rates(self) -> Array:
@@ -94,21 +95,17 @@ class Node:
         return np.asarray(0.5 * self.warm.w**2 * np.maximum(inverse - 1.0, 0.0))
 
 
-def _endless() -> float:
-    return np.inf
-
-
 def shares(node: Node) -> Array:
     """s_j of the relaxation at a node: 1 for monomials in, 0 for those out."""
     assert node.warm is not None
-    slope = np.sqrt(0.5 * node.core.ridge / max(node.warm.nu, 1e-300))
+    slope = np.sqrt(0.5 * node.core.system.ridge / max(node.warm.nu, 1e-300))
     s: Array = np.minimum(1.0, np.abs(node.warm.w) * slope)
     s[node.terms == OUT] = 0.0
     s[node.terms == IN] = 1.0
     return s
 
 
-def evaluate(node: Node, threshold: float, time_left: Callable[[], float] = _endless) -> Node:
+def evaluate(node: Node, effort: Callable[[], Effort]) -> Node:
     """Bound a node until it is closed, or open with its relaxation solved; return it.
 
     When the time is up the relaxation is left as it stands, with the bound that it has proved.
@@ -124,14 +121,16 @@ def evaluate(node: Node, threshold: float, time_left: Callable[[], float] = _end
             return _finish(node, free)
         if budget == 1 and core.structure.plain and not core.structure.inputs_bind:
             return _single(node)
-        relaxed = _relax(node, budget, threshold, time_left())
+        assert node.warm is not None
+        allowed = effort()
+        relaxed = solve_relaxation(core.system, node.terms, budget, node.warm, allowed)
         vector = vector_of(core, relaxed.w)
         if relaxed.bound > node.bound:
             node.bound, node.vector = relaxed.bound, vector
         if relaxed.code == PRUNED:
             node.close("dual", node.bound)
             return node
-        if not _screen(node, relaxed, vector, budget, threshold):
+        if not _screen(node, relaxed, vector, budget, allowed.threshold):
             break
     # What screening fixed last may force more, and a smaller core must not lose it.
     if not propagate(core.structure, node.terms, node.inputs):
@@ -139,30 +138,16 @@ def evaluate(node: Node, threshold: float, time_left: Callable[[], float] = _end
     return node
 
 
-def vector_of(core: Core, w: Array) -> Vector:
+def vector_of(core: Subproblem, w: Array) -> Vector:
     """Return the sparse dual vector of coefficients over a core."""
     support = np.flatnonzero(w)
     return Vector(core.index[support], w[support], core.diagonal)
 
 
-def _relax(node: Node, budget: int, threshold: float, seconds: float) -> Relaxed:
-    core = node.core
-    assert node.warm is not None
-    return solve_relaxation(
-        core.Q, core.q, core.ridge, core.norms, core.yy,
-        node.terms, budget, node.warm, threshold, scalable=core.diagonal < 0, seconds=seconds,
-    )  # fmt: skip
-
-
 def _screen(node: Node, relaxed: Relaxed, vector: Vector, budget: int, threshold: float) -> bool:
     """Fix what the dual point of the relaxation decides; return whether it is worth going on."""
     free = np.flatnonzero(node.terms == FREE)
-    Z = relaxed.Z[free]
-    order = np.argpartition(-Z, (budget - 1, budget))
-    last, first = Z[order[budget - 1]], Z[order[budget]]  # Z_(L), Z_(L+1)
-    top = np.zeros(len(free), dtype=bool)
-    top[order[:budget]] = True
-    cost = relaxed.bound + np.where(top, Z - first, last - Z)
+    cost, top = forcing_costs(relaxed.bound, relaxed.Z[free], budget)
     sure = cost >= threshold
     if not sure.any():
         return False
@@ -194,44 +179,30 @@ def _finish(node: Node, free: int) -> Node:
     return node
 
 
-def exact_bound(core: Core, support: Indices) -> tuple[float, Vector]:
+def exact_bound(core: Subproblem, support: Indices) -> tuple[float, Vector]:
     """Return the dual value at the refitted coefficients: c(support), safely rounded down."""
-    Q = core.Q[np.ix_(support, support)]
-    ridge, q = core.ridge[support], core.q[support]
-    w = solve_spd(Q + np.diag(ridge), q) if len(support) else np.zeros(0)
-    Qw = Q @ w
-    rho = q - Qw
-    bound = 0.5 * core.yy - 0.5 * float(w @ Qw) - 0.5 * float(rho @ (rho / ridge))
-    reach = np.sqrt(core.yy) + float(np.abs(w) @ core.norms[support])
-    linear = float(np.abs(rho) @ (core.norms[support] / ridge))
-    bound -= 4.0 * (len(support) + 16.0) * EPS * reach * (reach + linear)
-    return bound, Vector(core.index[support], w, core.diagonal)
+    system = core.system.among(support)
+    w = solve_spd(system.Q + np.diag(system.ridge), system.q) if len(support) else np.zeros(0)
+    return support_bound(system, w), Vector(core.index[support], w, core.diagonal)
 
 
 def _single(node: Node) -> Node:
-    """Price every choice of the one monomial left exactly, from one factorisation."""
-    core = node.core
+    """Bound every choice of the one monomial left, with coefficients from one factorisation.
+
+    With a fixed set F and H = Q_FF + ridge, the best coefficients with monomial j are
+    w_F - t H^-1 Q_Fj and t = (q_j - Q_jF w_F) / (the Schur complement of j).
+    """
+    core, system = node.core, node.core.system
     fixed, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
-    base, vector = exact_bound(core, fixed)
-    w = vector.value
-    rho = core.q[free] - core.Q[np.ix_(free, fixed)] @ w
-    best = int(free[np.argmax(_gains(core, fixed, free, rho))])
-    support = np.sort(np.append(fixed, best))
-    bound, _ = exact_bound(core, support)
-    node.candidates.append(core.index[support])
-    # The gains are exact up to rounding that grows with the condition of the fixed block.
-    bound = min(bound, base) - 1e-12 * base
-    node.close("single", bound, vector)
+    cross = system.Q[fixed[:, None], free]
+    H = system.Q[fixed[:, None], fixed] + np.diag(system.ridge[fixed])
+    solved = solve_spd(H, np.column_stack([system.q[fixed], cross]))
+    base, B = solved[:, :1], solved[:, 1:]
+    schur = system.Q[free, free] + system.ridge[free] - np.einsum("if,if->f", cross, B)
+    # It is at least the ridge that was there before any curvature moved.
+    last = (system.q[free] - base[:, 0] @ cross) / np.maximum(schur, core.problem.lam)
+    bounds = choice_bounds(system, fixed, free, np.vstack([base - B * last, last]))
+    alone, vector = exact_bound(core, fixed)
+    node.candidates.append(core.index[np.sort(np.append(fixed, free[np.argmin(bounds)]))])
+    node.close("single", float(min(bounds.min(), alone)), vector)
     return node
-
-
-def _gains(core: Core, fixed: Indices, free: Indices, rho: Array) -> Array:
-    """Decrease of c when one free monomial joins the fixed ones."""
-    diagonal = np.diagonal(core.Q)[free] + core.ridge[free]
-    if not len(fixed):
-        return 0.5 * rho**2 / diagonal
-    H = core.Q[np.ix_(fixed, fixed)] + np.diag(core.ridge[fixed])
-    cross = core.Q[np.ix_(fixed, free)]
-    explained = np.einsum("if,if->f", cross, np.linalg.solve(H, cross))
-    # The Schur complement is at least the ridge that was there before any curvature moved.
-    return np.asarray(0.5 * rho**2 / np.maximum(diagonal - explained, core.lam))

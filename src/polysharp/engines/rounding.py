@@ -16,9 +16,9 @@ import numpy as np
 from polysharp.engines import moves_search as local_search
 from polysharp.engines.base import Run
 from polysharp.engines.node import Node, shares
-from polysharp.engines.relaxation import IN, Warm, fresh_warm, solve_relaxation
+from polysharp.engines.relaxation import IN, Effort, Warm, fresh_warm, solve_relaxation
 from polysharp.monomials.structure import Structure
-from polysharp.problem.core import Core
+from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 
 WALK_EVERY = 48  # roundings between two walks
@@ -42,29 +42,30 @@ class Rounding:
         """Improve what the run starts from."""
         self._improve(self.state.best.support)
 
-    def start(self, core: Core, factor: float = 1.0) -> Warm:
+    def start(self, core: Subproblem, factor: float = 1.0) -> Warm:
         """Return the incumbent as the starting point of a relaxation over a whole core."""
         best = self.state.best
         w = np.zeros(core.size)
         w[best.support] = best.w
-        warm = fresh_warm(core.Q, core.q, w, core.norms, 1.0)
-        warm.nu = _first_price(warm.rho**2 / (2.0 * factor * core.ridge), core.structure.max_terms)
+        warm = fresh_warm(core.system, w, 1.0)
+        warm.nu = _first_price(
+            warm.rho**2 / (2.0 * factor * core.system.ridge), core.structure.max_terms
+        )
         return warm
 
     def explore(self) -> None:
         """Round relaxations with other budgets and ridges, and walk from each: new basins."""
-        core = Core.of(self.state.problem, np.arange(self.state.problem.size))
+        core = Subproblem.of(self.state.problem)
         terms = np.zeros(core.size, dtype=np.int8)
         terms[core.structure.required_terms] = IN
         for share, factor in EXPLORATIONS:
             if self.state.expired:
                 return
             budget = max(1, round(share * (core.structure.max_terms - int(terms.sum()))))
-            relaxed = solve_relaxation(
-                core.Q, core.q, factor * core.ridge, core.norms, core.yy, terms,
-                min(budget, core.size), self.start(core, factor), np.inf,
-                scalable=True, tol=1e-3, slack=0.0, seconds=self.state.time_left,
-            )  # fmt: skip
+            system = core.system._replace(ridge=factor * core.system.ridge)
+            effort = Effort(tol=1e-3, slack=0.0, seconds=self.state.time_left)
+            start = self.start(core, factor)
+            relaxed = solve_relaxation(system, terms, min(budget, core.size), start, effort)
             order = np.argsort(-np.abs(relaxed.warm.w), kind="stable")
             self._walk(np.sort(_fitting(core.structure, order)))
 

@@ -33,11 +33,11 @@ from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.input_sets import MOST_LEFT, MOST_SETS, InputSet, InputSets
 from polysharp.engines.node import Node, evaluate, shares
-from polysharp.engines.relaxation import FREE, IN, OUT, fresh_warm
+from polysharp.engines.relaxation import FREE, IN, OUT, RATE, Effort, fresh_warm
 from polysharp.engines.rounding import Rounding
 from polysharp.errors import TooLargeError
-from polysharp.problem.core import Core
 from polysharp.problem.problem import Problem
+from polysharp.problem.subproblem import Subproblem
 from polysharp.threads import one_blas_thread
 from polysharp.typing import Indices
 
@@ -55,6 +55,7 @@ class Tree(Engine):
     name: ClassVar[str] = "tree"
     max_open: int = 100_000
     max_proof: int = 5_000_000
+    relaxation_rate: float = RATE  # multiplications per second left that a relaxation may make
     walks: int = 2  # idle walks of the local search from each exploration
 
     def check(self, problem: Problem) -> None:
@@ -153,14 +154,14 @@ class _TreeSearch:
     def _root(self) -> Node:
         """Evaluate the whole problem, round its relaxation and strengthen it."""
         problem = self.state.problem
-        core = Core.of(problem, np.arange(problem.size))
+        core = Subproblem.of(problem)
         terms = np.zeros(core.size, dtype=np.int8)
         terms[core.structure.required_terms] = IN
         inputs = np.zeros(core.structure.n_inputs, dtype=np.int8)
         root = Node(
             core, terms, inputs, 0.0, self.rounding.start(core), record=self.writer.reserve()
         )
-        evaluate(root, self.threshold, self._time_left)
+        evaluate(root, self._effort())
         self.state.nodes += 1
         for _ in range(STRENGTHEN):
             if root.closed:
@@ -233,13 +234,18 @@ class _TreeSearch:
 
     def _evaluator(self) -> Callable[[Node], Node]:
         """Bound nodes against the threshold of now; at the time limit leave them as they are."""
-        threshold = self.threshold
-        return lambda node: (
-            node if self.state.expired else evaluate(node, threshold, self._time_left)
-        )
+        effort = self._effort()
 
-    def _time_left(self) -> float:
-        return self.state.time_left
+        def evaluated(node: Node) -> Node:
+            with np.errstate(all="ignore"):  # which threads do not inherit
+                return node if self.state.expired else evaluate(node, effort)
+
+        return evaluated
+
+    def _effort(self) -> Callable[[], Effort]:
+        """How far to go with a relaxation: to the threshold of now, within the time left."""
+        threshold, rate = self.threshold, self.settings.relaxation_rate
+        return lambda: Effort(threshold, seconds=self.state.time_left, rate=rate)
 
     def _sift(self, node: Node) -> bool:
         """Split a node into the sets of inputs that may hold a better model, if that pays."""
@@ -272,7 +278,7 @@ class _TreeSearch:
         inputs[np.setdiff1d(undecided, kept.inputs)] = OUT
         child = Node(
             core, node.terms[kept.terms], inputs, node.bound,
-            fresh_warm(core.Q, core.q, kept.w, core.norms, node.warm.nu),
+            fresh_warm(core.system, kept.w, node.warm.nu),
             vector=node.vector, record=self.writer.reserve(),
         )  # fmt: skip
         if kept.bound > node.bound:
@@ -324,7 +330,7 @@ class _TreeSearch:
             length = len(free)
         return free[np.argsort(-share[free], kind="stable")[:length]]
 
-    def _incumbent_in(self, core: Core) -> Indices:
+    def _incumbent_in(self, core: Subproblem) -> Indices:
         """Positions in a core of the incumbent's monomials."""
         return np.flatnonzero(np.isin(core.index, self.state.best.support, assume_unique=True))
 
@@ -356,8 +362,8 @@ class _TreeSearch:
             self.writer.diagonal(core.index, core.d)
         moved = Node(
             core, node.terms[alive], node.inputs, node.bound,
-            fresh_warm(core.Q, core.q, w, core.norms, node.warm.nu),
+            fresh_warm(core.system, w, node.warm.nu),
             vector=node.vector, screenings=node.screenings, screened=node.screened,
             record=node.record,
         )  # fmt: skip
-        return evaluate(moved, self.threshold, self._time_left)
+        return evaluate(moved, self._effort())

@@ -134,7 +134,7 @@ class Structure:
         chosen[support] = True
         used = self.inputs_of(support)
         return (
-            len(support) <= self.max_terms
+            len(support) == int(chosen.sum()) <= self.max_terms
             and int(used.sum()) <= self.max_inputs
             and bool(chosen[self.required_terms].all())
             and bool(used[self.required_inputs].all())

@@ -38,11 +38,6 @@ class Pool:
         """Position of each monomial."""
         return {m: j for j, m in enumerate(self.monomials)}
 
-    @cached_property
-    def norms(self) -> Array:
-        """|m_j|."""
-        return np.sqrt(np.maximum(np.diagonal(self.G), 0.0))
-
     def extended(self, design: Design, monomials: Sequence[Monomial]) -> Pool:
         """Return the pool with those of ``monomials`` that it does not hold yet."""
         wanted = [m for m in dict.fromkeys(monomials) if m not in self.index]

@@ -24,6 +24,7 @@ from polysharp.moments.moments import Moments
 from polysharp.moments.moments import accumulate as accumulate_on_cpu
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
+from polysharp.problem.bounds import Accuracy
 from polysharp.problem.problem import Problem
 from polysharp.typing import Array, OnBlock
 
@@ -70,7 +71,9 @@ def assemble(
             moments, structure, lam=lam, fit_intercept=fit_intercept, y_mean=y_mean
         )
     gram, q, yy, mean = _implicit(basis, X, target, sample_weight, fit_intercept, on_block)
-    return Assembled(Problem(gram, q, yy, lam, structure), mean, y_mean)
+    weight = float(len(y) if sample_weight is None else sample_weight.sum())
+    known = _accuracy(gram, yy, len(y), weight, mean, y_mean)
+    return Assembled(Problem(gram, q, yy, lam, structure, known), mean, y_mean)
 
 
 def assemble_moments(
@@ -78,7 +81,15 @@ def assemble_moments(
 ) -> Assembled:
     """Build the problem from the moments of the monomials and of y - ``y_mean``."""
     gram, q, yy, mean = _dense(moments, fit_intercept)
-    return Assembled(Problem(gram, q, yy, lam, structure), mean, y_mean)
+    known = _accuracy(gram, yy, moments.n_rows, moments.weight, mean, y_mean)
+    return Assembled(Problem(gram, q, yy, lam, structure, known), mean, y_mean)
+
+
+def _accuracy(gram: Gram, yy: float, n: int, weight: float, mean: Array, y_mean: float) -> Accuracy:
+    """Return how well the moments of n rows are known, given the means that were taken away."""
+    raw = np.sqrt(np.maximum(gram.diagonal, 0.0) + weight * mean**2)
+    raw_y = float(np.sqrt(max(yy, 0.0) + weight * y_mean**2))
+    return Accuracy.of(gram.diagonal, yy, n, raw=raw, raw_y=raw_y)
 
 
 def weighted_mean(y: Array, sample_weight: Array | None) -> float:

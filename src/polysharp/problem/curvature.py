@@ -9,8 +9,7 @@ semidefinite programme
 
 solved here to low accuracy by coordinate ascent on  rate'd + mu log det(G - diag(d)):  with
 H = (G - diag(d))^-1 the best step of one coordinate is 1/H_jj - mu/rate_j, a rank-one change
-of H.  Any feasible d is safe; feasibility is checked by a Cholesky factorisation with a margin
-for rounding.
+of H.  What comes out is a proposal: ``bounds.semidefinite`` proves it or not.
 """
 
 from __future__ import annotations
@@ -24,16 +23,18 @@ LARGEST = 1500  # beyond this many monomials even the eigenvalue costs more than
 LARGEST_ASCENT = 400
 
 
-def curvature(G: Array, rates: Array | None = None, sweeps: int = 4) -> Array:
-    """Return d >= 0 with G - diag(d) safely positive semidefinite; zeros if there is none."""
+def curvature(G: Array, rates: Array | None, margin: float, sweeps: int = 4) -> Array:
+    """Return d >= 0 with G - diag(d) positive semidefinite by about ``margin``; zeros if none.
+
+    The margin is that of the matrix with unit diagonal.
+    """
     size = G.shape[0]
     none = np.zeros(size)
     scale = np.diagonal(G).copy()
-    if size == 0 or size > LARGEST or np.any(scale <= 0.0):
+    if size == 0 or size > LARGEST or not np.all(scale > 0.0) or not np.isfinite(G).all():
         return none
     root = np.sqrt(scale)
     C = G / np.multiply.outer(root, root)  # unit diagonal, so one tolerance serves all columns
-    margin = 16.0 * size * np.finfo(float).eps * size
     smallest = float(eigh(C, eigvals_only=True, subset_by_index=[0, 0])[0])
     level = smallest - margin
     if level <= 10.0 * margin:
@@ -41,7 +42,6 @@ def curvature(G: Array, rates: Array | None = None, sweeps: int = 4) -> Array:
     d = np.full(size, 0.98 * level)
     if rates is not None and size <= LARGEST_ASCENT:
         d = _ascend(C, d, rates * scale, sweeps)
-    d = _retreat(C, d, margin)
     return d * scale
 
 
@@ -75,15 +75,3 @@ def _inverse(A: Array) -> Array:
     L = cholesky(A, lower=True)
     H, _ = potri(L, lower=True)
     return np.asarray(np.tril(H) + np.tril(H, -1).T)
-
-
-def _retreat(C: Array, d: Array, margin: float) -> Array:
-    """Shrink d until the factorisation proves feasibility with the margin to spare."""
-    for _ in range(40):
-        try:
-            cholesky(C - np.diag(d + margin), lower=True)
-        except np.linalg.LinAlgError:
-            d = 0.9 * d
-        else:
-            return d
-    return np.zeros_like(d)

@@ -15,12 +15,15 @@ c extends to fractional s in [0,1]^f, where it is convex (the paper's theorem):
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from polysharp.moments.gram import DenseGram, Gram
 from polysharp.monomials.structure import Structure
+from polysharp.problem import bounds
+from polysharp.problem.bounds import Accuracy, Quadratic
 from polysharp.typing import Array, Indices
 
 
@@ -42,11 +45,25 @@ class Problem:
     yy: float
     lam: float
     structure: Structure
+    known: Accuracy | None = None  # None: as sums over a thousand rows are known
 
     @classmethod
-    def dense(cls, G: Array, q: Array, yy: float, lam: float, structure: Structure) -> Problem:
+    def dense(
+        cls,
+        G: Array,
+        q: Array,
+        yy: float,
+        lam: float,
+        structure: Structure,
+        known: Accuracy | None = None,
+    ) -> Problem:
         """Build from an explicit Gram matrix."""
-        return cls(DenseGram(G), q, yy, lam, structure)
+        return cls(DenseGram(G), q, yy, lam, structure, known)
+
+    @cached_property
+    def accuracy(self) -> Accuracy:
+        """How well the moments are known."""
+        return self.known or Accuracy.of(self.gram.diagonal, self.yy)
 
     @property
     def size(self) -> int:
@@ -71,8 +88,43 @@ class Problem:
         H = self.gram.block(S, S)
         H[np.diag_indices_from(H)] += self.lam
         w = solve_spd(H, self.q[S])
-        value = 0.5 * (self.yy - 2.0 * (self.q[S] @ w) + w @ (H @ w))
-        return Fit(S, w, max(0.0, float(value)))
+        value = 0.5 * (self.yy - 2.0 * float(self.q[S] @ w) + float(w @ (H @ w)))
+        if not value <= 0.5 * self.yy:  # no better than nothing, or no number at all
+            return Fit(S, np.zeros(len(S)), 0.5 * self.yy)
+        return Fit(S, w, max(0.0, value))
+
+    def system(self, S: Indices, G: Array) -> Quadratic:
+        """Return the quadratic of some monomials, given their block of G."""
+        known = self.accuracy
+        ridge = np.full(len(S), self.lam)
+        return Quadratic(
+            G, self.q[S], ridge, known.sizes[S], self.yy, known.response, known.unit, True
+        )
+
+    def least_cost(self, fit: Fit) -> float:
+        """Return what the support of a fit costs with any coefficients, rounded down."""
+        S = fit.support
+        return max(0.0, bounds.support_bound(self.system(S, self.gram.block(S, S)), fit.w))
+
+    def cost_at_most(self, fit: Fit) -> float:
+        """Return what a fit costs, rounded up."""
+        S = fit.support
+        return bounds.cost_above(self.system(S, self.gram.block(S, S)), fit.w)
+
+    def dual_bound(self, fit: Fit) -> float:
+        """Return the lower bound on the l-sparse optimum that the residual of a fit proves.
+
+        With a = y - M_S w, for any w:  1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2)).
+        """
+        S, w, known = fit.support, fit.w, self.accuracy
+        rho = self.correlations(S, w)
+        reach = known.response + float(np.abs(w) @ known.sizes[S])
+        delta = bounds.spread(known.unit, len(S), reach)
+        qw, wrho = float(self.q[S] @ w), float(w @ rho[S])
+        ya, aa = bounds.safe_sums(self.yy, qw, wrho, known.response, reach, delta)
+        prices = bounds.price(rho, known.sizes, self.lam, delta)
+        spent = bounds.top_sum(prices, self.structure.max_terms)
+        return max(0.0, bounds.admitted(bounds.scaled_value(ya, aa, spent)[0], self.yy))
 
     def correlations(self, support: Indices, w: Array) -> Array:
         """Return m_j'a = q_j - G_jS w for all j, the correlations of the residual."""

@@ -19,7 +19,7 @@ from itertools import count, islice
 
 import numpy as np
 
-from polysharp.certificate.solution import Stop, rounding
+from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Limits
 from polysharp.engines.columns.dual_point import DualPoint
 from polysharp.engines.columns.generation import Search
@@ -152,7 +152,7 @@ class _Proof:
             fit = problem.refit(support)
             allowed = problem.structure.allows(support)
             # Heredity may have dropped all survivors: what lies beyond them still costs others.
-            cost = fit.objective - rounding(problem, fit.support, fit.w) if allowed else np.inf
+            cost = problem.least_cost(fit) if allowed else np.inf
             node.bound = max(node.bound, min(cost, others))
             node.single = others == np.inf
             if allowed:

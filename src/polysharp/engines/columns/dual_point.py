@@ -27,6 +27,7 @@ import numpy as np
 
 from polysharp.pricing.design import Design
 from polysharp.pricing.pricer import Priced
+from polysharp.problem.bounds import UNIT, price, scaled_value, total
 from polysharp.typing import Monomial
 
 Allows = Callable[[Monomial], bool]
@@ -64,19 +65,19 @@ class DualPoint:
         extra: Iterable[Monomial] = (),
     ) -> DualPoint:
         """Combine a vector and its prices; ``extra`` monomials get theirs as well."""
-        unit = (design.n + 16) * np.finfo(np.float64).eps
+        unit = 2.0 * (design.n + 16) * UNIT
         ya, aa = design.products(a)
         others = [m for m in extra if m not in w] + list(w)
-        rho = np.abs(design.correlations(others, a)) + priced.error
-        listed = (priced.values + priced.error) ** 2 / (2.0 * lam)
+        rho = design.correlations(others, a)
+        listed = price(priced.values, 1.0, lam, priced.error)
         order = np.argsort(-listed, kind="stable")  # what pricing took for ties may be out of order
         return cls(
             w=w,
             ya=ya - unit * float(np.sqrt(aa * design.yy)),
             aa=aa * (1.0 + unit),
             prices={priced.monomials[j]: float(listed[j]) for j in order},
-            known=dict(zip(others, (rho**2 / (2.0 * lam)).tolist(), strict=True)),
-            rest=(priced.threshold + priced.error) ** 2 / (2.0 * lam),
+            known=dict(zip(others, price(rho, 1.0, lam, priced.error).tolist(), strict=True)),
+            rest=float(price(priced.threshold, 1.0, lam, priced.error)),
             complete=priced.threshold == 0.0,
         )
 
@@ -90,11 +91,9 @@ class DualPoint:
         candidates = (z for m, z in self.prices.items() if m not in inside and allows(m))
         top = list(islice(candidates, free))
         top += [self.rest] * (free - len(top))
-        whole = self.aa + 2.0 * (sum(self.price(m) for m in inside) + sum(top))
-        last = top[-1] if top else 0.0
-        if self.ya <= 0.0 or whole <= 0.0:
-            return Bounded(0.0, 0.0, last)
-        return Bounded(0.5 * self.ya**2 / whole, self.ya / whole, last)
+        prices = [self.price(m) for m in inside] + top
+        bound, t = scaled_value(self.ya, self.aa, total(sum(prices), len(prices)))
+        return Bounded(bound, t, top[-1] if top else 0.0)
 
     def survivors(
         self, proved: Bounded, threshold: float, inside: frozenset[Monomial], allows: Allows

@@ -22,6 +22,7 @@ from polysharp.monomials.term_rules import TermRules
 from polysharp.pricing.design import Design
 from polysharp.pricing.pool import Pool
 from polysharp.pricing.sweep import Keep
+from polysharp.problem.bounds import Accuracy, Quadratic
 from polysharp.problem.problem import Fit, Problem
 from polysharp.progress import Event
 from polysharp.threads import one_blas_thread
@@ -178,7 +179,17 @@ class Search(Record):
             kept = [everything.index[m] for m in basis.monomials]
             pool = pool.selected(np.array(kept, dtype=np.intp))
         structure = rules.structure(basis)
-        return Problem.dense(pool.G, pool.q, self.design.yy, self.lam, structure), basis
+        yy = self.design.yy
+        known = Accuracy.of(np.diagonal(pool.G), yy, self.design.n)
+        return Problem.dense(pool.G, pool.q, yy, self.lam, structure, known), basis
+
+    @property
+    def system(self) -> Quadratic:
+        """The quadratic of the pool."""
+        pool, yy = self.pool, self.design.yy
+        known = Accuracy.of(np.diagonal(pool.G), yy, self.design.n)
+        ridge = np.full(len(pool), self.lam)
+        return Quadratic(pool.G, pool.q, ridge, known.sizes, yy, known.response, known.unit, True)
 
     def offer(self, fit: Fit, problem: Problem, basis: Basis) -> bool:
         """Make an allowed fit the incumbent if it is better; return whether it was."""

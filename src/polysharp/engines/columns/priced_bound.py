@@ -23,6 +23,7 @@ from polysharp.engines.relaxation import (
     OUT,
     PRUNED,
     SOLVED,
+    Effort,
     Relaxed,
     States,
     fresh_warm,
@@ -30,6 +31,7 @@ from polysharp.engines.relaxation import (
 )
 from polysharp.pricing.pool import Pool
 from polysharp.pricing.shortlist import Keys
+from polysharp.problem.bounds import Quadratic, scaled_value
 from polysharp.typing import Array, Monomial
 
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # of the way from w0 to w*; never all of it
@@ -109,7 +111,7 @@ def raise_bound(search: Search, node: Node) -> None:
             break
         active = named(search.pool, relaxed.warm.w)
         search.extend(new[: search.sizes.added], hold={**active, **node.dual.w})
-        relaxed = _moved(search.pool, relaxed, active)
+        relaxed = _moved(search, relaxed, active)
     if relaxed is not None:
         node.share = _shares(search, relaxed)
 
@@ -131,20 +133,17 @@ def _step(
     search: Search, node: Node, last: Relaxed | None
 ) -> tuple[Relaxed, dict[Monomial, float], float]:
     """Solve the relaxation on the pool; return it, the point to price, and its L-th price."""
-    pool, yy, lam = search.pool, search.design.yy, search.lam
+    pool, system = search.pool, search.system
     state = _states(pool, node)
-    start = _Point.of(pool, pool.vector(node.dual.w), yy, lam)
+    start = _Point.of(system, pool.vector(node.dual.w))
     if last is None:
         nu = max(start.last(state, node.room), 1e-300)
-        warm = fresh_warm(pool.G, pool.q, start.w, pool.norms, nu)
+        warm = fresh_warm(system, start.w, nu)
     else:
         warm = last.warm
-    relaxed = solve_relaxation(
-        pool.G, pool.q, np.full(len(pool), lam), pool.norms, yy,
-        state, node.room, warm, 1.05 * search.threshold,
-        scalable=True, slack=0.02, seconds=search.time_left,
-    )  # fmt: skip
-    goal = _Point.of(pool, relaxed.w, yy, lam)
+    effort = Effort(1.05 * search.threshold, slack=0.02, seconds=search.time_left)
+    relaxed = solve_relaxation(system, state, node.room, warm, effort)
+    goal = _Point.of(system, relaxed.w)
     if relaxed.code != PRUNED:
         return relaxed, named(pool, goal.w), goal.last(state, node.room)
     target = search.threshold + REACH * (search.threshold - node.bound)
@@ -187,9 +186,9 @@ class _Inputs:
         return np.asarray(self.mask[keys].all(axis=1))
 
 
-def _moved(pool: Pool, relaxed: Relaxed, active: dict[Monomial, float]) -> Relaxed:
+def _moved(search: Search, relaxed: Relaxed, active: dict[Monomial, float]) -> Relaxed:
     """Carry the last iterate over to a pool that has changed."""
-    warm = fresh_warm(pool.G, pool.q, pool.vector(active), pool.norms, relaxed.warm.nu)
+    warm = fresh_warm(search.system, search.pool.vector(active), relaxed.warm.nu)
     return Relaxed(relaxed.code, relaxed.bound, relaxed.primal, warm.w, relaxed.Z, warm)
 
 
@@ -213,10 +212,9 @@ class _Point:
     lam: float
 
     @classmethod
-    def of(cls, pool: Pool, w: Array, yy: float, lam: float) -> _Point:
-        active = np.flatnonzero(w)
-        rho = pool.q - w[active] @ pool.G[active] if len(active) else pool.q.copy()
-        return cls(w, rho, yy - float(pool.q @ w), lam)
+    def of(cls, system: Quadratic, w: Array) -> _Point:
+        rho = fresh_warm(system, w, 0.0).rho
+        return cls(w, rho, system.yy - float(system.q @ w), float(system.ridge[0]))
 
     def towards(self, goal: _Point, step: float) -> _Point:
         """Return the point part of the way to another; everything is linear in w."""
@@ -238,8 +236,7 @@ class _Point:
         return float(top.min()) if len(top) == room else 0.0
 
     def bound(self, state: States, room: int) -> float:
-        """The dual bound over the pool."""
+        """The dual bound over the pool; a guide, with no care for rounding."""
         fixed = float(np.sum(self.rho[state == IN] ** 2)) / (2.0 * self.lam)
-        aa = self.ya - float(self.w @ self.rho)
-        whole = aa + 2.0 * (fixed + float(self._top(state, room).sum()))
-        return 0.5 * self.ya**2 / whole if self.ya > 0.0 and whole > 0.0 else 0.0
+        aa, spent = self.ya - float(self.w @ self.rho), fixed + float(self._top(state, room).sum())
+        return float(scaled_value(self.ya, aa, spent)[0])

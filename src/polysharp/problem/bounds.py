@@ -1,0 +1,260 @@
+"""Numbers become lower bounds here, and nowhere else: every value is rounded downwards.
+
+**What is bounded.**  The problem of the data themselves, not of their rounded moments: with
+columns m_j and response y, the least cost  1/2 |y - M_S v|^2 + lam/2 |v|^2  over the supports S of
+a part of the search space in which the monomials O are in and at most L others join them.
+
+**The inequality.**  Take any w and any ridge_j > 0 such that Q = G + lam I - diag(ridge) is
+positive semidefinite on the monomials in play (ridge = lam is always one; parts of the ridge may
+lie below lam).  Then the smooth part lies above its tangent at w, and with rho = q - Qw and
+Z_j = rho_j^2 / (2 ridge_j),
+
+    cost of S >= ya - aa/2 - sum_S Z_j,     ya = yy - q'w,  aa = yy - 2 q'w + w'Qw,
+
+so that  ya - aa/2 - spent,  spent = sum_O Z_j + top_L(Z),  bounds the part.  With ridge = lam,
+where aa = |a|^2 and rho_j = m_j'a for the residual a = y - Mw, a may be scaled by any t >= 0,
+which gives  t ya - t^2 (aa/2 + spent),  at best  1/2 ya^2 / (aa + 2 spent).
+
+**The rounding.**  All errors are worst cases: a sum of k products in any order errs by at most
+k u |x|'|y| (u = 2^-53).  ``Accuracy`` says how well the moments are known,
+
+    |G_ij - m_i'm_j| <= unit s_i s_j,   |q_j - m_j'y| <= unit s_j s_y,   |yy - y'y| <= unit s_y^2,
+
+with sizes s_j >= |m_j|.  If rho was made from q by adding k products Q_ij dw_j, and
+reach = s_y + sum |dw_j| s_j, then no intermediate value exceeds s_i reach, and with
+
+    delta = (unit + (2 k + 32) u) reach
+
+|error of rho_i| <= s_i delta, |error of ya| <= s_y delta, |error of aa| <= 2 reach delta.  So ya is
+lowered, aa and every |rho_i| are raised by that much before anything else is computed from them
+(``safe_sums``, ``price``), and no factor t can magnify what is left.  The last few operations are
+covered by relative margins (``tangent_value``, ``scaled_value``).  Sizes are at least FLOOR, which
+covers products that underflow; a response whose square underflows counts as zero.
+
+NaN and infinities never pass: comparisons are written so that they mean "no bound".
+
+The scalar functions are plain arithmetic: the relaxation compiles them as they stand, others hand
+them arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cholesky
+
+from polysharp.typing import Array, Indices
+
+UNIT = 2.0**-53
+FLOOR = 1e-140
+MOST_CENTRED = 1e6  # columns that centring has reduced further have sizes above their norms
+ENTRY = 32.0  # roundings of an entry of a column of degree r: 3 r + 2, with room to spare
+FEW_ROWS = 1024.0  # sums that moments of unknown origin are taken to be
+
+
+@dataclass(frozen=True, eq=False)
+class Accuracy:
+    """How well moments are known: a relative unit, and the sizes of the columns and of y."""
+
+    unit: float
+    sizes: Array
+    response: float
+
+    @classmethod
+    def of(
+        cls,
+        diagonal: Array,
+        yy: float,
+        products: float = FEW_ROWS,
+        *,
+        raw: Array | None = None,
+        raw_y: float = 0.0,
+    ) -> Accuracy:
+        """Return the accuracy of moments that are sums of ``products`` products.
+
+        ``raw`` and ``raw_y`` are the norms of the columns and of y before they were centred.  An
+        entry of a column is wrong by ENTRY u times its size before centring.  Where centring has
+        taken most of it away, that counts: with K >= raw_j / |m_j| for most columns, ENTRY K joins
+        the products, and the others get larger sizes.  Errors of the means themselves are the same
+        in every row and enter squared.
+        """
+        norms = np.sqrt(np.maximum(diagonal, 0.0)) + FLOOR
+        norm_y = float(np.sqrt(yy)) + FLOOR if yy > 0.0 else 0.0
+        K = K_y = 1.0
+        if raw is not None:
+            ratios = raw / norms
+            K = float(ratios[ratios <= MOST_CENTRED].max(initial=1.0))
+            K_y = raw_y / norm_y if norm_y > 0.0 else 1.0
+            norms = np.maximum(norms, raw / K)
+        unit = 2.0 * (products + ENTRY * K) * UNIT
+        return cls(unit + (unit * max(K, K_y)) ** 2, norms, norm_y)
+
+    def among(self, index: Indices) -> Accuracy:
+        """Return the accuracy of the moments of some monomials."""
+        return Accuracy(self.unit, self.sizes[index], self.response)
+
+
+class Quadratic(NamedTuple):
+    """yy/2 - q'w + w'Qw/2 + sum_j ridge_j w_j^2/2; sizes include what ridge - lam adds to |m_j|."""
+
+    Q: Array
+    q: Array
+    ridge: Array
+    sizes: Array
+    yy: float
+    response: float
+    unit: float
+    plain: bool  # whether ridge = lam, so that Q = M'M and residuals may be scaled
+
+    def among(self, J: Indices) -> Quadratic:
+        """Return the quadratic of some of the monomials."""
+        return self._replace(
+            Q=np.ascontiguousarray(self.Q[J[:, None], J]),
+            q=self.q[J],
+            ridge=self.ridge[J],
+            sizes=self.sizes[J],
+        )
+
+
+def spread(unit: Any, products: Any, reach: Any) -> Any:
+    """Return delta: what rounding may have done to rho_j, per unit of size."""
+    return (unit + (2.0 * products + 32.0) * UNIT) * reach
+
+
+def safe_sums(yy: Any, qw: Any, wrho: Any, response: Any, reach: Any, delta: Any) -> Any:
+    """Return (ya, aa) from yy, q'w and w'rho: ya rounded down, aa rounded up."""
+    ya = yy - qw
+    return ya - response * delta, (ya - wrho) + 2.0 * reach * delta
+
+
+def price(rho: Any, size: Any, ridge: Any, delta: Any) -> Any:
+    """Return Z = rho^2 / (2 ridge), rounded up."""
+    rho = abs(rho) + size * delta
+    return rho * (rho / (2.0 * ridge)) * (1.0 + 16.0 * UNIT)
+
+
+def total(prices: Any, terms: Any) -> Any:
+    """Return a sum of so many prices, rounded up."""
+    return prices * (1.0 + 2.0 * (terms + 2.0) * UNIT)
+
+
+def tangent_value(ya: Any, aa: Any, spent: Any) -> Any:
+    """Return ya - aa/2 - spent, rounded down."""
+    rest = 0.5 * aa + spent
+    return ya - rest - 4.0 * UNIT * (abs(ya) + abs(rest))
+
+
+def scaled_value(ya: Any, aa: Any, spent: Any) -> Any:
+    """Return (bound, t) of the best multiple t of a residual, rounded down; 0 without one."""
+    whole = aa + 2.0 * spent
+    if not (ya > 0.0 and whole > 0.0 and whole < 1e300):
+        return 0.0, 0.0  # the best multiple is none of it
+    t = ya / whole
+    return 0.5 * ya * t * (1.0 - 8.0 * UNIT), t
+
+
+def admitted(value: float, yy: float) -> float:
+    """Return a bound; -inf where it is no number or more than the empty model costs."""
+    return value if value <= 0.5 * yy * (1.0 + 1e-12) + FLOOR else -np.inf
+
+
+def top_sum(prices: Array, count: int) -> float:
+    """Return the sum of the ``count`` largest prices, rounded up."""
+    if count < len(prices):
+        prices = np.partition(prices, len(prices) - count)[len(prices) - count :]
+    return float(total(prices.sum(), len(prices)))
+
+
+def support_bound(system: Quadratic, w: Array) -> float:
+    """Return the dual value at w where all monomials are in: their cost, rounded down."""
+    return ridge_bound(system, w, np.ones(len(w), dtype=bool), 0)
+
+
+def ridge_bound(system: Quadratic, w: Array, fixed_in: Any, budget: int) -> float:
+    """Return the dual value at w with some monomials in and ``budget`` of the others to join."""
+    rho = system.q - system.Q @ w
+    reach = system.response + float(np.abs(w) @ system.sizes)
+    delta = spread(system.unit, len(w), reach)
+    ya, aa = safe_sums(
+        system.yy, float(system.q @ w), float(w @ rho), system.response, reach, delta
+    )
+    Z = price(rho, system.sizes, system.ridge, delta)
+    fixed = Z[fixed_in]
+    spent = top_sum(fixed, len(fixed)) + top_sum(Z[~fixed_in], budget)
+    return admitted(float(tangent_value(ya, aa, spent)), system.yy)
+
+
+def choice_bounds(system: Quadratic, fixed: Indices, free: Indices, W: Array) -> Array:
+    """Return bounds on the cost of the fixed monomials with each one of the free ones.
+
+    Column j of W holds coefficients of the fixed monomials and, last, of the j-th free one.
+    """
+    Q, q, ridge, sizes, yy, response, unit, _ = system
+    base, last = W[:-1], W[-1]
+    cross = Q[fixed[:, None], free]
+    rho = q[fixed, None] - Q[fixed[:, None], fixed] @ base - cross * last
+    rho_last = q[free] - np.einsum("ij,ij->j", cross, base) - Q[free, free] * last
+    reach = response + sizes[fixed] @ np.abs(base) + sizes[free] * np.abs(last)
+    delta = spread(unit, len(W), reach)
+    qw = q[fixed] @ base + q[free] * last
+    wrho = np.einsum("ij,ij->j", base, rho) + last * rho_last
+    ya, aa = safe_sums(yy, qw, wrho, response, reach, delta)
+    Z = price(rho, sizes[fixed, None], ridge[fixed, None], delta).sum(axis=0)
+    Z += price(rho_last, sizes[free], ridge[free], delta)
+    values = tangent_value(ya, aa, total(Z, len(W)))
+    return np.where(values <= 0.5 * yy * (1.0 + 1e-12) + FLOOR, values, -np.inf)
+
+
+def forcing_costs(bound: float, Z: Array, budget: int) -> tuple[Array, Any]:
+    """Return what forcing each free monomial costs at least, and which are the ``budget`` largest.
+
+    Z are prices as the bound counted them.  Bringing in one beyond the L largest costs
+    bound + Z_(L) - Z_j at least, leaving out one of the L largest bound + Z_j - Z_(L+1).
+    """
+    order = np.argpartition(-Z, (budget - 1, budget))
+    last, first = Z[order[budget - 1]], Z[order[budget]]  # Z_(L), Z_(L+1)
+    top = np.zeros(len(Z), dtype=bool)
+    top[order[:budget]] = True
+    extra = np.where(top, Z - first, last - Z)
+    return bound + extra - 8.0 * UNIT * (abs(bound) + np.abs(extra)), top
+
+
+def cost_above(system: Quadratic, w: Array) -> float:
+    """Return what coefficients cost, rounded up: yy/2 - q'w + w'(Q + ridge)w/2."""
+    rho = system.q - system.Q @ w
+    reach = system.response + float(np.abs(w) @ system.sizes)
+    delta = spread(system.unit, len(w), reach)
+    _, aa = safe_sums(system.yy, float(system.q @ w), float(w @ rho), system.response, reach, delta)
+    cost = 0.5 * aa + float(total(0.5 * (system.ridge @ (w * w)), len(w)))
+    return cost * (1.0 + 4.0 * UNIT) if cost >= 0.0 else 0.0
+
+
+def semidefinite_margin(size: int, unit: float) -> float:
+    """Return how far above 0 the eigenvalues of a matrix of unit diagonal must lie to be proved."""
+    return size * (unit + 4.0 * UNIT) + 1.1 * (size + 4.0) * UNIT * size
+
+
+def semidefinite(G: Array, d: Array, accuracy: Accuracy) -> bool:
+    """Whether M'M - diag(d) is proved positive semidefinite, M'M being known as G.
+
+    In units of the sizes, rounding of G and of the scaling has norm size (unit + 4u) at most, and a
+    factorisation of A that runs through proves A >= -(size + 2) u trace(A) (Rump).  All of that is
+    taken from the diagonal first.
+    """
+    size, sizes = len(d), accuracy.sizes
+    if size == 0:
+        return True
+    A = G / np.multiply.outer(sizes, sizes)
+    diagonal, scaled = np.diagonal(A).copy(), d / sizes**2
+    larger = max(1.0, float(np.abs(diagonal - scaled).max()))  # above 1 where d is negative
+    shift = larger * semidefinite_margin(size, accuracy.unit) + 8.0 * UNIT * np.abs(scaled)
+    A.ravel()[:: size + 1] = diagonal - scaled - shift
+    if not np.isfinite(A).all():
+        return False
+    try:
+        cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return False
+    return True

@@ -1,0 +1,177 @@
+"""Bounds against exact rationals: rounded down, whatever the numbers."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from polysharp.engines import make_engine
+from polysharp.engines.base import Limits
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Structure
+from polysharp.problem.assemble import assemble
+from polysharp.problem.bounds import Accuracy, admitted, scaled_value, semidefinite
+from polysharp.problem.problem import Problem
+
+FAMILIES = (
+    "plain", "duplicate", "near-duplicate", "collinear", "span", "nearly-span", "few-rows",
+    "weights", "scales", "large-mean", "constant", "tiny", "huge", "tiny-y", "huge-y",
+)  # fmt: skip
+GAMMAS = (1e-12, 1e-6, 1.0, 1e4, 1e8, 1e12)
+
+
+def hostile(family: str, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return X, y and weights of a small table."""
+    rng = np.random.default_rng([seed, FAMILIES.index(family)])
+    n, p = int(rng.integers(3, 9)), 4
+    X = rng.standard_normal((n, p))
+    y = X @ rng.standard_normal(p) + rng.standard_normal(n)
+    weights = None
+    if family == "duplicate":
+        X[:, 1] = X[:, 0]
+    elif family == "near-duplicate":
+        X[:, 1] = X[:, 0] * (1.0 + 1e-9 * rng.standard_normal(n))
+    elif family == "collinear":
+        X[:, 3] = X[:, 0] - 2.0 * X[:, 1]
+    elif family in {"span", "nearly-span"}:
+        y = 2.0 * X[:, 0] - X[:, 1]
+        y += 0.0 if family == "span" else 1e-7 * rng.standard_normal(n)
+    elif family == "few-rows":
+        X, y = X[:2], y[:2]
+        X[:, 2] = X[:, 0]
+    elif family == "weights":
+        weights = 10.0 ** rng.uniform(-9, 9, n)
+    elif family == "scales":
+        X *= 10.0 ** rng.uniform(-12, 12, p)
+    elif family == "large-mean":
+        X += 1e6
+    elif family == "constant":
+        X[:, 2] = 0.3
+    elif family in {"tiny", "huge"}:
+        X *= 1e-100 if family == "tiny" else 1e100
+    elif family in {"tiny-y", "huge-y"}:
+        y *= 1e-70 if family == "tiny-y" else 1e70
+    return X, y, weights
+
+
+def solve_exactly(rows: list[list[Fraction]]) -> list[Fraction]:
+    """Solve a positive definite system, given with its right-hand side as the last column."""
+    for i in range(len(rows)):
+        rows[i] = [v / rows[i][i] for v in rows[i]]
+        for j in range(len(rows)):
+            if j != i:
+                factor = rows[j][i]
+                rows[j] = [u - factor * v for u, v in zip(rows[j], rows[i], strict=True)]
+    return [row[-1] for row in rows]
+
+
+def exact_optimum(X, y, weights, lam: float, terms: int, *, intercept: bool) -> Fraction:
+    """Return the least cost over all supports of linear terms, from the data, in rationals."""
+    v = [Fraction(float(t)) for t in (np.ones(len(y)) if weights is None else weights)]
+    columns = [[Fraction(float(x)) for x in column] for column in (*X.T, y)]
+    if intercept:
+        W = sum(v)
+        means = [sum(a * x for a, x in zip(v, c, strict=True)) / W for c in columns]
+        columns = [[x - m for x in c] for c, m in zip(columns, means, strict=True)]
+    else:
+        columns.insert(0, [Fraction(1)] * len(y))
+    G = [
+        [sum(a * s * t for a, s, t in zip(v, c, e, strict=True)) for e in columns] for c in columns
+    ]
+    f, best = len(columns) - 1, G[-1][-1] / 2
+    for S in combinations(range(f), min(terms, f)):
+        rows = [[G[a][b] + (Fraction(lam) if a == b else 0) for b in S] + [G[a][f]] for a in S]
+        w = solve_exactly(rows)
+        best = min(best, (G[f][f] - sum(G[a][f] * c for a, c in zip(S, w, strict=True))) / 2)
+    return best
+
+
+@pytest.mark.parametrize("engine", ["tree", "enumeration", "local-search"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_bound_exceeds_and_no_objective_undercuts_the_exact_optimum(family, engine):
+    for seed in range(12):
+        X, y, weights = hostile(family, seed)
+        intercept, terms = bool(seed % 2), 1 + seed % 3
+        lam = 1.0 / GAMMAS[seed % len(GAMMAS)]
+        basis = Basis.full(X.shape[1], 1, constant=not intercept)
+        structure = Structure.of_basis(basis, terms)
+        problem = assemble(
+            basis, structure, X, y, weights, lam=lam, fit_intercept=intercept
+        ).problem
+        least = exact_optimum(X, y, weights, lam, terms, intercept=intercept)
+        answer = make_engine(engine).solve(problem, limits=Limits(10.0, 1e-6), seed=seed)
+        label = f"{family} {seed}: bound {answer.bound!r}, optimum {float(least)!r}"
+        assert Fraction(answer.bound) <= least, label
+        assert Fraction(answer.objective) >= least, label
+
+
+@pytest.mark.parametrize("family", ["plain", "duplicate", "span", "weights"])
+def test_rounding_costs_next_to_nothing_on_ordinary_data(family):
+    """The bound of a support is rounded down by 1e-9 of the response's sum of squares at most."""
+    for seed in range(12):
+        X, y, weights = hostile(family, seed)
+        basis = Basis.full(X.shape[1], 1, constant=False)
+        structure = Structure.of_basis(basis, 2)
+        problem = assemble(basis, structure, X, y, weights, lam=1.0, fit_intercept=True).problem
+        for S in combinations(range(len(basis)), 2):
+            fit = problem.refit(np.array(S))
+            assert problem.least_cost(fit) <= fit.objective <= problem.cost_at_most(fit)
+            assert problem.cost_at_most(fit) - problem.least_cost(fit) <= 1e-9 * problem.yy
+
+
+def exact_moments(rng: np.random.Generator, f: int = 5) -> tuple[np.ndarray, np.ndarray, float]:
+    """Moments of small integers, which floats hold exactly."""
+    M = rng.integers(-3, 4, (7, f)).astype(float)
+    y = rng.integers(-5, 6, 7).astype(float)
+    return M.T @ M, M.T @ y, float(y @ y)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_support_and_residual_bounds_of_exact_moments(seed):
+    rng = np.random.default_rng(seed)
+    G, q, yy = exact_moments(rng)
+    lam = 2.0 ** float(rng.integers(-40, 10))
+    structure = Structure.of_basis(Basis.full(5, 1, constant=False), 2)
+    problem = Problem.dense(G, q, yy, lam, structure, Accuracy.of(np.diagonal(G), yy, 0.0))
+    costs = {}
+    for S in combinations(range(5), 2):
+        rows = [
+            [Fraction(G[a, b]) + (Fraction(lam) if a == b else 0) for b in S] + [Fraction(q[a])]
+            for a in S
+        ]
+        w = solve_exactly(rows)
+        explained = sum(Fraction(q[a]) * c for a, c in zip(S, w, strict=True))
+        costs[S] = (Fraction(yy) - explained) / 2
+    least = min(costs.values())
+    for S, cost in costs.items():
+        fit = problem.refit(np.array(S))
+        assert Fraction(problem.least_cost(fit)) <= cost <= Fraction(problem.cost_at_most(fit))
+        assert Fraction(problem.dual_bound(fit)) <= least
+
+
+def test_what_is_no_number_proves_nothing():
+    assert admitted(np.nan, 1.0) == admitted(np.inf, 1.0) == admitted(0.6, 1.0) == -np.inf
+    assert admitted(0.4, np.nan) == -np.inf
+    for numbers in [(np.nan, 1.0, 1.0), (1.0, np.nan, 1.0), (1.0, 1.0, np.inf), (1.0, -1.0, 0.0)]:
+        assert scaled_value(*numbers) == (0.0, 0.0)
+
+
+def test_a_matrix_is_semidefinite_only_where_that_is_proved():
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((40, 6))
+    G = M.T @ M
+    known = Accuracy.of(np.diagonal(G), 1.0, 40)
+    least = float(np.linalg.eigvalsh(G)[0])
+    assert semidefinite(G, np.full(6, 0.999 * least), known)
+    assert not semidefinite(G, np.full(6, 1.001 * least), known)
+    assert not semidefinite(G, np.full(6, np.nan), known)
+    assert not semidefinite(np.full((6, 6), np.nan), np.zeros(6), known)
+    # A negative part leaves room elsewhere.
+    d = np.full(6, -1.0)
+    d[0] = 1.0 / np.linalg.inv(G + np.eye(6))[0, 0] - 1.0
+    assert semidefinite(G, 0.999 * d, known)
+    singular = np.ones((3, 3))
+    assert not semidefinite(singular, np.zeros(3), Accuracy.of(np.ones(3), 1.0, 3))
