@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from instances import make_instance, optimum
 
+from polysharp import SparsePolynomialRegressor
 from polysharp.certificate.solution import Solution, Status, Stop, certify
 from polysharp.errors import CertificateError
 from polysharp.progress import relative_gap
@@ -90,3 +93,26 @@ def test_the_certificate_reads_as_a_sentence() -> None:
     assert text.startswith("feasible over every input given: objective ")
     assert "stopped: the gap tolerance was reached" in text
     assert "kept inputs only" in str(certified(0, 0.0, scope="kept-inputs"))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_support_with_smaller_coefficients_exceeds_the_ceiling(seed):
+    """R2 of every support and of random smaller coefficients, beside what the bound allows."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((30, 4))
+    y = X @ [1.0, -0.5, 0.2, 0.0] + 0.5 * rng.standard_normal(30)
+    model = SparsePolynomialRegressor(1, 2, gamma=0.1, engine="enumeration", scale=False).fit(X, y)
+    solution = model.solution_
+    total = ((y - y.mean()) ** 2).sum()
+    assert solution.r2 == pytest.approx(model.score(X, y))
+    size = np.linalg.norm(solution.coefficients)
+    centred = X - X.mean(axis=0)
+    best = -np.inf
+    for pair in itertools.combinations(range(4), 2):
+        for _ in range(200):
+            w = rng.standard_normal(2)
+            w *= size / np.linalg.norm(w)
+            best = max(best, 1 - ((y - y.mean() - centred[:, pair] @ w) ** 2).sum() / total)
+    assert solution.r2 <= solution.r2_ceiling <= solution.r2 + 1e-3
+    assert best <= solution.r2_ceiling
+    assert f"R2 {solution.r2:.4f}; no formula within these budgets exceeds" in str(solution)

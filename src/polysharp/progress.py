@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Context
+from math import ceil
 from time import perf_counter
 from typing import TextIO
 
@@ -91,6 +92,18 @@ def rounded_down(value: float, digits: int = 6) -> str:
     """
     down = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal_from_float(value)
     return f"{float(down):.{digits}g}"
+
+
+def rounded_up(value: float, decimals: int = 4) -> str:
+    """Write a number that is proved as an upper bound: never less than is proved.
+
+    Examples
+    --------
+    >>> rounded_up(0.81234), rounded_up(0.25)
+    ('0.8124', '0.2500')
+    """
+    unit = 10.0**decimals
+    return f"{ceil(value * unit) / unit:.{decimals}f}"
 
 
 def relative_gap(objective: float, bound: float) -> float:

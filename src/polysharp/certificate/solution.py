@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from polysharp.errors import CertificateError
 from polysharp.problem.problem import Problem
-from polysharp.progress import Event, plural, relative_gap, rounded_down
+from polysharp.progress import Event, plural, relative_gap, rounded_down, rounded_up
 from polysharp.typing import Array, Indices
 
 if TYPE_CHECKING:
@@ -96,6 +96,9 @@ class Solution:
         The course of objective and bound.
     proof : Proof or None
         Proof of the bound, where the engine has written one.
+    total_squares : float or None
+        Sum of squares of the response on the rows of the fit, weighted, about its mean where the
+        intercept is free; None where it is not known.
     """
 
     support: tuple[int, ...]
@@ -112,6 +115,7 @@ class Solution:
     times: dict[str, float] = field(default_factory=dict)
     trace: tuple[Event, ...] = ()
     proof: Proof | None = None
+    total_squares: float | None = None
 
     @property
     def gap(self) -> float:
@@ -123,6 +127,37 @@ class Solution:
         """Optimal when the gap is within the tolerance, feasible otherwise."""
         return Status.OPTIMAL if self.gap <= self.gap_tol else Status.FEASIBLE
 
+    @property
+    def r2(self) -> float | None:
+        """R2 on the rows of the fit, the penalty on the coefficients left out."""
+        if not self.total_squares:
+            return None
+        penalty = float(self.coefficients @ self.coefficients) / self.gamma
+        return 1.0 - (2.0 * self.objective - penalty) / self.total_squares
+
+    @property
+    def r2_ceiling(self) -> float | None:
+        """The R2 that no allowed polynomial exceeds without larger coefficients.
+
+        Where w are the coefficients of this model in the scaled basis and v those of another one
+        with |v| <= |w|, the sum of its squared errors is at least 2 bound - |w|^2 / gamma, since
+        its objective is not below the bound.
+        """
+        if self.r2 is None or not self.total_squares:
+            return None
+        return min(1.0, self.r2 + 2.0 * (self.objective - self.bound) / self.total_squares)
+
+    def in_r2(self) -> str | None:
+        """Say in terms of R2 how far other models could get, None where that is not known."""
+        if self.r2 is None or self.r2_ceiling is None:
+            return None
+        if self.r2_ceiling >= 1.0:
+            return f"R2 {self.r2:.4f}; how far another choice of terms could get is not known"
+        return (
+            f"R2 {self.r2:.4f}; no formula within these budgets exceeds "
+            f"{rounded_up(self.r2_ceiling)} without larger coefficients"
+        )
+
     def __str__(self) -> str:
         covers = (
             "over every input given" if self.scope == "all-inputs" else "over the kept inputs only"
@@ -133,7 +168,7 @@ class Solution:
             f"({self.engine}, gamma {self.gamma:.4g}, "
             f"{plural(self.counters.nodes, 'node')}, {plural(self.counters.cuts, 'cut')}, "
             f"{self.seconds:.2f} s; "
-            f"stopped: {self.stop})"
+            f"{f'{said}; ' if (said := self.in_r2()) else ''}stopped: {self.stop})"
         )
 
 
@@ -184,4 +219,5 @@ def certify(
         seconds=seconds,
         trace=trace,
         proof=proof,
+        total_squares=problem.yy,
     )

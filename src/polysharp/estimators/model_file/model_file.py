@@ -210,6 +210,7 @@ def _certificate(solution: Solution) -> dict[str, Any]:
         **{name: int(count) for name, count in asdict(solution.counters).items()},
         "seconds": float(solution.seconds),
         "times": {name: float(seconds) for name, seconds in solution.times.items()},
+        "total_squares": solution.total_squares,
         "support": [int(j) for j in solution.support],
         "scaled_coefficients": solution.coefficients.tolist(),
     }
@@ -217,7 +218,8 @@ def _certificate(solution: Solution) -> dict[str, Any]:
 
 def _read_certificate(at: Reader) -> Solution:
     scope: Scope = at["scope"].one_of("all-inputs", "kept-inputs")  # type: ignore[assignment]
-    times = at["times"].fields()
+    times, squares = at["times"].fields(), at.fields().get("total_squares")
+    unknown = squares is None or squares.value is None  # as in files of version 0.1.0
     solution = Solution(
         support=tuple(item.integer(0) for item in at["support"].items()),
         coefficients=np.array([c.number() for c in at["scaled_coefficients"].items()]),
@@ -231,6 +233,7 @@ def _read_certificate(at: Reader) -> Solution:
         counters=Counters(*(at[name].integer(0) for name in ("nodes", "cuts", "rounds"))),
         seconds=at["seconds"].number(least=0),
         times={name: seconds.number(least=0) for name, seconds in times.items()},
+        total_squares=None if unknown else at["total_squares"].number(least=0),
     )
     if solution.bound > solution.objective:
         raise at["bound"].refusal(f"at most the objective {solution.objective!r}")
