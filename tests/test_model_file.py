@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -55,6 +56,16 @@ def test_the_same_bits_come_back(model, tmp_path):
     assert (again.kept_inputs_ == model.kept_inputs_).all()
     assert again.get_params() == model.get_params()
     assert (again.get_feature_names_out() == model.get_feature_names_out()).all()
+
+
+def test_ranges_come_back_and_version_1_has_none(model, document):
+    X, _ = table(seed=1)
+    ranges = np.array([X.min(axis=0) + 0.5, X.max(axis=0) - 0.5])
+    model.polynomial_ = replace(model.polynomial_, ranges=ranges)
+    again = restore(json.loads(json.dumps(describe(model))))
+    assert again.predict(X).tobytes() == model.predict(X).tobytes()
+    del document["ranges"]
+    assert restore({**document, "version": 1}).polynomial_.ranges is None
 
 
 def test_awkward_floats_come_back(model, document):
@@ -166,7 +177,7 @@ DELETE = object()
 
 BROKEN = [
     (("format",), "other", "format must be one of 'polysharp-model', got 'other'"),
-    (("version",), VERSION + 1, f"version must be {VERSION}, .* got {VERSION + 1}"),
+    (("version",), VERSION + 1, f"version must be at most {VERSION}, .* got {VERSION + 1}"),
     (("version",), "1", "version must be an integer of at least 1, got '1'"),
     (("terms",), DELETE, "terms is missing"),
     (("terms",), {}, "terms must be a list, got {}"),
@@ -180,6 +191,9 @@ BROKEN = [
     (("inputs",), [], "inputs must be a list of at least one name"),
     (("inputs", 2), None, r"inputs\[2\] must be a text, got None"),
     (("shifts",), [1.0], "shifts must have one number per input, got 1"),
+    (("ranges",), [[0.0] * 4], "ranges must be two lists"),
+    (("ranges",), [[1.0] * 4, [0.0] * 4], "ranges must be two lists"),
+    (("ranges",), [[0.0] * 3, [1.0] * 4], r"ranges\[0\] must have one number per input, got 3"),
     (("named",), "yes", "named must be true or false, got 'yes'"),
     (("kept_inputs", 0), 9, r"kept_inputs\[0\] must be an integer from 0 to 3, got 9"),
     (("ranking",), {"scores": [1.0], "degree": 2, "gamma": 1.0}, "one number per input, got 1"),
@@ -254,7 +268,7 @@ def test_bytes_that_are_no_text(tmp_path):
 
 def test_every_field_is_needed_or_for_readers_only(document):
     """A file without one of its fields is refused, unless the field follows from the others."""
-    for_readers = {"polysharp", "formula", "estimator", "reference"}  # the last null if missing
+    for_readers = {"polysharp", "formula", "estimator", "reference", "ranges"}  # null if missing
     for name in document:
         without = {key: value for key, value in document.items() if key != name}
         if name in for_readers:

@@ -116,3 +116,26 @@ def test_units_are_weighted_root_mean_squares():
     assert not coded.apply(X)[:, 2].any()
     huge = Scaling.of(np.array([[1e200], [-1e200]]), np.ones(2), scale=True, center=False)
     assert huge.unit[0] == pytest.approx(1e200)
+
+
+def test_products_multiplied_out_have_the_same_values():
+    rng = np.random.default_rng(1)
+    names = ("a", "b", "c")
+    law = Polynomial(
+        ((0, 0, 1), (1, 2), (2,), ()), rng.standard_normal(4), 0.7, names, rng.standard_normal(3)
+    )
+    raw = law.to_raw()
+    assert raw.shifts is None
+    assert () not in raw.monomials
+    X = rng.standard_normal((20, 3))
+    np.testing.assert_allclose(raw(X), law(X), rtol=1e-12)
+    assert raw.to_raw() is raw
+
+
+def test_inputs_beyond_their_ranges_are_taken_at_the_nearer_end():
+    ranges = np.array([[0.0, -1.0], [2.0, 1.0]])
+    law = Polynomial(((0, 0),), np.array([3.0]), 1.0, ("a", "b"), None, "y", ranges)
+    X = np.array([[1.0, 9.0], [5.0, 0.0], [-4.0, 0.0], [2.0, 0.0]])
+    assert law(X).tolist() == [4.0, 13.0, 1.0, 13.0]
+    assert law.outside(X).tolist() == [False, True, True, False]  # b is in no term
+    assert not LAW.outside(np.full((2, 4), 1e9)).any()

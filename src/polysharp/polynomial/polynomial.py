@@ -5,11 +5,16 @@
 Every coefficient is a float64 rounded once from the coded variables, and a product of powers
 keeps its relative precision whatever the units, so evaluating this form loses no digits against
 the coded one: the formula shown is the model that predicts.
+
+Where the polynomial has ranges, an input beyond its range is taken at the nearer end: a power that
+fits well within the rows seen may be anything a little outside of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -40,6 +45,9 @@ class Polynomial:
         Subtracted from the inputs before anything else; None for no shift.
     response : str
         Name of the left-hand side.
+    ranges : ndarray of shape (2, p) or None
+        Least and largest value of every input; values beyond are taken at the nearer end before
+        anything else.  None takes them as they are.
 
     Examples
     --------
@@ -56,6 +64,7 @@ class Polynomial:
     names: tuple[str, ...]
     shifts: Array | None = None
     response: str = "y"
+    ranges: Array | None = None
 
     def __post_init__(self) -> None:
         seen: set[Monomial] = set()
@@ -73,6 +82,7 @@ class Polynomial:
         scaling: Scaling,
         names: tuple[str, ...],
         response: str = "y",
+        ranges: Array | None = None,
     ) -> Polynomial:
         """Return to the user's units from coefficients of scaled monomials of coded variables.
 
@@ -88,10 +98,12 @@ class Polynomial:
             Shift and unit of every input; shifts of zero are no shifts.
         names, response
             As the user calls them.
+        ranges : ndarray or None
+            Where inputs are clamped to.
         """
         coefficients = scaling.invert(basis.monomials, w * basis.scales)
         shifts = scaling.shift if scaling.shift.any() else None
-        return cls(basis.monomials, coefficients, float(intercept), names, shifts, response)
+        return cls(basis.monomials, coefficients, float(intercept), names, shifts, response, ranges)
 
     def __len__(self) -> int:
         return len(self.monomials)
@@ -131,10 +143,59 @@ class Polynomial:
         y = np.full(table.shape[0], self.intercept)
         for rows in basis.blocks(table.shape[0]):
             columns = table[rows].T[basis.used]
+            if self.ranges is not None:
+                columns = columns.clip(*self.ranges[:, basis.used, None])
             if self.shifts is not None:
                 columns = columns - self.shifts[basis.used, None]
             y[rows] += basis.products(columns, scaled=False) @ self.coefficients
         return y
+
+    def outside(self, X: ArrayLike) -> NDArray[np.bool_]:
+        """Return which rows of X have an input, of those in use, beyond its range.
+
+        Without ranges no row has.
+        """
+        table = np.asarray(X, dtype=np.float64)
+        if self.ranges is None:
+            return np.zeros(len(table), dtype=bool)
+        used, (low, high) = list(self.inputs), self.ranges
+        return np.asarray(
+            ((table[:, used] < low[used]) | (table[:, used] > high[used])).any(axis=1)
+        )
+
+    def to_raw(self) -> Polynomial:
+        """Return the same polynomial with its products multiplied out: in x instead of x - mean.
+
+        It has more terms as a rule, and where the shifts are large beside the spread of the inputs
+        these nearly cancel, so that digits are lost.
+
+        Examples
+        --------
+        >>> law = Polynomial(((0, 1), (0,)), np.array([2.0, 1.0]), 0.5, ("a", "b"), np.ones(2))
+        >>> print(law)
+        y = 0.5 + 2 (a - 1) (b - 1) + 1 (a - 1)
+        >>> print(law.to_raw())
+        y = 1.5 - 1 a - 2 b + 2 a b
+        """
+        if self.shifts is None:
+            return self
+        total: dict[Monomial, float] = {}
+        for m, c in zip(self.monomials, self.coefficients.tolist(), strict=True):
+            # prod (x_i - s_i): every factor gives x_i or -s_i.
+            for kept in product((True, False), repeat=len(m)):
+                others = prod(-float(self.shifts[i]) for i, k in zip(m, kept, strict=True) if not k)
+                own = tuple(sorted(i for i, k in zip(m, kept, strict=True) if k))
+                total[own] = total.get(own, 0.0) + c * others
+        intercept = self.intercept + total.pop((), 0.0)
+        terms = sorted((m for m, c in total.items() if c), key=lambda m: (len(m), m))
+        coefficients = np.array([total[m] for m in terms])
+        return replace(
+            self,
+            monomials=tuple(terms),
+            coefficients=coefficients,
+            intercept=intercept,
+            shifts=None,
+        )
 
     def __str__(self) -> str:
         return self.formula()

@@ -32,9 +32,10 @@ from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.ranking.ranking import Ranking
+from polysharp.typing import Array
 
 FORMAT = "polysharp-model"
-VERSION = 1
+VERSION = 2  # 1 knows no ranges, and is still read
 
 
 def save_model(model: Any, path: str | PathLike[str]) -> None:
@@ -125,7 +126,7 @@ def describe(model: Any) -> dict[str, Any]:
 
 def _terms(polynomial: Polynomial) -> dict[str, Any]:
     """Return what makes a polynomial, but for the names."""
-    shifts = polynomial.shifts
+    shifts, ranges = polynomial.shifts, polynomial.ranges
     return {
         "intercept": float(polynomial.intercept),
         "terms": [
@@ -138,6 +139,7 @@ def _terms(polynomial: Polynomial) -> dict[str, Any]:
             )
         ],
         "shifts": None if shifts is None else shifts.tolist(),
+        "ranges": None if ranges is None else ranges.tolist(),
     }
 
 
@@ -146,9 +148,10 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     root = Reader("", document)
     root["format"].one_of(FORMAT)
     version = root["version"].integer(1)
-    if version != VERSION:
+    if version > VERSION:
         raise InputError(
-            f"version must be {VERSION}, the one that polysharp {__version__} reads, got {version}"
+            f"version must be at most {VERSION}, the last that polysharp {__version__} reads, got "
+            f"{version}"
         )
     names = tuple(item.text() for item in root["inputs"].items())
     if not names:
@@ -179,13 +182,15 @@ def _read_polynomial(at: Reader, names: tuple[str, ...], response: str) -> Polyn
     monomials = tuple(
         tuple(i.integer(0, len(names) - 1) for i in term["inputs"].items()) for term in terms
     )
-    shifts = None
+    shifts, ranges = None, None
     if at["shifts"].value is not None:
-        shifts = np.array([item.number() for item in at["shifts"].items()])
-        if len(shifts) != len(names):
-            raise InputError(
-                f"{at['shifts'].place} must have one number per input, got {len(shifts)}"
-            )
+        shifts = _one_per_input(at["shifts"], len(names))
+    given = at.fields().get("ranges")  # not in version 1
+    if given is not None and given.value is not None:
+        ends = [_one_per_input(end, len(names)) for end in given.items()]
+        if len(ends) != 2 or not (ends[0] <= ends[1]).all():
+            raise given.refusal("two lists, the least and the largest value of every input")
+        ranges = np.array(ends)
     return Polynomial(
         monomials=monomials,
         coefficients=np.array([t["coefficient"].number() for t in terms], dtype=np.float64),
@@ -193,7 +198,15 @@ def _read_polynomial(at: Reader, names: tuple[str, ...], response: str) -> Polyn
         names=names,
         shifts=shifts,
         response=response,
+        ranges=ranges,
     )
+
+
+def _one_per_input(at: Reader, p: int) -> Array:
+    values = np.array([item.number() for item in at.items()])
+    if len(values) != p:
+        raise InputError(f"{at.place} must have one number per input, got {len(values)}")
+    return values
 
 
 def _certificate(solution: Solution) -> dict[str, Any]:
@@ -256,9 +269,7 @@ def _ranking(ranking: Ranking | None) -> dict[str, Any] | None:
 def _read_ranking(at: Reader, p: int) -> Ranking | None:
     if at.value is None:
         return None
-    scores = np.array([score.number() for score in at["scores"].items()])
-    if len(scores) != p:
-        raise InputError(f"ranking.scores must have one number per input, got {len(scores)}")
+    scores = _one_per_input(at["scores"], p)
     return Ranking.of_scores(scores, at["degree"].integer(1), at["gamma"].number(least=0))
 
 
