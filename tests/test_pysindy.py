@@ -1,4 +1,4 @@
-"""The optimizer for pysindy: pysindy's own contract, certificates, and joint budgets by enumeration."""
+"""The optimizer for pysindy: its contract, certificates, and joint budgets by enumeration."""
 
 from itertools import combinations, product
 
@@ -32,9 +32,7 @@ def lorenz(n=600, dt=0.005):
 def test_lorenz_is_found_and_proved():
     states, slopes, dt = lorenz()
     optimizer = ExactOptimizer(max_terms=(2, 3, 2))
-    model = pysindy.SINDy(
-        optimizer=optimizer, feature_library=pysindy.PolynomialLibrary(degree=3)
-    )
+    model = pysindy.SINDy(optimizer=optimizer, feature_library=pysindy.PolynomialLibrary(degree=3))
     model.fit(states, t=dt, x_dot=slopes)
     names = model.get_feature_names()
     terms = [{names[j] for j in np.flatnonzero(row)} for row in optimizer.coef_]
@@ -83,7 +81,9 @@ def test_pysindy_treats_it_as_one_of_its_own():
 
 def test_an_equation_without_motion_has_no_terms():
     theta = np.random.default_rng(0).standard_normal((20, 3))
-    optimizer = ExactOptimizer(max_terms=1).fit(theta, np.column_stack([theta[:, 0], 0 * theta[:, 0]]))
+    optimizer = ExactOptimizer(max_terms=1).fit(
+        theta, np.column_stack([theta[:, 0], 0 * theta[:, 0]])
+    )
     assert np.count_nonzero(optimizer.coef_[1]) == 0
     assert optimizer.solutions_[1] is None
 

@@ -137,9 +137,7 @@ class ExactOptimizer(BaseOptimizer):  # type: ignore[misc]
             raise InputError(
                 f"joint_terms must be a positive integer or None, got {self.joint_terms!r}"
             )
-        return [
-            list(range(1, min(int(size), functions, self.joint_terms) + 1)) for size in largest
-        ]
+        return [list(range(1, min(int(size), functions, self.joint_terms) + 1)) for size in largest]
 
     def _points(self, x: Array, y: Array, sizes: list[int]) -> list[PathPoint]:
         """Solve one equation for several numbers of terms."""

@@ -1,0 +1,120 @@
+"""Laws that are known: terms, coefficients, and tables drawn from them.
+
+Twelve equations of motion (competing species, van der Pol, Lorenz, Roessler) on trajectories from
+random starts, and the sixteen Feynman laws that are polynomials of degree five or less, with the
+ranges of the Feynman data base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from polysharp.typing import Array
+
+Terms = dict[tuple[str, ...], float]
+
+
+@dataclass(frozen=True)
+class Law:
+    """A polynomial in named inputs, and how its inputs are drawn."""
+
+    terms: Terms  # inputs with repetition, sorted; the constant is a free intercept
+    inputs: tuple[str, ...]
+    draw: Callable[[int, np.random.Generator], Array]
+    constant: float = 0.0
+
+    def table(self, n: int, noise: float, seed: int) -> tuple[Array, Array]:
+        """Return rows of the inputs and the response, noise in parts of its standard deviation."""
+        rng = np.random.default_rng(seed)
+        X = self.draw(n, rng)
+        column = {name: X[:, i] for i, name in enumerate(self.inputs)}
+        y = np.full(n, self.constant)
+        for inputs, coefficient in self.terms.items():
+            y += coefficient * np.prod([column[name] for name in inputs], axis=0)
+        return X, y + noise * y.std() * rng.standard_normal(n)
+
+
+def _uniform(low: float, high: float, p: int) -> Callable[[int, np.random.Generator], Array]:
+    return lambda n, rng: rng.uniform(low, high, (n, p))
+
+
+def _motion(
+    slope: Callable[[float, Array], list[float]], starts: tuple[Array, Array], time: float
+) -> Callable[[int, np.random.Generator], Array]:
+    """Twenty trajectories from random starts, sampled at equal times."""
+
+    def draw(n: int, rng: np.random.Generator) -> Array:
+        runs = []
+        for _ in range(20):
+            at = np.linspace(0.0, time, n // 20)
+            run = solve_ivp(slope, (0.0, time), rng.uniform(*starts), t_eval=at, rtol=1e-8)
+            runs.append(run.y.T)
+        return np.concatenate(runs)
+
+    return draw
+
+
+def _feynman(names: str, terms: Terms, low: float = 1.0, high: float = 5.0) -> Law:
+    inputs = tuple(names.split())
+    return Law(terms, inputs, _uniform(low, high, len(inputs)))
+
+
+SPECIES = _motion(
+    lambda _, v: [v[0] * (3 - v[0] - 2 * v[1]), v[1] * (2 - v[0] - v[1])],
+    (np.full(2, 0.1), np.full(2, 3.0)),
+    3.0,
+)
+VAN_DER_POL = _motion(
+    lambda _, v: [v[1], 2 * (1 - v[0] ** 2) * v[1] - v[0]], (np.full(2, -3.0), np.full(2, 3.0)), 6.0
+)
+LORENZ = _motion(
+    lambda _, v: [10 * (v[1] - v[0]), v[0] * (28 - v[2]) - v[1], v[0] * v[1] - 8 / 3 * v[2]],
+    (np.array([-15.0, -15.0, 10.0]), np.array([15.0, 15.0, 40.0])),
+    3.0,
+)
+ROESSLER = _motion(
+    lambda _, v: [-v[1] - v[2], v[0] + 0.2 * v[1], 0.2 + v[2] * (v[0] - 5.7)],
+    (np.array([-8.0, -8.0, 0.0]), np.array([8.0, 8.0, 5.0])),
+    20.0,
+)
+XY, XYZ = ("x", "y"), ("x", "y", "z")
+
+LAWS = {
+    "species 1": Law({("x",): 3, ("x", "x"): -1, ("x", "y"): -2}, XY, SPECIES),
+    "species 2": Law({("y",): 2, ("x", "y"): -1, ("y", "y"): -1}, XY, SPECIES),
+    "van der Pol 1": Law({("y",): 1}, XY, VAN_DER_POL),
+    "van der Pol 2": Law({("x",): -1, ("y",): 2, ("x", "x", "y"): -2}, XY, VAN_DER_POL),
+    "Lorenz 1": Law({("x",): -10, ("y",): 10}, XYZ, LORENZ),
+    "Lorenz 2": Law({("x",): 28, ("y",): -1, ("x", "z"): -1}, XYZ, LORENZ),
+    "Lorenz 3": Law({("z",): -8 / 3, ("x", "y"): 1}, XYZ, LORENZ),
+    "Roessler 1": Law({("y",): -1, ("z",): -1}, XYZ, ROESSLER),
+    "Roessler 2": Law({("x",): 1, ("y",): 0.2}, XYZ, ROESSLER),
+    "Roessler 3": Law({("z",): -5.7, ("x", "z"): 1}, XYZ, ROESSLER, 0.2),
+    "I.11.19": _feynman("x1 x2 x3 y1 y2 y3", {("x1", "y1"): 1, ("x2", "y2"): 1, ("x3", "y3"): 1}),
+    "I.12.1": _feynman("mu Nn", {("Nn", "mu"): 1}),
+    "I.12.5": _feynman("q2 Ef", {("Ef", "q2"): 1}),
+    "I.13.4": _feynman(
+        "m v u w", {("m", "v", "v"): 0.5, ("m", "u", "u"): 0.5, ("m", "w", "w"): 0.5}
+    ),
+    "I.14.3": _feynman("m g z", {("g", "m", "z"): 1}),
+    "I.14.4": _feynman("k x", {("k", "x", "x"): 0.5}),
+    "I.24.6": _feynman(
+        "m omega omega_0 x",
+        {("m", "omega", "omega", "x", "x"): 0.25, ("m", "omega_0", "omega_0", "x", "x"): 0.25},
+        1.0,
+        3.0,
+    ),
+    "I.34.27": _feynman("h omega", {("h", "omega"): 1 / (2 * np.pi)}),
+    "I.39.10": _feynman("pr V", {("V", "pr"): 1.5}),
+    "I.43.31": _feynman("mob T kb", {("T", "kb", "mob"): 1}),
+    "II.8.31": _feynman("epsilon Ef", {("Ef", "Ef", "epsilon"): 0.5}),
+    "II.27.16": _feynman("epsilon c Ef", {("Ef", "Ef", "c", "epsilon"): 1}),
+    "II.27.18": _feynman("epsilon Ef", {("Ef", "Ef", "epsilon"): 1}),
+    "II.34.2": _feynman("q v r", {("q", "r", "v"): 0.5}),
+    "II.37.1": _feynman("mom B chi", {("B", "mom"): 1, ("B", "chi", "mom"): 1}),
+    "III.12.43": _feynman("n h", {("h", "n"): 1 / (2 * np.pi)}),
+}
