@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from polysharp.certificate.solution import Solution, relative_gap
+from polysharp.certificate.solution import Solution
 from polysharp.errors import InputError, MissingSolverError
-from polysharp.selection.size_path import PathPoint, path
+from polysharp.estimators.path import PathPoint, path
+from polysharp.progress import relative_gap
 from polysharp.typing import Array
 
 try:
