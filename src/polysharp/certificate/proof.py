@@ -1,29 +1,33 @@
 """A proof of a lower bound: the tree of a search, with one dual vector for each closed node.
 
-Node 0 is the whole problem.  A split node has a chain c_1, ..., c_m of monomials (or of inputs)
-and m + 1 children: child a has c_1..c_{a-1} in and c_a out, the last child has all of them in;
-together they cover the node.  A node of kind "sets" is split by the inputs that
-fill the budget k: ``chain`` lists some sets of undecided inputs end to end, each is a child (the
-other undecided inputs are out), and for any set not listed the ridge regression on all of its
-monomials costs at least the claim (``input_sets``), which a checker can see for itself.  Before it
-is split or closed, a node may fix monomials by screening: a vector proves that every support of
-the node that contains (leaves out) monomial j costs at least the claimed bound.  A closed node is
-one of
+Node 0 is the whole problem.  A node ends in one of these kinds:
 
-    dual     a vector whose dual value reaches the claim,
-    single   one monomial is left to choose, and every choice costs at least the claim,
-    void     the rules leave no support.
+    split      along a chain c_1, ..., c_m of monomials (or of inputs) into m + 1 children: child
+               a has c_1..c_{a-1} in and c_a out, the last child all of them in;
+    sets       into sets of undecided inputs that fill the budget k: ``chain`` lists some end to
+               end, each is a child (the other undecided inputs are out); for any set not listed
+               the ridge regression on all of its monomials costs at least the claim;
+    dual       a vector whose dual value reaches the claim;
+    exhausted  so few completions are left that all of them can be tried, and each costs at least
+               the claim ("single" is the same where one monomial is left to choose);
+    void       the rules leave no support.
+
+Before it ends a node may fix monomials by screening: a vector proves that every support of the
+node that contains (leaves out) monomial j costs at least the claimed bound.
 
 A vector is a sparse w; it stands for the dual vector a = y - M w, and its value is
 
     1/2 yy - 1/2 w'Qw - sum_in Z_j - top_L(Z_j, j free),   rho = q - Qw,  Z_j = rho_j^2/(2 ridge_j),
 
-with Q = G - diag(d), ridge = lam + d.  The diagonal d is 0 or one of ``diagonals``; it needs
-G - diag(d) >= 0 on the monomials alive at the node.  With d = 0 the residual may be scaled:
-1/2 (y'a)^2 / (|a|^2 + 2 sum_in Z + 2 top_L Z) with y'a = yy - q'w, |a|^2 = yy - 2 q'w + w'Qw.
+with Q = G - diag(d), ridge = lam + d > 0.  The diagonal d is 0 or one of ``diagonals``; its
+entries may have any sign, and it needs G - diag(d) >= 0 on the monomials alive at the node.  With
+d = 0 the residual may be scaled: 1/2 (y'a)^2 / (|a|^2 + 2 sum_in Z + 2 top_L Z) with
+y'a = yy - q'w, |a|^2 = yy - 2 q'w + w'Qw.
 
 After every fixing the rules of the structure apply (``propagation``).  Indices of monomials are
-positions in the basis of the problem.
+positions in the basis of the problem, which the statement lists.  Where that list is not complete
+(fits over all inputs), top_L runs over the unlisted monomials too, until a screening leaves
+``only`` some listed ones alive; diagonals and exhausted ends come after that.
 """
 
 from __future__ import annotations
@@ -37,7 +41,9 @@ from polysharp.typing import Array, Indices
 if TYPE_CHECKING:
     from polysharp.certificate.statement import Statement
 
-Kind = Literal["dual", "single", "void", "split", "sets"]
+Kind = Literal["dual", "single", "void", "split", "sets", "exhausted"]
+
+CLAIM_ROOM = 1e-9  # of the bound: a thousand times what rounding takes on ordinary data
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +65,12 @@ class Diagonal:
 
 @dataclass(frozen=True, eq=False)
 class Screening:
-    """Monomials that one vector fixes out or in, in the order found."""
+    """Monomials that one vector fixes out or in; with ``only``, all others are out too."""
 
     vector: Vector
     out: Indices
     inn: Indices
+    only: Indices | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +150,14 @@ class ProofWriter:
         vectors = [s.vector for s in node.screenings] + ([node.vector] if node.vector else [])
         self.stored += sum(len(v.index) for v in vectors)
         self.stored += sum(len(s.out) + len(s.inn) for s in node.screenings)
+        self.stored += sum(len(s.only) for s in node.screenings if s.only is not None)
 
     def proof(self, bound: float) -> Proof | None:
-        """Return the finished proof, or None if it was given up."""
+        """Return the finished proof, or None if it was given up.
+
+        A reader lowers every value by what rounding can add at worst, in sums of an order of its
+        own, so the claim stays a little below what the search has reached.
+        """
         if self.full:
             return None
-        return Proof(bound, tuple(self.nodes), tuple(self.diagonals))
+        return Proof(bound - CLAIM_ROOM * abs(bound), tuple(self.nodes), tuple(self.diagonals))

@@ -4,18 +4,25 @@
 is arrays.  Lists of unequal length are stored end to end with their lengths beside them:
 ``name`` and ``name_length``.  Vectors are listed once, in ``vector_*``, and named by their
 number, since a node and its children often rely on the same one; -1 stands for none.
+
+A file may be damaged or hostile.  What is read is limited in size before it is unpacked, every
+number is finite, and every field has its type; whatever else is wrong is for the checker to find.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
+from io import BytesIO
+from math import isfinite, prod
 from os import PathLike
-from typing import Any
-from zipfile import BadZipFile
+from pathlib import Path
+from typing import Any, NoReturn
+from zipfile import ZipFile
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from polysharp.certificate.proof import Diagonal, Kind, Proof, ProofNode, Screening, Vector
@@ -24,9 +31,10 @@ from polysharp.errors import InputError
 from polysharp.typing import Array
 
 FORMAT = "polysharp-proof"
-VERSION = 1
-KINDS: tuple[Kind, ...] = ("dual", "single", "void", "split", "sets")
+VERSION = 2
+KINDS: tuple[Kind, ...] = ("dual", "single", "void", "split", "sets", "exhausted")
 ARRAYS = ("shift", "scale")  # of the statement, beside its monomials
+MOST_BYTES = 2**30  # unpacked; a proof of five million numbers takes a tenth of that
 
 Numbers = NDArray[Any]
 
@@ -36,18 +44,20 @@ def save(proof: Proof, path: str | PathLike[str]) -> None:
     vectors = _Numbering()
     screenings = [s for node in proof.nodes for s in node.screenings]
     arrays: dict[str, Numbers] = {
-        "node_kind": np.array([KINDS.index(node.kind) for node in proof.nodes], dtype=np.int8),
-        "node_on_inputs": np.array([node.on_inputs for node in proof.nodes], dtype=bool),
-        "node_vector": np.array([vectors.of(node.vector) for node in proof.nodes], dtype=np.int64),
-        "node_screenings": np.array([len(n.screenings) for n in proof.nodes], dtype=np.int64),
-        "screening_vector": np.array([vectors.of(s.vector) for s in screenings], dtype=np.int64),
+        "node_kind": _integers(KINDS.index(node.kind) for node in proof.nodes),
+        "node_on_inputs": _integers(node.on_inputs for node in proof.nodes),
+        "node_vector": _integers(vectors.of(node.vector) for node in proof.nodes),
+        "node_screenings": _integers(len(node.screenings) for node in proof.nodes),
+        "screening_vector": _integers(vectors.of(s.vector) for s in screenings),
+        "screening_has_only": _integers(s.only is not None for s in screenings),
         **_joined("node_chain", [node.chain for node in proof.nodes]),
         **_joined("node_children", [node.children for node in proof.nodes]),
         **_joined("screening_out", [s.out for s in screenings]),
         **_joined("screening_in", [s.inn for s in screenings]),
+        **_joined("screening_only", [() if s.only is None else s.only for s in screenings]),
         **_joined("vector_index", [v.index for v in vectors.listed]),
         "vector_value": _end_to_end([v.value for v in vectors.listed]),
-        "vector_diagonal": np.array([v.diagonal for v in vectors.listed], dtype=np.int64),
+        "vector_diagonal": _integers(v.diagonal for v in vectors.listed),
         **_joined("diagonal_index", [d.index for d in proof.diagonals]),
         "diagonal_value": _end_to_end([d.value for d in proof.diagonals]),
     }
@@ -58,75 +68,154 @@ def save(proof: Proof, path: str | PathLike[str]) -> None:
         arrays |= {name: stated.pop(name) for name in ARRAYS}
         header["statement"] = stated
     text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        np.savez_compressed(file, header=np.frombuffer(text, dtype=np.uint8), **arrays)  # type: ignore[arg-type]
+    packed = BytesIO()
+    np.savez_compressed(packed, header=np.frombuffer(text, dtype=np.uint8), **arrays)  # type: ignore[arg-type]
+    Path(path).write_bytes(packed.getvalue())
 
 
 def load(path: str | PathLike[str]) -> Proof:
     """Read a proof that ``save`` wrote; nothing in the file is run."""
+    with open(path, "rb") as file:
+        packed = file.read(MOST_BYTES + 1)
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            stored: dict[str, Numbers] = dict(archive)
-        header = json.loads(stored["header"].tobytes())
+        stored = _unpacked(packed)
+        header = json.loads(stored.pop("header").tobytes(), parse_constant=_refuse)
         if (header["format"], header["version"]) != (FORMAT, VERSION):
-            raise ValueError("another format")
+            raise ValueError(f"another format or version: {header['version']!r}")
         return _proof(header, stored)
-    except (BadZipFile, EOFError, ValueError, KeyError, IndexError, TypeError) as error:
+    # A damaged archive fails in many ways: zlib, struct, recursion, memory, types.
+    except Exception as error:
         raise InputError(
-            f"path must be a file of format {FORMAT}, version {VERSION}, got {str(path)!r}"
+            f"path must be a whole file of format {FORMAT}, version {VERSION}, got {str(path)!r} "
+            f"({type(error).__name__}: {str(error)[:80]})"
         ) from error
 
 
+def _unpacked(packed: bytes) -> dict[str, Numbers]:
+    """Return the arrays of an archive; nothing is unpacked if all of it would take too much."""
+    with ZipFile(BytesIO(packed)) as archive:
+        members = archive.infolist()
+        if max(len(packed), sum(member.file_size for member in members)) > MOST_BYTES:
+            raise ValueError(f"more than {MOST_BYTES:,} bytes")
+        return {m.filename.removesuffix(".npy"): _array(archive.read(m)) for m in members}
+
+
+def _array(data: bytes) -> Numbers:
+    """Read one array, which must be as long as its header says and hold finite numbers only."""
+    stream = BytesIO(data)
+    if npy.read_magic(stream) != (1, 0):
+        raise ValueError("another kind of array")
+    shape, _, dtype = npy.read_array_header_1_0(stream)
+    if dtype not in (np.uint8, np.int64, np.float64) or len(shape) != 1:
+        raise ValueError("no list of numbers")
+    if prod(shape) * dtype.itemsize != len(data) - stream.tell():
+        raise ValueError("lengths do not add up")
+    values: Numbers = np.frombuffer(data, dtype, offset=stream.tell())
+    if not np.isfinite(values).all():
+        raise ValueError("not a number")
+    return values
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number")
+
+
 def _proof(header: dict[str, Any], stored: dict[str, Numbers]) -> Proof:
-    index = _parts(stored, "vector_index")
     values = _cut(stored["vector_value"], stored["vector_index_length"])
-    diagonal = stored["vector_diagonal"].tolist()
-    vectors = [Vector(i, v, d) for i, v, d in zip(index, values, diagonal, strict=True)]
+    vectors = [
+        Vector(index, value.astype(np.float64), diagonal)
+        for index, value, diagonal in zip(
+            _lists(stored, "vector_index"), values, stored["vector_diagonal"].tolist(), strict=True
+        )
+    ]
     screenings = iter(
         [
-            Screening(vectors[number], out, inn)
-            for number, out, inn in zip(
-                stored["screening_vector"],
-                _parts(stored, "screening_out"),
-                _parts(stored, "screening_in"),
+            Screening(vectors[_number(vector, vectors)], out, inn, only if has_only else None)
+            for vector, has_only, out, inn, only in zip(
+                stored["screening_vector"].tolist(),
+                stored["screening_has_only"].tolist(),
+                _lists(stored, "screening_out"),
+                _lists(stored, "screening_in"),
+                _lists(stored, "screening_only"),
                 strict=True,
             )
         ]
     )
     nodes = tuple(
         ProofNode(
-            kind=KINDS[kind],
+            kind=KINDS[_number(kind, KINDS)],
             screenings=tuple(next(screenings) for _ in range(count)),
-            vector=None if vector < 0 else vectors[vector],
+            vector=None if vector == -1 else vectors[_number(vector, vectors)],
             chain=tuple(chain.tolist()),
             on_inputs=bool(on_inputs),
             children=tuple(children.tolist()),
         )
         for kind, count, vector, chain, on_inputs, children in zip(
-            stored["node_kind"],
-            stored["node_screenings"],
-            stored["node_vector"],
-            _parts(stored, "node_chain"),
-            stored["node_on_inputs"],
-            _parts(stored, "node_children"),
+            stored["node_kind"].tolist(),
+            stored["node_screenings"].tolist(),
+            stored["node_vector"].tolist(),
+            _lists(stored, "node_chain"),
+            stored["node_on_inputs"].tolist(),
+            _lists(stored, "node_children"),
             strict=True,
         )
     )
+    if next(screenings, None) is not None:
+        raise ValueError("more screenings than nodes have")
     d_values = _cut(stored["diagonal_value"], stored["diagonal_index_length"])
-    diagonals = zip(_parts(stored, "diagonal_index"), d_values, strict=True)
+    diagonals = tuple(
+        Diagonal(index, value.astype(np.float64))
+        for index, value in zip(_lists(stored, "diagonal_index"), d_values, strict=True)
+    )
     statement = _statement(header["statement"], stored) if "statement" in header else None
-    return Proof(header["bound"], nodes, tuple(Diagonal(i, v) for i, v in diagonals), statement)
+    return Proof(_real(header["bound"]), nodes, diagonals, statement)
 
 
 def _statement(stated: dict[str, Any], stored: dict[str, Numbers]) -> Statement:
-    monomials = tuple(tuple(m.tolist()) for m in _parts(stored, "monomials"))
-    plain = {name: _tuples(value) for name, value in stated.items()}
-    return Statement(monomials=monomials, **{name: stored[name] for name in ARRAYS}, **plain)  # type: ignore[arg-type]
+    plain = {name: READ[name](value) for name, value in stated.items()}
+    return Statement(
+        monomials=tuple(tuple(m.tolist()) for m in _lists(stored, "monomials")),
+        shift=stored["shift"].astype(np.float64),
+        scale=stored["scale"].astype(np.float64),
+        **plain,
+    )
 
 
-def _tuples(value: Any) -> Any:
-    """Undo what JSON does to tuples."""
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+def _of(kind: type) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        if type(value) is not kind:
+            raise TypeError(f"{value!r} is no {kind.__name__}")
+        return value
+
+    return read
+
+
+def _tuple_of(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    return lambda values: tuple(read(value) for value in _of(list)(values))
+
+
+def _real(value: Any) -> float:
+    if type(value) not in (int, float) or not isfinite(value):
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
+
+
+# How the fields of a statement are read from JSON.
+READ: dict[str, Callable[[Any], Any]] = {
+    "names": _tuple_of(_of(str)),
+    "response": _of(str),
+    "kept_inputs": _tuple_of(_of(int)),
+    "required_inputs": _tuple_of(_of(int)),
+    "heredity": lambda value: None if value is None else _of(str)(value),
+    **dict.fromkeys(
+        ("excluded_terms", "required_terms", "support"), _tuple_of(_tuple_of(_of(int)))
+    ),
+    **dict.fromkeys(("total_weight", "gamma", "objective"), _real),
+    **dict.fromkeys(("listed", "fit_intercept"), _of(bool)),
+    **dict.fromkeys(
+        ("degree", "max_interaction", "interaction_degree", "max_terms", "max_inputs"), _of(int)
+    ),
+}
 
 
 class _Numbering:
@@ -145,9 +234,13 @@ class _Numbering:
         return self._number[id(vector)]
 
 
+def _integers(values: Iterable[int]) -> Numbers:
+    return np.array(list(values), dtype=np.int64)
+
+
 def _joined(name: str, lists: Sequence[Any]) -> dict[str, Numbers]:
     parts = [np.asarray(part, dtype=np.int64) for part in lists]
-    lengths = np.array([len(part) for part in parts], dtype=np.int64)
+    lengths = _integers(len(part) for part in parts)
     return {name: np.concatenate([np.zeros(0, np.int64), *parts]), f"{name}_length": lengths}
 
 
@@ -155,11 +248,17 @@ def _end_to_end(parts: Iterable[Array]) -> Array:
     return np.concatenate([np.zeros(0), *parts])
 
 
-def _parts(stored: dict[str, Numbers], name: str) -> list[Numbers]:
+def _number(value: int, among: Sequence[Any]) -> int:
+    if not 0 <= value < len(among):
+        raise IndexError(f"there is no number {value}")
+    return value
+
+
+def _lists(stored: dict[str, Numbers], name: str) -> list[Numbers]:
     return _cut(stored[name].astype(np.intp), stored[f"{name}_length"])
 
 
 def _cut(values: Numbers, lengths: Numbers) -> list[Numbers]:
-    if int(lengths.sum()) != len(values):
+    if (lengths < 0).any() or sum(lengths.tolist()) != len(values):
         raise ValueError("lengths do not add up")
     return np.split(values, np.cumsum(lengths)[:-1]) if len(lengths) else []

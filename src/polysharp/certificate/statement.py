@@ -9,8 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from polysharp.monomials.terms import write_term
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from polysharp.certificate.solution import Solution
+    from polysharp.data.rows import Table
     from polysharp.monomials.basis import Basis
     from polysharp.monomials.scaling import Scaling
     from polysharp.monomials.structure import Heredity, Structure
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
     from polysharp.typing import Array, Monomial
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Statement:
     """Among all polynomials of this kind, none has a lower objective on these data than the bound.
 
@@ -26,22 +31,27 @@ class Statement:
     ``max_interaction`` distinct inputs, of degree at most ``interaction_degree`` where they have
     two inputs or more, the constant only without a free intercept, without ``excluded_terms``,
     and without those that can never meet the heredity.  ``monomials`` lists them: positions in
-    that list name them in the proof, as positions in ``kept_inputs`` name inputs there.
+    that list name them in the proof, as positions in ``kept_inputs`` name inputs there.  Where
+    they are too many to list (``listed`` is false), the list has those that the proof names, and
+    the claim covers all others as well.
 
     Columns are prod_{i in m} (x_i - shift_i) / scale_i times the scale of the monomial
     (sqrt of the number of orderings of m padded to ``degree``), centred by their weighted means
     when the intercept is free, rows weighted by the sample weights.
     """
 
-    n_inputs: int  # of the table given to fit
+    names: tuple[str, ...]  # of the inputs given to fit
+    response: str
+    total_weight: float  # of the rows; their number where there are no weights
     degree: int
-    kept_inputs: tuple[int, ...]  # of that table, ascending
+    kept_inputs: tuple[int, ...]  # of those given, ascending
     max_interaction: int
     interaction_degree: int
     excluded_terms: tuple[Monomial, ...]
-    monomials: tuple[Monomial, ...]  # in inputs of that table
-    shift: Array  # (n_inputs,)
-    scale: Array  # (n_inputs,)
+    monomials: tuple[Monomial, ...]  # in the inputs given
+    listed: bool = True
+    shift: Array  # one per input given
+    scale: Array  # one per input given
     fit_intercept: bool
     gamma: float
     max_terms: int
@@ -53,22 +63,34 @@ class Statement:
     objective: float
 
     def __str__(self) -> str:
+        """Everything that the claim depends on, line by line."""
+        among = f"of {len(self.monomials)} monomials" if self.listed else "monomials"
+        lines = [
+            f"response: {self.response}, rows of total weight {self.total_weight!r}",
+            f"polynomials: degree {self.degree}, at most {self.max_terms} {among} in at most "
+            f"{self.max_inputs} of {len(self.kept_inputs)} inputs ({len(self.names)} were given)",
+            f"terms: at most {self.max_interaction} inputs in one, degree at most "
+            f"{self.interaction_degree} where there are two or more",
+            f"intercept: {'free' if self.fit_intercept else 'none'}",
+            f"ridge: gamma {self.gamma!r}, on the coefficients of the scaled monomials",
+        ]
         rules = {
-            f"{len(self.excluded_terms)} excluded terms": bool(self.excluded_terms),
-            f"{len(self.required_terms)} required terms": bool(self.required_terms),
-            f"{len(self.required_inputs)} required inputs": bool(self.required_inputs),
-            f"{self.heredity} heredity": self.heredity is not None,
+            "heredity": self.heredity,
+            "excluded terms": self._written(self.excluded_terms),
+            "required terms": self._written(self.required_terms),
+            "required inputs": ", ".join(self.names[i] for i in self.required_inputs),
         }
-        return ", ".join(
-            [
-                f"polynomials of degree {self.degree} with at most {self.max_terms} of "
-                f"{len(self.monomials)} monomials and at most {self.max_inputs} of "
-                f"{len(self.kept_inputs)} inputs (of {self.n_inputs} given), "
-                f"{'free intercept' if self.fit_intercept else 'no intercept'}, "
-                f"gamma {self.gamma:.6g}",
-                *(rule for rule, applies in rules.items() if applies),
-            ]
-        )
+        lines += [f"{name}: {rule}" for name, rule in rules.items() if rule]
+        lines += [
+            f"input {self.names[i]}: ({self.names[i]} - {float(self.shift[i])!r})"
+            f" / {float(self.scale[i])!r}"
+            for i in self.kept_inputs
+        ]
+        model = self._written(self.support) or "no term"
+        return "\n".join([*lines, f"model: {model}; objective {self.objective!r}"])
+
+    def _written(self, terms: Iterable[Monomial]) -> str:
+        return ", ".join(write_term(m, self.names) for m in terms)
 
     @classmethod
     def of(
@@ -77,11 +99,14 @@ class Statement:
         basis: Basis,
         structure: Structure,
         scaling: Scaling,
+        table: Table,
         solution: Solution,
     ) -> Statement:
         """State what a solution over ``basis`` claims, in the inputs of the user's table."""
         return cls(
-            n_inputs=len(scaling.shift),
+            names=tuple(table.names),
+            response=table.response,
+            total_weight=table.total_weight,
             degree=rules.degree,
             kept_inputs=tuple(basis.inputs),
             max_interaction=rules.most_inputs,
@@ -108,9 +133,10 @@ def with_statement(
     basis: Basis,
     structure: Structure,
     scaling: Scaling,
+    table: Table,
 ) -> Solution:
     """Return the solution with its proof, if it has one, made complete."""
     if solution.proof is None:
         return solution
-    statement = Statement.of(rules, basis, structure, scaling, solution)
+    statement = Statement.of(rules, basis, structure, scaling, table, solution)
     return replace(solution, proof=solution.proof.about(statement))

@@ -139,7 +139,8 @@ class Prepared:
         """Complete the statement of a solution's proof; ``rules`` may have other budgets."""
         own = self.opened.rules if rules is None else rules
         structure = self.problem.structure if rules is None else own.structure(self.basis)
-        return with_statement(solution, own, self.basis, structure, self.opened.scaling)
+        scaling, table = self.opened.scaling, self.opened.table
+        return with_statement(solution, own, self.basis, structure, scaling, table)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,66 +1,66 @@
 """A checker of proofs that shares no code with the search: plain NumPy, and the records alone.
 
-It recomputes monomials, moments and rules from the statement and the rows (``checker_problem``),
-walks the tree from its root, deduces after every fixing what the rules force, and evaluates the
-lower bound of a vector wherever the proof relies on one (``checker_bounds``).  A proof holds when
+It recomputes monomials and rules (``rules``) and moments (``moments``) from the statement and the
+rows, goes through the tree from its root, deduces after every fixing what the rules force, and
+evaluates a lower bound wherever the proof relies on one (``bounds``, ``ends``).  A proof holds when
 
-    - the model is allowed and costs what is stated,
+    - the model is allowed, and costs what is stated as far as rounding lets one say,
     - every split is covered by its children: with chain c_1..c_m, either some c_a is the first
       one out, or all are in; with sets of inputs, every set that fills the budget is a child, or
       the ridge regression on all of its monomials costs at least the bound,
     - everything that screening fixes, and every leaf, costs at least the bound.
 
-The bound counts as reached within 1e-9 of the objective and the rounding of yy.
+Every value is rounded downwards by what rounding can add at worst, and the least of them is what
+is proved; there is no tolerance.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Context
-from itertools import combinations
-from math import comb, inf, isfinite, nan
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from html import escape
+from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.certificate.checker.bounds import (
-    Tangent,
-    budget_left,
-    check_diagonal,
-    least_of_singles,
-    margin_of,
-    read_indices,
-    ridge_of_all,
-)
-from polysharp.certificate.checker.task import (
-    FREE,
-    IN,
+from polysharp.certificate.checker.bounds import Tangent, certified, costs, prices
+from polysharp.certificate.checker.ends import Exhaustion, least_of_sets
+from polysharp.certificate.checker.moments import Moments, Point, Rows, U, read_rows
+from polysharp.certificate.checker.rules import (
     OUT,
     Array,
     Empty,
-    Pair,
+    Fixings,
+    Indices,
     Rejected,
-    States,
-    Task,
+    Rules,
     check_statement,
     demand,
-    read_rows,
+    read_indices,
 )
 
 if TYPE_CHECKING:
-    from polysharp.certificate.proof import Proof, ProofNode, Screening
+    from polysharp.certificate.proof import Proof, ProofNode, Screening, Vector
     from polysharp.certificate.statement import Statement
 
-TOLERANCE = 1e-9
-MOST_SETS = 1_000_000  # of inputs below one node: a proof must not keep its reader for ever
-Part = tuple[int, Pair | None]  # number of a node, with what is fixed; None: no support left
+Part = tuple[int, Fixings | None]  # number of a node, with what is fixed; None: no support left
 
 
 @dataclass(frozen=True)
 class Verdict:
     """Whether a proof holds; ``bound`` and ``objective`` are recomputed, never copied.
 
-    ``bound`` is 0 where the proof fails: that much is always true.
+    Parameters
+    ----------
+    valid : bool
+        Whether the claim of the proof is proved; the truth value of the verdict.
+    bound : float
+        What no allowed polynomial can go below, rounded downwards; 0 where the proof fails.
+    objective : float
+        What the stated model costs at most; NaN where that was not reached.
+    reason : str
+        The first thing that is wrong, and where.
     """
 
     valid: bool
@@ -74,9 +74,17 @@ class Verdict:
     def __str__(self) -> str:
         if not self.valid:
             return f"rejected: {self.reason}"
-        # Rounded down: 9 digits of a bound may be more than the bound.
-        bound = float(Context(prec=9, rounding=ROUND_FLOOR).create_decimal_from_float(self.bound))
-        return f"valid: the model costs {self.objective:.9g}, and none costs below {bound:.9g}"
+        # Rounded to the safe side: 9 digits of a bound may be more than the bound.
+        down, up = Context(prec=9, rounding=ROUND_FLOOR), Context(prec=9, rounding=ROUND_CEILING)
+        bound = float(down.create_decimal_from_float(self.bound))
+        objective = float(up.create_decimal_from_float(self.objective))
+        return (
+            f"valid: the model costs {objective:.9g}, and no polynomial of the kind that the "
+            f"statement describes costs less than {bound:.9g}"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(str(self))}</p>"
 
 
 def verify(proof: Proof, X: Any, y: Any, sample_weight: Any = None) -> Verdict:
@@ -96,148 +104,166 @@ def verify(proof: Proof, X: Any, y: Any, sample_weight: Any = None) -> Verdict:
     """
     objective = nan
     try:
-        statement = proof.statement
-        if statement is None:
-            raise Rejected("the proof has no statement")
-        check_statement(statement)
-        task = Task.of(statement, *read_rows(statement, X, y, sample_weight))
-        objective = _objective(task, statement)
-        claim = proof.bound - TOLERANCE * objective - task.rounding
-        bound = _walk(proof, task, claim)
+        with np.errstate(all="ignore"):  # what overflows is not finite, and is refused as such
+            statement = proof.statement
+            if statement is None:
+                raise Rejected("the proof has no statement")
+            check_statement(statement)
+            rows = read_rows(statement, X, y, sample_weight)
+            reader = _Reader(proof, statement, rows)
+            objective = reader.objective()
+            bound = reader.go()
     except Rejected as failure:
         return Verdict(False, 0.0, objective, str(failure))
     return Verdict(True, min(bound, objective), objective)
 
 
-def _objective(task: Task, s: Statement) -> float:
-    """Return the cost of the model, which must be allowed and cost what is stated."""
-    place = {m: j for j, m in enumerate(s.monomials)}
-    demand(set(s.support) <= place.keys(), "the model has a term that is no candidate")
-    S = np.array(sorted({place[m] for m in s.support}), dtype=np.intp)
-    demand(len(S) == len(s.support) and task.rules.allows(S), "the model breaks the rules")
-    H = task.G[np.ix_(S, S)] + task.lam * np.eye(len(S))
-    w: Array = np.asarray(np.linalg.lstsq(H, task.q[S], rcond=None)[0], dtype=np.float64)
-    value = max(0.0, 0.5 * float(task.yy - 2.0 * (task.q[S] @ w) + w @ (H @ w)))
-    slack = TOLERANCE * value + task.rounding + margin_of(task, S, w, 0.0)
-    demand(abs(value - s.objective) <= slack, f"the model costs {value:.9g}, not as stated")
-    return value
+class _Reader:
+    """One proof with the numbers that it is checked against."""
 
+    def __init__(self, proof: Proof, statement: Statement, rows: Rows) -> None:
+        self.proof, self.statement, self.rows = proof, statement, rows
+        self.rules = Rules(statement)
+        self.moments = Moments(statement, rows, statement.monomials)
+        self.ends = Exhaustion(self.moments, self.rules, self._refit)
+        self._diagonals: dict[int, Array] = {}
 
-def _walk(proof: Proof, task: Task, claim: float) -> float:
-    """Check every node; return the least cost that the proof leaves possible."""
-    demand(isfinite(proof.bound), "the bound is not a number")
-    demand(len(proof.nodes) > 0, "the proof has no nodes")
-    for number, diagonal in enumerate(proof.diagonals):
-        check_diagonal(task, diagonal, f"diagonal {number}")
-    least, seen = inf, {0}
-    stack: list[Part] = [(0, task.rules.root())]
-    while stack:
-        number, states = stack.pop()
+    def objective(self) -> float:
+        """Return what the model costs at most; it must be allowed and cost what is stated."""
+        s, m = self.statement, self.moments
+        place = {term: j for j, term in enumerate(s.monomials)}
+        demand(set(s.support) <= place.keys(), "the model has a term that is no candidate")
+        S = np.array(sorted({place[term] for term in s.support}), dtype=np.intp)
+        demand(len(S) == len(s.support) and self.rules.allows(S), "the model breaks the rules")
+        H = m.G[np.ix_(S, S)] + m.lam * np.eye(len(S))
+        w: Array = np.asarray(np.linalg.lstsq(H, m.q[S], rcond=None)[0], dtype=np.float64)
+        reach, _, error = m.margins(S, w)
+        value = 0.5 * m.at(S, w, None, S).aa + (0.5 + 8.0 * U) * m.lam * float(w @ w)
+        # The search summed all n rows in an order of its own.
+        slack = 2.0 * error + 8.0 * (len(self.rows.y) + 16.0) * U * reach**2
+        demand(abs(value - s.objective) <= slack, f"the model costs {value:.9g}, not as stated")
+        return value
+
+    def go(self) -> float:
+        """Check every node; return the least cost that the proof leaves possible."""
+        nodes, claim = self.proof.nodes, self.proof.bound
+        demand(isfinite(claim), "the bound is not a number")
+        demand(len(nodes) > 0, "the proof has no nodes")
+        least, seen = inf, {0}
+        stack: list[Part] = [(0, self.rules.root())]
+        while stack:
+            number, at = stack.pop()
+            try:
+                value, parts = self._visit(nodes[number], at, claim)
+                demand(value >= claim, f"proves {value:.12g}, less than the bound {claim:.12g}")
+                for child, _ in parts:
+                    demand(0 < child < len(nodes), f"child {child} does not exist")
+                    demand(child not in seen, f"child {child} is used twice")
+                    seen.add(child)
+            except Rejected as failure:
+                raise Rejected(f"node {number}: {failure}") from None
+            least = min(least, value)
+            stack += parts
+        demand(len(seen) == len(nodes), "some nodes are not part of the tree")
+        return max(0.0, least)
+
+    def _visit(self, node: ProofNode, at: Fixings | None, claim: float) -> tuple[float, list[Part]]:
+        """Return the least cost that a node leaves possible by itself, and its children."""
+        least = inf
         try:
-            value, parts = _visit(task, proof, proof.nodes[number], states, claim)
-            for child, _ in parts:
-                demand(0 < child < len(proof.nodes), f"child {child} does not exist")
-                demand(child not in seen, f"child {child} is used twice")
-                seen.add(child)
-        except Rejected as failure:
-            raise Rejected(f"node {number}: {failure}") from None
-        least = min(least, value)
-        stack += parts
-    demand(len(seen) == len(proof.nodes), "some nodes are not part of the tree")
-    return least
+            if at is None:
+                raise Empty
+            self.rules.deduce(at)
+            for screening in node.screenings:
+                value, out, inn = self._screened(screening, at)
+                demand(value >= claim, f"screens at {value:.12g}, less than the bound")
+                least = min(least, value)
+                self.rules.screen(at, out, inn)
+                self.rules.deduce(at)
+        except Empty:
+            at = None  # nothing is left to cover, whatever the node is
+        if node.kind == "split":
+            return least, self._split(node, at)
+        if node.kind == "sets":
+            value, parts = self._split_by_sets(node, at, claim)
+            return min(least, value), parts
+        return least if at is None else min(least, self._leaf(node, at, claim)), []
 
+    def _split(self, node: ProofNode, at: Fixings | None) -> list[Part]:
+        """Return the children: child a has c_1..c_{a-1} in and c_a out, the last all of them in."""
+        size = self.rules.uses.shape[1 if node.on_inputs else 0]
+        chain = read_indices(node.chain, size, "the chain")
+        demand(len(node.children) == len(chain) + 1, "the children do not cover it")
+        return [
+            (child, None if at is None else self.rules.split(at, node.on_inputs, chain, a))
+            for a, child in enumerate(node.children)
+        ]
 
-def _visit(
-    task: Task, proof: Proof, node: ProofNode, states: Pair | None, claim: float
-) -> tuple[float, list[Part]]:
-    """Check one node; return the least cost it leaves possible, and its children."""
-    least = inf
-    try:
-        if states is None:
-            raise Empty
-        task.rules.deduce(*states)
-        for screening in node.screenings:
-            least = min(least, _screen(task, proof, screening, states[0], claim))
-            task.rules.deduce(*states)
-    except Empty:
-        states = None  # nothing is left to cover, whatever the node is
-    if node.kind == "split":
-        return least, _split(task, node, states)
-    if node.kind == "sets":
-        value, parts = _split_by_sets(task, node, states, claim)
-        return min(least, value), parts
-    if states is not None:
-        value = _leaf(task, proof, node, states[0])
-        demand(value >= claim, f"proves {value:.12g}, less than the bound")
-        least = min(least, value)
-    return least, []
+    def _split_by_sets(
+        self, node: ProofNode, at: Fixings | None, claim: float
+    ) -> tuple[float, list[Part]]:
+        """Return the least bound of the sets of inputs that are no child, and the children."""
+        count = len(node.children)
+        if at is None:
+            return inf, [(child, None) for child in node.children]
+        room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == 1))
+        chain = np.array(node.chain, dtype=np.intp)
+        demand(not at.rest, "it has monomials that are not listed")
+        demand(room > 0 and len(chain) == count * room, "its sets do not fill the budget of inputs")
+        size = len(at.inputs)
+        listed = [read_indices(one, size, "a set") for one in chain.reshape(count, room)]
+        least, undecided = least_of_sets(self.moments, self.rules, at, listed, claim)
+        parts: list[Part] = []
+        for child, kept in zip(node.children, listed, strict=True):
+            part = at.copy()
+            part.inputs[np.setdiff1d(undecided, kept)] = OUT
+            parts.append((child, part))
+        return least, parts
 
+    def _leaf(self, node: ProofNode, at: Fixings, claim: float) -> float:
+        """Return a lower bound on the cost of every support of a closed node."""
+        if node.kind == "dual":
+            return 0.0 if node.vector is None else self._tangent(node.vector, at).bound
+        demand(node.kind in ("single", "exhausted"), f"is {node.kind!r} while supports are left")
+        demand(not at.rest, "it has monomials that are not listed")
+        return self.ends.least(at, claim)
 
-def _split(task: Task, node: ProofNode, states: Pair | None) -> list[Part]:
-    """Return the children: the a-th has c_1..c_{a-1} in and c_a out, the last all of them in."""
-    size = task.rules.uses.shape[1 if node.on_inputs else 0]
-    chain = read_indices(node.chain, size, "the chain")
-    demand(len(node.children) == len(chain) + 1, "the children do not cover it")
-    if states is None:
-        return [(child, None) for child in node.children]
-    return [
-        (child, task.rules.split(states, node.on_inputs, chain, a))
-        for a, child in enumerate(node.children)
-    ]
+    def _screened(self, screening: Screening, at: Fixings) -> tuple[float, Indices, Indices]:
+        """Return the least cost of what a screening leaves behind, and what goes out and in."""
+        out = read_indices(screening.out, len(at.terms), "a screening")
+        inn = read_indices(screening.inn, len(at.terms), "a screening")
+        tangent = self._tangent(screening.vector, at)
+        left = np.concatenate([tangent.with_each(out), tangent.without_each(inn)])
+        return float(left.min(initial=inf)), out, inn  # NaN if one of them is
 
+    def _tangent(self, vector: Vector, at: Fixings) -> Tangent:
+        """Evaluate a vector at a node."""
+        f = len(at.terms)
+        index = read_indices(vector.index, f, "a vector")
+        w = np.asarray(vector.value, dtype=np.float64)
+        demand(w.shape == index.shape and np.isfinite(w).all(), "a vector is no list of numbers")
+        d = self._diagonal(vector.diagonal, index, at) if vector.diagonal != -1 else None
+        point = self._point(index, w, d, np.flatnonzero(at.terms != OUT))
+        Z = prices(point.rho, self.moments.lam, d, self.moments.box)
+        return Tangent(point, Z, at, self.rules.room(at), scalable=d is None)
 
-def _split_by_sets(
-    task: Task, node: ProofNode, states: Pair | None, claim: float
-) -> tuple[float, list[Part]]:
-    """Return the least bound of the sets of inputs that are no child, and the children."""
-    count = len(node.children)
-    if states is None:
-        return inf, [(child, None) for child in node.children]
-    terms, inputs = states
-    room = task.rules.max_inputs - int(np.count_nonzero(inputs == IN))
-    chain = np.array(node.chain, dtype=np.intp)
-    demand(room > 0 and len(chain) == count * room, "its sets do not fill the budget of inputs")
-    listed = [read_indices(one, len(inputs), "a set") for one in chain.reshape(count, room)]
-    used = task.rules.uses[terms != OUT].any(axis=0)
-    undecided = np.flatnonzero(used & (inputs == FREE))
-    demand(comb(len(undecided), room) <= MOST_SETS, "it has too many sets of inputs to check")
-    known = {frozenset(one.tolist()) for one in listed}
-    least = inf
-    for one in combinations(undecided.tolist(), min(room, len(undecided))):
-        chosen = frozenset(one)
-        if chosen in known or (len(one) < room and any(chosen <= other for other in known)):
-            continue
-        outside = [i for i in undecided.tolist() if i not in chosen]
-        within = (terms != OUT) & ~(task.rules.uses[:, outside] > 0.0).any(axis=1)
-        least = min(least, ridge_of_all(task, terms, np.flatnonzero(within)))
-        demand(least >= claim, f"inputs {one} prove {least:.12g}, less than the bound")
-    parts: list[Part] = []
-    for child, kept in zip(node.children, listed, strict=True):
-        both = terms.copy(), inputs.copy()
-        both[1][np.setdiff1d(undecided, kept)] = OUT
-        parts.append((child, both))
-    return least, parts
+    def _point(self, index: Indices, w: Array, d: Array | None, alive: Indices) -> Point:
+        return self.moments.at(index, w, d, alive)
 
+    def _diagonal(self, number: int, index: Indices, at: Fixings) -> Array:
+        """Return a diagonal over all monomials, checked once, that covers a vector and a node."""
+        demand(0 <= number < len(self.proof.diagonals), "a diagonal does not exist")
+        given, f = self.proof.diagonals[number], len(at.terms)
+        if number not in self._diagonals:
+            self._diagonals[number] = certified(self.moments, given, f"diagonal {number}")
+        within = np.zeros(f, dtype=bool)
+        within[given.index] = True
+        covers = within[at.terms != OUT].all() and within[index].all() and not at.rest
+        demand(covers, f"diagonal {number} does not cover it")
+        d = np.zeros(f)
+        d[given.index] = self._diagonals[number]
+        return d
 
-def _leaf(task: Task, proof: Proof, node: ProofNode, terms: States) -> float:
-    """Return a lower bound on the cost of every support of a closed node."""
-    if node.kind == "dual":
-        if node.vector is None:
-            return 0.0
-        tangent = Tangent(task, proof, node.vector, terms)
-        return float(tangent.value(tangent.spent))
-    demand(node.kind == "single", f"is {node.kind!r} while supports are left")
-    demand(budget_left(task, terms) <= 1, "is 'single' with more than one monomial to choose")
-    return least_of_singles(task, terms)
-
-
-def _screen(task: Task, proof: Proof, screening: Screening, terms: States, claim: float) -> float:
-    """Check that what is fixed out (in) costs at least the claim when it is in (out); fix it."""
-    out = read_indices(screening.out, len(terms), "a screening")
-    inn = read_indices(screening.inn, len(terms), "a screening")
-    tangent = Tangent(task, proof, screening.vector, terms)
-    costs = np.concatenate([tangent.value_with(out), tangent.value_without(inn)])
-    worst = float(costs.min(initial=inf))
-    demand(worst >= claim, f"screens out or in at {worst:.12g}, less than the bound")
-    task.rules.screen(terms, out, inn)
-    return worst
+    def _refit(self, sets: Indices) -> Array:
+        """Return lower bounds on the costs of supports, one in each row."""
+        return costs(self.moments, sets, True, 0)

@@ -1,0 +1,191 @@
+"""Ends that are checked by trying everything: few completions, or all sets of inputs.
+
+An exhausted node has the monomials S in and room for L of the free ones.  Columns of H = G + lam I
+and y are scaled to length one.  The members of a completion are eliminated one by one, depth first
+(H and b = q become Schur complements), and the last two are treated together: with h = diag(H)
+and T twice the gain that the claim still leaves to the others,
+
+    b_j^2 > T h_j       or       b_j^2 h_k + b_k^2 h_j - 2 H_jk b_j b_k > T (h_j h_k - H_jk^2)
+
+mark the completions that may cost less than the claim, and those are refitted one by one.
+
+Rounding: k eliminations are exact for data that are changed by at most eps in each entry,
+eps = unit + 2 r + r_y + (k + 12) u, r = max error_j / sqrt(H_jj), r_y = error_y / |y|.  At the
+optimum x of a support of size l, gain = b'x - x'Hx/2 changes by at most
+
+    slack = eps (B + B^2/2) + (k + 12) u,       B = sum_j |x_j| <= sqrt(l / mu),
+
+because x'Hx <= 1, if mu bounds the eigenvalues of H from below; lam over the largest G_jj + lam
+does, and a factorisation may show a larger one.  So what is not marked at claim + slack costs at
+least the claim.
+
+Part of the checker: nothing here is shared with the search.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb, inf, isfinite, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from polysharp.certificate.checker.bounds import costs
+from polysharp.certificate.checker.moments import SAFE, Moments, U
+from polysharp.certificate.checker.rules import FREE, IN, OUT, Fixings, Rules, demand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from polysharp.certificate.checker.rules import Array, Indices
+
+    Refit = Callable[[Indices], Array]
+
+MOST_PAIRS = 4e9  # in all exhausted ends of a proof together: about a minute
+VISIT = 1e4  # pairs that take as long as a visit does by itself
+MOST_HITS = 200_000  # refitted below one node
+MOST_SETS = 1_000_000  # of inputs below one node
+CHUNK = 2048  # supports refitted at a time
+TOO_MANY = "it has more completions than a reader can try"
+
+
+class Exhaustion:
+    """Goes through all completions of a node; ``pairs`` counts the work of all nodes."""
+
+    def __init__(self, moments: Moments, rules: Rules, refit: Refit) -> None:
+        self.moments, self.rules, self.refit, self.pairs = moments, rules, refit, 0.0
+
+    def least(self, at: Fixings, claim: float) -> float:
+        """Return the claim, or what the cheapest completion costs if that is less."""
+        if not claim > 0.0:
+            return 0.0
+        S, J = np.flatnonzero(at.terms == IN), np.flatnonzero(at.terms == FREE)
+        self.L, self.J = min(self.rules.room(at), len(J)), J
+        self.uses = self.rules.uses[J] * (at.inputs != IN)
+        self.room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
+        self.hits: list[Indices] = []
+        if not self.moments.y_norm > 0.0:
+            return 0.0
+        if min(self.uses.sum(axis=1).max(initial=0.0) * self.L, self.uses.shape[1]) <= self.room:
+            demand(comb(len(J), self.L) <= MOST_PAIRS, TOO_MANY)
+        H, b, T = self._scaled(np.concatenate([S, J]), len(S) + self.L, claim)
+        for _ in S:
+            H, b, T = _eliminated(H, b, T, 0, np.arange(1, len(b)))
+        demand(isfinite(T), "its completions leave the floats")
+        if T <= 64.0 * U:
+            self.hits.append(np.zeros((1, 0), dtype=np.intp))
+        if self.L:
+            self._visit(H, b, T, np.arange(len(J)), ())
+        return min(claim, *(self._refitted(S, hits) for hits in self.hits), inf)
+
+    def _scaled(self, index: Indices, k: int, claim: float) -> tuple[Array, Array, float]:
+        """Return H and b with columns and y of length one, and T less twice the slack."""
+        m, size = self.moments, len(index)
+        H = m.G[np.ix_(index, index)].copy()
+        H[np.diag_indices(size)] += m.lam
+        root, y_size = np.sqrt(np.diagonal(H)), m.y_norm + m.y_error
+        mu = m.lam / float(root.max(initial=sqrt(m.lam))) ** 2
+        r = float((m.error[index] / root).max(initial=0.0))
+        eps = SAFE * (m.unit + 2.0 * r + m.y_error / y_size + (k + 12.0) * U)
+        H /= np.multiply.outer(root, root)
+        if eps / mu > 1e-10 and size:
+            # Definite after a shift: c as in ``certified``, and eps in every entry.
+            shift = size * eps + 4.0 * (size + 4.0) * U * size
+            more = 0.5 * float(np.linalg.eigvalsh(H)[0]) - shift
+            if more > mu and _is_definite(H - (more + shift) * np.eye(size)):
+                mu = more
+        B2 = SAFE * k / mu
+        slack = SAFE * (eps * (sqrt(B2) + 0.5 * B2) + (k + 12.0) * U)
+        least_yy = m.yy - m.margins(index[:0], m.q[:0])[2]
+        T = (least_yy - 2.0 * claim) / y_size**2 - 2.0 * slack
+        return H, m.q[index] / (root * y_size), T
+
+    def _visit(self, H: Array, b: Array, T: float, J: Indices, chosen: tuple[int, ...]) -> None:
+        """Mark the completions that have ``chosen`` and one or more of J."""
+        used = self.uses[list(chosen)].max(axis=0, initial=0.0)
+        room, new = self.room - int(used.sum()), self.uses[J] * (1.0 - used)
+        fits = np.flatnonzero(new.sum(axis=1) <= room)
+        if len(fits) < len(J):
+            H, b, J, new = H[np.ix_(fits, fits)], b[fits], J[fits], new[fits]
+        h, left = np.diagonal(H).copy(), self.L - len(chosen)
+        demand(np.all(h > 0.0), "its completions are too nearly dependent to be tried")
+        tol = 64.0 * U * (float((b * b / h).max(initial=0.0)) + abs(T))
+        self._mark(chosen, J[np.flatnonzero(~(b * b <= (T - tol) * h))][:, None])
+        self.pairs += 0.5 * len(J) ** 2 + VISIT
+        demand(self.pairs <= MOST_PAIRS, TOO_MANY)
+        if left == 2:
+            P = T * H
+            P -= np.multiply.outer(2.0 * b, b)
+            P *= H
+            P += np.stack([b * b - (T - tol) * h, h], axis=1) @ np.stack([h, b * b])
+            if not P.max(initial=-inf) <= 0.0:
+                pairs = np.argwhere(np.triu(~(P <= 0.0), 1))
+                together = np.maximum(new[pairs[:, 0]], new[pairs[:, 1]]).sum(axis=1)
+                self._mark(chosen, J[pairs[together <= room]])
+        elif left > 2:
+            for a in range(len(J) - 1):
+                later = np.arange(a + 1, len(J))
+                self._visit(*_eliminated(H, b, T, a, later), J[later], (*chosen, int(J[a])))
+
+    def _mark(self, chosen: tuple[int, ...], more: Indices) -> None:
+        if len(more):
+            first = np.broadcast_to(np.array(chosen, dtype=np.intp), (len(more), len(chosen)))
+            self.hits.append(np.concatenate([first, more], axis=1))
+            hits = sum(map(len, self.hits))
+            demand(hits <= MOST_HITS, "too many of its completions come close to the bound")
+
+    def _refitted(self, S: Indices, hits: Indices) -> float:
+        """Return the least cost of some completions that the rules allow."""
+        least = inf
+        for start in range(0, len(hits), CHUNK):
+            some = self.J[hits[start : start + CHUNK]]
+            sets = np.concatenate([np.broadcast_to(S, (len(some), len(S))), some], axis=1)
+            values = self.refit(sets)
+            for a in np.argsort(values):
+                if not values[a] >= least and self.rules.allows(sets[a]):
+                    least = float(values[a])
+                    break
+        return least
+
+
+def _eliminated(
+    H: Array, b: Array, T: float, j: int, others: Indices
+) -> tuple[Array, Array, float]:
+    """Take monomial j into the model: Schur complements on the others, and the gain off T."""
+    demand(H[j, j] > 0.0, "its completions are too nearly dependent to be tried")
+    row, rate = H[j, others], H[j, others] / H[j, j]
+    rest = H[np.ix_(others, others)]
+    rest -= np.multiply.outer(row, rate)
+    return rest, b[others] - b[j] * rate, T - float(b[j] * b[j] / H[j, j])
+
+
+def _is_definite(A: Array) -> bool:
+    try:
+        return bool(np.isfinite(np.linalg.cholesky(A)).all())
+    except np.linalg.LinAlgError:
+        return False
+
+
+def least_of_sets(
+    moments: Moments, rules: Rules, at: Fixings, listed: list[Indices], claim: float
+) -> tuple[float, Indices]:
+    """Return the least bound of the sets of inputs that are not listed, and the undecided inputs.
+
+    A set fills the budget of inputs; it is bounded by the ridge regression on its monomials.
+    """
+    used = rules.uses[at.terms != OUT].any(axis=0)
+    undecided = np.flatnonzero(used & (at.inputs == FREE))
+    room = rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
+    demand(comb(len(undecided), room) <= MOST_SETS, "it has too many sets of inputs to check")
+    known = {frozenset(one.tolist()) for one in listed}
+    least, L = inf, rules.room(at)
+    for one in combinations(undecided.tolist(), min(room, len(undecided))):
+        chosen = frozenset(one)
+        if chosen in known or (len(one) < room and any(chosen <= other for other in known)):
+            continue
+        outside = [i for i in undecided.tolist() if i not in chosen]
+        J = np.flatnonzero((at.terms != OUT) & ~(rules.uses[:, outside] > 0.0).any(axis=1))
+        value = float(costs(moments, J[None, :], at.terms[J] == IN, L)[0])
+        demand(value >= claim, f"inputs {one} prove {value:.12g}, less than the bound")
+        least = min(least, value)
+    return least, undecided

@@ -1,0 +1,274 @@
+"""Which supports a statement speaks of, and what follows once some monomials are in or out.
+
+The monomials are listed from the rules afresh, so that no candidate can be left out in silence.
+Where they are too many to list, the statement names some of them and the rest stays implicit.
+
+Part of the checker: nothing here is shared with the search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb, isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from polysharp.certificate.statement import Statement
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Marks = NDArray[np.int8]  # 1 in, 0 free, -1 out
+Monomial = tuple[int, ...]
+IN, FREE, OUT = 1, 0, -1
+
+MOST_LISTED = 100_000  # monomials; their Gram matrix would take 80 GB
+MOST_DEGREE, MOST_PRICED_DEGREE = 100, 4
+
+
+class Rejected(Exception):
+    """The first thing that is wrong with a proof."""
+
+
+class Empty(Exception):
+    """The fixings leave no allowed support."""
+
+
+def demand(holds: bool | np.bool_, otherwise: str) -> None:
+    """Reject the proof unless something holds; a comparison with NaN does not."""
+    if not holds:
+        raise Rejected(otherwise)
+
+
+def read_indices(given: Any, size: int, what: str) -> Indices:
+    """Return positions below ``size``, all different."""
+    index = np.array(given, dtype=np.intp)
+    demand(np.all((index >= 0) & (index < size)), f"{what} leaves the problem")
+    demand(np.all(np.diff(np.sort(index)) > 0), f"{what} repeats itself")
+    return index
+
+
+@dataclass(eq=False)
+class Fixings:
+    """What is in, free or out at a node; ``rest`` says whether unlisted monomials are alive."""
+
+    terms: Marks
+    inputs: Marks
+    rest: bool
+
+    def copy(self) -> Fixings:
+        """Return an independent copy."""
+        return Fixings(self.terms.copy(), self.inputs.copy(), self.rest)
+
+
+def check_statement(s: Statement) -> None:
+    """Reject a statement that is not sound or whose monomials are not all that it allows."""
+    p, kept = len(s.names), list(s.kept_inputs)
+    demand(kept == sorted(set(kept)), "kept_inputs are not inputs in order")
+    demand(not kept or (kept[0] >= 0 and kept[-1] < p), "kept_inputs are not inputs of the table")
+    demand(np.shape(s.shift) == np.shape(s.scale) == (p,), "shift or scale has a wrong length")
+    demand(np.isfinite(s.shift).all() and np.isfinite(s.scale).all(), "shift or scale is no number")
+    demand(np.all(s.scale > 0.0), "scale is not positive")
+    demand(isfinite(s.gamma) and 1e-100 <= s.gamma <= 1e100, "gamma is not within 1e-100 and 1e100")
+    demand(min(s.degree, s.max_terms, s.max_inputs) >= 1, "degree or a budget is below 1")
+    most = max(len(s.monomials), 1) if s.listed else MOST_LISTED
+    demand(s.max_terms <= most and s.max_inputs <= max(p, 1), "a budget is larger than the problem")
+    demand(s.degree <= (MOST_DEGREE if s.listed else MOST_PRICED_DEGREE), "the degree is too high")
+    demand(s.heredity in {None, "weak", "strong"}, "heredity is unknown")
+    demand(set(s.required_inputs) <= set(kept), "a required input is not kept")
+    if s.listed:
+        demand(_count(s) <= MOST_LISTED, f"it has more than {MOST_LISTED} monomials to list")
+        demand(list(s.monomials) == _all(s), "the monomials are not all that the rules allow")
+    else:
+        demand(_are_allowed(s), "a monomial is named twice or not one that the rules allow")
+    demand(set(s.required_terms) <= set(s.monomials), "a required term is not a candidate")
+
+
+def _count(s: Statement) -> int:
+    """How many monomials degree and interactions allow."""
+    p, mixed = len(s.kept_inputs), min(s.interaction_degree, s.degree)
+    widths = range(2, min(s.max_interaction, mixed, p) + 1)
+    return 1 + p * s.degree + sum(comb(p, t) * comb(mixed, t) for t in widths)
+
+
+def _all(s: Statement) -> list[Monomial]:
+    """All monomials of the statement's kind, degree by degree."""
+    level: list[Monomial] = [()]
+    shaped = [] if s.fit_intercept else level.copy()
+    for _ in range(s.degree):
+        level = [longer for m in level for longer in _longer(m, s)]
+        shaped += level
+    kept: dict[Monomial, None] = {}
+    excluded = set(s.excluded_terms)
+    for m in shaped:
+        if m not in excluded and _can_inherit(m, kept, s):
+            kept[m] = None
+    return list(kept)
+
+
+def _longer(m: Monomial, s: Statement) -> list[Monomial]:
+    """The monomials of the statement's shape with one more factor, not before the last one."""
+    if not m:
+        return [(i,) for i in s.kept_inputs] if s.max_interaction >= 1 else []
+    distinct, may_mix = len(set(m)), len(m) < s.interaction_degree
+    same = [(*m, m[-1])] if distinct < 2 or may_mix else []
+    others = may_mix and distinct < s.max_interaction
+    return same + [(*m, i) for i in s.kept_inputs if others and i > m[-1]]
+
+
+def _can_inherit(m: Monomial, kept: Any, s: Statement) -> bool:
+    present = [parent in kept for parent in _parents(m)]
+    return {None: True, "strong": all(present), "weak": any(present) or not present}[s.heredity]
+
+
+def _parents(m: Monomial) -> set[Monomial]:
+    """The monomials with one factor less; those of one factor have none."""
+    return {m[:a] + m[a + 1 :] for a in range(len(m))} if len(m) > 1 else set()
+
+
+def shape_allowed(m: Monomial, s: Statement) -> bool:
+    """Whether a monomial has the degree and the interactions of the statement's kind."""
+    distinct = len(set(m))
+    mixed = distinct < 2 or len(m) <= s.interaction_degree
+    return len(m) <= s.degree and distinct <= s.max_interaction and mixed
+
+
+def _are_allowed(s: Statement) -> bool:
+    """Whether the monomials of an incomplete list are of the kind, with the parents they need.
+
+    With heredity every parent that may be in a model must be named as well: then what follows
+    for the named ones needs no knowledge of the others.
+    """
+    named, kept, excluded = set(s.monomials), set(s.kept_inputs), set(s.excluded_terms)
+    enough = all if s.heredity == "strong" else any
+
+    def lives(m: Monomial) -> bool:
+        parents = _parents(m) if s.heredity is not None else set()
+        return m not in excluded and (not parents or enough(lives(a) for a in parents))
+
+    def is_sound(m: Monomial) -> bool:
+        shaped = set(m) <= kept and m == tuple(sorted(m)) and shape_allowed(m, s)
+        parents = _parents(m) if s.heredity is not None and shaped else set()
+        return bool(m or not s.fit_intercept) and shaped and lives(m) and all(
+            a in named or not lives(a) for a in parents
+        )  # fmt: skip
+
+    return len(named) == len(s.monomials) <= MOST_LISTED and all(map(is_sound, s.monomials))
+
+
+def _fix(states: Marks, where: Any, value: int) -> None:
+    if np.any(states[where] == -value):
+        raise Empty
+    states[where] = value
+
+
+def _times(a: Any, b: Any) -> Any:
+    """Return the product of zeros and ones in float32, in which counts are exact.
+
+    Kernels of some BLAS raise the flag of invalid values for what lies beside a vector in memory.
+    """
+    with np.errstate(invalid="ignore"):
+        return a @ b
+
+
+class Rules:
+    """Budgets, hierarchy, requirements and heredity over the monomials of a statement."""
+
+    def __init__(self, s: Statement) -> None:
+        place = {m: j for j, m in enumerate(s.monomials)}
+        column = {i: a for a, i in enumerate(s.kept_inputs)}
+        self.uses = np.zeros((len(place), len(column)), dtype=np.float32)
+        for m, j in place.items():
+            self.uses[j, [column[i] for i in m]] = 1.0
+        self.max_terms, self.max_inputs, self.heredity = s.max_terms, s.max_inputs, s.heredity
+        self.listed = s.listed
+        self.required_terms = np.array([place[m] for m in s.required_terms], dtype=np.intp)
+        self.required_inputs = np.array([column[i] for i in s.required_inputs], dtype=np.intp)
+        heirs = place.items() if s.heredity else ()
+        pairs = [(j, place[a]) for m, j in heirs for a in _parents(m) if a in place]
+        self.child, self.parent = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        self.n_parents = np.bincount(self.child, minlength=len(place))
+
+    def root(self) -> Fixings:
+        """Fixings where only what is required is in."""
+        terms, inputs = (np.zeros(size, dtype=np.int8) for size in self.uses.shape)
+        terms[self.required_terms], inputs[self.required_inputs] = IN, IN
+        return Fixings(terms, inputs, not self.listed)
+
+    def split(self, at: Fixings, on_inputs: bool, chain: Indices, a: int) -> Fixings | None:
+        """Fixings of child a of a chain; None where it has no support."""
+        child = at.copy()
+        states = child.inputs if on_inputs else child.terms
+        try:
+            _fix(states, chain[:a], IN)
+            _fix(states, chain[a : a + 1], OUT)
+        except Empty:
+            return None
+        return child
+
+    def allows(self, support: Indices) -> bool:
+        """Whether a support meets every rule."""
+        at = self.root()
+        missing = np.setdiff1d(self.required_terms, support)
+        at.terms[:], at.rest = OUT, False
+        at.terms[support] = IN
+        try:
+            self.deduce(at)
+        except Empty:
+            return False
+        return not len(missing)
+
+    def room(self, at: Fixings) -> int:
+        """Return L, how many monomials may still be chosen."""
+        return self.max_terms - int(np.count_nonzero(at.terms == IN))
+
+    def screen(self, at: Fixings, out: Indices, inn: Indices) -> None:
+        """Fix monomials out and in."""
+        _fix(at.terms, out, OUT)
+        _fix(at.terms, inn, IN)
+
+    def deduce(self, at: Fixings) -> None:
+        """Fix in place what follows from the fixings; raise Empty where no support is left."""
+        before, now = -1, 0
+        while before != now:
+            before = now
+            self._apply_hierarchy(at)
+            if self.heredity is not None:
+                self._apply_heredity(at.terms)
+            left = self.room(at)
+            if left < 0:
+                raise Empty
+            if left == 0:
+                at.terms[at.terms == FREE], at.rest = OUT, False
+            now = 1 + int(np.count_nonzero(at.terms)) + int(np.count_nonzero(at.inputs))
+
+    def _apply_hierarchy(self, at: Fixings) -> None:
+        terms, inputs = at.terms, at.inputs
+        _fix(inputs, _times((terms == IN).astype(np.float32), self.uses) > 0.0, IN)
+        left = self.max_inputs - int(np.count_nonzero(inputs == IN))
+        if left < 0:
+            raise Empty
+        if left == 0:
+            inputs[inputs == FREE] = OUT
+        lost = _times(self.uses, (inputs == OUT).astype(np.float32)) > 0.0
+        new = _times(self.uses, (inputs == FREE).astype(np.float32))
+        _fix(terms, lost | (new > left), OUT)
+        for i in self.required_inputs if not at.rest else ():
+            users = np.flatnonzero((self.uses[:, i] > 0.0) & (terms != OUT))
+            if not len(users):
+                raise Empty
+            if len(users) == 1:
+                terms[users] = IN
+
+    def _apply_heredity(self, terms: Marks) -> None:
+        child, parent = self.child, self.parent
+        gone = np.bincount(child, weights=terms[parent] == OUT, minlength=len(terms))
+        if self.heredity == "strong":
+            _fix(terms, gone > 0, OUT)
+            _fix(terms, parent[terms[child] == IN], IN)
+        else:
+            _fix(terms, (self.n_parents > 0) & (gone == self.n_parents), OUT)
+            last = (terms == IN) & (self.n_parents - gone == 1)
+            _fix(terms, parent[last[child] & (terms[parent] != OUT)], IN)
