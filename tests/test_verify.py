@@ -64,7 +64,7 @@ def statement_of(instance, solution):
         required_inputs=tuple(int(i) for i in structure.required_inputs),
         heredity=structure.heredity,
         support=tuple(basis.monomials[j] for j in solution.support),
-        objective=solution.objective,
+        objective=solution.objective * (1.0 + 1e-9),
     )
 
 

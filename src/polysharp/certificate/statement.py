@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from polysharp.certificate.proof import CLAIM_ROOM
 from polysharp.monomials.terms import write_term
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Statement:
     required_inputs: tuple[int, ...]
     heredity: Heredity
     support: tuple[Monomial, ...]  # of the model found
-    objective: float
+    objective: float  # which it does not exceed
 
     def __str__(self) -> str:
         """Everything that the claim depends on, line by line."""
@@ -87,7 +88,7 @@ class Statement:
             for i in self.kept_inputs
         ]
         model = self._written(self.support) or "no term"
-        return "\n".join([*lines, f"model: {model}; objective {self.objective!r}"])
+        return "\n".join([*lines, f"model: {model}; costs at most {self.objective!r}"])
 
     def _written(self, terms: Iterable[Monomial]) -> str:
         return ", ".join(write_term(m, self.names) for m in terms)
@@ -123,7 +124,7 @@ class Statement:
             required_inputs=rules.include_inputs,
             heredity=rules.heredity,
             support=tuple(basis.monomials[j] for j in solution.support),
-            objective=solution.objective,
+            objective=solution.objective * (1.0 + CLAIM_ROOM),
         )
 
 

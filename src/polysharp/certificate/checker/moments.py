@@ -114,8 +114,11 @@ class Moments:
         block = min(n, max(16, isqrt(n)))
         mean, total = np.zeros(f + 1), float(rows.v.sum())
         if s.fit_intercept:
-            for b in blocks_of(n, BLOCK):
-                mean += rows.v[b] @ self._columns(s, coded[b], rows.y[b], monomials) / total
+            first = self._columns(s, coded[:1], rows.y[:1], monomials)[0]
+            for b in blocks_of(n, BLOCK):  # about the first row: constants centre to zeros
+                M = self._columns(s, coded[b], rows.y[b], monomials) - first
+                mean += rows.v[b] @ M / total
+            mean += first
         whole, drift, raw = np.zeros((f + 1, f + 1)), np.zeros(f + 1), np.zeros(f + 1)
         for big in blocks_of(n, BLOCK):
             M = self._columns(s, coded[big], rows.y[big], monomials)
@@ -153,7 +156,8 @@ class Moments:
         moved = self.y_error + float(size @ self.error[index])
         eps = self.unit + (2.0 * len(index) + 8.0) * U
         error = eps * reach**2 + (2.0 * reach + moved) * moved
-        return SAFE * reach, SAFE * (eps * reach + moved), SAFE * error + TINY
+        tiny = TINY if reach > 0.0 else 0.0  # no error where all is zero
+        return SAFE * reach, SAFE * (eps * reach + moved), SAFE * error + tiny
 
     def at(self, index: Indices, w: Array, d: Array | None, alive: Indices) -> Point:
         """Evaluate the vector w on ``index``, with the diagonal d of all monomials if given."""
