@@ -79,8 +79,8 @@ class Verdict:
         bound = float(down.create_decimal_from_float(self.bound))
         objective = float(up.create_decimal_from_float(self.objective))
         return (
-            f"valid: the model costs at most {objective:.9g}, and no polynomial of the kind that the "
-            f"statement describes costs less than {bound:.9g}"
+            f"valid: the model costs at most {objective:.9g}, and no polynomial of the kind stated "
+            f"costs less than {bound:.9g}"
         )
 
     def _repr_html_(self) -> str:
