@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 from functools import partial
 
@@ -11,7 +13,7 @@ import pytest
 
 from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, path, verify
 from polysharp.engines import make_engine
-from polysharp.errors import InfeasibleError, InputError, MissingSolverError, TooLargeError
+from polysharp.errors import InfeasibleError, InputError, TooLargeError
 from polysharp.monomials.terms import read_terms
 
 
@@ -360,13 +362,25 @@ def test_constant_response(level):
 # Solvers
 
 
-def test_missing_solver(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyscipopt", None)
-    monkeypatch.delattr("polysharp.engines.cutting_planes", raising=False)
-    monkeypatch.delitem(sys.modules, "polysharp.engines.cutting_planes", raising=False)
-    X, y = data()
-    with pytest.raises(MissingSolverError, match=r"engine='cutting-planes'.*pyscipopt"):
-        model(engine="cutting-planes").fit(X, y)
+@pytest.mark.parametrize(
+    ("engine", "package"), [("big-m", "pyscipopt"), ("cutting-planes-multitree", "highspy")]
+)
+def test_missing_solver(engine, package):
+    """In a process of its own, where that package cannot be had."""
+    code = (
+        "import sys; import numpy as np; from polysharp import SparsePolynomialRegressor\n"
+        f"sys.modules[{package!r}] = None\n"
+        "X = np.random.default_rng(0).standard_normal((30, 2))\n"
+        "SparsePolynomialRegressor(2, 1).fit(X, X[:, 0])  # the default needs none\n"
+        f"SparsePolynomialRegressor(2, 1, engine={engine!r}).fit(X, X[:, 0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    last = done.stderr.strip().splitlines()[-1]
+    assert re.match(
+        rf"polysharp\.errors\.MissingSolverError: .* needs the package {package}, which is not "
+        r"installed; run 'pip install polysharp\[solvers\]'",
+        last,
+    )
 
 
 def test_unknown_engine_by_name():

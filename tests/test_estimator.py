@@ -15,7 +15,7 @@ from polysharp.certificate.solution import Stop
 from polysharp.engines import AUTO, ENGINES, make_engine
 from polysharp.engines.base import Engine
 from polysharp.engines.enumeration import Enumeration
-from polysharp.errors import InputError, TooLargeError
+from polysharp.errors import TooLargeError
 from polysharp.moments.gram import DenseGram, DesignGram, StreamedGram
 from polysharp.monomials.basis import Basis, count_monomials
 from polysharp.monomials.structure import Structure, parents_of
@@ -448,8 +448,3 @@ def test_large_offsets_keep_their_digits():
 @pytest.mark.parametrize("name", ENGINES)
 def test_an_engine_bears_the_name_it_is_asked_for_by(name):
     assert make_engine(name).name == (AUTO if name == "auto" else name)
-
-
-def test_a_name_that_no_engine_has():
-    with pytest.raises(InputError, match=r"engine must be one of 'auto', 'tree'.* got 'forest'"):
-        make_engine("forest")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 
 class InputError(ValueError):
     """The user's data or parameters break a rule; the message names parameter, rule and value."""
@@ -29,3 +32,22 @@ class CertificateError(RuntimeError):
 
 class DataError(RuntimeError):
     """A data set cannot be had, or is not what was published."""
+
+
+def load_optional(module: str, what: str, extra: str) -> Any:
+    """Import what only an extra of the package brings, or say how to get it.
+
+    Examples
+    --------
+    >>> load_optional("nowhere", "engine='magic'", "solvers")
+    Traceback (most recent call last):
+    polysharp.errors.MissingSolverError: engine='magic' needs the package nowhere, which is not installed; run 'pip install polysharp[solvers]'
+    """  # noqa: E501
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingSolverError(
+            f"{what} needs the package {package}, which is not installed; "
+            f"run 'pip install polysharp[{extra}]'"
+        ) from error

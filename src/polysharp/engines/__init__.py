@@ -8,11 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from polysharp.errors import InputError, MissingSolverError
+from polysharp.errors import InputError
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from polysharp.engines.base import Engine
 
 AUTO = "tree"
@@ -40,21 +38,8 @@ def make_engine(name: str) -> Engine:
     if name not in ENGINES:
         raise InputError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {name!r}")
     chosen = AUTO if name == "auto" else name
-    home = _load(chosen)
+    home = import_module(f"polysharp.engines.{chosen.replace('-', '_')}")
     engine: Engine = next(
         cls for cls in vars(home).values() if getattr(cls, "name", None) == chosen
     )()
     return engine
-
-
-def _load(name: str) -> ModuleType:
-    try:
-        return import_module(f"polysharp.engines.{name.replace('-', '_')}")
-    except ModuleNotFoundError as error:
-        missing = error.name or "of its solver"
-        if missing.startswith("polysharp"):
-            raise
-        raise MissingSolverError(
-            f"engine={name!r} needs the package {missing}, which is not installed; "
-            f"run 'pip install {missing}'"
-        ) from error

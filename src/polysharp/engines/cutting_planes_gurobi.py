@@ -17,7 +17,7 @@ from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.master import TOLERANCE, Cut, Master, Separator, safe_bound
 from polysharp.engines.root_cuts import prepare
-from polysharp.errors import MissingSolverError, TooLargeError
+from polysharp.errors import MissingSolverError, TooLargeError, load_optional
 from polysharp.problem.problem import Problem
 
 
@@ -62,14 +62,7 @@ class CuttingPlanesGurobi(Engine):
 
 def _gurobi() -> Any:
     """Import gurobipy, or say how to get it."""
-    try:
-        import gurobipy
-    except ImportError as error:
-        raise MissingSolverError(
-            "engine='cutting-planes-gurobi' needs the package gurobipy, which is not installed; "
-            "run 'pip install polysharp[gurobi]' and see that a licence is in place"
-        ) from error
-    return gurobipy
+    return load_optional("gurobipy", "engine='cutting-planes-gurobi'", "gurobi")
 
 
 def _environment(gurobi: Any) -> Any:

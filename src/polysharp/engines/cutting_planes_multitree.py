@@ -13,14 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import highspy
 import numpy as np
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.interrupts import DeferredInterrupt
 from polysharp.engines.master import TOLERANCE, Cut, Master, Separator, safe_bound
-from polysharp.engines.root_cuts import linear_model, prepare
+from polysharp.engines.root_cuts import linear_model, load_highs, prepare
+from polysharp.problem.problem import Problem
 from polysharp.typing import Array
 
 
@@ -37,6 +37,11 @@ class CuttingPlanesMultitree(Engine):
 
     name: ClassVar[str] = "cutting-planes-multitree"
     root_cuts: bool = True
+
+    def check(self, problem: Problem) -> None:
+        """Refuse to start without HiGHS."""
+        del problem
+        load_highs()
 
     def search(self, run: Run) -> Stop:
         """Solve, cut, solve again until bound and incumbent meet."""
@@ -71,9 +76,11 @@ class _Programme:
     master: Master
     error: BaseException | None = field(init=False, default=None)
     ctrl_c: DeferredInterrupt = field(init=False, default_factory=DeferredInterrupt)
+    _api: Any = field(init=False, default_factory=load_highs)
     _highs: Any = field(init=False)
 
     def __post_init__(self) -> None:
+        highspy = self._api
         model = linear_model(self.master, least_eta=0.0)
         binary = [highspy.HighsVarType.kInteger] * self.master.rules.size
         model.integrality_ = [*binary, highspy.HighsVarType.kContinuous]
@@ -99,7 +106,7 @@ class _Programme:
         where, values, side = self.master.row(cut)
         index = np.append(where, self.master.rules.size).astype(np.int32)
         row = np.append(values, 1.0)
-        self._highs.addRow(side, highspy.kHighsInf, len(index), index, row)
+        self._highs.addRow(side, self._api.kHighsInf, len(index), index, row)
 
     def solve(self) -> tuple[Array, float] | None:
         """Return (s, eta) of the best solution, None where the time ran out before one."""
@@ -115,14 +122,14 @@ class _Programme:
         info = self._highs.getInfo()
         self._raise_bound(info.mip_dual_bound)
         self.run.nodes += max(0, int(info.mip_node_count))
-        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        if self._highs.getModelStatus() != self._api.HighsModelStatus.kOptimal:
             return None
         x = np.array(self._highs.getSolution().col_value)
         return x[: len(self.master.kept)], float(x[-1])
 
     def _start(self) -> None:
         """Give HiGHS the incumbent."""
-        solution = highspy.HighsSolution()
+        solution = self._api.HighsSolution()
         best = self.run.best
         eta = max(0.0, self.master.eta(best.objective))
         solution.col_value = np.append(self.master.point(best.support), eta)

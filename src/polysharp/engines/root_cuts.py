@@ -20,13 +20,14 @@ again on the stronger c.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
-import highspy
 import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.engines.base import Run
 from polysharp.engines.master import Cut, Master
+from polysharp.errors import load_optional
 from polysharp.monomials.structure import Structure
 from polysharp.typing import Array, Indices
 
@@ -209,9 +210,14 @@ def _greedy(structure: Structure, kept: Indices, s: Array) -> Indices:
     return np.array(chosen, dtype=np.intp)
 
 
-def linear_model(master: Master, *, least_eta: float) -> highspy.HighsLp:
+def load_highs() -> Any:
+    """Import highspy, or say how to get it."""
+    return load_optional("highspy", "an engine of cutting planes", "solvers")
+
+
+def linear_model(master: Master, *, least_eta: float) -> Any:
     """Return the rules of a master, without its cuts, as a HiGHS model; eta is the last column."""
-    rules = master.rules
+    highspy, rules = load_highs(), master.rules
     n = rules.size
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = n + 1, rules.A.shape[0]
@@ -234,6 +240,7 @@ class RootLP:
         self.master = master
         self.cuts: list[Cut] = []
         self._lower, self._upper = master.rules.lower.copy(), np.ones(master.rules.size)
+        self._api = highspy = load_highs()
         self._highs = highspy.Highs()
         self._highs.setOptionValue("output_flag", False)
         self._highs.setOptionValue("threads", 1)
@@ -246,7 +253,7 @@ class RootLP:
         where, values, side = self.master.row(cut)
         index = np.append(where, self.master.rules.size).astype(np.int32)
         value = np.append(values, 1.0)
-        self._highs.addRow(side, highspy.kHighsInf, len(index), index, value)
+        self._highs.addRow(side, self._api.kHighsInf, len(index), index, value)
         self.cuts.append(cut)
 
     def bind(self, column: int, low: float, high: float) -> None:
@@ -259,7 +266,7 @@ class RootLP:
         if np.isfinite(run.time_left):
             self._highs.setOptionValue("time_limit", max(0.0, run.time_left))
         self._highs.run()
-        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        if self._highs.getModelStatus() != self._api.HighsModelStatus.kOptimal:
             return None
         answer = self._highs.getSolution()
         x = np.clip(np.array(answer.col_value)[:-1], 0.0, 1.0)

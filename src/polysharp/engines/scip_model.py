@@ -8,7 +8,7 @@ import numpy as np
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.master import TOLERANCE, Rules
-from polysharp.errors import MissingSolverError
+from polysharp.errors import load_optional
 
 STOPS = {"timelimit": Stop.TIME, "userinterrupt": Stop.INTERRUPTED}
 TROUBLE = "numerical trouble"
@@ -16,14 +16,7 @@ TROUBLE = "numerical trouble"
 
 def load_scip(engine: str) -> Any:
     """Import pyscipopt, or say how to get it."""
-    try:
-        import pyscipopt
-    except ImportError as error:
-        raise MissingSolverError(
-            f"engine={engine!r} needs SCIP through the package pyscipopt, which is not "
-            "installed; run 'pip install pyscipopt'"
-        ) from error
-    return pyscipopt
+    return load_optional("pyscipopt", f"engine={engine!r}", "solvers")
 
 
 def quiet_model(scip: Any, time_left: float) -> Any:

@@ -1,0 +1,76 @@
+"""Tests run where the packages they need are installed, and are skipped elsewhere.
+
+Three ways for a test to say what it needs: a file by its imports at the top, a case by a parameter
+that is the name of an engine, and any test by ``@pytest.mark.needs("package")``.
+"""
+
+import ast
+import re
+import tomllib
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOLVERS = {
+    "cutting-planes": ("highspy", "pyscipopt"),
+    "cutting-planes-multitree": ("highspy",),
+    "cutting-planes-gurobi": ("highspy", "gurobipy"),
+    "big-m": ("pyscipopt",),
+}
+FILES = {  # whose imports do not show it
+    "test_cutting_planes.py": ("highspy", "pyscipopt"),
+    "test_big_m.py": ("pyscipopt",),
+    "test_experiments.py": ("matplotlib",),
+    "test_real_data.py": ("matplotlib",),
+}
+MODULES = {"python-flint": "flint"}  # packages that are imported by another name
+
+
+@cache
+def optional_modules():
+    """Return the modules that only the extras of the package bring."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
+    names = {re.match(r"[\w-]+", line)[0] for line in extras} - {"polysharp"}
+    return {MODULES.get(name, name.replace("-", "_")) for name in names}
+
+
+@cache
+def installed(module):
+    return find_spec(module) is not None
+
+
+@cache
+def missing_imports(path):
+    """Return the optional modules that a file imports at its top and that are not installed."""
+    found = set(FILES.get(path.name, ()))
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return sorted(name for name in found & optional_modules() if not installed(name))
+
+
+def pytest_ignore_collect(collection_path):
+    if collection_path.suffix == ".py" and missing_imports(collection_path):
+        return True
+    return None
+
+
+def pytest_report_header():
+    absent = sorted(name for name in optional_modules() if not installed(name))
+    return f"not installed, so what needs them is left out: {', '.join(absent)}" if absent else None
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        needed = [name for mark in item.iter_markers("needs") for name in mark.args]
+        for value in (getattr(item, "callspec", None) and item.callspec.params.values()) or ():
+            needed += SOLVERS.get(value, ()) if isinstance(value, str) else ()
+        absent = [name for name in needed if not installed(name)]
+        if absent:
+            item.add_marker(pytest.mark.skip(reason=f"{', '.join(absent)} not installed"))
