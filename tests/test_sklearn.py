@@ -8,13 +8,23 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from scipy.sparse import csr_array
+from sklearn import config_context
+from sklearn.base import clone, is_regressor
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    cross_val_score,
+    cross_validate,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from polysharp import SparsePolynomialRegressor
+from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV
 
 
 def small(**options):
@@ -98,3 +108,95 @@ def test_every_parameter_is_documented():
     documented = SparsePolynomialRegressor.__doc__
     for name in SparsePolynomialRegressor().get_params():
         assert name in documented
+
+
+# Metadata, names and tags, as scikit-learn hands them round
+
+BOTH = [SparsePolynomialRegressor, SparsePolynomialRegressorCV]
+
+
+def of_kind(kind):
+    if kind is SparsePolynomialRegressor:
+        return small(gamma=1.0)
+    return SparsePolynomialRegressorCV(
+        2, 2, gammas=1.0, centers=False, cv=3, rule="best", random_state=0
+    )
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_weights_are_routed_to_fit_and_score(kind):
+    X, y = law()
+    weights = np.random.default_rng(3).uniform(0.0, 4.0, len(y))
+    y = y + np.where(weights < 1.0, 10.0 * X[:, 3], 0.0)  # so that the weights matter
+    splits = list(KFold(3).split(X))
+    with config_context(enable_metadata_routing=True):
+        model = of_kind(kind).set_fit_request(sample_weight=True)
+        model.set_score_request(sample_weight=True)
+        routed = cross_validate(model, X, y, cv=splits, params={"sample_weight": weights})
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            cross_validate(of_kind(kind), X, y, cv=splits, params={"sample_weight": weights})
+    by_hand = [
+        of_kind(kind)
+        .fit(X[train], y[train], sample_weight=weights[train])
+        .score(X[test], y[test], sample_weight=weights[test])
+        for train, test in splits
+    ]
+    np.testing.assert_allclose(routed["test_score"], by_hand)
+    plain = cross_validate(of_kind(kind), X, y, cv=splits)
+    assert not np.allclose(plain["test_score"], by_hand)
+
+
+def test_weights_are_routed_through_a_pipeline_and_a_search():
+    X, y = law()
+    weights = np.random.default_rng(4).integers(0, 3, len(y)).astype(float)
+    with config_context(enable_metadata_routing=True):
+        model = small(gamma=1.0).set_fit_request(sample_weight=True)
+        model.set_score_request(sample_weight=True)
+        pipeline = make_pipeline(MaxAbsScaler(), model)
+        grid = {"sparsepolynomialregressor__max_terms": [1, 2]}
+        search = GridSearchCV(pipeline, grid, cv=3).fit(X, y, sample_weight=weights)
+    scaled = MaxAbsScaler().fit_transform(X)
+    expected = small(gamma=1.0).fit(scaled, y, sample_weight=weights)
+    np.testing.assert_allclose(search.predict(X), expected.predict(scaled))
+
+
+def test_groups_are_routed_to_the_search_over_budgets():
+    X, y = law()
+    groups = np.arange(len(y)) // 5
+    options = {"gammas": (0.1, 1.0), "centers": False, "rule": "best", "random_state": 0}
+    with config_context(enable_metadata_routing=True):
+        model = SparsePolynomialRegressorCV(2, 3, cv=GroupKFold(3), **options)
+        pipeline = make_pipeline(MaxAbsScaler(), model.set_fit_request(groups=True))
+        routed = pipeline.fit(X, y, groups=groups)[-1]
+    splits = list(GroupKFold(3).split(X, y, groups))
+    given = SparsePolynomialRegressorCV(2, 3, cv=splits, **options)
+    given.fit(MaxAbsScaler().fit_transform(X), y)
+    np.testing.assert_allclose(
+        routed.cv_results_["mean_test_score"], given.cv_results_["mean_test_score"]
+    )
+
+
+def test_names_come_through_a_pipeline_with_set_output():
+    X, y = law()
+    table = pd.DataFrame(X, columns=["speed", "mass", "air gap", "load"])
+    pipeline = make_pipeline(MaxAbsScaler(), small()).set_output(transform="pandas")
+    pipeline.fit(table, y)
+    assert pipeline[-1].feature_names_in_.tolist() == list(table.columns)
+    assert pipeline.get_feature_names_out().tolist() == ["mass", "speed `air gap`"]
+    assert isinstance(pipeline.predict(table), np.ndarray)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_tags_say_what_the_estimator_takes(kind):
+    tags = get_tags(of_kind(kind))
+    assert is_regressor(of_kind(kind))
+    assert tags.target_tags.required
+    assert not tags.target_tags.multi_output
+    assert not tags.input_tags.allow_nan
+    assert not tags.input_tags.sparse
+    X, y = law()
+    X[0, 0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        of_kind(kind).fit(X, y)
+    with pytest.raises((TypeError, ValueError), match=r"[Ss]parse"):
+        of_kind(kind).fit(csr_array(np.eye(20)), np.arange(20.0))
