@@ -1,7 +1,7 @@
 """Tests run where the packages they need are installed, and are skipped elsewhere.
 
 Three ways for a test to say what it needs: a file by its imports at the top, a case by a parameter
-that is the name of an engine, and any test by ``@pytest.mark.needs("package")``.
+that is the name of an engine or of an export, and any test by ``@pytest.mark.needs("package")``.
 """
 
 import ast
@@ -14,11 +14,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOLVERS = {
+PARAMETERS = {
     "cutting-planes": ("highspy", "pyscipopt"),
     "cutting-planes-multitree": ("highspy",),
     "cutting-planes-gurobi": ("highspy", "gurobipy"),
     "big-m": ("pyscipopt",),
+    "to_onnx": ("onnx",),
+    "to_sympy": ("sympy",),
+}
+DOCTESTS = {
+    "polysharp.data.scanning.scan": ("pandas", "dask"),
+    "polysharp.report.write_report": ("pandas",),
 }
 FILES = {  # whose imports do not show it
     "test_cutting_planes.py": ("highspy", "pyscipopt"),
@@ -69,8 +75,9 @@ def pytest_report_header():
 def pytest_collection_modifyitems(items):
     for item in items:
         needed = [name for mark in item.iter_markers("needs") for name in mark.args]
-        for value in (getattr(item, "callspec", None) and item.callspec.params.values()) or ():
-            needed += SOLVERS.get(value, ()) if isinstance(value, str) else ()
+        needed += DOCTESTS.get(item.name, ())
+        for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
+            needed += PARAMETERS.get(value, ()) if isinstance(value, str) else ()
         absent = [name for name in needed if not installed(name)]
         if absent:
             item.add_marker(pytest.mark.skip(reason=f"{', '.join(absent)} not installed"))

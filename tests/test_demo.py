@@ -75,6 +75,7 @@ def test_a_story_reports_what_the_model_says():
     assert lasso.terms <= 65
 
 
+@pytest.mark.needs("matplotlib")
 def test_the_demo_finds_the_planted_law_and_saves_its_plot(tmp_path, capsys):
     path = tmp_path / "demo.png"
     demo.demonstrate(str(path))

@@ -77,6 +77,7 @@ def test_wrong_shape():
         LAW(np.zeros((2, 3)))
 
 
+@pytest.mark.needs("sympy")
 def test_sympy_agrees():
     law = Polynomial(((0, 0, 1), (1,)), np.array([2.0, -0.5]), 1.0, ("a", "b"), np.array([0.5, 0]))
     expression = law.to_sympy()
