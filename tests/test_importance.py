@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from polysharp.polynomial.importance import measure_importance, term_values
+from polysharp.polynomial.importance import errors_without, measure_importance, term_values
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.polynomial.response import response_curve, response_surface
 
@@ -72,14 +72,41 @@ def test_units_and_origins_change_nothing(seed):
     assert other.pairs == pytest.approx(one.pairs)
 
 
-def test_shares_of_the_terms_are_covariances_and_add_up_to_one():
-    polynomial, X = law(0), table(0, n=50)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_share_of_a_term_is_what_a_fit_without_it_loses(seed):
+    polynomial, X = law(seed), table(seed, n=50)
     parts, y = term_values(polynomial, X), polynomial(X)
     np.testing.assert_allclose(parts.sum(axis=1) + 1.5, y)
     shares = measure_importance(polynomial, X).terms
-    expected = [np.cov(part, y, bias=True)[0, 1] / y.var() for part in parts.T]
-    np.testing.assert_allclose(shares, expected)
-    assert shares.sum() == pytest.approx(1.0)
+    for j, share in enumerate(shares):
+        others = np.c_[np.ones(50), np.delete(parts, j, axis=1)]
+        left = y - others @ np.linalg.lstsq(others, y)[0]
+        assert share == pytest.approx(left @ left / len(y) / y.var())
+
+
+def test_terms_that_cancel_have_shares_between_zero_and_one():
+    """Two nearly equal columns with huge opposite coefficients had shares far beyond 100 %."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(200)
+    X = np.c_[x, x + 1e-3 * rng.standard_normal(200)]
+    polynomial = Polynomial(((0,), (1,)), np.array([500.0, -499.0]), 1.0, ("a", "b"))
+    shares = measure_importance(polynomial, X).terms
+    assert ((shares >= 0) & (shares <= 1)).all()
+
+
+def test_errors_without_a_term_are_those_of_refits():
+    polynomial, X = law(1), table(1, n=60)
+    y = polynomial(X) + 0.3 * np.random.default_rng(3).standard_normal(60)
+    weights = np.arange(60) % 3
+    whole, without = errors_without(polynomial, X, y, weights)
+    repeated = np.repeat(np.arange(60), weights)
+    parts, z = np.c_[term_values(polynomial, X), np.ones(60)][repeated], y[repeated]
+
+    def error(columns):
+        return np.sqrt(np.mean((z - columns @ np.linalg.lstsq(columns, z)[0]) ** 2))
+
+    assert whole == pytest.approx(error(parts))
+    assert without.tolist() == pytest.approx([error(np.delete(parts, j, 1)) for j in range(5)])
 
 
 def test_weight_two_is_the_same_row_twice():

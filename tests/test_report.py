@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold
 
 from polysharp import SparsePolynomialRegressor, path, stability
 from polysharp.datasets import cycling
@@ -17,9 +19,11 @@ from polysharp.errors import InputError
 from polysharp.estimators.model_file.model_file import load_model, save_model
 from polysharp.estimators.path import Path, PathPoint
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
+from polysharp.progress import rounded_up
 from polysharp.report import render_report, write_report
 from polysharp.report.contours import region_above
 from polysharp.report.facts import Facts
+from polysharp.report.peers import compare_peers
 from polysharp.report.words import at_most, percent, statement, verdict
 
 SCRIPT = "<script>alert(1)</script>"
@@ -117,12 +121,14 @@ def test_everything_a_reader_needs_is_there(model, rides, tmp_path):
 def test_numbers_are_those_of_the_rows(model, rides):
     X, y = rides
     weights = np.linspace(0.0, 2.0, len(y))
-    facts = Facts.of(model, X, y, path=None, title=None, command=None, sample_weight=weights)
+    facts = Facts.of(model, X, y, sample_weight=weights)
     residuals = y - model.predict(X)
     mean = np.average(y, weights=weights)
-    assert facts.rmse == pytest.approx(np.sqrt(np.average(residuals**2, weights=weights)))
+    assert facts.rows.rmse == pytest.approx(np.sqrt(np.average(residuals**2, weights=weights)))
     explained = np.average(residuals**2, weights=weights)
-    assert facts.r2 == pytest.approx(1 - explained / np.average((y - mean) ** 2, weights=weights))
+    assert facts.rows.r2 == pytest.approx(
+        1 - explained / np.average((y - mean) ** 2, weights=weights)
+    )
     assert facts.n == len(y) - 1  # the row of weight zero is no row
 
 
@@ -161,6 +167,55 @@ def test_sizes_without_a_validation_error_are_left_out(model, rides):
     assert "nan" not in text.replace("nance", "")
     titles = [t for t in Page(text).texts if "validation:" in t]
     assert len(titles) == 6
+
+
+def test_held_out_rows_and_other_methods_stand_beside_the_fit(model, rides):
+    X, y = rides
+    others = cycling(n=40, random_state=1)
+    new = (pd.DataFrame(others.X[:, :5], columns=X.columns), others.y)
+    found = compare_peers(X, y, cv=3)
+    page = Page(render_report(model, X, y, held_out=new, peers=found))
+    error = np.sqrt(np.mean((others.y - model.predict(new[0])) ** 2))
+    assert f"{error:.3g}" in page.texts
+    assert "On 40 held-out rows, which the fit has not seen" in page.text
+    for peer in found:
+        assert peer.name in page.texts
+        assert f"{peer.error:.4g} ± {peer.std_error:.2g}" in page.texts
+
+
+def test_peers_are_judged_on_rows_they_have_not_seen(rides):
+    X, y = rides
+    linear, _ = compare_peers(X, y, cv=4, seed=7)
+    errors = []
+    for train, test in KFold(4, shuffle=True, random_state=7).split(X):
+        fitted = LinearRegression().fit(X.iloc[train], y.iloc[train]).predict(X.iloc[test])
+        fitted = np.clip(fitted, y.iloc[train].min(), y.iloc[train].max())
+        errors.append(np.sqrt(np.mean((y.iloc[test] - fitted) ** 2)))
+    assert linear.error == pytest.approx(np.mean(errors))
+    assert linear.std_error == pytest.approx(np.std(errors, ddof=1) / 2)
+
+
+def test_the_chosen_size_is_in_the_table_however_many_there_are(model, rides):
+    points = [replace(path_of(model).points[0], max_terms=size) for size in range(1, 40)]
+    chosen = replace(points[4], max_terms=5)
+    sizes = Path((*points[:4], chosen, *points[5:]), 3, 1.0, False, 5)
+    text = render_report(model, *rides, path=sizes)
+    near = text[text.index("near the model") :]
+    assert "<b>5 (this model)</b>" in near[: near.index("</table>")]
+
+
+def test_a_long_formula_is_set_in_columns(rides):
+    X, y = rides
+    model = SparsePolynomialRegressor(3, 20, gamma=1.0, engine="local-search").fit(X, y)
+    page = Page(render_report(model, X, y))
+    assert {"class": "formula long"} in page.of("p")
+
+
+def test_words_in_r2_are_those_of_the_certificate_and_only_for_its_rows(model, rides):
+    X, y = rides
+    limit = rounded_up(model.solution_.r2_ceiling)
+    assert f"no candidate has more than {limit} unless" in Page(render_report(model, X, y)).text
+    assert "no candidate has more" not in Page(render_report(model, X[:60], y[:60])).text
 
 
 def test_nothing_is_loaded_and_nothing_runs(model, rides):
@@ -271,7 +326,7 @@ def test_several_budgets_of_inputs_and_no_validation(model, rides):
 
 
 def facts_of(model, rides):
-    return Facts.of(model, *rides, path=None, title=None, command=None, sample_weight=None)
+    return Facts.of(model, *rides)
 
 
 def test_words_say_neither_more_nor_less_than_the_certificate(model, rides):

@@ -108,6 +108,18 @@ def test_nothing_sticks_out_sideways(open_page, width):
     assert beyond == []
 
 
+@pytest.mark.parametrize("width", [390, 1200])
+def test_no_number_is_cut(open_page, width):
+    """Every number beside a bar ends within its table, percent sign and all."""
+    cut = open_page(width).evaluate(
+        """() => [...document.querySelectorAll('.ranked .value')]
+            .filter(e => e.getBoundingClientRect().right > e.closest('table').parentElement
+                          .getBoundingClientRect().right + 0.5 || e.scrollWidth > e.clientWidth)
+            .map(e => e.textContent)"""
+    )
+    assert cut == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read_in_either_scheme(open_page, scheme):
     page = open_page(scheme=scheme)

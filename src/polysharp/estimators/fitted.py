@@ -33,9 +33,37 @@ class Rows:
     weights: Array | None
 
     @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.X)
+
+    @property
+    def shares(self) -> Array:
+        """Weights of the rows; they add up to one."""
+        v = np.ones(self.n) if self.weights is None else self.weights
+        return np.asarray(v / v.sum())
+
+    @property
     def residuals(self) -> Array:
         """Observed minus predicted."""
         return self.observed - self.predicted
+
+    @property
+    def rmse(self) -> float:
+        """Root mean squared error."""
+        return float(np.sqrt(self.shares @ self.residuals**2))
+
+    @property
+    def r2(self) -> float | None:
+        """1 - sum v e^2 / sum v (y - mean y)^2, None where the response does not vary."""
+        total, weight = self.total_squares, self.n if self.weights is None else self.weights.sum()
+        return 1.0 - self.rmse**2 * float(weight) / total if total > 0.0 else None
+
+    @property
+    def total_squares(self) -> float:
+        """Sum v (y - mean y)^2, the squares that R2 is relative to."""
+        centred = self.observed - self.shares @ self.observed
+        return float(centred**2 @ (np.ones(self.n) if self.weights is None else self.weights))
 
 
 def fitted_polynomial(estimator: Any) -> Polynomial:

@@ -1,8 +1,8 @@
 """How much each term, each input and each pair of inputs matters in a polynomial.
 
-A term's share is its covariance with the prediction over the data, in parts of the variance of
-the prediction.  Shares add up to one; a negative share belongs to a term that mostly cancels
-others.
+A term's share is the part of the variance of the predictions, over the data, that is lost when the
+term is left out and the other terms are fitted to the predictions anew: 1 for a formula of one
+term, near 0 for a term that the others can stand in for.
 
 The importance of a set A of inputs is the variance of the predictions that involves all of A
 together, when the inputs vary independently, each as in its own column.  With c the coefficients
@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from scipy.linalg import qr
 
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
@@ -38,7 +39,7 @@ Pair = tuple[int, int]
 class Importance:
     """Shares of the terms, of the inputs and of their interactions in the predictions."""
 
-    terms: Array  # (n_terms,): covariance with the prediction over its variance; adds up to 1
+    terms: Array  # (n_terms,): share of the variance that the other terms cannot make up for
     inputs: Array  # (p,): total Sobol indices, 0 for inputs that no term uses
     pairs: dict[Pair, float]  # strongest first; the pairs that share a term
 
@@ -86,7 +87,13 @@ def measure_importance(
     together = {pair for m in polynomial.monomials for pair in combinations(sorted(set(m)), 2)}
     pairs = {pair: products.share(set(pair)) for pair in sorted(together)}
     strongest = dict(sorted(pairs.items(), key=lambda item: -item[1]))
-    return Importance(_term_shares(polynomial, X, weights), inputs, strongest)
+    predicted = polynomial(X)
+    variance = float(weights @ (predicted - weights @ predicted) ** 2)
+    _, lost = _left_over(polynomial, X, predicted, weights, free_intercept=True)
+    # A constant varies by its rounding alone.
+    varies = variance > 1e-28 * float(weights @ predicted**2)
+    terms = np.minimum(lost / variance, 1.0) if varies else np.zeros(len(polynomial))
+    return Importance(terms, inputs, strongest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,18 +139,44 @@ class _Products:
         return max(0.0, part) / self.variance if self.variance > 0.0 else 0.0
 
 
-def _term_shares(polynomial: Polynomial, X: Array, weights: Array) -> Array:
-    """Return cov(term, prediction) / var(prediction) over the data, zeros for a constant."""
-    blocks = [slice(a, a + BLOCK_ROWS) for a in range(0, len(X), BLOCK_ROWS)]
-    mean = np.zeros(len(polynomial))
-    for rows in blocks:
-        mean += weights[rows] @ term_values(polynomial, X[rows])
-    covariance = np.zeros(len(polynomial))
-    for rows in blocks:
-        centred = term_values(polynomial, X[rows]) - mean
-        covariance += (weights[rows] * centred.sum(axis=1)) @ centred
-    variance = float(covariance.sum())
-    return covariance / variance if variance > 0.0 else np.zeros(len(polynomial))
+def errors_without(
+    polynomial: Polynomial, X: Array, y: Array, sample_weight: Array | None = None
+) -> tuple[float, Array]:
+    """Return how well the terms can fit y: all of them, and all but each one in turn.
+
+    Errors are root mean squares of least squares fits to these rows, so that the second ones are
+    never below the first; a term that the others can stand in for has an error near it.
+    """
+    weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
+    whole, without = _left_over(
+        polynomial, X, y, weights / weights.sum(), polynomial.intercept != 0
+    )
+    return float(np.sqrt(whole)), np.sqrt(without)
+
+
+def _left_over(
+    polynomial: Polynomial, X: Array, target: Array, weights: Array, free_intercept: bool
+) -> tuple[float, Array]:
+    """Return the mean squares that least squares on the terms leaves over, and without each term.
+
+    R of a QR factorisation of [1, terms, target], built up by blocks of rows, holds all that is
+    needed: leaving out a term is leaving out a column of R.
+    """
+    count = len(polynomial)
+    R = np.zeros((0, count + 2))
+    for a in range(0, len(X), BLOCK_ROWS):
+        rows = slice(a, a + BLOCK_ROWS)
+        ones = np.full((len(X[rows]), 1), float(free_intercept))
+        block = np.hstack([ones, term_values(polynomial, X[rows]), target[rows, None]])
+        R = qr(np.vstack([R, block * np.sqrt(weights[rows, None])]), mode="r")[0]
+    lengths = np.linalg.norm(R[:, :-1], axis=0)
+    columns, last = R[:, :-1] / np.where(lengths > 0.0, lengths, 1.0), R[:, -1]
+
+    def left(kept: Array) -> float:
+        return float(np.sum((last - kept @ np.linalg.lstsq(kept, last)[0]) ** 2))
+
+    whole = left(columns)
+    return whole, np.array([max(whole, left(np.delete(columns, j + 1, 1))) for j in range(count)])
 
 
 def term_values(polynomial: Polynomial, X: Array) -> Array:

@@ -8,57 +8,41 @@ drawn in the page's own colours, so that light, dark and print all look right.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from polysharp.estimators.path import Path
     from polysharp.estimators.stability import Stability
+    from polysharp.report.peers import Peer
 
 __all__ = ["render_report", "write_report"]
 
 
-def render_report(
-    model: Any,
-    X: Any,
-    y: Any,
-    *,
-    path: Path | None = None,
-    title: str | None = None,
-    command: str | None = None,
-    sample_weight: Any = None,
-    stability: Stability | None = None,
-) -> str:
+class About(TypedDict, total=False):
+    """What a report can be told beside the model and the rows; ``write_report`` says it."""
+
+    path: Path | None
+    title: str | None
+    command: str | None
+    sample_weight: Any
+    stability: Stability | None
+    held_out: Sequence[Any] | None
+    peers: Sequence[Peer]
+
+
+def render_report(model: Any, X: Any, y: Any, **about: Unpack[About]) -> str:
     """Return the report as text; the parameters are those of ``write_report``."""
     from polysharp.report.facts import Facts
     from polysharp.report.page import page
 
-    return page(
-        Facts.of(
-            model,
-            X,
-            y,
-            path=path,
-            title=title,
-            command=command,
-            sample_weight=sample_weight,
-            stability=stability,
-        )
-    )
+    return page(Facts.of(model, X, y, **about))
 
 
 def write_report(
-    model: Any,
-    X: Any,
-    y: Any,
-    file: str | PathLike[str],
-    *,
-    path: Path | None = None,
-    title: str | None = None,
-    command: str | None = None,
-    sample_weight: Any = None,
-    stability: Stability | None = None,
+    model: Any, X: Any, y: Any, file: str | PathLike[str], **about: Unpack[About]
 ) -> None:
     """Write a report on a fitted model as one self-contained HTML file.
 
@@ -70,16 +54,23 @@ def write_report(
         Rows on which the model is shown: those of the fit, or better others.
     file : str or path
         Where to write; the folder must exist.
-    path : Path or None
-        What ``polysharp.path`` returned, for the curve of accuracy against size.
-    title : str or None
-        Heading of the report.
-    command : str or None
-        Command line that made the model, shown under "How to reproduce it".
-    sample_weight : array of shape (n,) or None
-        Weights of the rows.
-    stability : Stability or None
-        What ``polysharp.stability`` returned, for the share of resamples that pick each term.
+    **about
+        What else is known, each by its name:
+
+        path : Path
+            What ``polysharp.path`` returned, for the curve of accuracy against size.
+        title : str
+            Heading of the report.
+        command : str
+            Command line that made the model, shown under "How to reproduce it".
+        sample_weight : array of shape (n,)
+            Weights of the rows.
+        stability : Stability
+            What ``polysharp.stability`` returned, for the share of resamples that pick each term.
+        held_out : (X, y) or (X, y, sample_weight)
+            Rows that were kept out of the fit, shown beside those of the fit.
+        peers : sequence of Peer
+            What ``polysharp.report.peers.compare_peers`` returned: the errors of other methods.
 
     Examples
     --------
@@ -95,14 +86,5 @@ def write_report(
     >>> "<h1>A formula for y</h1>" in text, "://" in text
     (True, False)
     """
-    written = render_report(
-        model,
-        X,
-        y,
-        path=path,
-        title=title,
-        command=command,
-        sample_weight=sample_weight,
-        stability=stability,
-    )
+    written = render_report(model, X, y, **about)
     FilePath(file).write_text(written, encoding="utf-8")

@@ -207,23 +207,14 @@ class Chart:
         back = [f"{x} {y}" for x, y in zip(self.x.of(xs), self.y.of(low), strict=True)]
         return tag("path", d="M" + "L".join([*there, *reversed(back)]) + "Z", class_=class_)
 
-    def dots(self, xs: Array, ys: Array, class_: str, r: float = 2.4) -> Html:
-        """Draw one dot per point."""
-        points = zip(self.x.of(xs), self.y.of(ys), strict=True)
-        return tag("g", [tag("circle", cx=x, cy=y, r=r) for x, y in points], class_=class_)
-
-    def noted_dots(self, xs: Array, ys: Array, notes: Sequence[str], class_: str) -> Html:
-        """Draw dots that say what they are when pointed at."""
-        points = zip(self.x.of(xs), self.y.of(ys), notes, np.isfinite(ys), strict=True)
-        return tag(
-            "g",
-            [
-                tag("circle", tag("title", note), cx=x, cy=y, r=3.6)
-                for x, y, note, known in points
-                if known
-            ],
-            class_=class_,
-        )
+    def dots(
+        self, xs: Array, ys: Array, class_: str, r: float = 2.4, notes: Sequence[str] = ()
+    ) -> Html:
+        """Draw one dot per point that is known; notes are shown when a dot is pointed at."""
+        said: list[Html | None] = [tag("title", note) for note in notes] or [None] * len(xs)
+        points = zip(self.x.of(xs), self.y.of(ys), said, np.isfinite(ys), strict=True)
+        drawn = [tag("circle", note, cx=x, cy=y, r=r) for x, y, note, known in points if known]
+        return tag("g", drawn, class_=class_)
 
     def rug(self, xs: Array) -> Html:
         """Draw a short stroke at the foot for every value."""

@@ -1,7 +1,7 @@
 """Filled contours of a surface on a grid, as paths: marching squares.
 
-For a level t the region {z >= t} is cut out of every cell: walk round its four corners, keep those
-at or above t, and add the point on an edge, by linear interpolation, where the walk crosses t.
+For a level t the region {z >= t} is cut out of every cell: go round its four corners, take those
+at or above t, and add the point on an edge, by linear interpolation, where z crosses t.
 Painting the regions of rising levels over each other gives the bands.  Whole cells in a row are
 joined into one rectangle.
 """
@@ -36,33 +36,24 @@ def region_above(z: Array, level: float, x: Array, y: Array) -> str:
             points = [(float(x[i]), float(y[j])) for i, j in cell]
             pieces.append(_cut(points, [float(z[j, i]) - level for i, j in cell]))
         for first, last in _runs(count[b] == 4):
-            pieces.append(
-                _polygon(
-                    [
-                        (x[first], y[b]),
-                        (x[last], y[b]),
-                        (x[last], y[b + 1]),
-                        (x[first], y[b + 1]),
-                    ]
-                )
-            )
+            left, right, low, high = x[first], x[last], y[b], y[b + 1]
+            pieces.append(_polygon([(left, low), (right, low), (right, high), (left, high)]))
     return "".join(pieces)
 
 
 def _cut(points: list[Point], heights: list[float]) -> str:
     """Return the part of one cell where the height is not negative."""
-    kept: list[Point] = []
+    corners: list[Point] = []
     for a in range(4):
         here, there = points[a], points[(a + 1) % 4]
         h, k = heights[a], heights[(a + 1) % 4]
         if h >= 0.0:
-            kept.append(here)
+            corners.append(here)
         if (h >= 0.0) != (k >= 0.0):
             share = h / (h - k)
-            kept.append(
-                (here[0] + share * (there[0] - here[0]), here[1] + share * (there[1] - here[1]))
-            )
-    return _polygon(kept)
+            x, y = (a + share * (b - a) for a, b in zip(here, there, strict=True))
+            corners.append((x, y))
+    return _polygon(corners)
 
 
 def _runs(flags: Array) -> list[tuple[int, int]]:

@@ -1,11 +1,9 @@
-"""Everything a report states, computed once: the sections only arrange it.
-
-Errors are weighted by the sample weights; R^2 is 1 - sum v e^2 / sum v (y - mean y)^2.
-"""
+"""Everything a report states, computed once: the sections only arrange it."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -18,7 +16,7 @@ import numpy as np
 from polysharp.certificate.solution import Solution, Status
 from polysharp.estimators.fitted import Rows, fitted_polynomial, ranking_of, rows_of, settings_of
 from polysharp.plots.path import SizeCurve, search_curve, size_curves
-from polysharp.polynomial.importance import Importance, measure_importance
+from polysharp.polynomial.importance import Importance, errors_without, measure_importance
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.ranking.ranking import Ranking
 from polysharp.typing import Array
@@ -26,6 +24,7 @@ from polysharp.typing import Array
 if TYPE_CHECKING:
     from polysharp.estimators.path import Path
     from polysharp.estimators.stability import Stability
+    from polysharp.report.peers import Peer
 
 LIBRARIES = ("polysharp", "numpy", "scipy", "scikit-learn", "numba")
 
@@ -35,14 +34,13 @@ class Facts:
     """A fitted model, the rows it is shown on, and what the user said about it."""
 
     model: Any
-    polynomial: Polynomial
-    solution: Solution
     rows: Rows
-    settings: dict[str, Any]
-    path: Path | None
     title: str
-    command: str | None
-    stability: Stability | None
+    path: Path | None = None
+    command: str | None = None
+    stability: Stability | None = None
+    held_out: Rows | None = None
+    peers: Sequence[Peer] = ()
 
     @classmethod
     def of(
@@ -51,30 +49,37 @@ class Facts:
         X: Any,
         y: Any,
         *,
-        path: Path | None,
-        title: str | None,
-        command: str | None,
-        sample_weight: Any,
-        stability: Stability | None = None,
+        title: str | None = None,
+        sample_weight: Any = None,
+        held_out: Sequence[Any] | None = None,
+        **about: Any,
     ) -> Facts:
         """Check the model and the rows."""
-        polynomial = fitted_polynomial(model)
-        return cls(
-            model=model,
-            polynomial=polynomial,
-            solution=model.solution_,
-            rows=rows_of(model, X, y, sample_weight),
-            settings=settings_of(model),
-            path=path,
-            title=f"A formula for {polynomial.response}" if title is None else title,
-            command=command,
-            stability=stability,
-        )
+        if title is None:
+            title = f"A formula for {fitted_polynomial(model).response}"
+        others = None if held_out is None else rows_of(model, *held_out)
+        return cls(model, rows_of(model, X, y, sample_weight), title, held_out=others, **about)
+
+    @property
+    def polynomial(self) -> Polynomial:
+        """The formula."""
+        return fitted_polynomial(self.model)
+
+    @property
+    def solution(self) -> Solution:
+        """The certificate."""
+        found: Solution = self.model.solution_
+        return found
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters of the fit; of a search over budgets, those of the model chosen."""
+        return settings_of(self.model)
 
     @property
     def n(self) -> int:
         """Number of rows shown."""
-        return len(self.rows.X)
+        return self.rows.n
 
     @property
     def p(self) -> int:
@@ -111,6 +116,17 @@ class Facts:
         return None
 
     @property
+    def validation(self) -> tuple[float, float] | None:
+        """Mean and standard error of the model's error on rows not seen, where they are known."""
+        if self.place is None:
+            return None
+        curve, at = self.place
+        if curve.validation_error is None or curve.std_error is None:
+            return None
+        error = float(curve.validation_error[at])
+        return (error, float(curve.std_error[at])) if np.isfinite(error) else None
+
+    @property
     def reference(self) -> Polynomial | None:
         """The mean of models that this one was fitted to, None where it was fitted to y."""
         return getattr(self.model, "reference_", None)
@@ -121,32 +137,15 @@ class Facts:
         return self.solution.status is Status.OPTIMAL
 
     @cached_property
-    def weights(self) -> Array:
-        """Weights of the rows; they add up to one."""
-        v = np.ones(self.n) if self.rows.weights is None else self.rows.weights
-        return np.asarray(v / v.sum())
-
-    @property
-    def rmse(self) -> float:
-        """Root mean squared error on the rows shown."""
-        return float(np.sqrt(self.weights @ self.rows.residuals**2))
-
-    @property
-    def largest_error(self) -> float:
-        """Largest absolute residual."""
-        return float(np.abs(self.rows.residuals).max())
-
-    @property
-    def r2(self) -> float | None:
-        """Share of the variance explained, None where the response does not vary."""
-        y = self.rows.observed
-        spread = float(self.weights @ (y - self.weights @ y) ** 2)
-        return 1.0 - self.rmse**2 / spread if spread > 0.0 else None
-
-    @cached_property
     def importance(self) -> Importance:
         """Shares of terms, inputs and pairs over the rows shown."""
         return measure_importance(self.polynomial, self.rows.X, self.rows.weights)
+
+    @cached_property
+    def without(self) -> tuple[float, Array]:
+        """Error that the terms can reach on the rows shown, and that without each of them."""
+        rows = self.rows
+        return errors_without(self.polynomial, rows.X, rows.observed, rows.weights)
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -161,7 +160,7 @@ class Facts:
             digest.update(np.ascontiguousarray(table, dtype="<f8").tobytes())
         return digest.hexdigest()[:16]
 
-    @cached_property
+    @property
     def versions(self) -> list[tuple[str, str]]:
         """What the model was, or could be, made with."""
         found = [(name, version(name)) for name in LIBRARIES]

@@ -5,77 +5,85 @@ Of a long table evenly spaced rows are drawn, at most ``MAX_DOTS``; the captions
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from polysharp.estimators.fitted import spread
+from polysharp.estimators.fitted import Rows, spread
+from polysharp.plots.gap import TOP as HIGHEST
 from polysharp.plots.gap import course
 from polysharp.polynomial.response import Curve, Surface
+from polysharp.report import words
 from polysharp.report.chart import BOTTOM, LEFT, TOP, WIDTH, Chart, Scale, labels, shorten
 from polysharp.report.contours import region_above
 from polysharp.report.facts import Facts
-from polysharp.report.html import Html, tag
-from polysharp.report.words import number
+from polysharp.report.html import Html, figure, tag
 from polysharp.typing import Array, Indices
 
 MAX_DOTS = 600
 BANDS = 9  # colours of a surface: --band-0 to --band-8 in style.css
 LEGEND = 62  # room for a surface's colours and their numbers
+LEFT_OVER = "observed \N{MINUS SIGN} predicted"
 
 
-def drawn_rows(facts: Facts) -> Indices:
+def drawn_rows(rows: Rows) -> Indices:
     """Return the rows that figures draw."""
-    return spread(facts.n, MAX_DOTS)
+    return spread(rows.n, MAX_DOTS)
 
 
 def predictions(facts: Facts) -> Html:
     """Predicted against observed."""
-    rows, name = facts.rows, facts.polynomial.response
-    some = drawn_rows(facts)
-    both = [*rows.observed[some].tolist(), *rows.predicted[some].tolist()]
+    name = facts.polynomial.response
+    clouds = _clouds(facts, lambda rows: (rows.observed, rows.predicted))
+    both = np.concatenate([v for x, y, _ in clouds for v in (x, y)]).tolist()
     chart = Chart.over(both, both, f"observed {name}", f"predicted {name}")
     ends = np.array([chart.x.low, chart.x.high])
     return chart.draw(
         chart.line(ends, ends, "reference"),
-        chart.dots(rows.observed[some], rows.predicted[some], "dots"),
+        *(chart.dots(*cloud) for cloud in clouds),
         title="Observed against predicted",
-        description=f"One dot per row; on the diagonal the prediction is exact. {_accuracy(facts)}",
+        description="One dot per row; on the diagonal the prediction is exact. "
+        f"{words.accuracy(facts.rows)}.",
     )
 
 
 def residuals(facts: Facts) -> Html:
     """Residual against prediction."""
-    rows, name = facts.rows, facts.polynomial.response
-    some = drawn_rows(facts)
-    left_over = rows.residuals[some]
-    chart = Chart.over(
-        rows.predicted[some].tolist(),
-        [*left_over.tolist(), 0.0],
-        f"predicted {name}",
-        "observed \N{MINUS SIGN} predicted",
-    )
+    clouds = _clouds(facts, lambda rows: (rows.predicted, rows.residuals))
+    xs, ys = (np.concatenate([cloud[a] for cloud in clouds]).tolist() for a in (0, 1))
+    chart = Chart.over(xs, [*ys, 0.0], f"predicted {facts.polynomial.response}", LEFT_OVER)
+    largest = words.number(float(np.abs(facts.rows.residuals).max()), 3)
     return chart.draw(
         chart.line(np.array([chart.x.low, chart.x.high]), np.zeros(2), "reference"),
-        chart.dots(rows.predicted[some], left_over, "dots"),
+        *(chart.dots(*cloud) for cloud in clouds),
         title="Residuals",
         description="Observed minus predicted for one dot per row, against the prediction. "
-        f"The largest is {number(facts.largest_error, 3)}.",
+        f"The largest is {largest}.",
     )
+
+
+def _clouds(
+    facts: Facts, pair: Callable[[Rows], tuple[Array, Array]]
+) -> list[tuple[Array, Array, str]]:
+    """Return the dots of the rows shown, and of those held out, with the class of each."""
+    found = []
+    for rows, class_ in ((facts.rows, "dots"), (facts.held_out, "dots held-out")):
+        if rows is not None:
+            x, y = pair(rows)
+            some = drawn_rows(rows)
+            found.append((x[some], y[some], class_))
+    return found
 
 
 def residual_histogram(facts: Facts) -> Html:
     """How the residuals are distributed."""
     left_over = facts.rows.residuals
     bins = int(np.clip(2.0 * facts.n ** (1 / 3), 8, 30))
-    low, high = float(left_over.min()), float(left_over.max())
-    if high - low <= 1e-12 * max(abs(low), abs(high)):
-        low, high = low - 0.5, high + 0.5
-    counts, edges = np.histogram(left_over, bins=bins, range=(low, high))
+    counts, edges = _histogram(left_over, bins)
     chart = Chart(
         Scale.over(edges.tolist(), LEFT, WIDTH - 12),
         Scale(0.0, 1.08 * float(counts.max()), 300 - BOTTOM, TOP),
-        "observed \N{MINUS SIGN} predicted",
+        LEFT_OVER,
         "rows",
     )
     return chart.draw(
@@ -88,12 +96,10 @@ def residual_histogram(facts: Facts) -> Html:
 def gap(facts: Facts) -> Html:
     """Objective and bound over the time of the search."""
     seconds, objective, bound = course(facts.solution)
-    # First guesses may be a thousand times worse; the end of the search is what matters.
-    top = 150.0
-    objective = np.minimum(objective, top)
+    objective = np.minimum(objective, HIGHEST)
     chart = Chart(
         Scale(0.0, 1.04 * float(seconds[-1]) or 1.0, LEFT, WIDTH - 12),
-        Scale(0.0, top, 300 - BOTTOM, TOP),
+        Scale(0.0, HIGHEST, 300 - BOTTOM, TOP),
         "seconds",
         "objective (% of this model's)",
     )
@@ -109,19 +115,19 @@ def gap(facts: Facts) -> Html:
     )
 
 
-def response_curve(facts: Facts, curve: Curve, others: Sequence[Curve]) -> Html:
-    """The response over one input; all curves of a report share their vertical scale."""
-    names, response = facts.polynomial.names, facts.polynomial.response
-    values = [v for each in others for v in each.response.tolist()]
-    chart = Chart.over(curve.x.tolist(), values, names[curve.input], response, height=250)
-    low, high = float(curve.response.min()), float(curve.response.max())
-    return chart.draw(
-        chart.rug(facts.rows.X[drawn_rows(facts), curve.input]),
+def response_curve(facts: Facts, curve: Curve) -> Html:
+    """The response over one input, with its range in the caption."""
+    name, response = facts.polynomial.names[curve.input], facts.polynomial.response
+    chart = Chart.over(curve.x.tolist(), curve.response.tolist(), name, response, height=250)
+    ends = [words.number(float(v), 4) for v in (curve.response.min(), curve.response.max())]
+    runs = f"between {ends[0]} and {ends[1]}"
+    drawn = chart.draw(
+        chart.rug(facts.rows.X[drawn_rows(facts.rows), curve.input]),
         chart.line(curve.x, curve.response, "first thick"),
-        title=f"{response} over {names[curve.input]}",
-        description=f"All other inputs at their medians; the curve runs between {number(low, 4)} "
-        f"and {number(high, 4)}.",
+        title=f"{response} over {name}",
+        description=f"All other inputs at their medians; the curve runs {runs}.",
     )
+    return figure(drawn, f"{shorten(name)}: {runs}")
 
 
 def response_surface(facts: Facts, surface: Surface) -> Html:
@@ -143,7 +149,7 @@ def response_surface(facts: Facts, surface: Surface) -> Html:
         tag("path", d=region_above(surface.response, level, x, y), class_=f"band-{a}")
         for a, level in enumerate(levels.tolist())
     ]
-    rows = facts.rows.X[drawn_rows(facts)[:: max(1, MAX_DOTS // 300)]]
+    rows = facts.rows.X[drawn_rows(facts.rows)[:: max(1, MAX_DOTS // 300)]]
     response = facts.polynomial.response
     return chart.draw(
         tag("g", bands, class_="bands"),
@@ -151,7 +157,7 @@ def response_surface(facts: Facts, surface: Surface) -> Html:
         _legend(low, high, height),
         title=f"{response} over {names[i]} and {names[j]}",
         description=f"All other inputs at their medians; {shorten(response)} runs from "
-        f"{number(low, 4)} to {number(high, 4)}.",
+        f"{words.number(low, 4)} to {words.number(high, 4)}.",
     )
 
 
@@ -169,22 +175,13 @@ def _legend(low: float, high: float, height: int) -> Html:
     scale = Scale(low, high, bottom, top) if low < high else Scale.over([low], bottom, top)
     ticks = scale.ticks(5)
     texts, power = labels(ticks)
+    boxes = [{"y": round(bottom - (a + 1) * step, 2), "class_": f"band-{a}"} for a in range(BANDS)]
     return tag(
         "g",
+        [tag("rect", x=left, width=width, height=round(step + 0.4, 2), **box) for box in boxes],
         [
-            tag(
-                "rect",
-                x=left,
-                y=round(bottom - (a + 1) * step, 2),
-                width=width,
-                height=round(step + 0.4, 2),
-                class_=f"band-{a}",
-            )
-            for a in range(BANDS)
-        ],
-        [
-            tag("text", text, x=left + width + 5, y=scale(t) + 4)
-            for t, text in zip(ticks, texts, strict=True)
+            tag("text", shown, x=left + width + 5, y=scale(t) + 4)
+            for t, shown in zip(ticks, texts, strict=True)
         ],
         tag("text", power.strip(" ()"), x=left, y=top - 6) if power else None,
         class_="axes legend",
@@ -194,13 +191,9 @@ def _legend(low: float, high: float, height: int) -> Html:
 
 def sparkline(values: Array, bins: int = 16) -> Html:
     """A histogram the size of a word."""
-    low, high = float(values.min()), float(values.max())
-    flat = high - low <= 1e-12 * max(abs(low), abs(high))
-    counts, _ = np.histogram(values, bins=bins, range=(low - 1, high + 1) if flat else (low, high))
-    tops = 18.0 * counts / counts.max()
-    d = "".join(
-        f"M{4 * a} 19v-{max(top, 0.6):.1f}h3v{max(top, 0.6):.1f}z" for a, top in enumerate(tops)
-    )
+    counts, _ = _histogram(values, bins)
+    tops = np.maximum(18.0 * counts / counts.max(), 0.6)
+    d = "".join(f"M{4 * a} 19v-{top:.1f}h3v{top:.1f}z" for a, top in enumerate(tops))
     return tag(
         "svg",
         tag("path", d=d, class_="bars"),
@@ -211,6 +204,10 @@ def sparkline(values: Array, bins: int = 16) -> Html:
     )
 
 
-def _accuracy(facts: Facts) -> str:
-    r2 = "" if facts.r2 is None else f"R² is {facts.r2:.3f}, the "
-    return f"{r2 or 'The '}root mean squared error {number(facts.rmse, 4)}."
+def _histogram(values: Array, bins: int) -> tuple[Indices, Array]:
+    """Count values in bins; where they differ by rounding alone, around them."""
+    low, high = float(values.min()), float(values.max())
+    if high - low <= 1e-12 * max(abs(low), abs(high)):
+        low, high = low - 0.5, high + 0.5
+    counts, edges = np.histogram(values, bins=bins, range=(low, high))
+    return counts, edges

@@ -4,26 +4,52 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from polysharp.polynomial.response import response_curve, response_surface
+import numpy as np
+
 from polysharp.progress import plural
-from polysharp.report import figures, sizes, tables, words
+from polysharp.report import figures, words
 from polysharp.report.facts import Facts
-from polysharp.report.html import Child, Html, join, tag
-from polysharp.report.pieces import code, definitions, figure, key
+from polysharp.report.formula import product
+from polysharp.report.html import (
+    Child,
+    Html,
+    bar,
+    code,
+    definitions,
+    div,
+    figure,
+    h3,
+    join,
+    keys,
+    p,
+    quiet,
+    span,
+    table,
+    tag,
+)
+from polysharp.report.meaning import inputs, response
+from polysharp.report.sizes import size
 
-MAX_CURVES = 9
-MAX_SURFACES = 3
 DEFINING = ("degree", "max_terms", "max_inputs", "gamma")
+MAX_ROWS = 40  # inputs of the data listed one by one
 
 
-def sections(facts: Facts) -> list[tuple[str, str, Html]]:
-    """Return (name, heading, content) of every section that has something to say."""
+class Section(NamedTuple):
+    """What the contents call it, its heading and its content."""
+
+    name: str
+    heading: str
+    content: Html
+
+
+def sections(facts: Facts) -> list[Section]:
+    """Return every section that has something to say."""
     written: list[tuple[str, str, Callable[[Facts], Html | None]]] = [
         ("Certificate", "What was proved", certificate),
         ("Terms", "The terms", terms),
-        ("Size", "Accuracy against size", sizes.size),
+        ("Size", "Accuracy against size", size),
         ("Accuracy", "How well it predicts", accuracy),
         ("Inputs", "Which inputs matter", inputs),
         ("Response", "What the formula does", response),
@@ -31,100 +57,105 @@ def sections(facts: Facts) -> list[tuple[str, str, Html]]:
         ("Reproduce", "How to reproduce it", reproduce),
     ]
     found = [(name, heading, write(facts)) for name, heading, write in written]
-    return [(name, heading, content) for name, heading, content in found if content is not None]
+    return [Section(name, head, content) for name, head, content in found if content is not None]
 
 
 def certificate(facts: Facts) -> Html:
     """What the proof covers, and what it does not say."""
     solution = facts.solution
-    words_ = tag(
-        "div",
-        [tag("p", sentence) for sentence in words.statement(facts)],
-        tag("h3", "What this does not say"),
+    said = div(
+        [p(sentence) for sentence in words.statement(facts)],
+        h3("What this does not say"),
         tag("ul", [tag("li", sentence) for sentence in words.limits(facts)]),
-        tag("p", words.objective(facts), class_="quiet"),
-        tag("p", words.effort(facts), class_="quiet"),
-        _proof(facts),
+        quiet(words.objective(facts)),
+        quiet(words.effort(facts)),
+        None if solution.proof is None else quiet(words.PROOF),
     )
-    lines = key(("first", "best model so far"), ("second", "proven lower bound"))
-    traced = solution.trace  # a model that was read from a file has none
-    numbers = tag(
-        "div",
-        definitions(
-            [
-                ("objective", words.number(solution.objective)),
-                ("proven lower bound", words.at_most(solution.bound)),
-                ("gap", words.percent(solution.gap)),
-                ("covers", _scope(facts)),
-            ]
-        ),
-        figure(figures.gap(facts), "Where the best objective could be, over time.", lines)
-        if traced
-        else None,
-    )
-    return tag("div", words_, numbers, class_="beside")
+    numbers = [
+        ("objective", words.number(solution.objective)),
+        ("proven lower bound", words.at_most(solution.bound)),
+        ("gap", words.percent(solution.gap)),
+        ("covers", words.scope(facts)),
+    ]
+    lines = keys(("first", "best model so far"), ("second", "proven lower bound"))
+    # A model that was read from a file has no course of its search.
+    course = None
+    if solution.trace:
+        caption = "Where the best objective could be, over time."
+        course = figure(figures.gap(facts), caption, lines)
+    return div(said, div(definitions(numbers), course), class_="beside")
 
 
 def terms(facts: Facts) -> Html:
-    """The terms with their coefficients and shares."""
+    """Every term with its coefficient, what goes wrong without it, and how often it is picked."""
+    polynomial, picked = facts.polynomial, facts.stability
+    whole, without = facts.without
+    largest = float((without - whole).max(initial=0.0))
+    rows: list[list[Child]] = []
+    for j in np.argsort(-without, kind="stable").tolist():
+        name = span(product(polynomial, polynomial.monomials[j]) or "1", class_="maths")
+        rows.append([name, words.number(float(polynomial.coefficients[j]))])
+        rows[-1] += [bar(without[j] - whole, largest), words.number(float(without[j]), 4)]
+        if picked is not None:
+            share = picked.share_of(polynomial.monomials[j])
+            rows[-1].append(f"{100 * share:.0f}\N{NO-BREAK SPACE}%")
+    if polynomial.intercept != 0.0 or not rows:
+        nothing = [None] * (3 if picked else 2)
+        rows.append(
+            [span("intercept", class_="quiet"), words.number(polynomial.intercept), *nothing]
+        )
+    head: list[Child] = ["term", "coefficient", "", "error without it"]
+    head += ["resamples"] if picked else []
+    centred = "; in every product the means are subtracted first"
     return join(
-        tag(
-            "p",
+        p(
             "Coefficients are in the units of the table",
-            "; in every product the means are subtracted first"
-            if facts.polynomial.shifts is not None
-            else None,
-            ". The share of a term is its covariance with the prediction over the rows, in parts "
-            "of the variance of the prediction: shares add up to 100\N{NO-BREAK SPACE}%, and a "
-            "negative one belongs to a term that mostly cancels others.",
+            centred if polynomial.shifts is not None else None,
+            ". The last number is the typical error, in the units of ",
+            tag("var", polynomial.response),
+            ", that remains when the term is left out and all others are fitted anew to the rows "
+            f"shown; with all terms it is {words.number(whole, 4)}. A term that costs little to "
+            "leave out may still be needed: others may only be able to stand in for it here.",
         ),
-        _stability(facts),
-        tables.terms(facts),
-    )
-
-
-def _stability(facts: Facts) -> Html | None:
-    if facts.stability is None:
-        return None
-    return tag(
-        "p",
-        f"The last column is the share of {facts.stability.n_resamples} bootstrap resamples of the "
-        "rows whose best model found has the term. A low share often means that another term does "
-        f"nearly the same work. {100 * facts.stability.same_model:.0f}\N{NO-BREAK SPACE}% of the "
-        "resamples chose exactly these terms. These shares are no probabilities that a term is "
-        "true.",
-        None
-        if facts.reference is None
-        else " The resamples were fitted to the observed response, this model to a mean of models.",
+        None if picked is None else p(words.resamples(facts)),
+        table(head, rows, "Terms of the formula"),
     )
 
 
 def accuracy(facts: Facts) -> Html:
-    """Observed, predicted and what is left over."""
-    shown = len(figures.drawn_rows(facts))
-    rows = (
+    """Observed, predicted and what is left over; held-out rows and other methods beside them."""
+    rows = facts.rows
+    shown = len(figures.drawn_rows(rows))
+    drawn = (
         f"{shown:,} evenly spaced rows of {facts.n:,} are drawn; the figures are of all."
         if shown < facts.n
         else f"All {facts.n:,} rows are drawn."
     )
-    r2 = "" if facts.r2 is None else f"R² is {words.r_squared(facts.r2)}; the "
+    largest = words.number(float(np.abs(rows.residuals).max()), 4)
+    colours = None
+    if facts.held_out is not None:
+        colours = keys(("first", "rows of the fit"), ("second", "held-out rows"))
     return join(
-        tag(
-            "p",
-            f"{r2 or 'The '}root mean squared error is {words.number(facts.rmse, 4)}, the largest "
-            f"error {words.number(facts.largest_error, 4)}, on the {plural(facts.n, 'row')} "
-            "given to this report. If the model was fitted to these rows, expect larger errors on "
-            f"new ones. {rows}",
+        p(
+            f"{words.accuracy(rows)}, the largest error {largest}, on the "
+            f"{plural(facts.n, 'row')} given to this report. ",
+            "If the model was fitted to these rows, expect larger errors on new ones. "
+            if facts.held_out is None
+            else f"On {plural(facts.held_out.n, 'held-out row')}, which the fit has not seen: "
+            f"{words.accuracy(facts.held_out)}. ",
+            drawn,
         ),
-        tag(
-            "div",
+        _peers(facts),
+        div(
             figure(
                 figures.predictions(facts),
                 "Observed against predicted: the nearer to the line, the better.",
+                colours,
             ),
             figure(
                 figures.residuals(facts),
                 "Residuals: a pattern here is something the formula misses.",
+                colours,
             ),
             figure(figures.residual_histogram(facts), "How the residuals are distributed."),
             class_="figures",
@@ -132,102 +163,35 @@ def accuracy(facts: Facts) -> Html:
     )
 
 
-def inputs(facts: Facts) -> Html:
-    """Importance in the model, and the ranking before it."""
-    return tag("div", _in_formula(facts), _before_search(facts), class_="beside even")
-
-
-def _in_formula(facts: Facts) -> Html:
-    if not facts.importance.order:
-        constant = "The formula is a constant: no input matters to it."
-        return tag("div", tag("h3", "In the formula"), tag("p", constant, class_="quiet"))
-    return tag(
-        "div",
-        tag("h3", "In the formula"),
-        tag(
-            "p",
-            "The share of the variance of the predictions that would go if the input were held "
-            "fixed, were the inputs to vary independently (total Sobol index). Interactions count "
-            "for each of their inputs, so shares may add up to more than 100\N{NO-BREAK SPACE}%.",
-            class_="quiet",
-        ),
-        tables.importance(facts),
-    )
-
-
-def _before_search(facts: Facts) -> Html:
-    ranked = facts.model.ranking_ is not None
-    return tag(
-        "div",
-        tag("h3", "Before the search"),
-        tag(
-            "p",
-            "The score of each input in a kernel regression on all monomials (Algorithm 1 of the "
-            "paper), in parts of their sum. ",
-            "The search was given the best of these. "
-            if ranked
-            else "The search did not depend on it: every input was kept. ",
-            "Inputs outside the formula are pale."
-            if len(facts.polynomial.inputs) < facts.p
-            else None,
-            class_="quiet",
-        ),
-        tables.ranking(facts),
-    )
-
-
-def response(facts: Facts) -> Html | None:
-    """Response curves and the strongest interactions."""
-    order = facts.importance.order[:MAX_CURVES]
-    if not order:
+def _peers(facts: Facts) -> Html | None:
+    """Errors of other methods on the same rows, all by cross-validation."""
+    if not facts.peers:
         return None
-    curves = [response_curve(facts.polynomial, facts.rows.X, i) for i in order]
+    found = [(peer.name, peer.error, peer.std_error) for peer in facts.peers]
+    if facts.validation is not None:
+        found.insert(
+            0, (f"this formula, {plural(len(facts.polynomial), 'term')}", *facts.validation)
+        )
+    rows = [[name, f"{words.number(e, 4)} ± {words.number(s, 2)}"] for name, e, s in found]
     return join(
-        tag(
-            "p",
-            "One input moves over its observed range, all others stay at their medians; all curves "
-            "share the vertical scale. The strokes at the foot are rows: where there are none, the "
-            "curve is a guess.",
-        ),
-        tag(
-            "div",
-            [figure(figures.response_curve(facts, curve, curves), None) for curve in curves],
-            class_="figures",
-        ),
-        _interactions(facts),
-    )
-
-
-def _interactions(facts: Facts) -> Html:
-    names = facts.polynomial.names
-    surfaces = []
-    for pair, share in list(facts.importance.pairs.items())[:MAX_SURFACES]:
-        surface = response_surface(facts.polynomial, facts.rows.X, pair)
-        part = f"{100 * share:.1f}\N{NO-BREAK SPACE}% of the variance."
-        caption = f"{names[pair[0]]} with {names[pair[1]]}: {part}"
-        surfaces.append(figure(figures.response_surface(facts, surface), caption))
-    if not surfaces:
-        alone = "No term joins two inputs: their effects simply add up."
-        return tag("p", alone, class_="quiet")
-    return join(
-        tag("h3", "The strongest interactions"),
-        tag(
-            "p",
-            "Two inputs move together. The strength of an interaction is the share of the variance "
-            "of the predictions that involves both inputs jointly, were the inputs to vary "
-            "independently. Dots are rows: away from them the surface is a guess.",
-        ),
-        tag("div", surfaces, class_="figures"),
+        h3("Beside other methods"),
+        p(words.PEERS),
+        table(["method", "error on rows not seen"], rows, "Errors of other methods"),
     )
 
 
 def data(facts: Facts) -> Html:
-    """The columns in numbers."""
-    listed = max(tables.MAX_ROWS, len(facts.polynomial.inputs))
-    more = facts.p - listed
+    """The columns in numbers: those of the formula and then the others, as far as they fit."""
+    polynomial, X = facts.polynomial, facts.rows.X
+    used = list(polynomial.inputs)
+    others = [i for i in range(facts.p) if i not in set(used)]
+    listed = [*used, *others][: max(MAX_ROWS, len(used))]
+    rows = [_column(f"{polynomial.response} (response)", facts.rows.observed, "")]
+    rows += [_column(polynomial.names[i], X[:, i], "yes" if i in used else "no") for i in listed]
+    more = facts.p - len(listed)
+    head = ("column", "distribution", "minimum", "median", "mean", "maximum", "std", "in formula")
     return join(
-        tag(
-            "p",
+        p(
             f"{plural(facts.n, 'row')} and {plural(facts.p, 'input')}",
             ", weighted" if facts.rows.weights is not None else None,
             f"; {plural(more, 'further input')} not listed" if more > 0 else None,
@@ -235,33 +199,35 @@ def data(facts: Facts) -> Html:
             tag("code", facts.fingerprint),
             ".",
         ),
-        tables.data(facts),
+        table(head, rows, "Columns of the data"),
     )
+
+
+def _column(name: str, values: np.ndarray, used: str) -> list[Child]:
+    numbers = (values.min(), np.median(values), values.mean(), values.max(), values.std())
+    return [name, figures.sparkline(values), *(words.number(float(v), 4) for v in numbers), used]
 
 
 def reproduce(facts: Facts) -> Html:
     """Parameters, versions, command."""
     chosen = getattr(facts.model, "best_estimator_", None)
     weighted = facts.rows.weights is not None
-    response = "y" if facts.reference is None else "reference"
-    alone = facts.model if chosen is None else chosen
-    own = [code(_python(alone, weighted, response))]
+    target = "y" if facts.reference is None else "reference"
+    own = [code(_python(facts.model if chosen is None else chosen, weighted, target))]
     if chosen is not None or facts.reference is not None:
-        own.insert(0, tag("p", words.without_search(facts)))
+        own.insert(0, p(words.without_search(facts)))
+    parameters = [*facts.settings.items(), ("gamma used", facts.model.gamma_)]
     return join(
-        [tag("h3", "Command"), code(facts.command)] if facts.command else None,
-        tag("h3", "Python"),
+        [h3("Command"), code(facts.command)] if facts.command else None,
+        h3("Python"),
         code(_python(facts.model, weighted)) if chosen is not None else None,
         own,
         tag(
             "details",
             tag("summary", "All parameters"),
-            definitions(
-                (name, tag("code", words.shown(value)))
-                for name, value in [*facts.settings.items(), ("gamma used", facts.model.gamma_)]
-            ),
+            definitions((name, tag("code", words.shown(value))) for name, value in parameters),
         ),
-        tag("h3", "Versions"),
+        h3("Versions"),
         definitions(facts.versions),
     )
 
@@ -277,23 +243,3 @@ def _python(model: Any, weighted: bool, response: str = "y") -> str:
     fit = f"model.fit(X, {response}{', sample_weight=weights' if weighted else ''})"
     call = f"model = {name}(\n{''.join(changed)})"
     return f"from polysharp import {name}\n\n{call}\n{fit}"
-
-
-def _scope(facts: Facts) -> Child:
-    if facts.solution.scope == "all-inputs":
-        return f"all {plural(facts.p, 'input')}" if facts.p > 1 else "the one input"
-    return f"{len(facts.model.kept_inputs_)} of {plural(facts.p, 'input')}"
-
-
-def _proof(facts: Facts) -> Html | None:
-    if facts.solution.proof is None:
-        return None
-    return tag(
-        "p",
-        "The bound comes with a proof that others can check without the code that found it: ",
-        tag("code", "model.solution_.proof"),
-        ", checked by ",
-        tag("code", "polysharp.verify"),
-        ".",
-        class_="quiet",
-    )

@@ -11,15 +11,16 @@ from math import isfinite
 import numpy as np
 
 from polysharp.plots.path import SizeCurve
-from polysharp.progress import plural
+from polysharp.progress import plural, rounded_up
 from polysharp.report.chart import Chart
 from polysharp.report.facts import Facts
-from polysharp.report.html import Child, Html, join, tag
-from polysharp.report.pieces import figure, key, table
+from polysharp.report.html import Child, Html, div, figure, join, keys, p, table, tag
 from polysharp.report.words import number, percent
 from polysharp.typing import Array
 
 SHADES = 6  # tones of several curves in style.css
+NEAR = 5  # sizes to either side of the model's that are listed at once
+DASH = "\N{EN DASH}"
 
 
 def size(facts: Facts) -> Html | None:
@@ -33,14 +34,18 @@ def size(facts: Facts) -> Html | None:
         else "Validation errors are means over rows that each fit had not seen; a band is one "
         "standard error to either side. "
     )
+    ceilings = (
+        "“R² at most” is what no formula of that size exceeds on the rows of the fit without "
+        "larger coefficients. "
+    )
     return join(
-        tag(
-            "p",
+        p(
             f"The error of the polynomial found {_aim(facts)} for each number of terms. ",
             note,
+            ceilings if facts.path is not None else None,
             "The dotted line marks the budget of this report's model." if facts.place else None,
         ),
-        tag("div", figure(_chart(facts), None, _key(curves)), _table(facts), class_="beside even"),
+        div(figure(_chart(facts), None, _key(curves)), _numbers(facts), class_="beside even"),
         _formulas(facts),
     )
 
@@ -53,14 +58,18 @@ def _aim(facts: Facts) -> str:
 
 def _chart(facts: Facts) -> Html:
     curves = facts.curves
-    drawn = [part for curve in curves for part in _drawn(curve, alone=len(curves) == 1)]
+    alone = curves[0] if len(curves) == 1 else None
+    drawn = [part for curve in curves for part in _drawn(curve, alone is not None)]
     values = [value for part in drawn for value in part.tolist()]
     sizes = [float(size) for curve in curves for size in curve.sizes]
     name = f"error of {facts.polynomial.response}"
     chart = Chart.over(sizes, values, "terms allowed", name, whole_x=True)
-    marks = [_chosen(chart, facts.budget)] if facts.place is not None else []
-    if len(curves) == 1:
-        marks += _errors(chart, curves[0])
+    marks = []
+    if facts.place is not None:
+        at = chart.x(facts.budget)
+        marks.append(tag("path", d=f"M{at} {chart.y.start}V{chart.y.stop}", class_="chosen"))
+    if alone is not None:
+        marks += _errors(chart, alone)
     else:
         marks += [
             _noted(chart, curve, curve.error, _shade(a), _budget(curve))
@@ -74,7 +83,7 @@ def _chart(facts: Facts) -> Html:
     )
 
 
-def _drawn(curve: SizeCurve, *, alone: bool) -> list[Array]:
+def _drawn(curve: SizeCurve, alone: bool) -> list[Array]:
     """Return all values that the chart must have room for."""
     if not alone or curve.validation_error is None or curve.std_error is None:
         return [curve.error]
@@ -102,27 +111,18 @@ def _noted(chart: Chart, curve: SizeCurve, error: Array, class_: str, what: str)
         for size, value in zip(curve.sizes.tolist(), error.tolist(), strict=True)
     ]
     sizes = curve.sizes.astype(np.float64)
-    return tag(
-        "g",
-        chart.line(sizes, error, class_),
-        chart.noted_dots(sizes, error, notes, f"points {class_}"),
-    )
-
-
-def _chosen(chart: Chart, terms: int) -> Html:
-    """Mark the budget of the model of this report."""
-    at = chart.x(terms)
-    return tag("path", d=f"M{at} {chart.y.start}V{chart.y.stop}", class_="chosen")
+    dots = chart.dots(sizes, error, f"points {class_}", 3.6, notes)
+    return tag("g", chart.line(sizes, error, class_), dots)
 
 
 def _key(curves: list[SizeCurve]) -> Html:
     if len(curves) > 1:
-        return key(*((_shade(a), _budget(curve)) for a, curve in enumerate(curves)))
+        return keys(*((_shade(a), _budget(curve)) for a, curve in enumerate(curves)))
     known = (
         ("first", "training error", curves[0].training_error),
         ("second", "validation error", curves[0].validation_error),
     )
-    return key(*((class_, name) for class_, name, error in known if error is not None))
+    return keys(*((class_, name) for class_, name, error in known if error is not None))
 
 
 def _shade(a: int) -> str:
@@ -133,30 +133,42 @@ def _budget(curve: SizeCurve) -> str:
     return "any inputs" if curve.max_inputs is None else plural(curve.max_inputs, "input")
 
 
-def _table(facts: Facts) -> Html:
-    """The numbers behind the curves; a path knows the inputs used and the gap as well."""
+def _numbers(facts: Facts) -> Html:
+    """The numbers behind the curves: those near the model's size at once, all on request."""
     curves = facts.curves
-    trained = curves[0].training_error is not None
-    judged = curves[0].validation_error is not None
-    head = ["terms", *(["training"] if trained else []), *(["validation"] if judged else [])]
-    rows: list[list[Child]] = []
-    for curve in curves:
-        for a, size in enumerate(curve.sizes.tolist()):
-            row: list[Child] = [str(size)]
-            if curve.training_error is not None:
-                row.append(number(float(curve.training_error[a]), 4))
-            if curve.validation_error is not None and curve.std_error is not None:
-                error, std = float(curve.validation_error[a]), float(curve.std_error[a])
-                # A size that some split could not reach has no error.
-                known = f"{number(error, 4)} ± {number(std, 2)}"
-                row.append(known if isfinite(error) else "\N{EN DASH}")
-            rows.append(row)
+    head: list[Child] = ["terms"]
+    head += ["training"] if curves[0].training_error is not None else []
+    head += ["validation"] if curves[0].validation_error is not None else []
+    rows = [_row(curve, a) for curve in curves for a in range(len(curve.sizes))]
     if facts.path is not None:
-        head += ["inputs", "gap"]
+        head += ["R² at most", "gap"]
         # Curves hold the points of the path in its own order.
         for row, point in zip(rows, facts.path.points, strict=True):
-            row += [str(point.n_inputs), percent(point.gap)]
-    return table(head, rows, "Error of the best polynomial of every size", tall=True)
+            limit = point.solution.r2_ceiling
+            row += [DASH if limit is None else rounded_up(limit), percent(point.gap)]
+    caption = "Error of the best polynomial of every size"
+    chosen = None
+    if facts.place is not None:
+        curve, a = facts.place
+        chosen = sum(len(each.sizes) for each in curves[: curves.index(curve)]) + a
+        rows[chosen][0] = tag("b", rows[chosen][0], " (this model)")
+    if chosen is None or len(rows) <= 2 * NEAR + 1:
+        return table(head, rows, caption, tall=True)
+    first = max(0, min(chosen - NEAR, len(rows) - 2 * NEAR - 1))
+    near = table(head, rows[first : first + 2 * NEAR + 1], f"{caption}, near the model's")
+    every = tag("details", tag("summary", "All sizes"), table(head, rows, caption, tall=True))
+    return div(near, every)
+
+
+def _row(curve: SizeCurve, a: int) -> list[Child]:
+    row: list[Child] = [str(curve.sizes[a])]
+    if curve.training_error is not None:
+        row.append(number(float(curve.training_error[a]), 4))
+    if curve.validation_error is not None and curve.std_error is not None:
+        error, std = float(curve.validation_error[a]), float(curve.std_error[a])
+        # A size that some split could not reach has no error.
+        row.append(f"{number(error, 4)} ± {number(std, 2)}" if isfinite(error) else DASH)
+    return row
 
 
 def _formulas(facts: Facts) -> Html | None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from polysharp.progress import plural, rounded_down
+from polysharp.estimators.fitted import Rows
+from polysharp.progress import plural, rounded_down, rounded_up
 from polysharp.report.facts import Facts
 
 RULES = {
@@ -25,6 +26,15 @@ RULES = {
 }
 
 
+PROOF = (
+    "The bound comes with a proof that others can check without the code that found it: "
+    "model.solution_.proof, checked by polysharp.verify or on the command line by polysharp verify."
+)
+PEERS = (
+    "Errors by cross-validation on the same rows: mean over the folds, and its standard error. "
+    "Linear regression shows what products and powers buy; boosted trees show what a model that "
+    "nobody can read would buy."
+)
 CLOSE = 1e-3  # gaps that need not be named beside "best"
 
 
@@ -80,6 +90,13 @@ def statement(facts: Facts) -> list[str]:
             "That bound says nothing yet: the model is the best one found, and how far it is from "
             f"the best possible is not known. The search ended because {solution.stop}."
         )
+    if (limit := ceiling(facts)) is not None:
+        sentences.append(
+            f"In terms of R²: this formula has {r_squared(facts.rows.r2)} on the rows of the fit, "
+            f"and no candidate has more than {limit.split()[2]} unless its coefficients are larger "
+            "(the sum of their squares in scaled terms): what larger ones would gain, the penalty "
+            "takes away."
+        )
     return sentences
 
 
@@ -134,6 +151,50 @@ def without_search(facts: Facts) -> str:
     if facts.reference is None:
         return "The model chosen, without the search:"
     return "The model itself, without the search; reference is what its reference_(X) returns:"
+
+
+def scope(facts: Facts) -> str:
+    """Return which inputs the certificate covers."""
+    if facts.solution.scope == "all-inputs":
+        return f"all {plural(facts.p, 'input')}" if facts.p > 1 else "the one input"
+    return f"{len(facts.model.kept_inputs_)} of {plural(facts.p, 'input')}"
+
+
+def ceiling(facts: Facts) -> str | None:
+    """Return what the certificate says about R2, for the rows of the fit; None where nothing.
+
+    Rows that the model was not fitted to have another R2, and a mean of models is not y.
+    """
+    solution, rows = facts.solution, facts.rows
+    limit = solution.r2_ceiling
+    if facts.reference is not None or limit is None or limit >= 1.0 or rows.r2 is None:
+        return None
+    known = (solution.total_squares or 0.0, solution.r2 or 0.0)
+    if not np.allclose(known, (rows.total_squares, rows.r2), rtol=1e-6, atol=0.0):
+        return None
+    return f"at most {rounded_up(limit)} within these budgets"
+
+
+def resamples(facts: Facts) -> str:
+    """Say what the shares of the resamples are, and are not."""
+    picked = facts.stability
+    if picked is None:
+        return ""
+    said = (
+        f"The last column is the share of {picked.n_resamples} bootstrap resamples of the rows "
+        "whose best model found has the term. A low share often means that another term does "
+        f"nearly the same work. {100 * picked.same_model:.0f}\N{NO-BREAK SPACE}% of the resamples "
+        "chose exactly these terms. These shares are no probabilities that a term is true."
+    )
+    if facts.reference is None:
+        return said
+    return f"{said} They were fitted to the observed response, this model to a mean of models."
+
+
+def accuracy(rows: Rows) -> str:
+    """Return R2 and typical error of some rows."""
+    error = f"root mean squared error is {number(rows.rmse, 4)}"
+    return f"The {error}" if rows.r2 is None else f"R² is {r_squared(rows.r2)}; the {error}"
 
 
 def effort(facts: Facts) -> str:

@@ -44,15 +44,25 @@ def write(
     response: str,
     glue: str = " ",
 ) -> str:
-    """Join signed terms; the intercept stands first unless it is zero and others exist."""
+    """Join response, signs and terms."""
+    (sign, first), *others = signed(polynomial, number, term, glue)
+    rest = "".join(f" {sign} {text}" for sign, text in others)
+    return f"{response} = {sign if sign == '-' else ''}{first}{rest}"
+
+
+def signed(
+    polynomial: Polynomial,
+    number: Callable[[float], str],
+    term: Callable[[Monomial], str],
+    glue: str = " ",
+) -> list[tuple[str, str]]:
+    """Return sign and text of every term; the intercept stands first, unless it is zero."""
     parts: list[tuple[float, str]] = []
     if polynomial.intercept != 0.0 or not polynomial.monomials:
         parts.append((polynomial.intercept, number(abs(polynomial.intercept))))
     for m, c in zip(polynomial.monomials, polynomial.coefficients.tolist(), strict=True):
         parts.append((c, (number(abs(c)) + glue + term(m)).rstrip()))
-    first = "-" if parts[0][0] < 0 else ""
-    rest = "".join(f" {'-' if c < 0 else '+'} {text}" for c, text in parts[1:])
-    return f"{response} = {first}{parts[0][1]}{rest}"
+    return [("-" if c < 0 else "+", text) for c, text in parts]
 
 
 def product(polynomial: Polynomial, m: Monomial, power: Power, glue: str) -> str:

@@ -1,0 +1,79 @@
+"""How other methods do on the same rows: linear regression, and boosted trees.
+
+The first says what the terms of higher degree buy, the second what a model that nobody can read
+would buy.  Both are judged as the sizes of a path are: the mean over the splits of the root mean
+squared error on the rows that the split left out, predictions cut to the range of the responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
+
+from polysharp.estimators.fitted import spread
+from polysharp.moments.folds import read_splits
+from polysharp.typing import Array
+
+MOST_ROWS = 20_000  # boosting takes a second or two for so many; of more, evenly spaced ones
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A method and its error on rows it has not seen."""
+
+    name: str
+    error: float
+    std_error: float
+
+
+def compare_peers(
+    X: Any, y: Any, sample_weight: Any = None, *, cv: int = 5, seed: int = 0
+) -> tuple[Peer, ...]:
+    """Cross-validate linear regression and boosting; ``seed`` shuffles the rows into folds.
+
+    Parameters
+    ----------
+    X, y : table of shape (n, p), array of shape (n,)
+        The rows; of more than 20,000, evenly spaced ones are taken.
+    sample_weight : array of shape (n,) or None
+        Weights of the rows.
+    cv : int
+        Number of folds.
+    seed : int
+        Of the folds, and of boosting.
+
+    Returns
+    -------
+    tuple of Peer
+    """
+    table, observed = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    weights = np.ones(len(table)) if sample_weight is None else np.asarray(sample_weight, float)
+    some = np.flatnonzero(weights > 0.0)
+    some = some[spread(len(some), MOST_ROWS)]
+    rows = table[some], observed[some], weights[some]
+    methods = {
+        "linear regression": LinearRegression(),
+        "boosting (300 trees at most)": HistGradientBoostingRegressor(
+            max_iter=300, learning_rate=0.06, random_state=seed
+        ),
+    }
+    splits = read_splits(min(cv, len(some)), rows[0], rows[1], seed=seed)
+    found = []
+    for name, method in methods.items():
+        errors = np.array(list(_errors(method, splits, *rows)))
+        found.append(
+            Peer(name, float(errors.mean()), float(errors.std() / np.sqrt(max(1, len(errors) - 1))))
+        )
+    return tuple(found)
+
+
+def _errors(method: Any, splits: Any, X: Array, y: Array, weights: Array) -> Iterator[float]:
+    for train, test in splits:
+        method.fit(X[train], y[train], sample_weight=weights[train])
+        predicted = np.clip(method.predict(X[test]), y[train].min(), y[train].max())
+        yield float(np.sqrt(np.average((y[test] - predicted) ** 2, weights=weights[test])))
