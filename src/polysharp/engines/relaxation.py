@@ -171,6 +171,7 @@ class Scratch(NamedTuple):
 # The kernels are compiled once, when this file is first imported, and cached.  Explicit types, one
 # array allocated and each call made in one place keep that compilation short.  States are floats.
 COMPILED = {"cache": True, "nogil": True, "error_model": "numpy"}
+INNER = {**COMPILED, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # not for Python to call
 VEC, MAT, INTS2 = f8[::1], f8[:, ::1], i8[:, ::1]
 SYSTEM = types.NamedTuple((MAT, VEC, VEC, VEC, f8, f8, f8, b1), Quadratic)
 PART = types.NamedTuple((VEC, i8), Part)
@@ -181,16 +182,16 @@ SCRATCH = types.NamedTuple((VEC, MAT, INTS2), Scratch)
 VALUE = types.UniTuple(f8, 4)
 PAIR = types.UniTuple(f8, 2)
 
-_spread = njit(f8(f8, f8, f8), **COMPILED)(bounds.spread)
-_safe_sums = njit(PAIR(f8, f8, f8, f8, f8, f8), **COMPILED)(bounds.safe_sums)
-_price = njit(f8(f8, f8, f8, f8), **COMPILED)(bounds.price)
-_total = njit(f8(f8, i8), **COMPILED)(bounds.total)
-_tangent_value = njit(f8(f8, f8, f8), **COMPILED)(bounds.tangent_value)
-_scaled_value = njit(PAIR(f8, f8, f8), **COMPILED)(bounds.scaled_value)
-_admitted = njit(f8(f8, f8), **COMPILED)(bounds.admitted)
+_spread = njit(f8(f8, f8, f8), **INNER)(bounds.spread)
+_safe_sums = njit(PAIR(f8, f8, f8, f8, f8, f8), **INNER)(bounds.safe_sums)
+_price = njit(f8(f8, f8, f8, f8), **INNER)(bounds.price)
+_total = njit(f8(f8, i8), **INNER)(bounds.total)
+_tangent_value = njit(f8(f8, f8, f8), **INNER)(bounds.tangent_value)
+_scaled_value = njit(PAIR(f8, f8, f8), **INNER)(bounds.scaled_value)
+_admitted = njit(f8(f8, f8), **INNER)(bounds.admitted)
 
 
-@njit(f8(VEC, i8, i8), **COMPILED)
+@njit(f8(VEC, i8, i8), **INNER)
 def _kth_largest(v, count, k):  # type: ignore[no-untyped-def]
     """Return the k-th largest of v[:count], which is reordered (quickselect)."""
     low, high, target = 0, count - 1, k - 1
@@ -215,7 +216,7 @@ def _kth_largest(v, count, k):  # type: ignore[no-untyped-def]
     return v[target]
 
 
-@njit(VALUE(SYSTEM, PART, POINT, f8, f8, VEC), **COMPILED)
+@njit(VALUE(SYSTEM, PART, POINT, f8, f8, VEC), **INNER)
 def _dual(system, part, point, reach, delta, Z):  # type: ignore[no-untyped-def]
     """Return (bound, t, aa, spent) at a point, rounded as delta asks for."""
     qw, wrho, spent, rest = 0.0, 0.0, 0.0, 0.0
@@ -248,7 +249,7 @@ def _dual(system, part, point, reach, delta, Z):  # type: ignore[no-untyped-def]
     return _admitted(bound, system.yy), t, aa, spent
 
 
-@njit(f8(SYSTEM, PART, POINT, f8), **COMPILED)
+@njit(f8(SYSTEM, PART, POINT, f8), **INNER)
 def _sweep(system, part, point, nu):  # type: ignore[no-untyped-def]
     """One pass of coordinate descent over the working set; return the largest move."""
     largest = 0.0
@@ -275,7 +276,7 @@ def _sweep(system, part, point, nu):  # type: ignore[no-untyped-def]
     return largest
 
 
-@njit(PAIR(SYSTEM, PART, POINT, f8), **COMPILED)
+@njit(PAIR(SYSTEM, PART, POINT, f8), **INNER)
 def _primal(system, part, point, nu):  # type: ignore[no-untyped-def]
     """Return (sum s_j, ridge term of the feasible point with s scaled down to the budget)."""
     chosen, fixed, rest = 0.0, 0.0, 0.0
@@ -290,12 +291,11 @@ def _primal(system, part, point, nu):  # type: ignore[no-untyped-def]
     return chosen, fixed + rest * max(1.0, chosen / max(part.budget, 1))
 
 
-@njit(types.Tuple((b1, PROGRESS))(SYSTEM, PART, GOAL, POINT, PROGRESS, SCRATCH, i8), **COMPILED)
+@njit(types.Tuple((b1, PROGRESS))(SYSTEM, PART, GOAL, POINT, PROGRESS, SCRATCH, i8), **INNER)
 def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-untyped-def]
-    """Sweep the working set, steering nu, until settled; rows 0, 1 end as its w and rho."""
-    A, F, work = np.empty((count, count)), scratch.rows, scratch.places[0]
-    w, rho, state, Z = F[0, :count], F[1, :count], F[5, :count], F[6, :count]
-    q, ridge, sizes = F[2, :count], F[3, :count], F[4, :count]
+    """Sweep the working set, steering nu, until settled; row 0 ends as its w."""
+    A, L, work = np.empty((count, count)), np.empty((7, count)), scratch.places[0]
+    w, rho, state, q, ridge, sizes, Z = L[0], L[1], L[2], L[3], L[4], L[5], L[6]
     for a in range(count):
         j = work[a]
         for b in range(count):
@@ -323,10 +323,12 @@ def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-un
             break
         if part.budget > 0:
             nu *= min(2.0, max(0.5, chosen / part.budget))
+    for a in range(count):
+        scratch.rows[0, a] = w[a]
     return settled, Progress(at.bound, value, used, at.products, at.mass, left)
 
 
-@njit(f8(SYSTEM, PART, GOAL, POINT, POINT, PROGRESS, SCRATCH, b1), **COMPILED)
+@njit(f8(SYSTEM, PART, GOAL, POINT, POINT, PROGRESS, SCRATCH, b1), **INNER)
 def _ascend(system, part, goal, point, best, at, scratch, first):  # type: ignore[no-untyped-def]
     """Move the best dual point towards the iterate while that raises its bound; return the bound.
 
@@ -358,7 +360,7 @@ def _ascend(system, part, goal, point, best, at, scratch, first):  # type: ignor
     return so_far
 
 
-@njit(types.Tuple((i8, f8))(SYSTEM, PART, POINT, f8, SCRATCH), **COMPILED)
+@njit(types.Tuple((i8, f8))(SYSTEM, PART, POINT, f8, SCRATCH), **INNER)
 def _choose_work(system, part, point, nu, scratch):  # type: ignore[no-untyped-def]
     """List the working set; return its size, and how many newcomers are dearer than nu.
 
@@ -395,7 +397,8 @@ def _choose_work(system, part, point, nu, scratch):  # type: ignore[no-untyped-d
 def _solve(system, part, goal, point, best, at, scratch):  # type: ignore[no-untyped-def]
     """Alternate full passes (bound, working set) and sweeps on the working set."""
     size, work, code = len(point.w), scratch.places[0], UNFINISHED
-    scratch.places[1, :] = 0
+    for j in range(size):
+        scratch.places[1, j] = 0
     settled, count, news = False, 0, 0.0
     for turn in range(goal.max_passes):
         bound = _ascend(system, part, goal, point, best, at, scratch, turn == 0)
