@@ -15,11 +15,11 @@ from polysharp import SparsePolynomialRegressor
 from polysharp.certificate.solution import Status, Stop
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
-from polysharp.engines.columns.branch_and_price import _Proof
+from polysharp.engines.columns.branching import PricedKind
 from polysharp.engines.columns.column_generation import search_all_inputs
 from polysharp.engines.columns.dual_point import DualPoint
-from polysharp.engines.columns.generation import Search, Sizes
-from polysharp.engines.columns.priced_bound import Node
+from polysharp.engines.columns.priced import PricedNode
+from polysharp.engines.columns.search import Search, Sizes
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.term_rules import TermRules
@@ -313,7 +313,7 @@ def test_too_many_required_inputs():
         (None, 34, 100, {}, False),  # 7770 monomials: listed
         (None, 35, 100, {}, True),
         (None, 1000, 10_000, {}, True),
-        (None, 35, 100, {"engine": "enumeration"}, False),
+        (None, 35, 100, {"listed": True}, False),
         (35, 1000, 100, {}, False),
         ("auto", 200, 2000, {}, True),  # 5 x 2.7e9 multiply-adds
         ("auto", 1000, 2000, {}, False),  # 5 x 3.4e11
@@ -323,7 +323,7 @@ def test_too_many_required_inputs():
     ],
 )
 def test_when_everything_is_priced(n_candidates, p, n, options, expected):
-    settings = {"engine": "auto", "time_limit": 60.0, "on_gpu": False, **options}
+    settings = {"listed": False, "time_limit": 60.0, "on_gpu": False, **options}
     rules = TermRules(degree=3, max_terms=1)
     assert prices_all(n_candidates, rules, n, p, **settings) is expected
     assert not prices_all(n_candidates, replace(rules, degree=5), n, p, **settings)
@@ -420,9 +420,8 @@ def test_survivors_without_parents_leave_the_bound_of_the_others(heredity):
         engine=make_engine("tree"),
         limits=Limits(10.0, 1e-6),
     )
-    proof = _Proof(search)
     nothing = frozenset()
-    node = Node(nothing, frozenset({(0,)}), nothing, nothing, False, 2, 0.0, None)
-    proof._hand_over(node, [(0, 0)], 7.0)
+    node = PricedNode(0.0, nothing, frozenset({(0,)}), nothing, nothing, False, 2, None)
+    PricedKind(search, None)._hand_over(node, [(0, 0)], 7.0)
     assert node.bound == 7.0
     assert not node.single

@@ -42,9 +42,17 @@ class Idle(Engine):
     """An engine that looks at nothing and proves nothing."""
 
     name: ClassVar[str] = "idle"
+    needs_start: ClassVar[bool] = False
 
     def search(self, run):
         return Stop.TIME
+
+
+@dataclass(frozen=True)
+class Started(Idle):
+    """An engine that is given a start."""
+
+    needs_start: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,7 @@ class Interrupted(Engine):
     """An engine that is interrupted after its first model."""
 
     name: ClassVar[str] = "interrupted"
+    needs_start: ClassVar[bool] = False
 
     def search(self, run):
         run.offer(np.array([0]))
@@ -366,8 +375,7 @@ def test_local_search_does_not_warn_for_want_of_a_proof():
 # Stops, warnings, seeds, threads
 
 
-def test_no_proof_warns_and_keeps_the_honest_gap(monkeypatch):
-    monkeypatch.setattr("polysharp.engines.search.NEEDS_NO_START", frozenset({"idle"}))
+def test_no_proof_warns_and_keeps_the_honest_gap():
     X, y = data()
     with pytest.warns(ConvergenceWarning, match=r"not proved to be the best: feasible.*gap"):
         fitted = model(engine=Idle()).fit(X, y)
@@ -376,8 +384,7 @@ def test_no_proof_warns_and_keeps_the_honest_gap(monkeypatch):
     assert fitted.predict(X).shape == (50,)
 
 
-def test_interrupt_keeps_the_best_model(monkeypatch):
-    monkeypatch.setattr("polysharp.engines.search.NEEDS_NO_START", frozenset({"interrupted"}))
+def test_interrupt_keeps_the_best_model():
     X, y = data()
     with pytest.warns(ConvergenceWarning, match="interrupted by the user"):
         fitted = model(engine=Interrupted()).fit(X, y)
@@ -388,7 +395,7 @@ def test_interrupt_of_the_start_ends_the_search(monkeypatch):
     monkeypatch.setattr("polysharp.engines.search.make_engine", lambda name: Interrupted())
     X, y = data()
     with pytest.warns(ConvergenceWarning, match="interrupted by the user"):
-        fitted = model(engine=Idle()).fit(X, y)
+        fitted = model(engine=Started()).fit(X, y)
     assert fitted.polynomial_.monomials == ((0,),)
 
 

@@ -11,8 +11,8 @@ from instances import RULES, make_instance, optimum
 from polysharp import SparsePolynomialRegressor, verify
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
-from polysharp.engines.input_sets import InputSets
-from polysharp.engines.node import Node
+from polysharp.engines.tree.input_sets import InputSets
+from polysharp.engines.tree.listed import ListedNode
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
@@ -24,13 +24,13 @@ from polysharp.problem.subproblem import Subproblem
 BINDING = [s for s in range(120) if "inputs" in RULES[s % len(RULES)] and s != 73]
 
 
-def root_of(problem: Problem) -> Node:
+def root_of(problem: Problem) -> ListedNode:
     core = Subproblem.of(problem)
     terms = np.zeros(core.size, dtype=np.int8)
     terms[core.structure.required_terms] = 1
     inputs = np.zeros(core.structure.n_inputs, dtype=np.int8)
     assert propagate(core.structure, terms, inputs)
-    return Node(core, terms, inputs, 0.0, None)
+    return ListedNode(0.0, core, terms, inputs, None)
 
 
 @pytest.mark.parametrize("seed", BINDING)

@@ -7,8 +7,8 @@ import pytest
 from instances import make_instance, optimum
 
 from polysharp.engines.base import Limits
-from polysharp.engines.relaxation import UNFINISHED, Effort, fresh_warm, solve_relaxation
 from polysharp.engines.tree import Tree
+from polysharp.engines.tree.relaxation import UNFINISHED, Aim, fresh_warm, solve_relaxation
 from polysharp.problem.bounds import Accuracy, Quadratic
 
 
@@ -22,8 +22,8 @@ def slow_relaxation(seconds=np.inf):
     ridge = np.full(size, 1e-4)
     system = Quadratic(Q, q, ridge, known.sizes, yy, known.response, known.unit, False)
     warm = fresh_warm(system, np.zeros(size), 1.0)
-    effort = Effort(seconds=seconds, least_seconds=0.0)
-    return solve_relaxation(system, np.zeros(size, dtype=np.int8), 40, warm, effort)
+    aim = Aim(seconds=seconds, least_seconds=0.0)
+    return solve_relaxation(system, np.zeros(size, dtype=np.int8), 40, warm, aim)
 
 
 def test_without_time_the_bound_is_lower_and_safe():

@@ -22,7 +22,7 @@ from polysharp.certificate.proof import Diagonal, Screening, Vector
 from polysharp.certificate.statement import Statement
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
-from polysharp.engines.node import evaluate
+from polysharp.engines.tree.listed import evaluate
 
 CHECKER = Path(polysharp.__file__).parent / "certificate" / "checker"
 
@@ -174,7 +174,7 @@ def test_an_interrupted_search_leaves_a_proof_that_holds_or_none(call, monkeypat
             raise KeyboardInterrupt
         return evaluate(*arguments)
 
-    monkeypatch.setattr("polysharp.engines.tree.evaluate", interrupt)
+    monkeypatch.setattr("polysharp.engines.tree.branching.evaluate", interrupt)
     model = SparsePolynomialRegressor(degree=2, max_terms=4, gamma=1.0, engine="tree", gap_tol=0.0)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         proof = model.fit(X, y).solution_.proof

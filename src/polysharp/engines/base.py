@@ -34,6 +34,10 @@ class Limits:
     gap_tol: float = 1e-4
 
 
+class OutOfTime(Exception):
+    """The time limit passed in the middle of something."""
+
+
 class Record(ABC):
     """What every search keeps: bound, counters, clock, and the events it has reported."""
 
@@ -80,6 +84,15 @@ class Record(ABC):
     def expired(self) -> bool:
         """Whether the time limit has passed."""
         return self.time_left <= 0.0
+
+    def check_time(self) -> None:
+        """End what is going on when the time limit has passed."""
+        if self.expired:
+            raise OutOfTime
+
+    def raise_bound(self, bound: float) -> None:
+        """Record a proven lower bound."""
+        self.bound = max(self.bound, bound)
 
     @property
     def counters(self) -> Counters:
@@ -138,10 +151,6 @@ class Run(Record):
         self.report("incumbent", force=True)
         return True
 
-    def raise_bound(self, bound: float) -> None:
-        """Record a proven lower bound."""
-        self.bound = max(self.bound, bound)
-
 
 def first_support(problem: Problem) -> Indices:
     """Return the support a search begins with: empty, or what the rules ask for."""
@@ -152,9 +161,12 @@ def first_support(problem: Problem) -> Indices:
 
 
 class Engine(ABC):
-    """A search method; subclasses are frozen dataclasses of its settings."""
+    """A search method; subclasses are frozen dataclasses of settings, with traits of the class."""
 
     name: ClassVar[str]
+    proves: ClassVar[bool] = True  # whether more time closes the gap
+    needs_start: ClassVar[bool] = True  # whether it is given the local search's model to begin with
+    prices: ClassVar[bool] = True  # whether it can finish a search in which monomials are priced
 
     @abstractmethod
     def search(self, run: Run) -> Stop:

@@ -37,6 +37,7 @@ class BigM(Engine):
     """The mixed-integer quadratic formulation, with one proven constant per coefficient."""
 
     name: ClassVar[str] = "big-m"
+    prices: ClassVar[bool] = False
 
     def check(self, problem: Problem) -> None:
         """Refuse to start without SCIP, or on more monomials than dense rows allow."""

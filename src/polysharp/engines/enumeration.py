@@ -25,6 +25,8 @@ class Enumeration(Engine):
     """Visit every allowed support; refuses more than ``max_supports`` candidates."""
 
     name: ClassVar[str] = "enumeration"
+    needs_start: ClassVar[bool] = False
+    prices: ClassVar[bool] = False
     max_supports: int = 2_000_000
 
     def candidates(self, problem: Problem) -> int:

@@ -28,6 +28,8 @@ class LocalSearch(Engine):
     """
 
     name: ClassVar[str] = "local-search"
+    proves: ClassVar[bool] = False
+    needs_start: ClassVar[bool] = False
     patience: int = 20
 
     def search(self, run: Run) -> Stop:

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 from polysharp.engines.base import Run
 from polysharp.engines.master import Cut, Master
 from polysharp.errors import load_optional
-from polysharp.monomials.structure import Structure
-from polysharp.typing import Array, Indices
+from polysharp.typing import Array
 
 Mask = NDArray[np.bool_]
 
@@ -43,7 +42,7 @@ SHRINK = 0.8  # rebuild the LP when this share of its columns is left
 
 
 @dataclass(frozen=True, eq=False)
-class Relaxed:
+class LinearPoint:
     """The LP's answer: a point, a safe bound, reduced costs, and which cuts carry it."""
 
     x: Array
@@ -172,7 +171,7 @@ def _stalled(history: list[float], run: Run) -> bool:
     return gained < STALL * (run.best.objective - history[-1])
 
 
-def _fixings(run: Run, master: Master, relaxed: Relaxed) -> tuple[Mask, Mask]:
+def _fixings(run: Run, master: Master, relaxed: LinearPoint) -> tuple[Mask, Mask]:
     """Columns that no better solution has at one, and those that every better one has."""
     limit = _limit(run)
     out = relaxed.bound + relaxed.d > limit
@@ -192,22 +191,8 @@ def _offer_rounding(run: Run, master: Master, x: Array, centre: Array) -> None:
     if not structure.plain:
         return
     for s in (centre, x[:f]):
-        run.offer(_greedy(structure, master.kept, s))
-
-
-def _greedy(structure: Structure, kept: Indices, s: Array) -> Indices:
-    """Take monomials by falling weight while both budgets allow."""
-    chosen: list[int] = []
-    used = np.zeros(structure.n_inputs, dtype=bool)
-    order = np.argsort(-s, kind="stable")
-    for j in kept[order[: max(4 * structure.max_terms, 50)]]:
-        with_j = used | structure.uses[j]
-        if with_j.sum() <= structure.max_inputs:
-            chosen.append(int(j))
-            used = with_j
-        if len(chosen) == structure.max_terms:
-            break
-    return np.array(chosen, dtype=np.intp)
+        order = np.argsort(-s, kind="stable")[: max(4 * structure.max_terms, 50)]
+        run.offer(structure.greedy(master.kept[order]))
 
 
 def load_highs() -> Any:
@@ -261,7 +246,7 @@ class RootLP:
         self._lower[column], self._upper[column] = low, high
         self._highs.changeColBounds(int(column), low, high)
 
-    def solve(self, run: Run) -> Relaxed | None:
+    def solve(self, run: Run) -> LinearPoint | None:
         """Solve; None where HiGHS has no answer (time, or numerical trouble)."""
         if np.isfinite(run.time_left):
             self._highs.setOptionValue("time_limit", max(0.0, run.time_left))
@@ -272,7 +257,7 @@ class RootLP:
         x = np.clip(np.array(answer.col_value)[:-1], 0.0, 1.0)
         return self._safe(x, np.array(answer.row_dual))
 
-    def _safe(self, x: Array, y: Array) -> Relaxed:
+    def _safe(self, x: Array, y: Array) -> LinearPoint:
         """Bound and reduced costs recomputed from the multipliers alone."""
         rules, f = self.master.rules, len(self.master.kept)
         split = rules.A.shape[0]
@@ -288,9 +273,9 @@ class RootLP:
         bound = float(weights @ np.array([cut.constant for cut in self.cuts]))
         bound += float(y[y != 0.0] @ side[y != 0.0])
         bound += float(np.minimum(d * self._lower, d * self._upper).sum())
-        return Relaxed(x, bound, d, weights)
+        return LinearPoint(x, bound, d, weights)
 
-    def carrying(self, relaxed: Relaxed) -> tuple[Cut, ...]:
+    def carrying(self, relaxed: LinearPoint) -> tuple[Cut, ...]:
         """The cuts with a positive multiplier, and the latest ones."""
         keep = relaxed.weights > 0.0
         keep[-5:] = True

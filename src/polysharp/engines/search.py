@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from polysharp.certificate.solution import Scope, Solution
     from polysharp.problem.problem import Problem
 
-NEEDS_NO_START = frozenset({"local-search", "enumeration", "tree"})
 START_SHARE = 0.25
 
 
@@ -38,7 +37,7 @@ def search(
     engine.check(problem)
     began = perf_counter()
     start = None
-    if engine.name not in NEEDS_NO_START:
+    if engine.needs_start:
         first = make_engine("local-search").solve(
             problem,
             limits=_part(limits, START_SHARE, 0.0),

@@ -170,7 +170,7 @@ def solve(opened: Opened, n_candidates: NCandidates, effort: Effort) -> Answer:
         opened.rules,
         opened.rows.shape[0],
         len(opened.allowed),
-        engine=effort.engine.name,
+        listed=not effort.engine.prices,
         time_limit=effort.time_limit,
         on_gpu=opened.rows.on_gpu,
     )
@@ -193,7 +193,7 @@ def solve(opened: Opened, n_candidates: NCandidates, effort: Effort) -> Answer:
 def _search_all_inputs(opened: Opened, effort: Effort) -> Answer:
     """Generate columns on demand; the certificate covers every input."""
     from polysharp.engines.columns.column_generation import search_all_inputs
-    from polysharp.engines.columns.generation import Search
+    from polysharp.engines.columns.search import Search
 
     rules, inputs = opened.rules, opened.allowed
     design = opened.rows.design(inputs, rules.degree, fit_intercept=not rules.constant)

@@ -226,7 +226,7 @@ class SparsePolynomialRegressor(CertifiedModel):
         self.powers_ = self.polynomial_.powers
         self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
         self.gamma_ = opened.gamma
-        if answer.solution.engine != "local-search":
+        if effort.engine.proves:
             _warn_if_unproved(answer.solution)
         return self
 

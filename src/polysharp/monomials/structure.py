@@ -141,6 +141,19 @@ class Structure:
             and all(self._inherits(j, chosen) for j in support)
         )
 
+    def greedy(self, order: Indices) -> Indices:
+        """Take monomials in order while both budgets allow; requirements are not looked at."""
+        chosen: list[int] = []
+        used = np.zeros(self.n_inputs, dtype=bool)
+        for j in order:
+            if len(chosen) == self.max_terms:
+                break
+            both = used | self.uses[j]
+            if int(both.sum()) <= self.max_inputs:
+                chosen.append(int(j))
+                used = both
+        return np.array(chosen, dtype=np.intp)
+
     def _inherits(self, j: int, chosen: NDArray[np.bool_]) -> bool:
         if self.heredity is None or not len(self.parents[j]):
             return True

@@ -31,7 +31,6 @@ MAX_AUTO = 8192
 PASSES = 5
 CPU_RATE = 1e10  # multiply-adds per second of a pricing pass: one core, and a large GPU
 GPU_RATE = 2e12
-EXPLICIT_ENGINES = frozenset({"enumeration", "big-m"})  # these need the monomials listed
 
 NCandidates = int | Literal["auto"] | None
 
@@ -42,13 +41,16 @@ def prices_all(
     n: int,
     p: int,
     *,
-    engine: str,
+    listed: bool,
     time_limit: float | None,
     on_gpu: bool,
 ) -> bool:
-    """Whether all monomials of the p inputs that are not excluded are priced, not listed."""
+    """Whether all monomials of the p inputs that are not excluded are priced.
+
+    ``listed`` says that the engine needs them listed.
+    """
     f = rules.count(p)
-    if f <= MAX_AUTO or rules.degree > 4 or engine in EXPLICIT_ENGINES:
+    if f <= MAX_AUTO or rules.degree > 4 or listed:
         return False
     if n_candidates == "auto" and time_limit is not None:
         return PASSES * n * f <= (GPU_RATE if on_gpu else CPU_RATE) * time_limit

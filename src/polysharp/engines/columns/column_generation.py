@@ -2,7 +2,7 @@
 
     find     price the residual, take the best monomials into the pool, improve the model on the
              pool, and again with its residual, until neither brings anything new;
-    prove    branch and price (``branch_and_price``): every bound comes from a vector that was
+    prove    branch and price (``branching``): every bound comes from a vector that was
              priced against all f monomials, so it holds over all of them at any moment.
 
 Neither forms the n x f matrix: a pass over all monomials is a sequence of matrix products
@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from polysharp.certificate.solution import Counters, Solution, Stop, certify
-from polysharp.engines.columns.branch_and_price import prove
+from polysharp.engines.base import OutOfTime
+from polysharp.engines.columns.branching import prove
 from polysharp.engines.columns.dual_point import DualPoint
-from polysharp.engines.columns.generation import OutOfTime, Search
+from polysharp.engines.columns.search import Search
 from polysharp.monomials.basis import Basis
 from polysharp.pricing.pool import Pool
 from polysharp.problem.assemble import Assembled
@@ -39,7 +40,7 @@ def search_all_inputs(search: Search) -> Found:
     try:
         stop = Stop.LOCAL
         dual = find(search)
-        if search.engine.name != "local-search":
+        if search.engine.proves:
             stop = prove(search, dual)
     except OutOfTime:
         stop = Stop.TIME
@@ -61,7 +62,8 @@ def find(search: Search) -> DualPoint:
         dual = search.price(w)
         inside = frozenset(search.rules.include_terms)
         free = search.max_terms - len(inside)
-        search.raise_bound(dual.bounded(inside, free, lambda _: True).bound)
+        proved = dual.bounded(inside, free, lambda _: True).bound
+        search.raise_bound(min(proved, search.objective))
         if search.proved:
             return dual
         search.extend(list(dual.prices)[:wanted])

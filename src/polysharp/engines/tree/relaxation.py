@@ -59,7 +59,7 @@ class Warm:
 
 
 @dataclass(frozen=True)
-class Effort:
+class Aim:
     """How far to go: until ``threshold`` is proved, or the relaxation is solved well enough.
 
     Well enough: to relative accuracy ``tol``, or, when the threshold is out of reach, to
@@ -93,7 +93,7 @@ class Relaxed:
 
 
 def solve_relaxation(
-    system: Quadratic, state: States, budget: int, warm: Warm, effort: Effort
+    system: Quadratic, state: States, budget: int, warm: Warm, aim: Aim
 ) -> Relaxed:
     """Solve the relaxation of a node; ``warm`` is updated in place."""
     # Any w proves a bound, so the dual starts where the parent ended; only the iterate must drop
@@ -108,10 +108,10 @@ def solve_relaxation(
     code, at = _solve(
         system,
         Part(state.astype(np.float64), budget),
-        Goal(effort.threshold, effort.max_passes, effort.tol, effort.slack),
+        Goal(aim.threshold, aim.max_passes, aim.tol, aim.slack),
         Point(warm.w, warm.rho),
         best,
-        Progress(-np.inf, np.inf, warm.nu, warm.products, warm.mass, effort.work),
+        Tally(-np.inf, np.inf, warm.nu, warm.products, warm.mass, aim.work),
         Scratch(Z, np.empty((7, size)), np.empty((2, size), dtype=np.int64)),
     )
     warm.nu, warm.products, warm.mass = at.nu, at.products, at.mass
@@ -134,7 +134,7 @@ class Part(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """See ``Effort``."""
+    """See ``Aim``."""
 
     threshold: float
     max_passes: int
@@ -149,7 +149,7 @@ class Point(NamedTuple):
     rho: Array
 
 
-class Progress(NamedTuple):
+class Tally(NamedTuple):
     """How far a relaxation is."""
 
     bound: float
@@ -177,7 +177,7 @@ SYSTEM = types.NamedTuple((MAT, VEC, VEC, VEC, f8, f8, f8, b1), Quadratic)
 PART = types.NamedTuple((VEC, i8), Part)
 GOAL = types.NamedTuple((f8, i8, f8, f8), Goal)
 POINT = types.NamedUniTuple(VEC, 2, Point)
-PROGRESS = types.NamedUniTuple(f8, 6, Progress)
+TALLY = types.NamedUniTuple(f8, 6, Tally)
 SCRATCH = types.NamedTuple((VEC, MAT, INTS2), Scratch)
 VALUE = types.UniTuple(f8, 4)
 PAIR = types.UniTuple(f8, 2)
@@ -291,7 +291,7 @@ def _primal(system, part, point, nu):  # type: ignore[no-untyped-def]
     return chosen, fixed + rest * max(1.0, chosen / max(part.budget, 1))
 
 
-@njit(types.Tuple((b1, PROGRESS))(SYSTEM, PART, GOAL, POINT, PROGRESS, SCRATCH, i8), **INNER)
+@njit(types.Tuple((b1, TALLY))(SYSTEM, PART, GOAL, POINT, TALLY, SCRATCH, i8), **INNER)
 def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-untyped-def]
     """Sweep the working set, steering nu, until settled; row 0 ends as its w."""
     A, L, work = np.empty((count, count)), np.empty((7, count)), scratch.places[0]
@@ -325,10 +325,10 @@ def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-un
             nu *= min(2.0, max(0.5, chosen / part.budget))
     for a in range(count):
         scratch.rows[0, a] = w[a]
-    return settled, Progress(at.bound, value, used, at.products, at.mass, left)
+    return settled, Tally(at.bound, value, used, at.products, at.mass, left)
 
 
-@njit(f8(SYSTEM, PART, GOAL, POINT, POINT, PROGRESS, SCRATCH, b1), **INNER)
+@njit(f8(SYSTEM, PART, GOAL, POINT, POINT, TALLY, SCRATCH, b1), **INNER)
 def _ascend(system, part, goal, point, best, at, scratch, first):  # type: ignore[no-untyped-def]
     """Move the best dual point towards the iterate while that raises its bound; return the bound.
 
@@ -393,7 +393,7 @@ def _choose_work(system, part, point, nu, scratch):  # type: ignore[no-untyped-d
     return count, news
 
 
-@njit(types.Tuple((i8, PROGRESS))(SYSTEM, PART, GOAL, POINT, POINT, PROGRESS, SCRATCH), **COMPILED)
+@njit(types.Tuple((i8, TALLY))(SYSTEM, PART, GOAL, POINT, POINT, TALLY, SCRATCH), **COMPILED)
 def _solve(system, part, goal, point, best, at, scratch):  # type: ignore[no-untyped-def]
     """Alternate full passes (bound, working set) and sweeps on the working set."""
     size, work, code = len(point.w), scratch.places[0], UNFINISHED
@@ -410,7 +410,7 @@ def _solve(system, part, goal, point, best, at, scratch):  # type: ignore[no-unt
             count, news = _choose_work(system, part, point, at.nu, scratch)
             if settled and news == 0.0:
                 code = SOLVED
-        at = Progress(bound, at.primal, at.nu, products, mass, at.work)
+        at = Tally(bound, at.primal, at.nu, products, mass, at.work)
         if code != UNFINISHED or at.work <= 0.0:
             break
         settled, at = _inner(system, part, goal, point, at, scratch, count)
@@ -423,5 +423,5 @@ def _solve(system, part, goal, point, best, at, scratch):  # type: ignore[no-unt
                 mass += abs(step) * system.sizes[j]
                 for i in range(size):
                     point.rho[i] -= system.Q[j, i] * step
-        at = Progress(at.bound, at.primal, at.nu, products, mass, at.work)
+        at = Tally(at.bound, at.primal, at.nu, products, mass, at.work)
     return code, at

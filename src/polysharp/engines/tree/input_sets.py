@@ -25,8 +25,8 @@ from math import comb
 import numpy as np
 from scipy.linalg.lapack import dposv
 
-from polysharp.engines.node import Node
-from polysharp.engines.relaxation import FREE, IN, OUT
+from polysharp.engines.tree.listed import ListedNode
+from polysharp.engines.tree.relaxation import FREE, IN, OUT
 from polysharp.problem.bounds import Quadratic, ridge_bound
 from polysharp.typing import Array, Indices
 
@@ -56,7 +56,7 @@ class Sifted:
 class InputSets:
     """The sets of inputs that fill the budget below a node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ListedNode) -> None:
         self.core, self.budget = node.core, node.budget
         uses = node.core.structure.uses
         alive = np.flatnonzero(node.terms != OUT)

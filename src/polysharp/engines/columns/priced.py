@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.engines.columns.dual_point import Bounded, DualPoint
-from polysharp.engines.columns.generation import Search
-from polysharp.engines.relaxation import (
+from polysharp.engines.columns.search import Search
+from polysharp.engines.tree.loop import Node
+from polysharp.engines.tree.relaxation import (
     FREE,
     IN,
     OUT,
     PRUNED,
     SOLVED,
-    Effort,
+    Aim,
     Relaxed,
     States,
     fresh_warm,
@@ -42,8 +43,8 @@ NEAR = 0.8  # monomials with this share of the L-th price join the pool as well
 
 
 @dataclass(eq=False)
-class Node:
-    """A part of the search space and what is proved about it."""
+class PricedNode(Node):
+    """Monomials and inputs that are in or out; all others are reached by pricing."""
 
     terms_in: frozenset[Monomial]
     terms_out: frozenset[Monomial]
@@ -51,12 +52,16 @@ class Node:
     inputs_out: frozenset[int]
     full: bool  # whether k inputs are in, so that no other may be used
     room: int  # monomials that may still join
-    bound: float
     dual: DualPoint
     evaluated: bool = False
     single: bool = False  # whether it holds one support, so that no split can raise its bound
     share: dict[Monomial, float] = field(default_factory=dict)  # s of the relaxation
     listed: list[Monomial] = field(default_factory=list)  # largest prices of the last pass
+
+    @property
+    def closed(self) -> bool:
+        """Whether no division can raise the bound."""
+        return self.single
 
     @property
     def is_root(self) -> bool:
@@ -86,7 +91,7 @@ class Node:
             self.bound, self.dual = bound, dual
 
 
-def raise_bound(search: Search, node: Node) -> None:
+def raise_bound(search: Search, node: PricedNode) -> None:
     """Step, price and extend the pool until the node is closed or nothing more can be proved."""
     relaxed: Relaxed | None = None
     for passes in range(MAX_PASSES):
@@ -116,7 +121,7 @@ def raise_bound(search: Search, node: Node) -> None:
         node.share = _shares(search, relaxed)
 
 
-def few_survivors(search: Search, node: Node) -> tuple[list[Monomial], float] | None:
+def few_survivors(search: Search, node: PricedNode) -> tuple[list[Monomial], float] | None:
     """Return the survivors of the node's dual point, and what other monomials cost, if few."""
     left = node.dual.survivors(
         node.proved_by(node.dual), search.threshold, node.terms_in, node.allows
@@ -130,7 +135,7 @@ def named(pool: Pool, w: Array) -> dict[Monomial, float]:
 
 
 def _step(
-    search: Search, node: Node, last: Relaxed | None
+    search: Search, node: PricedNode, last: Relaxed | None
 ) -> tuple[Relaxed, dict[Monomial, float], float]:
     """Solve the relaxation on the pool; return it, the point to price, and its L-th price."""
     pool, system = search.pool, search.system
@@ -141,8 +146,8 @@ def _step(
         warm = fresh_warm(system, start.w, nu)
     else:
         warm = last.warm
-    effort = Effort(1.05 * search.threshold, slack=0.02, seconds=search.time_left)
-    relaxed = solve_relaxation(system, state, node.room, warm, effort)
+    aim = Aim(1.05 * search.threshold, slack=0.02, seconds=search.time_left)
+    relaxed = solve_relaxation(system, state, node.room, warm, aim)
     goal = _Point.of(system, relaxed.w)
     if relaxed.code != PRUNED:
         return relaxed, named(pool, goal.w), goal.last(state, node.room)
@@ -155,7 +160,7 @@ def _step(
     return relaxed, named(pool, point.w), point.last(state, node.room)
 
 
-def _states(pool: Pool, node: Node) -> States:
+def _states(pool: Pool, node: PricedNode) -> States:
     state = np.full(len(pool), FREE, dtype=np.int8)
     for j, m in enumerate(pool.monomials):
         if m in node.terms_in:
@@ -165,7 +170,7 @@ def _states(pool: Pool, node: Node) -> States:
     return state
 
 
-def _keep(search: Search, node: Node) -> _Inputs | None:
+def _keep(search: Search, node: PricedNode) -> _Inputs | None:
     """Return the rule about inputs for pricing; single monomials are taken out afterwards."""
     if not node.full and not node.inputs_out:
         return None

@@ -1,4 +1,4 @@
-"""Evaluation of one node of the tree: fixings, relaxation, screening, exact ends.
+"""Bounding one node over listed monomials: fixings, relaxation, screening, exact ends.
 
 A node fixes monomials and inputs in or out.  Evaluating it alternates what the rules force
 (``propagation``), the relaxation's bound (``relaxation``) and screening: at a dual point with
@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from polysharp.certificate.proof import Kind, Screening, Vector
-from polysharp.engines.relaxation import (
+from polysharp.engines.tree.loop import Node
+from polysharp.engines.tree.relaxation import (
     FREE,
     IN,
     OUT,
     PRUNED,
-    Effort,
+    Aim,
     Relaxed,
     States,
     Warm,
@@ -38,18 +39,16 @@ MAX_SCREENINGS = 6
 
 
 @dataclass(eq=False)
-class Node:
-    """An open or closed part of the search space."""
+class ListedNode(Node):
+    """Monomials and inputs that are in, out or free, and the relaxation of what is left."""
 
     core: Subproblem
     terms: States
     inputs: States
-    bound: float
     warm: Warm | None  # the relaxation's last iterate; None once closed
     kind: Kind = "split"  # "split" while open
     vector: Vector | None = None  # proves the bound
     screenings: list[Screening] = field(default_factory=list)
-    screened: float = np.inf  # least cost among what screening fixed
     candidates: list[Indices] = field(default_factory=list)  # supports seen, problem positions
     record: int = 0  # number in the proof
     stored: tuple[Indices, Array] | None = None  # w of an open node that waits
@@ -67,7 +66,7 @@ class Node:
     def close(self, kind: Kind, bound: float, vector: Vector | None = None) -> None:
         """End the node with a bound and its proof."""
         self.kind = kind
-        if kind == "single" or (vector is not None and bound >= self.bound):
+        if kind in {"single", "void"} or (vector is not None and bound >= self.bound):
             self.bound, self.vector = bound, vector
         self.warm = self.stored = None
 
@@ -87,25 +86,24 @@ class Node:
         self.warm = fresh_warm(self.core.system, w, self.warm.nu)
         self.stored = None
 
+    def shares(self) -> Array:
+        """s_j of the relaxation: 1 for monomials in, 0 for those out."""
+        assert self.warm is not None
+        slope = np.sqrt(0.5 * self.core.system.ridge / max(self.warm.nu, 1e-300))
+        s: Array = np.minimum(1.0, np.abs(self.warm.w) * slope)
+        s[self.terms == OUT] = 0.0
+        s[self.terms == IN] = 1.0
+        return s
+
     def rates(self) -> Array:
         """Growth of the relaxation's value per unit of curvature moved (see ``curvature``)."""
         assert self.warm is not None
-        share = shares(self)
+        share = self.shares()
         inverse = np.divide(1.0, share, out=np.ones_like(share), where=share > 0.0)
         return np.asarray(0.5 * self.warm.w**2 * np.maximum(inverse - 1.0, 0.0))
 
 
-def shares(node: Node) -> Array:
-    """s_j of the relaxation at a node: 1 for monomials in, 0 for those out."""
-    assert node.warm is not None
-    slope = np.sqrt(0.5 * node.core.system.ridge / max(node.warm.nu, 1e-300))
-    s: Array = np.minimum(1.0, np.abs(node.warm.w) * slope)
-    s[node.terms == OUT] = 0.0
-    s[node.terms == IN] = 1.0
-    return s
-
-
-def evaluate(node: Node, effort: Callable[[], Effort]) -> Node:
+def evaluate(node: ListedNode, aim: Callable[[], Aim]) -> ListedNode:
     """Bound a node until it is closed, or open with its relaxation solved; return it.
 
     When the time is up the relaxation is left as it stands, with the bound that it has proved.
@@ -115,53 +113,60 @@ def evaluate(node: Node, effort: Callable[[], Effort]) -> Node:
         if not propagate(core.structure, node.terms, node.inputs):
             node.close("void", np.inf)
             return node
-        free = int(np.count_nonzero(node.terms == FREE))
-        budget = node.budget
-        if free <= budget or budget == 0:
-            return _finish(node, free)
-        if budget == 1 and core.structure.plain and not core.structure.inputs_bind:
-            return _single(node)
+        if _ended(node):
+            return node
         assert node.warm is not None
-        allowed = effort()
-        relaxed = solve_relaxation(core.system, node.terms, budget, node.warm, allowed)
-        vector = vector_of(core, relaxed.w)
+        allowed = aim()
+        relaxed = solve_relaxation(core.system, node.terms, node.budget, node.warm, allowed)
+        support = np.flatnonzero(relaxed.w)
+        vector = Vector(core.index[support], relaxed.w[support], core.diagonal)
         if relaxed.bound > node.bound:
             node.bound, node.vector = relaxed.bound, vector
         if relaxed.code == PRUNED:
             node.close("dual", node.bound)
             return node
-        if not _screen(node, relaxed, vector, budget, allowed.threshold):
+        if not _screen(node, relaxed, vector, allowed.threshold):
             break
-    # What screening fixed last may force more, and a smaller core must not lose it.
+    # What screening fixed last may force more, and a smaller subproblem must not lose it.
     if not propagate(core.structure, node.terms, node.inputs):
         node.close("void", np.inf)
     return node
 
 
-def vector_of(core: Subproblem, w: Array) -> Vector:
-    """Return the sparse dual vector of coefficients over a core."""
-    support = np.flatnonzero(w)
-    return Vector(core.index[support], w[support], core.diagonal)
+def _ended(node: ListedNode) -> bool:
+    """Whether a node could be treated exactly: its few supports are bounded one by one.
+
+    A node that rules of inputs or heredity keep from being one support stays open.
+    """
+    structure, budget = node.core.structure, node.budget
+    free = int(np.count_nonzero(node.terms == FREE))
+    if free <= budget or budget == 0:
+        _finish(node, free)
+        return True
+    if budget == 1 and structure.plain and not structure.inputs_bind:
+        _single(node)
+        return True
+    return False
 
 
-def _screen(node: Node, relaxed: Relaxed, vector: Vector, budget: int, threshold: float) -> bool:
+def _screen(node: ListedNode, relaxed: Relaxed, vector: Vector, threshold: float) -> bool:
     """Fix what the dual point of the relaxation decides; return whether it is worth going on."""
     free = np.flatnonzero(node.terms == FREE)
-    cost, top = forcing_costs(relaxed.bound, relaxed.Z[free], budget)
+    cost, top = forcing_costs(relaxed.bound, relaxed.Z[free], node.budget)
     sure = cost >= threshold
     if not sure.any():
         return False
     out, inn = free[sure & ~top], free[sure & top]
     index = node.core.index
     node.screenings.append(Screening(vector, index[out], index[inn]))
-    node.screened = min(node.screened, float(cost[sure].min()))
+    node.set_aside = min(node.set_aside, float(cost[sure].min()))
     node.terms[out] = OUT
     node.terms[inn] = IN
     # Fixing out what the relaxation leaves at zero does not move its value.
     return len(inn) > 0 or bool(np.any(relaxed.warm.w[out] != 0.0))
 
 
-def _finish(node: Node, free: int) -> Node:
+def _finish(node: ListedNode, free: int) -> None:
     """Close a node whose best support is everything that is left (if the rules allow it)."""
     core = node.core
     alive = node.terms == IN
@@ -176,7 +181,6 @@ def _finish(node: Node, free: int) -> Node:
         node.close("void", np.inf)
     elif bound > node.bound:
         node.bound, node.vector = bound, vector
-    return node
 
 
 def exact_bound(core: Subproblem, support: Indices) -> tuple[float, Vector]:
@@ -186,7 +190,7 @@ def exact_bound(core: Subproblem, support: Indices) -> tuple[float, Vector]:
     return support_bound(system, w), Vector(core.index[support], w, core.diagonal)
 
 
-def _single(node: Node) -> Node:
+def _single(node: ListedNode) -> None:
     """Bound every choice of the one monomial left, with coefficients from one factorisation.
 
     With a fixed set F and H = Q_FF + ridge, the best coefficients with monomial j are
@@ -205,4 +209,3 @@ def _single(node: Node) -> Node:
     alone, vector = exact_bound(core, fixed)
     node.candidates.append(core.index[np.sort(np.append(fixed, free[np.argmin(bounds)]))])
     node.close("single", float(min(bounds.min(), alone)), vector)
-    return node

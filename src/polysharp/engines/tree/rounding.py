@@ -15,9 +15,8 @@ import numpy as np
 
 from polysharp.engines import moves_search as local_search
 from polysharp.engines.base import Run
-from polysharp.engines.node import Node, shares
-from polysharp.engines.relaxation import IN, Effort, Warm, fresh_warm, solve_relaxation
-from polysharp.monomials.structure import Structure
+from polysharp.engines.tree.listed import ListedNode
+from polysharp.engines.tree.relaxation import IN, Aim, Warm, fresh_warm, solve_relaxation
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 
@@ -63,19 +62,19 @@ class Rounding:
                 return
             budget = max(1, round(share * (core.structure.max_terms - int(terms.sum()))))
             system = core.system._replace(ridge=factor * core.system.ridge)
-            effort = Effort(tol=1e-3, slack=0.0, seconds=self.state.time_left)
+            aim = Aim(tol=1e-3, slack=0.0, seconds=self.state.time_left)
             start = self.start(core, factor)
-            relaxed = solve_relaxation(system, terms, min(budget, core.size), start, effort)
+            relaxed = solve_relaxation(system, terms, min(budget, core.size), start, aim)
             order = np.argsort(-np.abs(relaxed.warm.w), kind="stable")
-            self._walk(np.sort(_fitting(core.structure, order)))
+            self._walk(np.sort(core.structure.greedy(order)))
 
-    def round(self, node: Node) -> None:
+    def round(self, node: ListedNode) -> None:
         """Offer the support a node's relaxation points at; now and then walk on from it."""
         structure = node.core.structure
-        share = shares(node)
+        share = node.shares()
         share[node.terms == IN] = np.inf
         order = np.argsort(-share, kind="stable")
-        support = node.core.index[_fitting(structure, order[share[order] > 0.0])]
+        support = node.core.index[structure.greedy(order[share[order] > 0.0])]
         support = np.sort(support)
         key = support.tobytes()
         if key in self.tried or not self.state.problem.structure.allows(support):
@@ -111,17 +110,3 @@ class Rounding:
 def _first_price(Z: Array, budget: int) -> float:
     """A first guess of nu: the budget-th largest price."""
     return max(float(np.sort(Z)[-min(budget, len(Z))]), 1e-300)
-
-
-def _fitting(structure: Structure, order: Indices) -> Indices:
-    """Take monomials in order while the budgets allow."""
-    chosen: list[int] = []
-    used = np.zeros(structure.n_inputs, dtype=bool)
-    for j in order:
-        if len(chosen) == structure.max_terms:
-            break
-        both = used | structure.uses[j]
-        if int(both.sum()) <= structure.max_inputs:
-            chosen.append(int(j))
-            used = both
-    return np.array(chosen, dtype=np.intp)

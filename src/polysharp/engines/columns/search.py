@@ -43,10 +43,6 @@ class Sizes:
     handed: int = 3000  # survivors that an engine is given at once
 
 
-class OutOfTime(Exception):
-    """The time limit passed in the middle of something."""
-
-
 @dataclass(frozen=True, eq=False)
 class Incumbent:
     """The best model known."""
@@ -116,15 +112,6 @@ class Search(Record):
     def objective(self) -> float:
         """Objective of the incumbent."""
         return self.best.objective
-
-    def check_time(self) -> None:
-        """End the search when the time limit has passed."""
-        if self.expired:
-            raise OutOfTime
-
-    def raise_bound(self, bound: float) -> None:
-        """Record a bound over all monomials."""
-        self.bound = max(self.bound, min(bound, self.best.objective))
 
     def price(
         self,

@@ -7,23 +7,24 @@ its monomials.  Leaving out an input of the law takes all its monomials away, wh
 at once.  With k inputs in, or when the dual point of a node leaves few monomials that matter
 (``dual_point``), what is left is a problem of ordinary size, and an engine takes over.
 
-Nodes are taken least bound first; children begin with what their parent's dual point proves of
-them, which costs nothing, and are priced when it is their turn.
+Children begin with what their parent's dual point proves of them, which costs nothing, and are
+priced when it is their turn.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from heapq import heappop, heappush
-from itertools import count, islice
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Limits
 from polysharp.engines.columns.dual_point import DualPoint
-from polysharp.engines.columns.generation import Search
-from polysharp.engines.columns.priced_bound import Node, few_survivors, raise_bound
+from polysharp.engines.columns.priced import PricedNode, few_survivors, raise_bound
+from polysharp.engines.columns.search import Search
+from polysharp.engines.tree.loop import BranchAndBound, NodeKind
 from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.monomials.basis import Basis
 from polysharp.pricing.pool import Pool
@@ -36,78 +37,51 @@ HANDED_SHARE = 0.5  # of the time left, for an engine on what is left of a node
 
 def prove(search: Search, dual: DualPoint) -> Stop:
     """Close the gap, least bound first; ``dual`` is any point that has been priced."""
-    return _Proof(search).run(dual)
+    return BranchAndBound(search, PricedKind(search, dual)).run()
 
 
-class _Proof:
-    """Open nodes, and the least bound of the closed ones."""
+@dataclass(eq=False)
+class PricedKind(NodeKind[PricedNode]):
+    """Makes, evaluates and splits the nodes of one search."""
 
-    def __init__(self, search: Search) -> None:
-        self.search = search
-        self.open: list[tuple[float, int, Node]] = []
-        self.tickets = count()
-        self.closed_bound = np.inf
+    search: Search
+    dual: DualPoint
 
-    def run(self, dual: DualPoint) -> Stop:
-        search = self.search
-        self._push(self._root(dual))
-        while self.open:
-            self._tell()
-            if search.proved:
-                return Stop.PROVED
-            search.check_time()
-            node = heappop(self.open)[2]
-            if node.bound >= search.threshold or node.single:
-                self.closed_bound = min(self.closed_bound, node.bound)
-            elif node.evaluated:
-                for child in self._split(node):
-                    self._push(child)
-            else:
-                try:
-                    self._evaluate(node)
-                finally:
-                    # Whatever ends the evaluation, what it has proved stays proved.
-                    self._push(node)
-                    self._tell()
-        search.raise_bound(self.closed_bound)
-        return Stop.EXHAUSTED
-
-    def _push(self, node: Node) -> None:
-        heappush(self.open, (node.bound, next(self.tickets), node))
-
-    def _tell(self) -> None:
-        self.search.raise_bound(min(self.open[0][0], self.closed_bound))
-        self.search.report("branching")
-
-    def _root(self, dual: DualPoint) -> Node:
+    def root(self) -> PricedNode:
+        """Return the whole search space, with what the first dual point proves of it."""
         rules, none = self.search.rules, frozenset[Monomial]()
         inside, inputs = frozenset(rules.include_terms), frozenset(rules.required_inputs)
-        return self._node(inside, none, inputs, frozenset(), self.search.bound, dual)
+        blank = PricedNode(
+            self.search.bound, inside, none, inputs, frozenset(), False, 0, self.dual
+        )
+        return self._child(blank)
 
-    def _node(
-        self,
-        terms_in: frozenset[Monomial],
-        terms_out: frozenset[Monomial],
-        inputs_in: frozenset[int],
-        inputs_out: frozenset[int],
-        bound: float,
-        dual: DualPoint,
-    ) -> Node:
-        """Make a node, with what a dual point proves about it."""
-        if self.search.rules.heredity == "strong":
-            terms_in = frozenset(self.search.rules.with_parents(terms_in))
-        inputs_in |= {i for m in terms_in for i in m}
-        k, room = self.search.rules.max_inputs, self.search.max_terms - len(terms_in)
-        full = k is not None and len(inputs_in) >= k
-        node = Node(terms_in, terms_out, inputs_in, inputs_out, full, room, bound, dual)
-        overfull = k is not None and len(inputs_in) > k
-        if overfull or room < 0 or inputs_in & inputs_out or terms_in & terms_out:
-            node.bound = np.inf  # no support lies in it
+    def divide(self, node: PricedNode) -> Iterator[PricedNode]:
+        """Return a node evaluated, if it has not been, and its children otherwise."""
+        if not node.evaluated:
+            self._evaluate(node)
+            yield node
         else:
-            node.bound = max(bound, node.proved_by(dual).bound)
-        return node
+            yield from self._split(node)
 
-    def _evaluate(self, node: Node) -> None:
+    def _child(self, node: PricedNode, **fixed: frozenset[Monomial] | frozenset[int]) -> PricedNode:
+        """Return a node with more fixed, and what the node's dual point proves about it."""
+        rules = self.search.rules
+        child = replace(node, evaluated=False, share={}, listed=[], **fixed)  # type: ignore[arg-type]
+        if rules.heredity == "strong":
+            child.terms_in = frozenset(rules.with_parents(child.terms_in))
+        child.inputs_in |= {i for m in child.terms_in for i in m}
+        count, k = len(child.inputs_in), rules.max_inputs
+        child.full = k is not None and count >= k
+        child.room = self.search.max_terms - len(child.terms_in)
+        contradiction = child.inputs_in & child.inputs_out or child.terms_in & child.terms_out
+        if contradiction or child.room < 0 or (k is not None and count > k):
+            child.bound = np.inf  # no support lies in it
+        else:
+            child.bound = max(node.bound, child.proved_by(node.dual).bound)
+        return child
+
+    def _evaluate(self, node: PricedNode) -> None:
         """Bound a node by pricing, or by an engine once few monomials are left."""
         search, rules = self.search, self.search.rules
         search.nodes += 1
@@ -125,17 +99,15 @@ class _Proof:
                 if left is not None:
                     self._hand_over(node, *left)
 
-    def _round(self, node: Node) -> None:
+    def _round(self, node: PricedNode) -> None:
         """Improve the support that the relaxation points at."""
-        k, chosen = self.search.rules.max_inputs, list(node.terms_in)
-        for m in node.share:
-            inputs = {i for other in (*chosen, m) for i in other}
-            if len(chosen) < self.search.max_terms and (k is None or len(inputs) <= k):
-                chosen += [m] if m not in node.terms_in else []
         if self.search.rules.heredity is None:
-            self.search.improve(chosen)
+            problem, basis = self.search.problem(self.search.pool, self.search.rules)
+            order = [basis.index[m] for m in dict.fromkeys((*node.terms_in, *node.share))]
+            support = problem.structure.greedy(np.array(order, dtype=np.intp))
+            self.search.improve(basis.select(support).monomials)
 
-    def _hand_over(self, node: Node, monomials: list[Monomial], others: float) -> None:
+    def _hand_over(self, node: PricedNode, monomials: list[Monomial], others: float) -> None:
         """Let an engine solve a node over some monomials; supports beyond them cost ``others``."""
         search = self.search
         family = search.rules.with_parents([*node.terms_in, *monomials])
@@ -160,7 +132,7 @@ class _Proof:
         else:
             self._solve(node, problem, basis, others)
 
-    def _solve(self, node: Node, problem: Problem, basis: Basis, others: float) -> None:
+    def _solve(self, node: PricedNode, problem: Problem, basis: Basis, others: float) -> None:
         """Solve what is left of a node with the engine."""
         search = self.search
         left = search.time_left
@@ -184,36 +156,20 @@ class _Proof:
         if solution.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
 
-    def _split(self, node: Node) -> list[Node]:
+    def _split(self, node: PricedNode) -> Iterator[PricedNode]:
         """Split along a chain of inputs while k is undecided, of monomials otherwise."""
         inputs = self._input_chain(node)
-        if inputs:
-            parts = [(inputs[:a], inputs[a : a + 1]) for a in range(len(inputs) + 1)]
-            return [
-                self._node(
-                    node.terms_in,
-                    node.terms_out,
-                    node.inputs_in | set(inn),
-                    node.inputs_out | set(out),
-                    node.bound,
-                    node.dual,
-                )
-                for inn, out in parts
-            ]
-        terms = self._term_chain(node)
-        return [
-            self._node(
-                node.terms_in | set(terms[:a]),
-                node.terms_out | set(terms[a : a + 1]),
-                node.inputs_in,
-                node.inputs_out,
-                node.bound,
-                node.dual,
+        terms = [] if inputs else self._term_chain(node)
+        for a in range(len(inputs or terms) + 1):
+            yield self._child(
+                node,
+                terms_in=node.terms_in | set(terms[:a]),
+                terms_out=node.terms_out | set(terms[a : a + 1]),
+                inputs_in=node.inputs_in | set(inputs[:a]),
+                inputs_out=node.inputs_out | set(inputs[a : a + 1]),
             )
-            for a in range(len(terms) + 1)
-        ]
 
-    def _input_chain(self, node: Node) -> list[int]:
+    def _input_chain(self, node: PricedNode) -> list[int]:
         k = self.search.rules.max_inputs
         if k is None or node.full or len(self.search.pricer.inputs) <= k:
             return []
@@ -227,7 +183,7 @@ class _Proof:
         chain = sorted(totals, key=lambda i: -totals[i])
         return chain if here else chain[: min(CHAIN, k - len(node.inputs_in))]
 
-    def _term_chain(self, node: Node) -> list[Monomial]:
+    def _term_chain(self, node: PricedNode) -> list[Monomial]:
         best = self.search.best
         if node.holds(best.monomials):
             weights = best.coefficients

@@ -1,0 +1,53 @@
+"""Branch and bound on the perspective relaxation: polysharp's own engine.
+
+loop         the open nodes, least bound first
+branching    how a node over listed monomials is made, split and written into the proof
+listed       how it is bounded: fixings, relaxation, screening, exact ends
+relaxation   the compiled solver of a relaxation, with its safe bound
+input_sets   all sets of inputs that fill the budget k, bounded one by one
+rounding     incumbents
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar
+
+from polysharp.certificate.solution import Stop
+from polysharp.engines.base import Engine, Run
+from polysharp.engines.tree.branching import ListedKind, Settings
+from polysharp.engines.tree.loop import BranchAndBound
+from polysharp.errors import TooLargeError
+from polysharp.problem.problem import Problem
+from polysharp.threads import one_blas_thread
+
+
+@dataclass(frozen=True)
+class Tree(Settings, Engine):
+    """Settings of the branch and bound."""
+
+    name: ClassVar[str] = "tree"
+    needs_start: ClassVar[bool] = False
+    max_open: int = 100_000  # nodes; an open one holds a byte per monomial and a sparse vector
+    largest: int = 25_000  # monomials; their Gram matrix takes 5 GB
+
+    def check(self, problem: Problem) -> None:
+        """Refuse problems whose Gram matrix would not fit in memory."""
+        if problem.size > self.largest:
+            raise TooLargeError(
+                f"engine='tree' holds the Gram matrix of at most {self.largest:,} monomials, and "
+                f"this problem has {problem.size:,}; lower degree or n_candidates"
+            )
+
+    def search(self, run: Run) -> Stop:
+        """Prove the incumbent or improve it until the gap is closed."""
+        with one_blas_thread(), ThreadPoolExecutor(max(1, run.threads)) as pool:
+            kind = ListedKind(self, run, pool)
+            loop = BranchAndBound(run, kind, self.max_open)
+            try:
+                return loop.run()
+            finally:
+                # Interrupted with a node in hand, the search leaves it without an end: no proof.
+                if loop.whole and loop.hand is None:
+                    run.proof = kind.proof([node for _, _, node in loop.open])

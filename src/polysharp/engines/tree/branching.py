@@ -1,0 +1,299 @@
+"""Nodes over listed monomials: how they are made, split and written into the proof.
+
+A node is split along a chain c_1, ..., c_m of its most promising monomials: child a has
+c_1..c_{a-1} in and c_a out, the last child has all of them in.  Where the incumbent lies in the
+node the chain is the incumbent, strongest terms first, so that every child asks "can the model do
+without this term?" and is closed as soon as its dual bound says no: a proof by probing.  Children
+are independent and are evaluated side by side.
+
+Where a relaxation uses more than k inputs, inputs come first: all sets of inputs that fill the
+budget are bounded one by one where that is affordable (``input_sets``), else the node is split
+along a chain of inputs.  When most monomials of a node have been screened out, the node moves to a
+subproblem of its own: smaller matrices, and curvature of the surviving Gram matrix moved into the
+ridge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from polysharp.certificate.proof import Proof, ProofNode, ProofWriter, Vector
+from polysharp.engines.base import Run
+from polysharp.engines.tree.input_sets import MOST_LEFT, MOST_SETS, InputSet, InputSets
+from polysharp.engines.tree.listed import ListedNode, evaluate
+from polysharp.engines.tree.loop import NodeKind
+from polysharp.engines.tree.relaxation import FREE, IN, OUT, RATE, Aim, fresh_warm
+from polysharp.engines.tree.rounding import Rounding
+from polysharp.problem.subproblem import Subproblem
+from polysharp.typing import Indices
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How nodes over listed monomials are treated.
+
+    Parameters
+    ----------
+    max_proof : int
+        Stored numbers beyond which the proof is given up.
+    relaxation_rate : float
+        Multiplications per second left that a relaxation may make.
+    walks : int
+        Idle walks of the local search from each exploration.
+    explore_after : int
+        Splits after which other basins are explored: an easy proof is done by then.
+    root_rounds : int
+        Rounds of curvature at the root; each costs a semidefinite programme.
+    shrink : float
+        A node moves to a subproblem of its own when this share of the monomials is left.
+    smallest : int
+        Subproblems of so few monomials are not worth making smaller.
+    """
+
+    max_proof: int = 5_000_000
+    relaxation_rate: float = RATE
+    walks: int = 2
+    explore_after: int = 4
+    root_rounds: int = 3
+    shrink: float = 0.5
+    smallest: int = 40
+
+
+@dataclass(eq=False)
+class ListedKind(NodeKind[ListedNode]):
+    """Makes, splits and records the nodes of one search."""
+
+    settings: Settings
+    run: Run
+    pool: ThreadPoolExecutor
+    splits: int = 0
+    most_sets: int = MOST_SETS
+    writer: ProofWriter = field(init=False)
+    rounding: Rounding = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.writer = ProofWriter(self.settings.max_proof)
+        self.rounding = Rounding(self.run, self.settings.walks)
+
+    def root(self) -> ListedNode:
+        """Evaluate the whole problem, round its relaxation and strengthen it."""
+        self.rounding.first()
+        core = Subproblem.of(self.run.problem)
+        terms = np.zeros(core.size, dtype=np.int8)
+        terms[core.structure.required_terms] = IN
+        inputs = np.zeros(core.structure.n_inputs, dtype=np.int8)
+        root = ListedNode(
+            0.0, core, terms, inputs, self.rounding.start(core), record=self.writer.reserve()
+        )
+        evaluate(root, self._effort())
+        self.run.nodes += 1
+        for _ in range(self.settings.root_rounds):
+            if root.closed:
+                break
+            self.rounding.round(root)
+            before = root.bound
+            root = self._move(root, force=True)
+            if root.bound <= before * (1.0 + 1e-3):
+                break
+        return self._offered(root)
+
+    def divide(self, node: ListedNode) -> Iterator[ListedNode]:
+        """Split a node and evaluate its children."""
+        if self.splits == self.settings.explore_after:
+            self.rounding.explore()
+        node.expand()
+        moved = self._move(node)
+        if moved.closed:
+            yield self._offered(moved)
+            return
+        self.splits += 1
+        self.rounding.round(moved)
+        on_inputs = self._inputs_matter(moved)
+        children = self._sift(moved) if on_inputs else None
+        if children is None:
+            children = self._chain(moved, on_inputs)
+        node.set_aside = moved.set_aside
+        for child in children:
+            yield self._offered(child)
+
+    def close(self, node: ListedNode) -> None:
+        """Write a closed node into the proof."""
+        if not node.closed:
+            node.close("dual", node.bound)
+        self._write(node, kind=node.kind)
+
+    def wait(self, node: ListedNode) -> None:
+        """Keep only the nonzero coefficients while the node waits."""
+        node.compress()
+
+    def proof(self, left: list[ListedNode]) -> Proof | None:
+        """Return the proof, with nodes that are left open as they stand."""
+        for node in left:
+            self._write(node, kind="dual")
+        return self.writer.proof(self.run.bound) if self.writer.nodes else None
+
+    def _offered(self, node: ListedNode) -> ListedNode:
+        """Take the supports that a node has seen."""
+        for support in node.candidates:
+            self.run.offer(support)
+        node.candidates = []
+        return node
+
+    def _write(self, node: ListedNode, **rest: object) -> None:
+        record = ProofNode(
+            screenings=tuple(node.screenings),
+            vector=node.vector,
+            **rest,  # type: ignore[arg-type]
+        )
+        self.writer.write(node.record, record)
+
+    def _effort(self) -> Callable[[], Aim]:
+        """How far to go with a relaxation: to the threshold of now, within the time left."""
+        threshold, rate = self.run.threshold, self.settings.relaxation_rate
+        return lambda: Aim(threshold, seconds=self.run.time_left, rate=rate)
+
+    def _evaluated(self, children: list[ListedNode]) -> list[ListedNode]:
+        """Bound children side by side; at the time limit they are left as they are."""
+        aim = self._effort()
+
+        def evaluated(node: ListedNode) -> ListedNode:
+            with np.errstate(all="ignore"):  # which threads do not inherit
+                return node if self.run.expired else evaluate(node, aim)
+
+        return list((self.pool.map if self.run.threads > 1 else map)(evaluated, children))
+
+    def _chain(self, node: ListedNode, on_inputs: bool) -> list[ListedNode]:
+        """Split a node along a chain of inputs or of monomials."""
+        chain = self._input_chain(node) if on_inputs else self._term_chain(node)
+        cuts = [(chain[:a], chain[a : a + 1]) for a in range(len(chain))] + [(chain, chain[:0])]
+        children = [self._child(node, inn, out, on_inputs) for inn, out in cuts]
+        names = chain if on_inputs else node.core.index[chain]
+        node.vector = None
+        self._write(
+            node,
+            kind="split",
+            chain=tuple(names.tolist()),
+            on_inputs=on_inputs,
+            children=tuple(child.record for child in children),
+        )
+        self.run.nodes += len(children)
+        return self._evaluated(children)
+
+    def _child(self, node: ListedNode, inn: Indices, out: Indices, on_inputs: bool) -> ListedNode:
+        assert node.warm is not None
+        terms, inputs = node.terms.copy(), node.inputs.copy()
+        fixed = inputs if on_inputs else terms
+        fixed[inn] = IN
+        fixed[out] = OUT
+        return ListedNode(
+            node.bound, node.core, terms, inputs, node.warm.copy(),
+            vector=node.vector, record=self.writer.reserve(),
+        )  # fmt: skip
+
+    def _sift(self, node: ListedNode) -> list[ListedNode] | None:
+        """Split a node into the sets of inputs that may hold a better model, if that pays."""
+        sets = InputSets(node)
+        if sets.count > self.most_sets or not sets.affordable:
+            return None
+        sifted = sets.sift(self.run.threshold, lambda: self.run.expired)
+        if sifted is None:
+            self.most_sets = MOST_LEFT  # next time only where no more than that can be left
+            return None
+        node.set_aside = min(node.set_aside, sifted.closed)
+        children = [self._set_child(node, sets.undecided, left) for left in sifted.left]
+        self._write(
+            node,
+            kind="sets",
+            chain=tuple(i for left in sifted.left for i in left.inputs.tolist()),
+            on_inputs=True,
+            children=tuple(child.record for child in children),
+        )
+        self.run.nodes += len(children)
+        return [child if self.run.expired else self._move(child, force=True) for child in children]
+
+    def _set_child(self, node: ListedNode, undecided: Indices, left: InputSet) -> ListedNode:
+        """The part of a node that lies in one set of inputs, on a subproblem of its own."""
+        assert node.warm is not None
+        core = node.core.restrict(left.terms)
+        inputs = node.inputs.copy()
+        inputs[np.setdiff1d(undecided, left.inputs)] = OUT
+        child = ListedNode(
+            node.bound, core, node.terms[left.terms], inputs,
+            fresh_warm(core.system, left.w, node.warm.nu),
+            vector=node.vector, record=self.writer.reserve(),
+        )  # fmt: skip
+        if left.bound > node.bound:
+            child.bound, child.vector = left.bound, Vector(core.index, left.w)
+        return child
+
+    def _inputs_matter(self, node: ListedNode) -> bool:
+        """Whether the strongest monomials of the relaxation together use too many inputs.
+
+        Where they do not, the input budget is met by itself, and monomials decide the node.
+        """
+        structure = node.core.structure
+        undecided = node.inputs == FREE
+        if not structure.inputs_bind or not undecided.any():
+            return False
+        share = node.shares()
+        strongest = np.argsort(-share, kind="stable")[: structure.max_terms]
+        used = structure.inputs_of(strongest[share[strongest] > 0.0]) | (node.inputs == IN)
+        if int(used.sum()) > structure.max_inputs:
+            return True
+        return not np.any(node.terms == FREE)
+
+    def _input_chain(self, node: ListedNode) -> Indices:
+        """The undecided inputs with the largest shares, as many as the budget has room for."""
+        structure = node.core.structure
+        undecided = np.flatnonzero(node.inputs == FREE)
+        weight = node.shares() @ structure.uses[:, undecided]
+        room = structure.max_inputs - int(np.count_nonzero(node.inputs == IN))
+        return undecided[np.argsort(-weight, kind="stable")[:room]]
+
+    def _term_chain(self, node: ListedNode) -> Indices:
+        """The incumbent's terms where it lies in the node, else those with the largest shares."""
+        share = node.shares()
+        free = np.flatnonzero(node.terms == FREE)
+        length = min(node.budget, 2 * max(1, self.run.threads))
+        mine = np.flatnonzero(np.isin(node.core.index, self.run.best.support, assume_unique=True))
+        if self._holds_incumbent(node, mine):
+            free = np.intersect1d(free, mine)
+            length = len(free)
+        return free[np.argsort(-share[free], kind="stable")[:length]]
+
+    def _holds_incumbent(self, node: ListedNode, mine: Indices) -> bool:
+        """Whether the incumbent is one of the node's supports, with a term left to decide."""
+        fixed_in = np.flatnonzero(node.terms == IN)
+        return (
+            len(mine) == len(self.run.best.support)
+            and bool(np.all(node.terms[mine] != OUT))
+            and len(fixed_in) < len(mine)
+            and bool(np.isin(fixed_in, mine).all())
+        )
+
+    def _move(self, node: ListedNode, *, force: bool = False) -> ListedNode:
+        """Give a node its own subproblem, with fresh curvature, when few monomials are left."""
+        core = node.core
+        alive = np.flatnonzero(node.terms != OUT)
+        few = core.size > self.settings.smallest and len(alive) <= self.settings.shrink * core.size
+        if not (few or force):
+            return node
+        assert node.warm is not None
+        rates, w = node.rates()[alive], node.warm.w[alive]
+        if len(alive) < core.size:
+            core = core.restrict(alive)
+        stronger = core.strengthened(rates, len(self.writer.diagonals))
+        if stronger is not None:
+            core = stronger
+            self.writer.diagonal(core.index, core.d)
+        moved = ListedNode(
+            node.bound, core, node.terms[alive], node.inputs,
+            fresh_warm(core.system, w, node.warm.nu),
+            vector=node.vector, screenings=node.screenings, set_aside=node.set_aside,
+            record=node.record,
+        )  # fmt: skip
+        return evaluate(moved, self._effort())

@@ -1,0 +1,141 @@
+"""Branch and bound: one loop for every kind of node.
+
+A node is a part of the search space with a bound that is proved.  Open nodes are taken least bound
+first and divided: into children that cover it, or, where a kind of node is evaluated late, into
+itself with more proved.  A node whose bound passes the threshold is closed.  At every moment
+
+    min(bounds of the open nodes, of the node in hand, of the closed ones)
+
+is a bound of the whole, so that a search may be ended at any moment by time or by Ctrl-C.
+
+A kind of node (``NodeKind``) knows how to make the root, to divide a node and what else closing it
+takes, such as writing it into a proof.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from polysharp.certificate.solution import Stop
+from polysharp.engines.base import OutOfTime, Record
+
+
+@dataclass(eq=False)
+class Node:
+    """A part of the search space and what is proved about it."""
+
+    bound: float
+    # Least cost of the supports that were set aside on the way here, by screening for example.
+    set_aside: float = field(default=np.inf, kw_only=True)
+
+    @property
+    def closed(self) -> bool:
+        """Whether no division can raise the bound."""
+        return False
+
+
+N = TypeVar("N", bound=Node)
+
+
+class NodeKind(ABC, Generic[N]):
+    """How nodes are made, divided and closed."""
+
+    @abstractmethod
+    def root(self) -> N:
+        """Return the whole search space, evaluated as far as that is done at once."""
+
+    @abstractmethod
+    def divide(self, node: N) -> Iterator[N]:
+        """Return nodes that cover a node: its children, or itself with more proved."""
+
+    def close(self, node: N) -> None:
+        """Do what closing a node takes beyond counting its bound; by default nothing."""
+        del node
+
+    def wait(self, node: N) -> None:
+        """Prepare a node for a long time among the open ones; by default nothing."""
+        del node
+
+
+@dataclass(eq=False)
+class BranchAndBound(Generic[N]):
+    """The open nodes and the least bound of the closed ones.
+
+    Beyond ``max_open`` open nodes the search turns depth-first, which adds at most the children of
+    one node per level.
+    """
+
+    record: Record
+    kind: NodeKind[N]
+    max_open: int = 100_000
+    open: list[tuple[float, int, N]] = field(default_factory=list)
+    closed_bound: float = np.inf
+    hand: N | None = None
+    whole: bool = False  # whether the nodes cover everything: not before the root is made
+    _tickets: count[int] = field(default_factory=count)
+
+    def run(self) -> Stop:
+        """Search until the gap is closed, nothing is open or the time is over."""
+        try:
+            self._settle(self.kind.root())
+            self.whole = True
+            self._tell("root", force=True)
+            while self.open:
+                self._tell("branching")
+                if self.record.proved:
+                    return Stop.PROVED
+                self.record.check_time()
+                self.hand = self._next()
+                self._divide(self.hand)
+                self.hand = None
+        except OutOfTime:
+            return Stop.TIME
+        finally:
+            # Whatever ends the search, what has been proved stays proved.
+            self._tell("branching")
+        return Stop.PROVED if self.record.proved else Stop.EXHAUSTED
+
+    @property
+    def bound(self) -> float:
+        """Least bound over all nodes; 0 before there are any."""
+        if not self.whole:
+            return 0.0
+        first = self.open[0][0] if self.open else np.inf
+        return min(first, self.closed_bound, np.inf if self.hand is None else self.hand.bound)
+
+    def _tell(self, phase: str, *, force: bool = False) -> None:
+        self.record.raise_bound(min(self.bound, self.record.objective))
+        self.record.report(phase, force=force)
+
+    def _next(self) -> N:
+        if len(self.open) > self.max_open:
+            return self.open.pop()[2]  # the tail of a heap: deep nodes, and the heap stays a heap
+        return heappop(self.open)[2]
+
+    def _divide(self, node: N) -> None:
+        if node.bound >= self.record.threshold:
+            self._close(node)
+            return
+        for part in self.kind.divide(node):
+            self._settle(part)
+        self.closed_bound = min(self.closed_bound, node.set_aside)
+
+    def _settle(self, node: N) -> None:
+        """Close a node or keep it open."""
+        self.closed_bound = min(self.closed_bound, node.set_aside)
+        if node.closed or node.bound >= self.record.threshold:
+            self._close(node)
+        else:
+            self.kind.wait(node)
+            heappush(self.open, (node.bound, next(self._tickets), node))
+
+    def _close(self, node: N) -> None:
+        self.closed_bound = min(self.closed_bound, node.bound)
+        self.kind.close(node)
