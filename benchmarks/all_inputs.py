@@ -26,9 +26,11 @@ import machine
 from sklearn.exceptions import ConvergenceWarning
 
 from polysharp import SparsePolynomialRegressor
-from polysharp.data.place import Place
+from polysharp.data.arrays import Place
+from polysharp.data.rows import MemoryRows
 from polysharp.metrics import accuracy, false_alarm
 from polysharp.monomials.basis import count_monomials
+from polysharp.ranking.ranking import KernelSettings, Ranking, scores_of
 from polysharp.synthetic import PlantedData, make_sparse_polynomial
 
 K, L, SNR_SQRT = 20, 40, 20.0
@@ -49,11 +51,11 @@ def ridge(name: str, n: int) -> float:
 def needed(data: PlantedData, degree: int, gamma: float, place: Place) -> tuple[int, float]:
     """Return p' that keeps every planted input, and the seconds of the ranking."""
     start = perf_counter()
-    ranking = place.rank_inputs(
-        data.X, data.y, degree, gamma, sample_weight=None, fit_intercept=True, on_block=None
-    )
+    rows = MemoryRows(data.X, data.y, place=place)
+    scores = scores_of(rows, None, KernelSettings(degree, gamma, True))
     seconds = perf_counter() - start
-    place_of = {int(i): rank for rank, i in enumerate(ranking.order, start=1)}
+    order = Ranking.of_scores(scores, degree, gamma).order
+    place_of = {int(i): rank for rank, i in enumerate(order, start=1)}
     return max(place_of[i] for i in data.inputs), seconds
 
 

@@ -93,7 +93,7 @@ def _warm_up() -> None:
     """Import on the worker what the first block would import."""
     import pyarrow.parquet  # noqa: F401
 
-    import polysharp.data.dask_table  # noqa: F401
+    import polysharp.data.dask_rows  # noqa: F401
 
 
 def fit_slice(files: str, degree: int, rows: int) -> tuple[float, float]:

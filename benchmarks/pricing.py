@@ -46,12 +46,10 @@ def on_cpu(X: np.ndarray, a: np.ndarray, degree: int, top: int) -> None:
 
 def on_device(X: np.ndarray, a: np.ndarray, degree: int, top: int, device: str) -> None:
     """Time a pass on tensors, data already on the device, after one pass to warm up."""
-    from polysharp.data import torch_backend as backend_torch
+    from polysharp.data.torch_arrays import TorchArrays, find_device, torch_module
 
-    torch, where = backend_torch.torch_module(), backend_torch.find_device(X, device)
-    pricer = Pricer(
-        torch.as_tensor(X, device=where), degree, arrays=backend_torch.TorchArrays(where)
-    )
+    torch, where = torch_module(), find_device(X, device)
+    pricer = Pricer(torch.as_tensor(X, device=where), degree, arrays=TorchArrays(where))
     for _ in range(2):
         start = time.perf_counter()
         pricer.price(a, top)

@@ -27,8 +27,10 @@ from experiments.data import Planted, planted
 from experiments.rows import Row
 from experiments.runner import Cell, Experiment, Plan, main
 from experiments.summary import NOTHING, distinct, groups, markdown, numbers, where
-from polysharp.data.place import Place
+from polysharp.data.arrays import Place
+from polysharp.data.rows import MemoryRows
 from polysharp.pricing.pricer import Pricer
+from polysharp.ranking.ranking import KernelSettings, Ranking, scores_of
 
 DEVICE_VARIABLE = "POLYSHARP_DEVICE"
 GAMMA = 1e-3
@@ -56,11 +58,10 @@ def run(cell: Cell, time_limit: float) -> dict[str, Any]:
     place = Place.find(data.X, os.environ.get(DEVICE_VARIABLE))
     started = perf_counter()
     if cell.method == "ranking":
-        ranking = place.rank_inputs(
-            data.X, data.y, DEGREE, cell.data["gamma"],
-            sample_weight=None, fit_intercept=True, on_block=None,
-        )  # fmt: skip
-        order = ranking.order.tolist()
+        rows = MemoryRows(data.X, data.y, place=place)
+        gamma = cell.data["gamma"]
+        scores = scores_of(rows, None, KernelSettings(DEGREE, gamma, True))
+        order = Ranking.of_scores(scores, DEGREE, gamma).order.tolist()
     else:
         order = priced_order(data, place)
     seconds = perf_counter() - started

@@ -5,12 +5,15 @@ import sys
 import numpy as np
 import pytest
 
-from polysharp.data import torch_backend as backend
+from polysharp.data.arrays import Place, is_tensor
+from polysharp.data.rows import MemoryRows
+from polysharp.data.torch_arrays import TorchArrays, find_device
 from polysharp.errors import InputError, MissingSolverError
-from polysharp.moments import moments
+from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.pricing.pricer import Pricer
-from polysharp.ranking import ranking
+from polysharp.ranking.ranking import KernelSettings, Ranking, rank_inputs
+from polysharp.ranking.row_ranking import rank_rows
 
 
 def draw(seed, n, p):
@@ -24,6 +27,13 @@ def torch():
     return pytest.importorskip("torch")
 
 
+def rank_on_torch(X, y, degree=3, gamma=1e-3, *, on_block=None, **options) -> Ranking:
+    """Rank on PyTorch's CPU, which runs the code of a GPU."""
+    rows = MemoryRows(X, y, options.get("sample_weight"), place=Place(find_device(X)))
+    settings = KernelSettings(degree, gamma, options.get("fit_intercept", False))
+    return rank_rows(rows, np.arange(X.shape[1]), settings, on_block=on_block)
+
+
 @pytest.mark.parametrize("degree", [1, 2, 3, 4])
 def test_pricing(torch, degree):
     X, a, v = draw(degree, 70, 9)
@@ -31,7 +41,7 @@ def test_pricing(torch, degree):
     for inputs in (None, [0, 2, 4, 7]):
         options = {"inputs": inputs, "sample_weight": v, "fit_intercept": degree % 2 == 0}
         expected = Pricer(X, degree, **options).price(a, 40)
-        arrays = backend.TorchArrays(torch.device("cpu"))
+        arrays = TorchArrays(torch.device("cpu"))
         found = Pricer(torch.as_tensor(X), degree, arrays=arrays, **options).price(a, 40)
         assert found.monomials == expected.monomials
         np.testing.assert_allclose(found.correlations, expected.correlations, atol=1e-10)
@@ -44,27 +54,27 @@ def test_pricing(torch, degree):
 def test_ranking(torch, n, p, degree, weighted, fit_intercept):
     X, y, v = draw(n, n, p)
     options = {"sample_weight": v if weighted else None, "fit_intercept": fit_intercept}
-    expected = ranking.rank_inputs(X, y, degree, 0.05, **options)
-    found = backend.rank_inputs(torch.as_tensor(X), torch.as_tensor(y), degree, 0.05, **options)
+    expected = rank_inputs(X, y, degree, 0.05, **options)
+    found = rank_on_torch(X, y, degree, 0.05, **options)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-9 * expected.scores.max())
     assert found.order.tolist() == expected.order.tolist()
 
 
 def test_ranking_of_a_kernel_beyond_double_precision(torch):
     X, y, _ = draw(0, 60, 2)
-    found = backend.rank_inputs(1e4 * X, y, degree=7, gamma=1e8, device="cpu")
+    found = rank_on_torch(1e4 * X, y, degree=7, gamma=1e8)
     assert np.isfinite(found.scores).all()
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("constant", [False, True])
-def test_moments(torch, monkeypatch, weighted, constant):
-    monkeypatch.setattr(backend, "BLOCK_BYTES", 1)
+def test_moments(torch, weighted, constant):
+    arrays = TorchArrays(torch.device("cpu"), block_bytes=1)
     X, y, v = draw(3, 200, 4)
     basis = Basis.full(4, 3, constant=constant).filter(lambda m: m != (1, 2))
     weight = v if weighted else None
-    expected = moments.accumulate(basis, X + 5.0, y, weight)
-    found = backend.accumulate(basis, torch.as_tensor(X + 5.0), y, weight)
+    expected = accumulate(basis, X + 5.0, y, weight)
+    found = accumulate(basis, torch.as_tensor(X + 5.0), y, weight, arrays=arrays)
     size = np.abs(expected.scatter).max()
     np.testing.assert_allclose(found.scatter, expected.scatter, atol=1e-12 * size)
     np.testing.assert_allclose(found.cross, expected.cross, rtol=1e-9, atol=1e-9)
@@ -80,26 +90,27 @@ def test_callbacks_may_stop_the_work(torch):
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        backend.rank_inputs(X, y, on_block=stop)
+        rank_on_torch(X, y, on_block=stop)
+    arrays = TorchArrays(torch.device("cpu"))
     with pytest.raises(TimeoutError):
-        backend.accumulate(Basis.full(6, 2), X, y, on_block=stop)
+        accumulate(Basis.full(6, 2), X, y, arrays=arrays, on_block=stop)
 
 
 def test_devices(torch):
     X = torch.zeros(3, 2)
-    assert backend.find_device(X) == torch.device("cpu")
-    assert backend.is_tensor(X)
-    assert not backend.is_tensor(np.zeros(3))
+    assert find_device(X) == torch.device("cpu")
+    assert is_tensor(X)
+    assert not is_tensor(np.zeros(3))
     with pytest.raises(InputError, match="device must be a PyTorch device"):
-        backend.find_device(X, "no-such-device")
+        find_device(X, "no-such-device")
     if not torch.cuda.is_available():
         with pytest.raises(InputError, match="needs a CUDA GPU"):
-            backend.find_device(X, "cuda")
+            find_device(X, "cuda")
     with pytest.raises(InputError, match="precision must be 'float64'"):
-        Pricer(X, 2, precision="float32", arrays=backend.TorchArrays(torch.device("cpu")))
+        Pricer(X, 2, precision="float32", arrays=TorchArrays(torch.device("cpu")))
 
 
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingSolverError, match="pip install torch"):
-        backend.find_device(np.zeros(3), "cuda")
+        find_device(np.zeros(3), "cuda")

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from polysharp import SparsePolynomialRegressor
 from polysharp.certificate.solution import Status, Stop
+from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
 from polysharp.engines.columns.branching import PricedKind
@@ -23,9 +24,8 @@ from polysharp.engines.columns.search import Search, Sizes
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.term_rules import TermRules
-from polysharp.pricing.design import TableDesign
+from polysharp.pricing.design import Design, open_design
 from polysharp.pricing.pool import Pool
-from polysharp.pricing.pricer import Pricer
 from polysharp.problem.assemble import assemble
 from polysharp.problem.problem import Problem
 from polysharp.progress import Event
@@ -89,26 +89,28 @@ class Case:
     def whole(self) -> Problem:
         structure = self.rules.structure(self.basis)
         return assemble(
+            MemoryRows(self.X, self.y, self.weights),
             self.basis,
             structure,
-            self.X,
-            self.y,
-            self.weights,
             lam=self.lam,
             fit_intercept=self.intercept,
         ).problem
 
     def search(self, **options: object) -> Search:
-        pricer = Pricer(
-            self.X, self.degree, sample_weight=self.weights, fit_intercept=self.intercept
-        )
         settings: dict[str, object] = {
             "lam": self.lam,
             "engine": make_engine("tree"),
             "limits": Limits(300.0, 1e-6),
             "sizes": Sizes() if self.hopeless else TINY if self.easy else replace(TINY, handed=25),
         }
-        return Search(TableDesign(pricer, self.y), self.rules, **{**settings, **options})
+        design = priced(self.X, self.y, self.degree, self.weights, fit_intercept=self.intercept)
+        return Search(design, self.rules, **{**settings, **options})
+
+
+def priced(X, y, degree, weights=None, *, fit_intercept=False) -> Design:
+    """Return all monomials of a table, to be priced."""
+    rows = MemoryRows(X, y, weights)
+    return open_design(rows, np.arange(X.shape[1]), degree, fit_intercept=fit_intercept)
 
 
 def check_agreement(seed: int, referee: str = "enumeration") -> None:
@@ -228,10 +230,9 @@ def test_bounds_on_the_way_are_valid_and_rise(seed):
 @pytest.mark.parametrize("limit", [0.0, 1e-3, 0.05])
 def test_time_limit_is_honest(limit):
     data = make_sparse_polynomial(60, 25, 3, 5, 6, 10.0, random_state=2)
-    pricer = Pricer(data.X, 3, fit_intercept=True)
     rules = TermRules(degree=3, max_terms=6, max_inputs=5)
     search = Search(
-        TableDesign(pricer, data.y),
+        priced(data.X, data.y, 3, fit_intercept=True),
         rules,
         lam=8.0,
         engine=make_engine("tree"),
@@ -299,7 +300,7 @@ def test_too_many_required_inputs():
     rules = TermRules(degree=3, max_terms=30, include_inputs=tuple(range(30)))
     with pytest.raises(InputError, match=r"include_inputs and include_terms .* got 30"):
         Search(
-            TableDesign(Pricer(X, 3), X[:, 0]),
+            priced(X, X[:, 0], 3),
             rules,
             lam=1.0,
             engine=make_engine("tree"),
@@ -414,7 +415,7 @@ def test_survivors_without_parents_leave_the_bound_of_the_others(heredity):
     y = 5.0 * X[:, 1] + rng.standard_normal(30)
     rules = TermRules(degree=2, max_terms=2, heredity=heredity)
     search = Search(
-        TableDesign(Pricer(X, 2), y),
+        priced(X, y, 2),
         rules,
         lam=1.0,
         engine=make_engine("tree"),

@@ -19,9 +19,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV
 from polysharp.certificate.solution import Stop
+from polysharp.data.rows import MemoryRows
 from polysharp.engines.base import Engine
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
+from polysharp.moments.folds import cut, read_splits
+from polysharp.monomials.term_rules import TermRules
+from polysharp.progress import Progress
 from polysharp.selection import preselection
+from polysharp.selection.preselection import FoldedRows, make_coding
 
 
 def law(n=90, p=4, seed=0, noise=0.1):
@@ -347,19 +352,12 @@ def test_monomials_that_do_not_fit_are_preselected(monkeypatch):
 
 
 @pytest.mark.parametrize(("room", "listed"), [(37, 1), (38, 2)])
-def test_the_degrees_that_fill_three_quarters_of_the_room_are_listed(monkeypatch, room, listed):
+def test_the_degrees_that_fill_three_quarters_of_the_room_are_listed(room, listed):
     X, y = deep_law()  # 28 monomials of degree 2
-    found = []
-    original = preselection.make_coding
-
-    def make_coding(*arguments, **options):
-        found.append(original(*arguments, **options))
-        return found[-1]
-
-    monkeypatch.setattr(preselection, "make_coding", make_coding)
-    monkeypatch.setattr(preselection, "MOMENT_BYTES", 8 * room**2 * 6)
-    search(degrees=(1, 2, 3), centers=False, gammas=1.0, refit=False).fit(X, y)
-    [coding] = found
+    parts, plan = cut(read_splits(3, X, y), len(y))
+    rules = TermRules(degree=3, max_terms=4)
+    folded = FoldedRows(MemoryRows(X, y), parts, plan, rules, scale=True)
+    coding = make_coding(folded, False, room, 4, 1.0, progress=Progress())
     assert coding.listed == listed
     assert len(coding.basis) <= room
 

@@ -199,7 +199,7 @@ def test_predictions_check_names_and_values():
     with pytest.raises(ValueError, match="feature names"):
         fitted.predict(frame[NAMES[::-1]])
     gap = frame[NAMES].map_partitions(_with_gap, "wind", 5, meta=frame[NAMES]._meta)
-    with pytest.raises(InputError, match=r"block 2: X must .* nan in row 5, column 'wind'"):
+    with pytest.raises(InputError, match=r"block 2: X must .* nan in row 5 of column 'wind'"):
         fitted.predict(gap).compute()
 
 
@@ -219,7 +219,7 @@ def test_nan_in_block_57_is_found():
     X[574, 3] = np.nan
     X[899, 1] = np.inf
     with pytest.raises(
-        InputError, match=r"^block 57: X must have .*, got nan in row 4, column 'x3'$"
+        InputError, match=r"^block 57: X must have .*, got nan in row 4 of column 'x3'$"
     ):
         model().fit(da.from_array(X, chunks=10), y)
 

@@ -137,7 +137,7 @@ def test_a_task_that_kills_its_workers_is_one_sentence():
 def test_nan_on_a_cluster_names_its_block(workers, rows):
     X = rows[0].copy()
     X[1234, 2] = np.nan
-    with pytest.raises(InputError, match=r"^block 12: X must .* nan in row 34, column 'x2'$"):
+    with pytest.raises(InputError, match=r"^block 12: X must .* nan in row 34 of column 'x2'$"):
         SparsePolynomialRegressor().fit(da.from_array(X, chunks=(100, 6)), rows[1])
 
 

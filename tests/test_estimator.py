@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from polysharp import SparsePolynomialRegressor
 from polysharp.certificate.solution import Stop
+from polysharp.data.rows import MemoryRows
 from polysharp.engines import AUTO, ENGINES, make_engine
 from polysharp.engines.base import Engine
 from polysharp.engines.enumeration import Enumeration
@@ -20,8 +21,7 @@ from polysharp.moments.gram import DenseGram, DesignGram, StreamedGram
 from polysharp.monomials.basis import Basis, count_monomials
 from polysharp.monomials.structure import Structure, parents_of
 from polysharp.monomials.term_rules import TermRules
-from polysharp.problem import assemble as assembly
-from polysharp.problem.assemble import assemble
+from polysharp.problem.assemble import Held, assemble
 from polysharp.ranking.triage import triage_size
 from polysharp.synthetic import make_sparse_polynomial
 
@@ -295,16 +295,21 @@ def test_budgets_beyond_what_exists_limit_nothing():
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
-def test_every_gram_gives_the_same_problem(monkeypatch, fit_intercept, weighted):
+def test_every_gram_gives_the_same_problem(fit_intercept, weighted):
     X, y = data()
     v = np.random.default_rng(0).random(50) if weighted else None
     basis = Basis.full(4, 2, constant=not fit_intercept)
     structure = Structure.of_basis(basis, 3)
     built = {}
     for kind, dense, design in [(DenseGram, 99, 0), (DesignGram, 0, 2**30), (StreamedGram, 0, 0)]:
-        monkeypatch.setattr(assembly, "MAX_DENSE", dense)
-        monkeypatch.setattr(assembly, "MAX_DESIGN_BYTES", design)
-        built[kind] = assemble(basis, structure, X, y, v, lam=2.0, fit_intercept=fit_intercept)
+        built[kind] = assemble(
+            MemoryRows(X, y, v),
+            basis,
+            structure,
+            lam=2.0,
+            fit_intercept=fit_intercept,
+            held=Held(dense, design),
+        )
         assert type(built[kind].problem.gram) is kind
     reference = built.pop(DenseGram)
     S = np.array([0, 3, 7])
@@ -403,7 +408,7 @@ def test_interrupt_before_the_search_ends_the_fit(monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polysharp.data.rows.assemble", interrupted)
+    monkeypatch.setattr("polysharp.estimators.prepare.assemble", interrupted)
     X, y = data()
     with pytest.raises(KeyboardInterrupt):
         model().fit(X, y)

@@ -17,7 +17,7 @@ from experiments.plot import FIGURES, draw
 from experiments.rows import Table, finished, merge, read
 from experiments.runner import Cell, Experiment, Plan, execute, load, parse, run_cell
 from experiments.summary import n0
-from polysharp.data.place import Place
+from polysharp.data.arrays import Place
 from polysharp.monomials.basis import Basis
 
 ROOT = Path(__file__).parent.parent

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
 
+from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError
 from polysharp.moments.folds import Plan, cut, fold_moments, merge, read_splits, squared_error
 from polysharp.moments.moments import accumulate
@@ -39,7 +40,7 @@ def test_sums_of_parts_are_the_moments_of_every_set(splitter):
     basis = Basis.full(3, 2)
     splits = list(splitter.split(X))
     parts, plan = cut(splits, len(y))
-    moments = fold_moments(basis, X, y, weight, parts)
+    moments = fold_moments(MemoryRows(X, y, weight), basis, parts)
     assert plan.n_splits == len(splits)
     assert len(parts) <= 2 * len(splits)
     for v, pair in enumerate(splits):
@@ -59,13 +60,14 @@ def test_rows_may_repeat_within_a_training_set():
     train, test = np.array([0, 0, 1, 2]), np.array([3, 4])
     parts, plan = cut([(train, test)], 6)
     basis = Basis.full(3, 1)
-    got = merge(fold_moments(basis, X, y, None, parts), plan.train[0])
+    got = merge(fold_moments(MemoryRows(X, y), basis, parts), plan.train[0])
     assert_same(got, accumulate(basis, X[train], y[train]))
 
 
 def test_merging_equals_adding():
     X, y, weight = table()
-    parts = fold_moments(Basis.full(3, 2), X, y, weight, [np.arange(20), np.arange(20, 60)])
+    halves = [np.arange(20), np.arange(20, 60)]
+    parts = fold_moments(MemoryRows(X, y, weight), Basis.full(3, 2), halves)
     assert_same(merge(parts, (0, 1)), parts[0] + parts[1])
 
 

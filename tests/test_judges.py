@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polysharp.data.checks import Data
+from polysharp.data.rows import MemoryRows
 from polysharp.moments.folds import Plan, fold_moments
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
@@ -17,7 +17,7 @@ def rows(n=40, *, weighted=False, seed=0):
     rng = np.random.default_rng(seed)
     weights = rng.uniform(0.5, 2.0, n) if weighted else None
     X, y = rng.standard_normal((n, 3)), rng.standard_normal(n)
-    return Data(X, y, weights, ("a", "b", "c"), "y")
+    return MemoryRows(X, y, weights)
 
 
 def models(basis, seed=1):
@@ -59,7 +59,7 @@ def test_the_empty_model_alone():
 def test_the_range_is_that_of_all_rows():
     basis, every = Basis.full(3, 1, constant=False), rows(30)
     folds = np.array_split(np.arange(30), 3)
-    parts = fold_moments(basis, every.X, every.y, None, folds)
+    parts = fold_moments(every, basis, folds)
     found = list(judges(basis, parts, Plan.k_fold(3), CutRows(every, folds)))
     for v, judge in enumerate(found):
         assert (judge.low, judge.high) == (every.y.min(), every.y.max())
@@ -69,7 +69,7 @@ def test_the_range_is_that_of_all_rows():
 def test_several_parts_judge_together_with_their_weights():
     basis, every = Basis.full(3, 2, constant=False), rows(30, weighted=True)
     folds = [np.arange(10), np.arange(10, 15), np.arange(15, 30)]
-    parts = fold_moments(basis, every.X, every.y, every.sample_weight, folds)
+    parts = fold_moments(every, basis, folds)
     plan = Plan(train=((1,),), test=((0, 2),))
     (judge,) = judges(basis, parts, plan, CutRows(every, folds))
     (by_moments,) = judges(basis, parts, plan, None)
@@ -80,7 +80,7 @@ def test_several_parts_judge_together_with_their_weights():
 def test_many_rows_judge_by_their_moments(monkeypatch):
     basis, every = Basis.full(3, 1, constant=False), rows(30)
     folds = [np.arange(12), np.arange(12, 30)]
-    parts = fold_moments(basis, every.X, every.y, None, folds)
+    parts = fold_moments(every, basis, folds)
     monkeypatch.setattr(module, "MOST_ROWS", 12)
     table, plan = CutRows(every, folds), Plan.k_fold(2)
     assert [type(judge) for judge in judges(basis, parts, plan, table)] == [RowJudge, MomentJudge]

@@ -16,6 +16,7 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from polysharp import PolynomialLasso
+from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError, TooLargeError
 from polysharp.estimators.lasso_path import follow, ridge_coefficients
 from polysharp.metrics import accuracy
@@ -47,7 +48,7 @@ def test_the_path_is_scikit_learns_on_the_design(standardize):
     X, y = law()
     basis = Basis.full(4, 2, constant=False)
     structure = Structure.of_basis(basis, 100)
-    problem = assemble(basis, structure, X, y, lam=1.0, fit_intercept=True).problem
+    problem = assemble(MemoryRows(X, y), basis, structure, lam=1.0, fit_intercept=True).problem
     path = follow(problem, 100, standardize=standardize, n_alphas=40, eps=1e-3)
     M = basis.evaluate(X)
     M = M - M.mean(axis=0)
@@ -75,7 +76,7 @@ def test_ridge_on_a_support_for_many_gammas():
     X, y = law()
     basis = Basis.full(4, 2, constant=False)
     structure = Structure.of_basis(basis, 5)
-    problem = assemble(basis, structure, X, y, lam=1.0, fit_intercept=True).problem
+    problem = assemble(MemoryRows(X, y), basis, structure, lam=1.0, fit_intercept=True).problem
     support, gammas = np.array([1, 4, 6]), np.array([1e-3, 1.0, 1e3])
     W = ridge_coefficients(problem, support, gammas)
     for w, gamma in zip(W.T, gammas, strict=True):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import polysharp.data.arrays
 import polysharp.pricing.shortlist
 import polysharp.pricing.sweep
 from polysharp.data.arrays import NumpyArrays
@@ -92,12 +91,11 @@ def test_more_ties_than_can_wait(monkeypatch):
 @pytest.mark.parametrize("chunk", [1, 7, 64])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_blocks_do_not_matter(monkeypatch, chunk, precision):
-    monkeypatch.setattr(polysharp.data.arrays, "CHUNK", chunk)
     monkeypatch.setattr(polysharp.pricing.sweep, "COLUMNS", 3)
     monkeypatch.setattr(polysharp.pricing.sweep, "REST_BYTES", 1)
-    monkeypatch.setattr(polysharp.data.arrays.NumpyArrays, "stack", chunk)
     X, a = draw(4, 90, 8)
-    found = Pricer(X, 4, precision=precision).price(a, 40)
+    arrays = NumpyArrays(chunk=chunk, stack=chunk)
+    found = Pricer(X, 4, precision=precision, arrays=arrays).price(a, 40)
     check(found, *brute_force(X, a, 4), 40)
 
 

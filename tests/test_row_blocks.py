@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polysharp import SparsePolynomialRegressor, rank_inputs
-from polysharp.data import rows
-from polysharp.data.summary import Block, Summary
+from polysharp import rank_inputs
+from polysharp.data.rows import MemoryRows
+from polysharp.data.summary import Ranges, Summary
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.pricing.tiles import largest, partial_products, tiles
-from polysharp.ranking.blocks import BLOCK_ROWS, rank_rows, row_blocks
+from polysharp.ranking.ranking import KernelSettings
+from polysharp.ranking.row_ranking import KernelRows, averaged_scores, rank_rows, row_blocks
 from polysharp.synthetic import make_sparse_polynomial
 
 
@@ -60,30 +61,29 @@ def test_one_block_is_algorithm_1():
     data = make_sparse_polynomial(200, 12, 3, 3, 4, 20.0, random_state=0)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 200)
     expected = rank_inputs(data.X, data.y, 3, 0.01, sample_weight=weights, fit_intercept=True)
-    found = rank_rows(data.X, data.y, weights, 3, 0.01 * weights.sum(), True)
+    rows = MemoryRows(data.X, data.y, weights)
+    settings = KernelSettings(3, 0.01 * weights.sum(), True)
+    found = averaged_scores(rows, np.arange(12), settings, 2048)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-10)
 
 
 def test_blocks_of_rows_are_even_and_cover_all():
-    for n in (1, BLOCK_ROWS, BLOCK_ROWS + 1, 10_000):
-        blocks = list(row_blocks(n))
+    for n in (1, 2048, 2049, 10_000):
+        blocks = list(row_blocks(n, 2048))
         assert [b.start for b in blocks] == [0, *(b.stop for b in blocks[:-1])]
         assert blocks[-1].stop == n
         sizes = [b.stop - b.start for b in blocks]
-        assert max(sizes) <= BLOCK_ROWS
+        assert max(sizes) <= 2048
         assert max(sizes) - min(sizes) <= 1
 
 
-def test_long_tables_in_memory_are_ranked_by_blocks(monkeypatch):
+def test_long_tables_in_memory_are_ranked_by_blocks():
     data = make_sparse_polynomial(1200, 40, 3, 4, 6, 20.0, random_state=1)
-    model = SparsePolynomialRegressor(3, 6, n_candidates=6, engine="local-search")
-    whole = model.fit(data.X, data.y).ranking_
-    monkeypatch.setattr(rows, "WHOLE_ROWS", 600)
-    monkeypatch.setattr("polysharp.ranking.blocks.BLOCK_ROWS", 400)
-    found = model.fit(data.X, data.y)
-    assert not np.allclose(found.ranking_.scores, whole.scores)
-    assert set(data.inputs) <= set(found.kept_inputs_.tolist())
-    assert sorted(found.polynomial_.monomials) == sorted(data.monomials)
+    rows, settings = MemoryRows(data.X, data.y), KernelSettings(3, 0.03, True)
+    whole = rank_rows(rows, np.arange(40), settings)
+    found = rank_rows(rows, np.arange(40), settings, sizes=KernelRows(whole=600, block=400))
+    assert not np.allclose(found.scores, whole.scores)
+    assert set(data.inputs) <= set(found.order[:6].tolist())
 
 
 @pytest.mark.parametrize("center", [False, True])
@@ -94,10 +94,8 @@ def test_summaries_of_parts_give_the_scaling_of_the_whole(center):
     v, y = rng.uniform(0.1, 2.0, 90), rng.standard_normal(90)
     total = Summary.nothing(4)
     for rows_ in (slice(0, 20), slice(20, 21), slice(21, 90)):
-        total = total + Summary.of(Block(X[rows_], y[rows_], v[rows_]), 1)
-    expected = Scaling.of(X, v, scale=True, center=center)
-    found = Scaling.measured(
-        total.low, total.high, total.mean, total.scatter / total.weight, scale=True, center=center
-    )
+        total = total + Summary.of(X[rows_], y[rows_], v[rows_], 1)
+    expected = Scaling.of(Ranges.of(X, v), scale=True, center=center)
+    found = Scaling.of(total.ranges, scale=True, center=center)
     np.testing.assert_allclose(found.shift, expected.shift, rtol=1e-12)
     np.testing.assert_allclose(found.unit, expected.unit, rtol=1e-9)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from polysharp.certificate.solution import Solution
-    from polysharp.data.rows import Table
+    from polysharp.data.rows import Rows
     from polysharp.monomials.basis import Basis
     from polysharp.monomials.scaling import Scaling
     from polysharp.monomials.structure import Heredity, Structure
@@ -100,7 +100,7 @@ class Statement:
         basis: Basis,
         structure: Structure,
         scaling: Scaling,
-        table: Table,
+        table: Rows,
         solution: Solution,
     ) -> Statement:
         """State what a solution over ``basis`` claims, in the inputs of the user's table."""
@@ -134,7 +134,7 @@ def with_statement(
     basis: Basis,
     structure: Structure,
     scaling: Scaling,
-    table: Table,
+    table: Rows,
 ) -> Solution:
     """Return the solution with its proof, if it has one, made complete."""
     if solution.proof is None:

@@ -34,6 +34,7 @@ def run(options: argparse.Namespace) -> int:
     import pandas as pd
 
     from polysharp.cli.tables import check_writable, write_table
+    from polysharp.data.summary import Ranges
     from polysharp.monomials.scaling import Scaling
     from polysharp.ranking.ranking import rank_inputs
 
@@ -47,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError(f"--weights must be >= 0 and not all 0, got {weights.min():g} at least")
     gamma = float(weights.sum()) ** -0.5 if options.gamma is None else options.gamma
     # As the estimator ranks: inputs in units of their root mean squares, a free intercept.
-    coded = Scaling.of(X, weights, scale=True, center=False).apply(X)
+    coded = Scaling.of(Ranges.of(X, weights), scale=True, center=False).apply(X)
     ranking = rank_inputs(
         coded, y, options.degree, gamma, sample_weight=weights, fit_intercept=True
     )

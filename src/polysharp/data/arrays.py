@@ -1,4 +1,9 @@
-"""The few array operations behind pricing, and NumPy's way to do them.
+"""Where the heavy arithmetic runs, and the few array operations that differ there.
+
+Three kinds of work are heavy: ranking the inputs, accumulating moments, pricing all monomials.
+A ``Place`` says where they run: NumPy on the CPU, or PyTorch on the device of one's choice;
+results are NumPy records either way.  ``device=None`` means NumPy, unless X is a tensor: then
+PyTorch works where the tensor lives.  ``device="cpu"`` always means NumPy.
 
 Tables are (inputs, rows): one input per contiguous row, so that any range of inputs is one
 block of memory.  Libraries share the syntax of slices and entrywise products; what differs, or
@@ -14,20 +19,21 @@ fresh memory costs as much as the arithmetic on it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 
 from polysharp.typing import Array, Indices
 
 Precision = Literal["float32", "float64"]
 
 ROUNDOFF: dict[Precision, float] = {"float32": 2.0**-24, "float64": 2.0**-53}
-CHUNK = 4096
 
 
 class Arrays(Protocol):
-    """What pricing asks of an array library."""
+    """What moments and pricing ask of an array library."""
 
     @property
     def chunk(self) -> int:
@@ -40,20 +46,29 @@ class Arrays(Protocol):
         ...
 
     @property
+    def block_bytes(self) -> int:
+        """Bytes of the monomials of a block of rows: what fits into the cache, or fills a GPU."""
+        ...
+
+    @property
     def best_precision(self) -> Precision:
         """The working precision that is fastest here while errors stay bounded."""
+        ...
+
+    def array(self, values: Any, precision: Precision = "float64") -> Any:
+        """Return values as an array of the library."""
         ...
 
     def table(self, X: Any, inputs: Indices, precision: Precision) -> Any:
         """Return the chosen columns of X (n, p) as a table."""
         ...
 
-    def vector(self, a: Array, precision: Precision) -> Any:
-        """Return a vector of the library."""
-        ...
-
     def rows(self, table: Any, which: Indices) -> Any:
         """Return a copy of some rows of a table."""
+        ...
+
+    def join(self, tables: list[Any]) -> Any:
+        """Return the rows of several tables below each other."""
         ...
 
     def pairs(self, table: Any, start: int, stop: int) -> Any:
@@ -62,6 +77,10 @@ class Arrays(Protocol):
 
     def correlate(self, parts: list[tuple[Any, Any]], table: Any) -> Any:
         """Return sum_t part_st weight_t table_ct, the rows of all parts below each other."""
+        ...
+
+    def add_square(self, total: Any, table: Any) -> Any:
+        """Return total + table table', in place; the upper half may be left out."""
         ...
 
     def above(self, P: Any, limits: Array) -> tuple[Indices, Indices, Array]:
@@ -74,13 +93,12 @@ class Arrays(Protocol):
 
 
 class NumpyArrays:
-    """Pricing on NumPy arrays."""
+    """NumPy on the CPU."""
 
     best_precision: Precision = "float32"
-    stack = 256
 
-    def __init__(self) -> None:
-        self.chunk = CHUNK
+    def __init__(self, chunk: int = 4096, stack: int = 256, block_bytes: int = 8 * 2**20) -> None:
+        self.chunk, self.stack, self.block_bytes = chunk, stack, block_bytes
         self._buffers: dict[str, Any] = {}
 
     def _buffer(self, name: str, shape: tuple[int, int], dtype: Any) -> Any:
@@ -90,18 +108,22 @@ class NumpyArrays:
             held = self._buffers[name] = np.empty(size, dtype=dtype)
         return held[:size].reshape(shape)
 
+    def array(self, values: Any, precision: Precision = "float64") -> Any:
+        """Return values in the working precision."""
+        return np.asarray(values, dtype=precision)
+
     def table(self, X: Any, inputs: Indices, precision: Precision) -> Any:
         """Return the chosen columns of X as rows."""
         columns = np.asarray(X)[:, inputs]
         return np.ascontiguousarray(columns.T, dtype=precision)
 
-    def vector(self, a: Array, precision: Precision) -> Any:
-        """Return a in the working precision."""
-        return np.asarray(a, dtype=precision)
-
     def rows(self, table: Any, which: Indices) -> Any:
         """Return a copy of some rows."""
         return table[which]
+
+    def join(self, tables: list[Any]) -> Any:
+        """Return the rows of several tables below each other."""
+        return np.concatenate(tables)
 
     def pairs(self, table: Any, start: int, stop: int) -> Any:
         """Return x_k x_l, one row each."""
@@ -133,6 +155,10 @@ class NumpyArrays:
                 total += partial
         return total
 
+    def add_square(self, total: Any, table: Any) -> Any:
+        """Add the lower half of table table'; ``total`` has contiguous columns."""
+        return dsyrk(1.0, table.T, beta=1.0, c=total, trans=1, lower=1, overwrite_c=1)
+
     def above(self, P: Any, limits: Array) -> tuple[Indices, Indices, Array]:
         """Return where |P_sc| >= limits_s; P is overwritten by its magnitudes."""
         np.abs(P, out=P)
@@ -144,3 +170,56 @@ class NumpyArrays:
     def numpy(self, values: Any) -> Array:
         """Return values in float64."""
         return np.asarray(values, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The CPU with NumPy, or a PyTorch device."""
+
+    device: Any = None  # a torch.device; None for NumPy
+
+    @classmethod
+    def find(cls, X: Any, device: str | None) -> Place:
+        """Return the place that the user's data and wish point at."""
+        if device == "cpu" or (device is None and not is_tensor(X)):
+            return CPU
+        from polysharp.data.torch_arrays import find_device
+
+        return cls(find_device(X, device))
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether matrix products are those of a GPU."""
+        return self.device is not None and self.device.type == "cuda"
+
+    def arrays(self) -> Arrays:
+        """Return the array library."""
+        if self.device is None:
+            return NumpyArrays()
+        from polysharp.data.torch_arrays import TorchArrays
+
+        return TorchArrays(self.device)
+
+
+CPU = Place()
+
+
+def is_tensor(X: object) -> bool:
+    """Whether X is a PyTorch tensor, found out without importing PyTorch."""
+    return type(X).__module__.split(".")[0] == "torch"
+
+
+def as_host(X: Any) -> Any:
+    """Return tensors as NumPy arrays and everything else as it is."""
+    return np.asarray(X.detach().cpu().numpy(), dtype=np.float64) if is_tensor(X) else X
+
+
+def products(arrays: Arrays, table: Any, keys: Any) -> Any:
+    """Return the products of rows of a table, one for each row of ``keys`` (m, d)."""
+    m, d = keys.shape
+    found = arrays.rows(table, keys[:, 0] if d else np.zeros(m, dtype=np.intp))
+    if d == 0:
+        found[:] = 1.0
+    for position in range(1, d):
+        found *= arrays.rows(table, keys[:, position])
+    return found

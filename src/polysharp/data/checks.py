@@ -1,4 +1,4 @@
-"""The door for data: tables in memory are checked here, once, and nowhere else.
+"""The door for data: rows are checked here, once (those of Dask by ``dask_rows``).
 
 Every refusal is one sentence with the parameter, the rule and the value received.
 """
@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from polysharp.data.arrays import Place, as_host
 from polysharp.data.cluster import is_dask
+from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import InputError
-from polysharp.typing import Array, Indices
+from polysharp.progress import Progress
+from polysharp.typing import Array
 
 # Each stays between its inverse and it.  Bounds divide (y'a)^2, of the order of (sum v y^2)^2, so
 # that response and weights have less room than the powers of X, which are only squared.
@@ -25,39 +27,24 @@ LARGEST_RESPONSE = 1e60
 LARGEST_WEIGHT = 1e20  # all rows together
 
 
-@dataclass(frozen=True, eq=False)
-class Data:
-    """Checked rows, those of weight zero left out."""
-
-    X: Array
-    y: Array
-    sample_weight: Array | None
-    names: tuple[str, ...]
-    response: str
-
-    @property
-    def weights(self) -> Array:
-        """The weights as an array."""
-        return np.ones(len(self.y)) if self.sample_weight is None else self.sample_weight
-
-    @property
-    def total_weight(self) -> float:
-        """What n is when a row of weight two counts as two rows."""
-        return float(self.weights.sum())
-
-    def rows(self, chosen: Indices) -> Data:
-        """Return some of the rows."""
-        weights = None if self.sample_weight is None else self.sample_weight[chosen]
-        return replace(self, X=self.X[chosen], y=self.y[chosen], sample_weight=weights)
-
-
-def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> Data:
+def open_rows(model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress) -> Rows:
     """Check the training data; sets ``n_features_in_`` and ``feature_names_in_`` on the model."""
+    if is_dask(X):
+        from polysharp.data.dask_rows import open_collections
+
+        return open_collections(model, X, y, sample_weight, progress)
+    return check_data(model, X, y, sample_weight)
+
+
+def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> MemoryRows:
+    """Do the same where the rows must be in memory."""
     if is_dask(X):
         raise InputError(
             f"X must be in memory for {type(model).__name__}, got a Dask collection; call "
             "compute() first, or use SparsePolynomialRegressor"
         )
+    place = Place.find(X, getattr(model, "device", None))
+    X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
     # What a Dask array calls its name is a key of its graph.
     response = None if type(y).__module__.startswith("dask.array") else getattr(y, "name", None)
     with named_columns(X):
@@ -78,7 +65,8 @@ def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> Data:
         X, y, weights = _weighted(X, y, sample_weight)
     check_powers(X, int(model.degree), names)
     check_magnitudes(y, 1.0 if weights is None else float(weights.sum()))
-    return Data(X, y, weights, names, response if isinstance(response, str) else "y")
+    response = response if isinstance(response, str) else "y"
+    return MemoryRows(X, y, weights, names, response, place)
 
 
 @contextmanager

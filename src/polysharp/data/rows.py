@@ -1,138 +1,100 @@
-"""Rows, wherever they live, and the only questions the method asks of them.
+"""Rows, wherever they live, and the one question that the method asks of them.
 
-A ``Table`` is what the door has checked: names, the total weight, the scaling.  Coded, it becomes
-``CodedRows``, which answer three things and keep their numbers to themselves:
+Whatever a fit needs of n rows is a sum over blocks of rows,
 
-    rank        scores of the inputs                              (Algorithm 1)
-    assemble    q, y'y and a way to ask about G for a list of monomials
-    design      the same for monomials generated on demand, and their prices
+    f(block 1) + f(block 2) + ... ,
 
-Tables in memory are answered here, by NumPy or PyTorch (``place``); Dask collections, which
-nothing ever gathers, in ``dask_table``.
+of numbers, arrays or small records that merge with ``+``: moments, scores of a ranking, partial
+products of a pricing pass.  A table in memory is one block (``MemoryRows``), and the function may
+cut it again for the cache.  A Dask collection is many blocks (``dask_rows.DaskRows``); each of
+them becomes ``MemoryRows`` in the task that reads it, and nothing gathers them.  So moments,
+ranking and pricing are written once, for ``Rows``, each in its own room.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from polysharp.data.checks import Data, check_data
-from polysharp.data.cluster import is_dask
-from polysharp.data.place import Place, as_host
-from polysharp.monomials.basis import Basis, count_monomials
-from polysharp.monomials.scaling import Scaling
-from polysharp.monomials.structure import Structure
-from polysharp.pricing.design import Design, TableDesign
-from polysharp.pricing.pricer import Pricer
-from polysharp.problem.assemble import MAX_DENSE, Assembled, assemble
-from polysharp.progress import Progress
-from polysharp.ranking.blocks import WHOLE_ROWS, rank_rows
-from polysharp.ranking.ranking import Ranking
+from polysharp.data.arrays import CPU, Place
+from polysharp.data.summary import Ranges
 from polysharp.typing import Array, Indices, OnBlock
 
+Code = Callable[[Array], Array]  # from inputs in the user's units to coded ones
 
-class Table(Protocol):
-    """Checked data as the user gave them."""
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the inputs."""
+class Rows(ABC):
+    """Inputs, response and weights of n rows; rows of weight zero are left out."""
 
-    @property
-    def response(self) -> str:
-        """Name of the response."""
+    names: tuple[str, ...]  # of the inputs
+    response: str
+    place: Place  # where products of large matrices are computed
 
     @property
-    def total_weight(self) -> float:
-        """What n is when a row of weight two counts as two rows."""
-
-    def scaling(self, *, scale: bool, center: bool) -> Scaling:
-        """Return shift and unit of every input."""
-
-    def coded(self, scaling: Scaling) -> CodedRows:
-        """Return the rows in coded variables."""
-
-
-class CodedRows(Protocol):
-    """Coded inputs, response and weights, for those who need not see them."""
-
-    @property
+    @abstractmethod
     def shape(self) -> tuple[int, int]:
         """Rows and inputs."""
 
     @property
-    def on_gpu(self) -> bool:
-        """Whether matrix products are those of a GPU."""
-
-    def rank(
-        self,
-        inputs: Indices,
-        degree: int,
-        gamma: float,
-        *,
-        fit_intercept: bool,
-        on_block: OnBlock | None,
-    ) -> Ranking:
-        """Rank some inputs."""
-
-    def assemble(
-        self,
-        basis: Basis,
-        structure: Structure,
-        *,
-        lam: float,
-        fit_intercept: bool,
-        on_block: OnBlock | None,
-    ) -> Assembled:
-        """Return the problem over a list of monomials."""
-
-    def design(self, inputs: Indices, degree: int, *, fit_intercept: bool) -> Design:
-        """Return all monomials of some inputs, none of them formed."""
-
-
-@dataclass(frozen=True, eq=False)
-class MemoryTable:
-    """A table in memory."""
-
-    data: Data
-    place: Place
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the inputs."""
-        return self.data.names
-
-    @property
-    def response(self) -> str:
-        """Name of the response."""
-        return self.data.response
-
-    @property
+    @abstractmethod
     def total_weight(self) -> float:
-        """Sum of the weights."""
-        return self.data.total_weight
+        """What n is when a row of weight two counts as two rows."""
 
-    def scaling(self, *, scale: bool, center: bool) -> Scaling:
-        """Measure the inputs."""
-        return Scaling.of(self.data.X, self.data.weights, scale=scale, center=center)
+    @property
+    @abstractmethod
+    def y_mean(self) -> float:
+        """The weighted mean of y; of equal numbers that number itself: they centre to zeros."""
 
-    def coded(self, scaling: Scaling) -> MemoryRows:
-        """Code the inputs."""
-        data = self.data
-        return MemoryRows(scaling.apply(data.X), data.y, data.sample_weight, self.place)
+    @property
+    @abstractmethod
+    def ranges(self) -> Ranges:
+        """Ranges, means and variances of the inputs as the user gave them."""
+
+    @property
+    @abstractmethod
+    def block(self) -> MemoryRows | None:
+        """All rows, where they are in memory."""
+
+    @abstractmethod
+    def coded(self, code: Code) -> Rows:
+        """Return the rows with their inputs coded."""
+
+    @abstractmethod
+    def sum_over_blocks(
+        self,
+        stage: str,
+        function: Callable[..., Any],
+        *args: Any,
+        then: Callable[..., Any] | None = None,
+        on_block: OnBlock | None = None,
+    ) -> Any:
+        """Return the sum of ``function(block, *args)`` over the blocks, each of them in memory.
+
+        With ``then``, return ``then(sum, *args)``, computed where the sum is.  ``stage`` names the
+        work.  ``on_block(done, total)`` is called between pieces of it, and an exception raised
+        there ends it; a function that is the whole of the work takes ``on_block`` as a keyword.
+        """
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryRows:
-    """Coded rows in memory."""
+class MemoryRows(Rows):
+    """Rows in memory: a whole table, or one block of a larger one."""
 
     X: Array
     y: Array
-    sample_weight: Array | None
-    place: Place
+    sample_weight: Array | None = None
+    names: tuple[str, ...] = ()
+    response: str = "y"
+    place: Place = CPU
+    number: int = 0  # among the blocks of a larger table
+
+    def __len__(self) -> int:
+        return len(self.y)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -140,88 +102,55 @@ class MemoryRows:
         n, p = self.X.shape
         return n, p
 
+    @cached_property
+    def weights(self) -> Array:
+        """The weights as an array."""
+        return np.ones(len(self.y)) if self.sample_weight is None else self.sample_weight
+
     @property
-    def on_gpu(self) -> bool:
-        """Whether matrix products are those of a GPU."""
-        return self.place.on_gpu
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return float(len(self) if self.sample_weight is None else self.sample_weight.sum())
 
-    def rank(
+    @cached_property
+    def y_mean(self) -> float:
+        """The weighted mean of y, or the number that all of them are."""
+        if self.y.min() == self.y.max():
+            return float(self.y[0])
+        return float(np.average(self.y, weights=self.sample_weight))
+
+    @property
+    def ranges(self) -> Ranges:
+        """Ranges, means and variances of the inputs."""
+        return Ranges.of(self.X, self.weights)
+
+    @property
+    def block(self) -> MemoryRows:
+        """These rows."""
+        return self
+
+    def coded(self, code: Code) -> MemoryRows:
+        """Return the rows with their inputs coded."""
+        return replace(self, X=code(self.X))
+
+    def take(self, chosen: Any) -> MemoryRows:
+        """Return some of the rows, given by indices or a slice."""
+        weights = None if self.sample_weight is None else self.sample_weight[chosen]
+        return replace(self, X=self.X[chosen], y=self.y[chosen], sample_weight=weights)
+
+    def columns(self, inputs: Indices) -> Array:
+        """Return the table of some inputs, which is no copy where it has all of them."""
+        return self.X if len(inputs) == self.X.shape[1] else self.X[:, inputs]
+
+    def sum_over_blocks(
         self,
-        inputs: Indices,
-        degree: int,
-        gamma: float,
-        *,
-        fit_intercept: bool,
-        on_block: OnBlock | None,
-    ) -> Ranking:
-        """Rank some inputs where the data are; by row blocks where one kernel is too large."""
-        n, X = len(self.y), self._of(inputs)
-        if n <= WHOLE_ROWS or count_monomials(len(inputs), degree) <= MAX_DENSE:
-            return self.place.rank_inputs(
-                X,
-                self.y,
-                degree,
-                gamma,
-                sample_weight=self.sample_weight,
-                fit_intercept=fit_intercept,
-                on_block=on_block,
-            )
-        weight = float(n if self.sample_weight is None else self.sample_weight.sum())
-        averaged = rank_rows(
-            X,
-            self.y,
-            self.sample_weight,
-            degree,
-            gamma * weight,
-            fit_intercept,
-            rank=partial(self.place.rank_inputs, on_block=None),
-            on_block=on_block,
-        )
-        return Ranking.of_scores(averaged.scores, degree, gamma)
-
-    def assemble(
-        self,
-        basis: Basis,
-        structure: Structure,
-        *,
-        lam: float,
-        fit_intercept: bool,
-        on_block: OnBlock | None,
-    ) -> Assembled:
-        """Accumulate moments where the data are."""
-        return assemble(
-            basis,
-            structure,
-            self.X,
-            self.y,
-            self.sample_weight,
-            lam=lam,
-            fit_intercept=fit_intercept,
-            accumulate=self.place.accumulate,
-            on_block=on_block,
-        )
-
-    def design(self, inputs: Indices, degree: int, *, fit_intercept: bool) -> Design:
-        """Put the table where it will be priced."""
-        pricer = Pricer(
-            self.X,
-            degree,
-            inputs=inputs,
-            sample_weight=self.sample_weight,
-            fit_intercept=fit_intercept,
-            arrays=self.place.arrays(),
-        )
-        return TableDesign(pricer, self.y)
-
-    def _of(self, inputs: Indices) -> Array:
-        return self.X if len(inputs) == self.X.shape[1] else self.X[:, np.sort(inputs)]
-
-
-def open_table(model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress) -> Table:
-    """Check the training data; sets ``n_features_in_`` and ``feature_names_in_`` on the model."""
-    if is_dask(X):
-        from polysharp.data.dask_table import open_collections
-
-        return open_collections(model, X, y, sample_weight, progress)
-    place = Place.find(X, model.device)
-    return MemoryTable(check_data(model, as_host(X), as_host(y), as_host(sample_weight)), place)
+        stage: str,
+        function: Callable[..., Any],
+        *args: Any,
+        then: Callable[..., Any] | None = None,
+        on_block: OnBlock | None = None,
+    ) -> Any:
+        """Call the function once: there is one block."""
+        del stage
+        total = function(self, *args, **({} if on_block is None else {"on_block": on_block}))
+        return total if then is None else then(total, *args)

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.engines.growth_kernel import narrow, walk_back, walk_up
+from polysharp.moments.gram import solve_spd
 from polysharp.monomials.basis import Basis
-from polysharp.problem.problem import solve_spd
 from polysharp.typing import Array, Indices
 
 Table = NDArray[np.int64]  # one row of members for each size, -1 for none

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
+from polysharp.data.arrays import as_host
 from polysharp.data.checks import check_finite
-from polysharp.data.place import as_host
+from polysharp.data.summary import Ranges
 from polysharp.errors import InputError
 from polysharp.monomials.scaling import Scaling
 from polysharp.polynomial.polynomial import Polynomial
@@ -24,7 +25,7 @@ RANKED_ROWS = 2000
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ShownRows:
     """Checked rows with their observed and predicted responses."""
 
     X: Array
@@ -92,7 +93,7 @@ def inputs_of(estimator: Any, X: Any) -> Array:
     return table
 
 
-def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Rows:
+def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> ShownRows:
     """Check rows and responses, and predict."""
     # The estimator compares the names of the columns with those of the fit.
     predicted = np.asarray(estimator.predict(X))
@@ -103,13 +104,13 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Rows:
             f"y must have one finite number per row of X, {len(table)}, got shape {observed.shape}"
         )
     if sample_weight is None:
-        return Rows(table, observed, predicted, None)
+        return ShownRows(table, observed, predicted, None)
     weights = np.asarray(as_host(sample_weight), dtype=np.float64)
     check_consistent_length(weights, observed)
     if weights.ndim != 1 or not weights.min() >= 0.0 or not weights.any():
         raise InputError("sample_weight must be >= 0 and not all 0, one number per row of X")
     used = weights > 0.0
-    return Rows(table[used], observed[used], predicted[used], weights[used])
+    return ShownRows(table[used], observed[used], predicted[used], weights[used])
 
 
 def settings_of(estimator: Any) -> dict[str, Any]:
@@ -118,7 +119,7 @@ def settings_of(estimator: Any) -> dict[str, Any]:
     return given
 
 
-def ranking_of(estimator: Any, rows: Rows) -> Ranking:
+def ranking_of(estimator: Any, rows: ShownRows) -> Ranking:
     """Return the ranking of the fit; where it kept every input, rank them as it would have.
 
     Centring, degree and gamma are those of the model; inputs are always scaled, for scores compare
@@ -131,7 +132,7 @@ def ranking_of(estimator: Any, rows: Rows) -> Ranking:
     weights = np.ones(len(rows.X)) if rows.weights is None else rows.weights
     some = spread(len(rows.X), RANKED_ROWS)
     center = fitted_polynomial(estimator).shifts is not None
-    scaling = Scaling.of(rows.X, weights, scale=True, center=center)
+    scaling = Scaling.of(Ranges.of(rows.X, weights), scale=True, center=center)
     return rank_inputs(
         scaling.apply(rows.X[some]),
         rows.observed[some],

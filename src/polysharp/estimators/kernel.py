@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from polysharp.data.checks import Data, check_data
+from polysharp.data.checks import check_data
+from polysharp.data.rows import MemoryRows
 from polysharp.estimators.model import PolynomialModel
 from polysharp.estimators.parameters import check_parameters
 from polysharp.moments.moments import accumulate
@@ -123,7 +124,7 @@ class PolynomialKernelRegressor(PolynomialModel):
         check_parameters(self.get_params(deep=False))
         data = check_data(self, X, y, sample_weight)
         self.gamma_ = data.total_weight**-0.5 if self.gamma == "auto" else float(self.gamma)
-        self._scaling = Scaling.of(data.X, data.weights, scale=self.scale, center=self.center)
+        self._scaling = Scaling.of(data.ranges, scale=self.scale, center=self.center)
         self.X_fit_ = self._scaling.apply(data.X)
         n, p = self.X_fit_.shape
         if prefers_moments(n, p, int(self.degree)):
@@ -132,12 +133,12 @@ class PolynomialKernelRegressor(PolynomialModel):
             self._fit_dual(data)
         return self
 
-    def _fit_dual(self, data: Data) -> None:
+    def _fit_dual(self, data: MemoryRows) -> None:
         system = kernel_system(self.X_fit_, data.weights, int(self.degree), self.gamma_)
         self.dual_coef_, self.intercept_ = system.solve(data.y, self.fit_intercept)
         self.polynomial_: Polynomial | None = None
 
-    def _fit_primal(self, data: Data) -> None:
+    def _fit_primal(self, data: MemoryRows) -> None:
         basis = Basis.full(data.X.shape[1], int(self.degree), constant=not self.fit_intercept)
         moments = accumulate(basis, self.X_fit_, data.y, data.sample_weight)
         w = coefficients_from_moments(moments, self.gamma_, self.fit_intercept)

@@ -23,18 +23,20 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from polysharp.data.checks import Data, check_data
+from polysharp.data.checks import check_data
+from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError, TooLargeError
 from polysharp.estimators.lasso_path import LassoPath, follow, ridge_coefficients
 from polysharp.estimators.model import PolynomialModel
 from polysharp.estimators.parameters import LASSO_RULES, check_parameters, check_seed
+from polysharp.moments.gram import MAX_DENSE
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.problem.assemble import MAX_DENSE, Assembled, assemble
+from polysharp.problem.assemble import Assembled, assemble
 from polysharp.ranking.ranking import Ranking
-from polysharp.ranking.triage import triage
+from polysharp.ranking.triage import choose_inputs
 from polysharp.typing import Array, Indices, Monomial
 
 MOST_TERMS = 100  # the paper's l in [100]
@@ -190,26 +192,20 @@ class PolynomialLasso(PolynomialModel):
         check_is_fitted(self)
         return tuple(self._monomials[j] for j in self.path_.support(max_terms))
 
-    def _gammas(self, data: Data) -> Array:
+    def _gammas(self, data: MemoryRows) -> Array:
         if self.gammas is None:
             return np.logspace(0, 8, 9) / data.total_weight
         return np.array(self.gammas, dtype=np.float64).ravel()
 
-    def _steps(self, data: Data) -> _Steps:
+    def _steps(self, data: MemoryRows) -> _Steps:
         """Rank the inputs and follow the path over the monomials of those kept."""
         limit = MOST_TERMS if self.max_terms == "auto" else int(self.max_terms)
         rules = TermRules(degree=int(self.degree), max_terms=limit, constant=not self.fit_intercept)
-        scaling = Scaling.of(data.X, data.weights, scale=self.scale, center=self.center)
-        U = scaling.apply(data.X)
+        scaling = Scaling.of(data.ranges, scale=self.scale, center=self.center)
+        rows = data.coded(scaling.apply)
         gamma = data.total_weight**-0.5
-        kept, ranking = triage(
-            self.n_candidates,
-            rules,
-            U,
-            data.y,
-            data.sample_weight,
-            gamma=gamma,
-            fit_intercept=self.fit_intercept,
+        kept, ranking = choose_inputs(
+            self.n_candidates, rules, rows, gamma=gamma, fit_intercept=self.fit_intercept
         )
         if rules.count(len(kept)) > MAX_DENSE:
             raise TooLargeError(
@@ -219,11 +215,9 @@ class PolynomialLasso(PolynomialModel):
             )
         basis = rules.basis(kept)
         assembled = assemble(
+            rows,
             basis,
             rules.structure(basis),
-            U,
-            data.y,
-            data.sample_weight,
             lam=1.0 / gamma,
             fit_intercept=self.fit_intercept,
         )
@@ -236,7 +230,7 @@ class PolynomialLasso(PolynomialModel):
         )
         return _Steps(scaling, kept, ranking, basis, assembled, path)
 
-    def _folds(self, data: Data, sample_weight: Any) -> Iterator[tuple[Indices, Indices]]:
+    def _folds(self, data: MemoryRows, sample_weight: Any) -> Iterator[tuple[Indices, Indices]]:
         """Yield rows to fit and rows to score, as indices of the rows of positive weight."""
         n = len(data.y)
         if isinstance(self.cv, Integral):
@@ -251,7 +245,7 @@ class PolynomialLasso(PolynomialModel):
             yield place[train][used[train]], place[test][used[test]]
 
     def _errors(
-        self, data: Data, folds: Iterator[tuple[Indices, Indices]], sizes: Indices
+        self, data: MemoryRows, folds: Iterator[tuple[Indices, Indices]], sizes: Indices
     ) -> Array:
         """Mean square errors of every l and gamma on the rows held out."""
         total, weight = np.zeros((len(sizes), len(self.gammas_))), 0.0
@@ -259,7 +253,7 @@ class PolynomialLasso(PolynomialModel):
         for train, test in folds:
             if not len(train) or not len(test):
                 raise InputError("cv must leave rows of positive weight to fit and to score")
-            held_out, steps = data.rows(test), self._steps(data.rows(train))
+            held_out, steps = data.take(test), self._steps(data.take(train))
             total += steps.losses(held_out, sizes, self.gammas_, span)
             weight += held_out.total_weight
         return total / weight
@@ -277,7 +271,7 @@ class _Steps:
     path: LassoPath
 
     def losses(
-        self, held_out: Data, sizes: Indices, gammas: Array, span: tuple[float, float]
+        self, held_out: MemoryRows, sizes: Indices, gammas: Array, span: tuple[float, float]
     ) -> Array:
         """Sum of squared errors on held-out rows, by number of terms and gamma.
 
@@ -299,7 +293,7 @@ class _Steps:
             table[row] = held_out.weights @ (held_out.y[:, None] - predicted) ** 2
         return table
 
-    def polynomial(self, max_terms: int, gamma: float, data: Data) -> Polynomial:
+    def polynomial(self, max_terms: int, gamma: float, data: MemoryRows) -> Polynomial:
         """Refit on the support of so many terms, and return to the user's units."""
         support = self.path.support(max_terms)
         w = ridge_coefficients(self.assembled.problem, support, np.array([gamma]))[:, 0]

@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from polysharp.data.arrays import as_host
 from polysharp.data.checks import check_finite, input_names, named_columns
 from polysharp.data.cluster import is_dask
-from polysharp.data.place import as_host
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
 

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from polysharp.certificate.solution import Solution, Stop, certify
+from polysharp.data.arrays import as_host
 from polysharp.data.cluster import is_dask
-from polysharp.data.place import as_host
-from polysharp.data.rows import MemoryTable
 from polysharp.engines.base import Limits
 from polysharp.engines.growth import System, parts_of, sizes
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
@@ -142,12 +141,10 @@ def open_splits(
     """Cut the rows as ``cv`` says: before the search, whose results a refusal would cost."""
     if is_dask(X):
         raise InputError(f"cv must be None for Dask collections, got {cv!r}")
-    table = opened.table
-    assert isinstance(table, MemoryTable)
     splits = read_splits(
         cv, as_host(X), as_host(y), sample_weight=as_host(sample_weight), seed=seed
     )
-    parts, plan = cut(splits, len(table.data.y))
+    parts, plan = cut(splits, opened.rows.shape[0])
     p, most = len(opened.allowed), capacity(plan, 1)
     if isinstance(model.n_candidates, Integral):
         p = min(p, int(model.n_candidates))
@@ -159,7 +156,7 @@ def open_splits(
             f"cv must be None, or n_candidates smaller, for degree={rules.degree} and {p} "
             f"inputs: validation holds {held:,} monomials there, and may hold {most:,}"
         )
-    return FoldedRows(table.data, parts, plan, rules, table.place, bool(model.scale))
+    return FoldedRows(opened.table, parts, plan, rules, bool(model.scale))
 
 
 def validated_sizes(

@@ -21,7 +21,8 @@ from typing import Any
 
 from polysharp.certificate.solution import Scope, Solution
 from polysharp.certificate.statement import with_statement
-from polysharp.data.rows import CodedRows, Table, open_table
+from polysharp.data.checks import open_rows
+from polysharp.data.rows import Rows
 from polysharp.engines import make_engine
 from polysharp.engines.base import Engine, Limits
 from polysharp.engines.search import search
@@ -30,7 +31,8 @@ from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.problem.assemble import Assembled
+from polysharp.pricing.design import open_design
+from polysharp.problem.assemble import Assembled, assemble
 from polysharp.problem.problem import Problem
 from polysharp.progress import Progress
 from polysharp.ranking.ranking import Ranking
@@ -74,8 +76,8 @@ class Effort:
 class Opened:
     """Checked rows in coded variables, and the rules about terms."""
 
-    table: Table
-    rows: CodedRows
+    table: Rows
+    rows: Rows
     scaling: Scaling
     rules: TermRules
     gamma: float
@@ -96,7 +98,8 @@ class Opened:
             on_block=progress.on_block("ranking inputs"),
         )
         basis = self.rules.basis(inputs)
-        assembled = self.rows.assemble(
+        assembled = assemble(
+            self.rows,
             basis,
             self.rules.structure(basis),
             lam=1.0 / self.gamma,
@@ -156,11 +159,11 @@ def open_fit(model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress)
 
     Sets ``n_features_in_`` and ``feature_names_in_`` on the model.
     """
-    table = open_table(model, X, y, sample_weight, progress)
+    table = open_rows(model, X, y, sample_weight, progress)
     rules = read_rules(model.get_params(deep=False), table.names)
     gamma = table.total_weight**-0.5 if model.gamma == "auto" else float(model.gamma)
-    scaling = table.scaling(scale=model.scale, center=model.center)
-    return Opened(table, table.coded(scaling), scaling, rules, gamma)
+    scaling = Scaling.of(table.ranges, scale=model.scale, center=model.center)
+    return Opened(table, table.coded(scaling.apply), scaling, rules, gamma)
 
 
 def solve(opened: Opened, n_candidates: NCandidates, effort: Effort) -> Answer:
@@ -172,7 +175,7 @@ def solve(opened: Opened, n_candidates: NCandidates, effort: Effort) -> Answer:
         len(opened.allowed),
         listed=not effort.engine.prices,
         time_limit=effort.time_limit,
-        on_gpu=opened.rows.on_gpu,
+        on_gpu=opened.rows.place.on_gpu,
     )
     if priced:
         return _search_all_inputs(opened, effort)
@@ -196,7 +199,7 @@ def _search_all_inputs(opened: Opened, effort: Effort) -> Answer:
     from polysharp.engines.columns.search import Search
 
     rules, inputs = opened.rules, opened.allowed
-    design = opened.rows.design(inputs, rules.degree, fit_intercept=not rules.constant)
+    design = open_design(opened.rows, inputs, rules.degree, fit_intercept=not rules.constant)
     seconds = effort.spent
     found = search_all_inputs(
         Search(

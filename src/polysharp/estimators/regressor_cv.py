@@ -16,17 +16,16 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from functools import partial
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from polysharp.data.checks import check_data
+from polysharp.data.arrays import as_host
+from polysharp.data.checks import open_rows
 from polysharp.data.cluster import is_dask
-from polysharp.data.place import Place, as_host
 from polysharp.errors import InputError, TooLargeError
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import (
@@ -39,17 +38,20 @@ from polysharp.estimators.parameters import (
     sizes,
 )
 from polysharp.estimators.regressor import SparsePolynomialRegressor
-from polysharp.moments.folds import chosen_cv, cut, read_splits
+from polysharp.moments.folds import Dealt, Plan, chosen_cv, cut, dealt_folds, read_splits
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import Progress, open_progress
 from polysharp.selection.consensus import find_consensus
 from polysharp.selection.cv_results import results_table
 from polysharp.selection.grid_search import Grid, Scores, grid_search
-from polysharp.selection.preselection import TIME_SHARE, FoldedRows, capacity
+from polysharp.selection.preselection import (
+    TIME_SHARE,
+    FoldedRows,
+    capacity,
+    make_coding,
+    reachable,
+)
 from polysharp.threads import limited_threads
-
-if TYPE_CHECKING:
-    from polysharp.selection.dask_folds import DaskFolds
 
 SEARCH_SHARE = 0.75  # of the time limit; the refit gets the rest and what the search leaves
 CONSENSUS_SHARE = 0.1  # of the time limit; for the averaging of models after the search
@@ -310,22 +312,17 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         seed: int,
         parameters: dict[str, Any],
         progress: Progress,
-    ) -> FoldedRows | DaskFolds:
+    ) -> FoldedRows:
         """Check the data and cut them into the parts that the splits treat alike."""
-        if is_dask(X):
-            from polysharp.selection.dask_folds import DaskFolds
-
-            read = partial(read_rules, parameters)
-            return DaskFolds.open(self, X, y, sample_weight, groups, seed, read, progress)
-        place = Place.find(X, self.device)
+        folds = dealt_folds(self.cv, groups) if is_dask(X) else None
+        rows = open_rows(self, X, y, sample_weight, progress)
+        rules, scale, n = read_rules(parameters, rows.names), bool(self.scale), rows.shape[0]
+        if folds is not None:
+            return FoldedRows(rows, Dealt(folds, seed), Plan.k_fold(folds), rules, scale)
+        cv = chosen_cv(self.cv, n, rules.count(len(rules.allowed(rows.shape[1]))))
         X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
-        data = check_data(self, X, y, sample_weight)
-        rules = read_rules(parameters, data.names)
-        n_inputs = len(data.names) - len(rules.exclude_inputs)
-        cv = chosen_cv(self.cv, len(data.y), rules.count(n_inputs))
         splits = read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
-        parts, plan = cut(splits, len(data.y))
-        return FoldedRows(data, parts, plan, rules, place, bool(self.scale))
+        return FoldedRows(rows, *cut(splits, n), rules, scale)
 
     def _checked_parameters(self) -> dict[str, Any]:
         """Check everything; return the parameters of the estimator with the largest budgets."""
@@ -354,12 +351,12 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         check_parameters(parameters)
         return parameters
 
-    def _search(self, rows: FoldedRows | DaskFolds, progress: Progress, began: float) -> Scores:
+    def _search(self, rows: FoldedRows, progress: Progress, began: float) -> Scores:
         """Compare the grid within the search's share of the time."""
         centers = tuple(dict.fromkeys(bool(c) for c in several(self.centers)))
         limit = capacity(rows.plan, len(centers))
         wanted = sorted({int(r) for r in several(self.degrees)})
-        degrees = rows.reachable(wanted, limit, len(centers), self.time_limit)
+        degrees = reachable(rows, wanted, limit, len(centers), self.time_limit)
         highest = max(map(len, rows.rules.include_terms), default=0)
         if max(degrees) < highest <= max(wanted):
             raise TooLargeError(
@@ -370,14 +367,15 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         limits = input_limits(self.max_inputs)
         grid = Grid(
             degrees,
-            self._gammas(rows.total_weight),
+            self._gammas(rows.rows.total_weight),
             sizes(self.max_terms),
             # The models averaged are as wide as may be; limits are for the polynomial nearest.
             (_widest(limits),) if self.rule == "consensus" else limits,
         )
         middle = float(np.median(grid.gammas))
         codings = [
-            rows.coding(
+            make_coding(
+                rows,
                 center,
                 limit,
                 max(grid.max_terms),
@@ -401,10 +399,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
             on_batch=progress.on_block("comparing budgets"),
             keep_supports=self.rule == "consensus",
         )
-        # Under heredity, and from Dask, only what can be listed is compared, whatever the time.
-        priced = isinstance(rows, FoldedRows) and self.heredity is None
         left_out = sorted(set(wanted) - set(degrees))
-        if remark := scores.shortfall(left_out, self.time_limit, time_helps=priced):
+        if remark := scores.shortfall(left_out, self.time_limit, time_helps=rows.prices):
             warnings.warn(remark, ConvergenceWarning, stacklevel=3)
         self.reference_: Polynomial | None = None
         if self.rule != "consensus":
@@ -424,7 +420,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
             return scores
         if remark := consensus.shortfall(len(limits), self.time_limit):
             warnings.warn(remark, ConvergenceWarning, stacklevel=3)
-        self.reference_ = consensus.polynomial(rows.names, rows.response)
+        self.reference_ = consensus.polynomial(rows.rows.names, rows.rows.response)
         return scores.joined(consensus.projections)
 
     def _gammas(self, n: float) -> tuple[float, ...]:

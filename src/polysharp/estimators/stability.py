@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from polysharp.data.arrays import as_host
 from polysharp.data.cluster import is_dask
-from polysharp.data.place import as_host
 from polysharp.engines.local_search import LocalSearch
 from polysharp.errors import InputError
 from polysharp.estimators.model import CertifiedModel

@@ -16,20 +16,20 @@ Anything that can make the moments of the parts, from files or on a cluster, can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import KFold, check_cv
 
+from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import InputError
-from polysharp.moments.moments import Moments, accumulate
+from polysharp.moments.moments import Moments, moments_of
 from polysharp.monomials.basis import Basis
-from polysharp.typing import Array, Indices
+from polysharp.typing import Array, Indices, OnBlock
 
 Split = tuple[Indices, Indices]  # rows to train on, rows to validate on
-Accumulate = Callable[..., Moments]
 
 FEW_ROWS, FEW_MONOMIALS = 2_000, 1_000  # up to which cv="auto" means ten folds
 
@@ -83,6 +83,19 @@ def chosen_cv(cv: Any, n: float, f: float) -> Any:
     if cv != "auto":
         raise InputError(f"cv must be 'auto', a number of folds, a splitter or splits, got {cv!r}")
     return min(10 if n <= FEW_ROWS and f <= FEW_MONOMIALS else 5, max(n, 2))
+
+
+def dealt_folds(cv: Any, groups: Any) -> int:
+    """Return the number of folds that rows on Dask are dealt to; a collection is not small."""
+    cv = chosen_cv(cv, np.inf, np.inf)
+    if groups is not None or isinstance(cv, bool) or not isinstance(cv, (int, np.integer)):
+        raise InputError(
+            "cv must be a number of folds, without groups, for Dask collections, got "
+            f"{cv!r}{'' if groups is None else ' and groups'}"
+        )
+    if cv < 2:
+        raise InputError(f"cv must be at least 2 folds, got {cv}")
+    return int(cv)
 
 
 def read_splits(
@@ -159,45 +172,84 @@ def cut(splits: Iterable[Split], n: int) -> tuple[list[Indices], Plan]:
     return [np.flatnonzero(kind_of == kind) for kind in used], plan
 
 
-def fold_moments(
-    basis: Basis,
-    X: Array,
-    y: Array,
-    sample_weight: Array | None,
-    folds: Sequence[Indices],
-    *,
-    accumulate: Accumulate = accumulate,
-    on_block: Callable[[int, int], None] | None = None,
-) -> list[Moments]:
-    """Return the moments of each set of rows.
+@dataclass(frozen=True)
+class Dealt:
+    """Parts whose rows are drawn: those of block b in an order drawn from (seed, b).
 
-    Parameters
-    ----------
-    basis : Basis
-        Monomials, of the largest degree that will be asked about.
-    X, y, sample_weight : arrays
-        Coded inputs, response, weights or None.
-    folds : sequence of arrays of int
-        The rows of each part.
-    accumulate : callable
-        What makes moments of rows, on the CPU by default.
-    on_block : callable
-        Called with (parts done, parts).
+    The parts of a block differ by at most one row, and depend on the seed and on how the rows are
+    cut into blocks, not on who reads them.
+    """
+
+    n_parts: int
+    seed: int
+
+    def of(self, n: int, number: int) -> list[Indices]:
+        """Return the rows of each part in a block of n rows.
+
+        Examples
+        --------
+        >>> [len(rows) for rows in Dealt(3, seed=0).of(7, number=5)]
+        [3, 2, 2]
+        """
+        rng = np.random.default_rng([self.seed, number])
+        order, first = rng.permutation(n), int(rng.integers(self.n_parts))
+        step = self.n_parts
+        return [np.sort(order[(part - first) % step :: step]) for part in range(step)]
+
+
+Parts = Sequence[Indices] | Dealt  # the rows of each part: listed, or dealt block by block
+
+
+@dataclass(frozen=True, eq=False)
+class PartMoments:
+    """Moments of every part, None where it has no rows yet; ``a + b`` merges part by part."""
+
+    of: tuple[Moments | None, ...]
+
+    def __add__(self, other: PartMoments) -> PartMoments:
+        """Return the moments of both sets of rows."""
+        return PartMoments(
+            tuple(
+                a if b is None else b if a is None else a + b
+                for a, b in zip(self.of, other.of, strict=True)
+            )
+        )
+
+
+def fold_moments(
+    rows: Rows, basis: Basis, parts: Parts, *, on_block: OnBlock | None = None
+) -> list[Moments]:
+    """Return the moments of each part.
 
     Examples
     --------
-    >>> X, y = np.arange(12.0).reshape(6, 2), np.arange(6.0)
-    >>> parts = fold_moments(Basis.full(2, 1), X, y, None, [np.arange(3), np.arange(3, 6)])
+    >>> rows = MemoryRows(np.arange(12.0).reshape(6, 2), np.arange(6.0))
+    >>> parts = fold_moments(rows, Basis.full(2, 1), [np.arange(3), np.arange(3, 6)])
     >>> merge(parts, (0, 1)).mean.tolist()
     [1.0, 5.0, 6.0]
     """
-    found = []
-    for done, rows in enumerate(folds, start=1):
-        weight = None if sample_weight is None else sample_weight[rows]
-        found.append(accumulate(basis, X[rows], y[rows], weight))
-        if on_block is not None:
-            on_block(done, len(folds))
+    total: PartMoments = rows.sum_over_blocks(
+        "folds", _parts_of_block, basis, parts, on_block=on_block
+    )
+    found = [moments for moments in total.of if moments is not None]
+    if len(found) < len(total.of):
+        raise InputError(
+            f"cv must leave rows of positive weight in every fold, got {len(total.of)} folds for "
+            f"{rows.shape[0]} rows"
+        )
     return found
+
+
+def _parts_of_block(
+    rows: MemoryRows, basis: Basis, parts: Parts, on_block: OnBlock | None = None
+) -> PartMoments:
+    dealt = parts.of(len(rows), rows.number) if isinstance(parts, Dealt) else parts
+    found = []
+    for done, chosen in enumerate(dealt, start=1):
+        found.append(moments_of(rows.take(chosen), basis) if len(chosen) else None)
+        if on_block is not None:
+            on_block(done, len(dealt))
+    return PartMoments(tuple(found))
 
 
 def merge(parts: Sequence[Moments], which: Iterable[int]) -> Moments:

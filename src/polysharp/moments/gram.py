@@ -5,18 +5,23 @@
 
 ``DenseGram`` holds G.  ``DesignGram`` holds the (weighted, centred) design M, n x f, for
 problems with more monomials than G may take memory for.  ``StreamedGram`` holds only X and
-evaluates monomials block by block: slow per question, but its memory is one block.
+evaluates monomials block by block: slow to answer, but its memory is one block.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from polysharp.monomials.basis import Basis
 from polysharp.typing import Array, Indices
+
+MAX_DENSE = 8192  # monomials up to which G is held: 512 MiB
 
 
 class Gram(Protocol):
@@ -74,9 +79,47 @@ class DenseGram:
         return self.G[:, J] @ w
 
 
+class ImplicitGram(ABC):
+    """G = M'M as a sum over blocks of rows of the design M, weighted and centred."""
+
+    diagonal: Array
+
+    @abstractmethod
+    def design(self, J: Indices | None = None) -> Iterator[Array]:
+        """Yield the columns J of M, all without, a block of rows at a time."""
+
+    @property
+    def size(self) -> int:
+        """Number of monomials f."""
+        return len(self.diagonal)
+
+    def block(self, I: Indices, J: Indices) -> Array:  # noqa: E741
+        """Return G[I, J]."""
+        both, where = np.unique(np.concatenate([I, J]), return_inverse=True)
+        left, right = np.split(where, [len(I)])
+        total = np.zeros((len(I), len(J)))
+        for M in self.design(both):
+            total += M[:, left].T @ M[:, right]
+        return total
+
+    def columns(self, J: Indices) -> Array:
+        """Return G[:, J]."""
+        total = np.zeros((self.size, len(J)))
+        for M in self.design():
+            total += M.T @ M[:, J]
+        return total
+
+    def times(self, J: Indices, w: Array) -> Array:
+        """Return G[:, J] w."""
+        total = np.zeros(self.size)
+        for M in self.design():
+            total += M.T @ (M[:, J] @ w)
+        return total
+
+
 @dataclass(frozen=True, eq=False)
-class DesignGram:
-    """G = M'M answered from the design M (n, f), already weighted and centred."""
+class DesignGram(ImplicitGram):
+    """G answered from the design M (n, f), which is held."""
 
     M: Array
     diagonal: Array
@@ -86,27 +129,14 @@ class DesignGram:
         """Build from the design."""
         return cls(M, np.einsum("tj,tj->j", M, M))
 
-    @property
-    def size(self) -> int:
-        """Number of monomials f."""
-        return int(self.M.shape[1])
-
-    def block(self, I: Indices, J: Indices) -> Array:  # noqa: E741
-        """Return G[I, J]."""
-        return self.M[:, I].T @ self.M[:, J]
-
-    def columns(self, J: Indices) -> Array:
-        """Return G[:, J]."""
-        return self.M.T @ self.M[:, J]
-
-    def times(self, J: Indices, w: Array) -> Array:
-        """Return G[:, J] w."""
-        return self.M.T @ (self.M[:, J] @ w)
+    def design(self, J: Indices | None = None) -> Iterator[Array]:
+        """Yield the columns J of M in one block."""
+        yield self.M if J is None else self.M[:, J]
 
 
 @dataclass(frozen=True, eq=False)
-class StreamedGram:
-    """G = M'M answered from X, one block of rows of M at a time."""
+class StreamedGram(ImplicitGram):
+    """G answered from X, whose monomials are evaluated when they are asked for."""
 
     basis: Basis
     X: Array
@@ -114,45 +144,25 @@ class StreamedGram:
     mean: Array  # subtracted from every row of M; zero without a free intercept
     diagonal: Array
 
-    @property
-    def size(self) -> int:
-        """Number of monomials f."""
-        return len(self.basis)
-
-    def _design(self, rows: slice) -> Array:
-        M = self.basis.evaluate(self.X[rows])
-        M -= self.mean
-        M *= self.root_weight[rows, None]
-        return M
-
-    def block(self, I: Indices, J: Indices) -> Array:  # noqa: E741
-        """Return G[I, J]."""
-        both = np.concatenate([I, J])
-        part = self.basis.select(dict.fromkeys(both.tolist()))
-        at = {j: a for a, j in enumerate(dict.fromkeys(both.tolist()))}
-        left = np.array([at[int(j)] for j in I], dtype=np.intp)
-        right = np.array([at[int(j)] for j in J], dtype=np.intp)
-        shift = self.mean[list(at)]
-        total = np.zeros((len(I), len(J)))
-        for rows in part.blocks(self.X.shape[0]):
-            M = part.evaluate(self.X[rows])
-            M -= shift
+    def design(self, J: Indices | None = None) -> Iterator[Array]:
+        """Yield the columns J of M, evaluated anew."""
+        basis, mean = self.basis, self.mean
+        if J is not None:
+            basis, mean = basis.select(J), mean[J]
+        for rows in basis.blocks(len(self.X)):
+            M = basis.evaluate(self.X[rows])
+            M -= mean
             M *= self.root_weight[rows, None]
-            total += M[:, left].T @ M[:, right]
-        return total
+            yield M
 
-    def columns(self, J: Indices) -> Array:
-        """Return G[:, J]."""
-        total = np.zeros((self.size, len(J)))
-        for rows in self.basis.blocks(self.X.shape[0]):
-            M = self._design(rows)
-            total += M.T @ M[:, J]
-        return total
 
-    def times(self, J: Indices, w: Array) -> Array:
-        """Return G[:, J] w."""
-        total = np.zeros(self.size)
-        for rows in self.basis.blocks(self.X.shape[0]):
-            M = self._design(rows)
-            total += M.T @ (M[:, J] @ w)
-        return total
+def solve_spd(H: Array, b: Array) -> Array:
+    """Solve H x = b for symmetric H >= 0; least squares where H is singular to rounding."""
+    try:
+        x = cho_solve(cho_factor(H, lower=True, check_finite=False), b, check_finite=False)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(H)
+        keep = values > len(b) * np.finfo(float).eps * values[-1]
+        x = (vectors[:, keep] / values[keep]) @ (vectors[:, keep].T @ b)
+    result: Array = x
+    return result

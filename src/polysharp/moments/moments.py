@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
+from polysharp.data.arrays import Arrays, NumpyArrays, products
+from polysharp.data.rows import MemoryRows, Rows
 from polysharp.monomials.basis import Basis
-from polysharp.typing import Array, Indices
+from polysharp.typing import Array, Indices, OnBlock
 
 TILE = 96  # columns corrected at a time
 
@@ -79,15 +81,31 @@ class Moments:
         )
 
 
+def moments_of(
+    rows: Rows, basis: Basis, *, y_shift: float = 0.0, on_block: OnBlock | None = None
+) -> Moments:
+    """Return the moments of monomials of the rows, and of y - ``y_shift``."""
+    moments: Moments = rows.sum_over_blocks("moments", _of_block, basis, y_shift, on_block=on_block)
+    return moments
+
+
+def _of_block(
+    rows: MemoryRows, basis: Basis, y_shift: float, on_block: OnBlock | None = None
+) -> Moments:
+    y, v, arrays = rows.y - y_shift, rows.sample_weight, rows.place.arrays()
+    return accumulate(basis, rows.X, y, v, arrays=arrays, on_block=on_block)
+
+
 def accumulate(
     basis: Basis,
-    X: Array,
-    y: Array,
-    sample_weight: Array | None = None,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
     *,
-    on_block: Callable[[int, int], None] | None = None,
+    arrays: Arrays | None = None,
+    on_block: OnBlock | None = None,
 ) -> Moments:
-    """Accumulate the moments of ``basis`` over row blocks of X, y.
+    """Accumulate the moments of ``basis`` over X, y, cut into blocks for the cache or the GPU.
 
     Memory beyond the result is one block of rows.  Every block is shifted by the means of the
     first one before its product is added, which keeps the digits that a large mean would cost;
@@ -96,33 +114,58 @@ def accumulate(
     ``on_block(rows_done, n)`` is called after each block.
     """
     n, f = X.shape[0], len(basis)
-    scale_rows = n < f
-    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    scatter = np.zeros((f, f), order="F")
-    cross, first = np.zeros(f), np.zeros(f)
-    shift: Array | None = None
+    arrays = NumpyArrays() if arrays is None else arrays
+    evaluate = _evaluator(basis, arrays, scaled=n < f)
+    X, y = arrays.array(X), arrays.array(y)
+    weights = arrays.array(np.ones(n) if sample_weight is None else sample_weight)
+    scatter = arrays.array(np.zeros((f, f), order="F"))
+    cross, first = arrays.array(np.zeros((2, f)))
+    shift: Any = None
     y_shift, spread, y_first = 0.0, 0.0, 0.0
-    for rows in basis.blocks(n):
-        M, v = basis.evaluate(X[rows], scaled=scale_rows), weights[rows]
+    for rows in basis.blocks(n, arrays.block_bytes):
+        M, v = evaluate(X[rows]), weights[rows]
         if shift is None:
             total = float(v.sum()) or 1.0  # weights of a first block may all be zero
-            shift, y_shift = (v @ M) / total, float(v @ y[rows]) / total
-        M -= shift
+            shift, y_shift = (M @ v) / total, float(v @ y[rows]) / total
+        M -= shift[:, None]
         t = y[rows] - y_shift
-        cross += M.T @ (v * t)
-        first += M.T @ v
+        cross += M @ (v * t)
+        first += M @ v
         spread += float(v @ (t * t))
         y_first += float(v @ t)
         if sample_weight is not None:
-            M *= np.sqrt(v)[:, None]
-        scatter = dsyrk(1.0, M, beta=1.0, c=scatter, trans=1, lower=1, overwrite_c=1)
+            M *= v**0.5
+        scatter = arrays.add_square(scatter, M)
         if on_block is not None:
             on_block(rows.stop, n)
     assert shift is not None, "validation admits no empty table"
-    sums = ShiftedSums(
-        n, float(weights.sum()), shift, first, scatter, y_shift, y_first, cross, spread
-    )
-    return sums.moments(None if scale_rows else basis.scales)
+    shift, first, scatter, cross = map(arrays.numpy, (shift, first, scatter, cross))
+    weight = float(weights.sum())
+    sums = ShiftedSums(n, weight, shift, first, scatter, y_shift, y_first, cross, spread)
+    return sums.moments(None if n < f else basis.scales)
+
+
+def _evaluator(basis: Basis, arrays: Arrays, *, scaled: bool) -> Callable[[Any], Any]:
+    """Return a function from rows of X to the monomials (f, rows), one per contiguous row."""
+    if isinstance(arrays, NumpyArrays):
+        return lambda X: basis.evaluate(X, scaled=scaled).T
+    degrees = np.array([len(m) for m in basis.monomials])
+    graded = np.argsort(degrees, kind="stable")
+    levels = [
+        np.searchsorted(
+            basis.used,
+            np.array([basis.monomials[j] for j in graded[degrees[graded] == d]], dtype=np.intp),
+        )
+        for d in np.unique(degrees)
+    ]
+    scales = arrays.array(basis.scales)[:, None] if scaled else 1.0
+
+    def evaluate(X: Any) -> Any:
+        table = arrays.table(X, basis.used, "float64")
+        M = arrays.join([products(arrays, table, keys) for keys in levels])
+        return arrays.rows(M, np.argsort(graded)) * scales
+
+    return evaluate
 
 
 @dataclass(frozen=True, eq=False)

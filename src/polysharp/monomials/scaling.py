@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from polysharp.data.summary import Ranges
 from polysharp.typing import Array, Monomial
 
 
@@ -27,42 +28,16 @@ class Scaling:
     unit: Array
 
     @classmethod
-    def of(cls, X: Array, weights: Array, *, scale: bool, center: bool) -> Scaling:
-        """Measure the inputs; a column that is constantly zero after the shift keeps unit 1."""
-        low, high = X.min(axis=0), X.max(axis=0)
-        shift = np.zeros(X.shape[1])
-        if center:
-            # The mean of equal numbers may round to another number: take the number itself.
-            shift = np.where(low == high, low, weights @ X / weights.sum())
+    def of(cls, ranges: Ranges, *, scale: bool, center: bool) -> Scaling:
+        """Code measured inputs; a column that is constantly zero after the shift keeps unit 1."""
+        constant, p = ranges.low == ranges.high, len(ranges.low)
+        # The mean of equal numbers may round to another number: take the number itself.
+        mean = np.where(constant, ranges.low, ranges.mean)
+        shift = mean if center else np.zeros(p)
         if not scale:
-            return cls(shift, np.ones(X.shape[1]))
-        peak = np.maximum(np.abs(low - shift), np.abs(high - shift))
-        peak[peak == 0.0] = 1.0
-        # Relative to the largest value, so that squares neither overflow nor vanish.
-        ratio = (X - shift) / peak
-        unit = peak * np.sqrt(weights @ ratio**2 / weights.sum())
-        unit[unit == 0.0] = 1.0
-        return cls(shift, unit)
-
-    @classmethod
-    def measured(
-        cls,
-        low: Array,
-        high: Array,
-        mean: Array,
-        variance: Array,
-        *,
-        scale: bool,
-        center: bool,
-    ) -> Scaling:
-        """Return what ``of`` returns from the ranges, means and variances of the inputs."""
-        constant = low == high
-        shift = np.where(constant, low, mean) if center else np.zeros(len(mean))
-        if not scale:
-            return cls(shift, np.ones(len(mean)))
+            return cls(shift, np.ones(p))
         # About its own number a constant has no spread, whatever rounding left of it.
-        square = np.where(constant, (low - shift) ** 2, variance + (mean - shift) ** 2)
-        unit = np.sqrt(square)
+        unit = np.sqrt(np.where(constant, 0.0, ranges.variance) + (mean - shift) ** 2)
         unit[unit == 0.0] = 1.0
         return cls(shift, unit)
 

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
+from polysharp.data.arrays import products
+from polysharp.data.rows import MemoryRows, Rows
 from polysharp.monomials.basis import Basis
 from polysharp.pricing.pricer import Priced, Pricer
 from polysharp.pricing.sweep import Keep
-from polysharp.problem.assemble import weighted_mean
 from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 BLOCK_BYTES = 64 * 2**20
@@ -66,8 +67,8 @@ class Design(Protocol):
         """The vector y, centred where there is a free intercept."""
 
     def gram(
-        self, old: tuple[Block, ...], monomials: Sequence[Monomial]
-    ) -> tuple[Array, tuple[Block, ...]]:
+        self, old: tuple[ColumnBlock, ...], monomials: Sequence[Monomial]
+    ) -> tuple[Array, tuple[ColumnBlock, ...]]:
         """Return columns of G for new monomials, sorted by degree: rows are the old, then the new.
 
         Also returns the blocks of old and new monomials in that order.
@@ -86,22 +87,44 @@ class Design(Protocol):
         """Return y'V a and a'V a."""
 
 
+def open_design(rows: Rows, inputs: Indices, degree: int, *, fit_intercept: bool) -> Design:
+    """Return all monomials of some inputs, none of them formed."""
+    if rows.block is not None:
+        return TableDesign.of(rows.block, inputs, degree, fit_intercept=fit_intercept)
+    from polysharp.pricing.blocked_design import BlockedDesign
+
+    return BlockedDesign(rows, inputs, degree, fit_intercept=fit_intercept)
+
+
 class TableDesign:
     """A table in memory, or on a GPU."""
 
-    def __init__(self, pricer: Pricer, y: Array) -> None:
+    def __init__(self, pricer: Pricer, rows: MemoryRows) -> None:
         self.pricer, self.arrays, self.n = pricer, pricer.arrays, pricer.n
-        self.v = np.ones(self.n) if pricer.weight is None else pricer.weight
-        self.y_mean = weighted_mean(y, pricer.weight) if pricer.fit_intercept else 0.0
-        self.target = np.asarray(y, dtype=np.float64) - self.y_mean
+        self.v = rows.weights
+        self.y_mean = rows.y_mean if pricer.fit_intercept else 0.0
+        self.target = rows.y - self.y_mean
         self.yy = float(self.v @ self.target**2)
-        self._weight = self.arrays.vector(self.v, "float64")
-        self._weighted_target = self.arrays.vector(self.v * self.target, "float64")
+        self._weight = self.arrays.array(self.v)
+        self._weighted_target = self.arrays.array(self.v * self.target)
         self._place = {int(i): a for a, i in enumerate(pricer.inputs)}
 
+    @classmethod
+    def of(cls, rows: MemoryRows, inputs: Indices, degree: int, *, fit_intercept: bool) -> Self:
+        """Put the table where it will be priced."""
+        pricer = Pricer(
+            rows.X,
+            degree,
+            inputs=inputs,
+            sample_weight=rows.sample_weight,
+            fit_intercept=fit_intercept,
+            arrays=rows.place.arrays(),
+        )
+        return cls(pricer, rows)
+
     def gram(
-        self, old: tuple[Block, ...], monomials: Sequence[Monomial]
-    ) -> tuple[Array, tuple[Block, ...]]:
+        self, old: tuple[ColumnBlock, ...], monomials: Sequence[Monomial]
+    ) -> tuple[Array, tuple[ColumnBlock, ...]]:
         """Multiply the new columns, a block of one degree at a time, with all before them."""
         new = [self._block(tuple(monomials[j] for j in some)) for some in self._chunks(monomials)]
         old_size = sum(len(block.monomials) for block in old)
@@ -117,17 +140,17 @@ class TableDesign:
                 rows = slice(at, at + len(part))
                 columns[rows, mine] = part if other is not block else 0.5 * (part + part.T)
                 at = rows.stop
-            blocks.append(block if keep else Block(block.monomials, None))
+            blocks.append(block if keep else ColumnBlock(block.monomials, None))
         # Among the new ones, what stands below the diagonal mirrors what stands above it.
         square = columns[old_size:]
         lower = np.tril_indices(len(square), -1)
         square[lower] = square.T[lower]
         return columns, tuple(blocks)
 
-    def _block(self, names: tuple[Monomial, ...]) -> Block:
-        return Block(names, self._columns(list(names))[0])
+    def _block(self, names: tuple[Monomial, ...]) -> ColumnBlock:
+        return ColumnBlock(names, self._columns(list(names))[0])
 
-    def _product(self, left: Block, right: Block) -> Array:
+    def _product(self, left: ColumnBlock, right: ColumnBlock) -> Array:
         """Return the block of G between the monomials of two blocks."""
         M = left.table if left.table is not None else self._columns(list(left.monomials))[0]
         return self.arrays.numpy(self.arrays.correlate([(M, self._weight)], right.table))
@@ -142,7 +165,7 @@ class TableDesign:
 
     def correlations(self, monomials: Sequence[Monomial], a: Array) -> Array:
         """Return m_j'V a for some monomials."""
-        weighted = self.arrays.vector(self.v * a, "float64")
+        weighted = self.arrays.array(self.v * a)
         values = np.empty(len(monomials))
         for some in self._chunks(monomials):
             M, _ = self._columns([monomials[j] for j in some])
@@ -159,21 +182,16 @@ class TableDesign:
         prediction = np.zeros(self.n)
         for some in self._chunks(monomials):
             M, _ = self._columns([monomials[j] for j in some])
-            prediction += self.arrays.numpy(self.arrays.vector(w[some], "float64") @ M)
+            prediction += self.arrays.numpy(self.arrays.array(w[some]) @ M)
         return self.target - prediction
 
     def _columns(self, monomials: list[Monomial]) -> tuple[Any, Array]:
         """Return scaled, centred monomials of one degree as rows, and their means."""
         table, d = self.pricer.exact_table, len(monomials[0])
         keys = np.array([[self._place[i] for i in m] for m in monomials], dtype=np.intp)
-        first = keys[:, 0] if d else np.zeros(len(monomials), dtype=np.intp)
-        M = self.arrays.rows(table, first)
-        if d == 0:
-            M[:] = 1.0
-        for factor in range(1, d):
-            M *= self.arrays.rows(table, keys[:, factor])
+        M = products(self.arrays, table, keys.reshape(len(monomials), d))
         scales = Basis((), self.pricer.degree, tuple(monomials)).scales
-        M *= self.arrays.vector(scales, "float64")[:, None]
+        M *= self.arrays.array(scales)[:, None]
         if not self.pricer.fit_intercept:
             return M, np.zeros(len(monomials))
         mean = (M @ self._weight) / float(self.v.sum())
@@ -191,18 +209,18 @@ class TableDesign:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class ColumnBlock:
     """Monomials of one degree with their columns, or without where they are not kept."""
 
     monomials: tuple[Monomial, ...]
     table: Any | None
 
-    def part(self, kept: set[Monomial]) -> Block:
+    def part(self, kept: set[Monomial]) -> ColumnBlock:
         """Return the block of those of its monomials that are kept."""
         where = [a for a, m in enumerate(self.monomials) if m in kept]
         if len(where) == len(self.monomials):
             return self
         names = tuple(self.monomials[a] for a in where)
         if self.table is None:
-            return Block(names, None)
-        return Block(names, self.table[where])
+            return ColumnBlock(names, None)
+        return ColumnBlock(names, self.table[where])

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from polysharp.pricing.design import Block, Design
+from polysharp.pricing.design import ColumnBlock, Design
 from polysharp.typing import Array, Indices, Monomial
 
 
@@ -23,7 +23,7 @@ class Pool:
     monomials: tuple[Monomial, ...]
     G: Array
     q: Array
-    blocks: tuple[Block, ...] = ()  # the same monomials in the same order
+    blocks: tuple[ColumnBlock, ...] = ()  # the same monomials in the same order
 
     @classmethod
     def of(cls, design: Design, monomials: Sequence[Monomial]) -> Pool:

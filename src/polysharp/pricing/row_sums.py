@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polysharp.data.summary import Block
+from polysharp.data.rows import MemoryRows
 from polysharp.monomials.basis import Basis
 from polysharp.typing import Array
 
@@ -51,39 +51,34 @@ class Formula:
     y_mean: float
     offset: float = 0.0
 
-    def at(self, block: Block) -> Array:
-        """Return the values at the rows of a block."""
-        a = block.y - (self.y_mean - self.offset)
+    def at(self, rows: MemoryRows) -> Array:
+        """Return the values at the rows of a rows."""
+        a = rows.y - (self.y_mean - self.offset)
         if len(self.w):
-            for rows in self.basis.blocks(len(a)):
-                a[rows] -= self.basis.evaluate(block.X[rows]) @ self.w
+            for some in self.basis.blocks(len(a)):
+                a[some] -= self.basis.evaluate(rows.X[some]) @ self.w
         return a
 
 
-def weights_of(block: Block) -> Array:
-    """Return the weights as an array."""
-    return np.ones(len(block)) if block.weights is None else block.weights
-
-
-def power_sums(block: Block) -> Sums:
+def power_sums(rows: MemoryRows) -> Sums:
     """Sum even powers of the inputs."""
     with np.errstate(over="ignore"):
-        square = block.X**2
+        square = rows.X**2
         fourth = square**2
         return Sums(
             {
                 "x2": square.sum(axis=0),
                 "x4": fourth.sum(axis=0),
                 "x8": (fourth**2).sum(axis=0),
-                "vx2": weights_of(block) ** 2 @ square,
+                "vx2": rows.weights**2 @ square,
             }
         )
 
 
-def residual_sums(block: Block, formula: Formula) -> Sums:
+def residual_sums(rows: MemoryRows, formula: Formula) -> Sums:
     """Sum what is needed to know about a vector."""
-    a, v = formula.at(block), weights_of(block)
-    va, t = v * a, block.y - formula.y_mean
+    a, v = formula.at(rows), rows.weights
+    va, t = v * a, rows.y - formula.y_mean
     return Sums(
         {
             "va": np.asarray(va.sum()),
@@ -93,17 +88,17 @@ def residual_sums(block: Block, formula: Formula) -> Sums:
             "vtt": np.asarray((v * t) @ t),
             "|va|": np.asarray(np.abs(va).sum()),
             "(va)2": np.asarray(va @ va),
-            "(vax)2": (va * va) @ block.X**2,
+            "(vax)2": (va * va) @ rows.X**2,
         }
     )
 
 
-def correlations(block: Block, formula: Formula, basis: Basis) -> Array:
-    """Return m_j'V a of one block."""
-    va = weights_of(block) * formula.at(block)
+def correlations(rows: MemoryRows, formula: Formula, basis: Basis) -> Array:
+    """Return m_j'V a of one rows."""
+    va = rows.weights * formula.at(rows)
     total = np.zeros(len(basis))
-    for rows in basis.blocks(len(va)):
-        total += va[rows] @ basis.evaluate(block.X[rows])
+    for some in basis.blocks(len(va)):
+        total += va[some] @ basis.evaluate(rows.X[some])
     return total
 
 
@@ -133,17 +128,17 @@ class CrossMoments:
         return self.cross + np.multiply.outer(self.weight * self.mean, self.right_mean)
 
 
-def cross_moments(block: Block, basis: Basis, n_new: int, y_mean: float) -> CrossMoments:
+def cross_moments(rows: MemoryRows, basis: Basis, n_new: int, y_mean: float) -> CrossMoments:
     """Return the moments of one block; the last ``n_new`` monomials are the new ones."""
     total: CrossMoments | None = None
-    v, t = weights_of(block), block.y - y_mean
-    for rows in basis.blocks(len(t)):
-        M = basis.evaluate(block.X[rows])
-        right = np.column_stack([M[:, len(basis) - n_new :], t[rows]])
-        weight = float(v[rows].sum())
-        mean, right_mean = v[rows] @ M / weight, v[rows] @ right / weight
+    v, t = rows.weights, rows.y - y_mean
+    for some in basis.blocks(len(t)):
+        M = basis.evaluate(rows.X[some])
+        right = np.column_stack([M[:, len(basis) - n_new :], t[some]])
+        weight = float(v[some].sum())
+        mean, right_mean = v[some] @ M / weight, v[some] @ right / weight
         right -= right_mean
-        right *= v[rows, None]
+        right *= v[some, None]
         M -= mean
         part = CrossMoments(weight, mean, right_mean, M.T @ right)
         total = part if total is None else total + part

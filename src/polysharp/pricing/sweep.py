@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.data.arrays import ROUNDOFF
+from polysharp.data.arrays import ROUNDOFF, products
 from polysharp.pricing.shortlist import Keys, Shortlist
 from polysharp.typing import Array, Indices, OnBlock
 
@@ -46,8 +46,8 @@ class Sweep:
         self.pricer, self.on_block, self.done = pricer, on_block, 0
         self.everything: Keys = np.arange(len(pricer.inputs), dtype=np.int32)[:, None]
         arrays, r, n = pricer.arrays, pricer.degree, pricer.n
-        self.exact_a = arrays.vector(a, "float64")
-        self.a = arrays.vector(a, pricer.precision)
+        self.exact_a = arrays.array(a)
+        self.a = arrays.array(a, pricer.precision)
         squares = arrays.numpy(pricer.squares @ (self.exact_a * self.exact_a))
         self.weighted_norm = np.sqrt(squares)  # |x_j a|_2
         chunk = min(n, arrays.chunk)
@@ -94,13 +94,7 @@ class Sweep:
             where = np.flatnonzero(degree == d)
             for start in range(0, len(where), at_a_time):
                 some = where[start : start + at_a_time]
-                if d == 0:
-                    values[some] = float(self.exact_a.sum())
-                    continue
-                product = arrays.rows(table, keys[some, 0])
-                for position in range(1, d):
-                    product *= arrays.rows(table, keys[some, position])
-                values[some] = arrays.numpy(product @ self.exact_a)
+                values[some] = arrays.numpy(products(arrays, table, keys[some, :d]) @ self.exact_a)
             values[where] *= scales(keys[where, :d], self.pricer.degree)
         return values
 

@@ -14,24 +14,27 @@ Three forms of G, by the memory they take (f monomials, n rows):
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from polysharp.moments.gram import DenseGram, DesignGram, Gram, StreamedGram
-from polysharp.moments.moments import Moments
-from polysharp.moments.moments import accumulate as accumulate_on_cpu
+from polysharp.data.rows import MemoryRows, Rows
+from polysharp.errors import TooLargeError
+from polysharp.moments.gram import MAX_DENSE, DenseGram, DesignGram, Gram, StreamedGram
+from polysharp.moments.moments import moments_of
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import Accuracy
 from polysharp.problem.problem import Problem
 from polysharp.typing import Array, OnBlock
 
-MAX_DENSE = 8192
-MAX_DESIGN_BYTES = 2 * 2**30
 
-Accumulate = Callable[..., Moments]
+@dataclass(frozen=True)
+class Held:
+    """Up to which sizes G and the design are held."""
+
+    monomials: int = MAX_DENSE
+    design_bytes: int = 2 * 2**30
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,95 +51,75 @@ class Assembled:
 
 
 def assemble(
+    rows: Rows,
     basis: Basis,
     structure: Structure,
-    X: Array,
-    y: Array,
-    sample_weight: Array | None = None,
     *,
     lam: float,
     fit_intercept: bool,
-    accumulate: Accumulate = accumulate_on_cpu,
+    held: Held | None = None,
     on_block: OnBlock | None = None,
 ) -> Assembled:
-    """Build the problem from rows; ``on_block(rows_done, n)`` follows the pass over them.
+    """Build the problem over a list of monomials.
 
-    ``accumulate`` makes the moments where G is held.
+    ``on_block(done, total)`` follows the pass over the rows.
     """
-    y_mean = weighted_mean(y, sample_weight) if fit_intercept else 0.0
-    target = y - y_mean
-    if len(basis) <= MAX_DENSE:
-        moments = accumulate(basis, X, target, sample_weight, on_block=on_block)
-        return assemble_moments(
-            moments, structure, lam=lam, fit_intercept=fit_intercept, y_mean=y_mean
+    held = Held() if held is None else held
+    y_mean = rows.y_mean if fit_intercept else 0.0
+    if len(basis) <= held.monomials:
+        moments = moments_of(rows, basis, y_shift=y_mean, on_block=on_block)
+        mean = moments.mean
+        G, q, yy = moments.scatter, moments.cross, moments.spread
+        if not fit_intercept:
+            mean = np.zeros(len(basis))
+            G, q, yy = moments.uncentred()
+        weight, n = moments.weight, moments.n_rows
+        known = _accuracy(np.diagonal(G), yy, n, weight, mean, y_mean)
+        return Assembled(Problem(DenseGram(G), q, yy, lam, structure, known), mean, y_mean)
+    if rows.block is None:
+        raise TooLargeError(
+            f"n_candidates must leave at most {held.monomials} monomials for Dask collections, and "
+            f"the {basis.n_inputs} inputs kept have {len(basis):,}; lower n_candidates or degree"
         )
-    gram, q, yy, mean = _implicit(basis, X, target, sample_weight, fit_intercept, on_block)
-    weight = float(len(y) if sample_weight is None else sample_weight.sum())
-    known = _accuracy(gram, yy, len(y), weight, mean, y_mean)
+    table = replace(rows.block, y=rows.block.y - y_mean)
+    mean = _means(basis, table) if fit_intercept else np.zeros(len(basis))
+    gram, q = _implicit(basis, table, mean, held, on_block)
+    yy = float((table.weights * table.y) @ table.y)
+    known = _accuracy(gram.diagonal, yy, len(table), table.total_weight, mean, y_mean)
     return Assembled(Problem(gram, q, yy, lam, structure, known), mean, y_mean)
 
 
-def assemble_moments(
-    moments: Moments, structure: Structure, *, lam: float, fit_intercept: bool, y_mean: float
-) -> Assembled:
-    """Build the problem from the moments of the monomials and of y - ``y_mean``."""
-    gram, q, yy, mean = _dense(moments, fit_intercept)
-    known = _accuracy(gram, yy, moments.n_rows, moments.weight, mean, y_mean)
-    return Assembled(Problem(gram, q, yy, lam, structure, known), mean, y_mean)
-
-
-def _accuracy(gram: Gram, yy: float, n: int, weight: float, mean: Array, y_mean: float) -> Accuracy:
+def _accuracy(
+    diagonal: Array, yy: float, n: int, weight: float, mean: Array, y_mean: float
+) -> Accuracy:
     """Return how well the moments of n rows are known, given the means that were taken away."""
-    raw = np.sqrt(np.maximum(gram.diagonal, 0.0) + weight * mean**2)
+    raw = np.sqrt(np.maximum(diagonal, 0.0) + weight * mean**2)
     raw_y = float(np.sqrt(max(yy, 0.0) + weight * y_mean**2))
-    return Accuracy.of(gram.diagonal, yy, n, raw=raw, raw_y=raw_y)
+    return Accuracy.of(diagonal, yy, n, raw=raw, raw_y=raw_y)
 
 
-def weighted_mean(y: Array, sample_weight: Array | None) -> float:
-    """Return the mean; of equal numbers that number itself, so that they centre to zeros."""
-    if y.min() == y.max():
-        return float(y[0])
-    return float(np.average(y, weights=sample_weight))
-
-
-def _dense(moments: Moments, centred: bool) -> tuple[Gram, Array, float, Array]:
-    if not centred:
-        G, q, yy = moments.uncentred()
-        return DenseGram(G), q, yy, np.zeros(len(q))
-    return DenseGram(moments.scatter), moments.cross, moments.spread, moments.mean
+def _means(basis: Basis, rows: MemoryRows) -> Array:
+    """Return the weighted means of the monomials."""
+    total = np.zeros(len(basis))
+    for some in basis.blocks(len(rows)):
+        total += rows.weights[some] @ basis.evaluate(rows.X[some])
+    return total / rows.total_weight
 
 
 def _implicit(
-    basis: Basis,
-    X: Array,
-    target: Array,
-    sample_weight: Array | None,
-    centred: bool,
-    on_block: OnBlock | None,
-) -> tuple[Gram, Array, float, Array]:
-    """Answer from the design where it fits and from X where it does not."""
-    n, f = X.shape[0], len(basis)
-    v = np.ones(n) if sample_weight is None else sample_weight
-    root, weighted = np.sqrt(v), v * target
-    mean = np.zeros(f)
-    if centred:
-        for rows in basis.blocks(n):
-            mean += v[rows] @ basis.evaluate(X[rows])
-        mean /= v.sum()
-    keep = 8 * n * f <= MAX_DESIGN_BYTES
+    basis: Basis, rows: MemoryRows, mean: Array, held: Held, on_block: OnBlock | None
+) -> tuple[Gram, Array]:
+    """Answer from the design where it fits and from X where it does not; return q with it."""
+    n, f = len(rows), len(basis)
+    keep = 8 * n * f <= held.design_bytes
     design = np.empty((f if keep else 0, n)).T
-    q, diagonal = np.zeros(f), np.zeros(f)
-    for rows in basis.blocks(n):
-        M = basis.evaluate(X[rows])
-        M -= mean
-        q += weighted[rows] @ M
-        M *= root[rows, None]
+    q, diagonal, root = np.zeros(f), np.zeros(f), np.sqrt(rows.weights)
+    streamed = StreamedGram(basis, rows.X, root, mean, diagonal)
+    for some, M in zip(basis.blocks(n), streamed.design(), strict=True):
+        q += (root[some] * rows.y[some]) @ M
         diagonal += np.einsum("tj,tj->j", M, M)
         if keep:
-            design[rows] = M
+            design[some] = M
         if on_block is not None:
-            on_block(rows.stop, n)
-    yy = float(weighted @ target)
-    if keep:
-        return DesignGram(design, diagonal), q, yy, mean
-    return StreamedGram(basis, X, root, mean, diagonal), q, yy, mean
+            on_block(some.stop, n)
+    return DesignGram(design, diagonal) if keep else streamed, q

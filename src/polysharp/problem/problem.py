@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
-from polysharp.moments.gram import DenseGram, Gram
+from polysharp.moments.gram import DenseGram, Gram, solve_spd
 from polysharp.monomials.structure import Structure
 from polysharp.problem import bounds
 from polysharp.problem.bounds import Accuracy, Quadratic
@@ -145,15 +144,3 @@ class Problem:
         w = root * solve_spd(H, root * self.q[active])
         value = 0.5 * (self.yy - float(self.q[active] @ w))
         return value, -0.5 / self.lam * self.correlations(active, w) ** 2
-
-
-def solve_spd(H: Array, b: Array) -> Array:
-    """Solve H x = b for symmetric H >= 0; least squares where H is singular to rounding."""
-    try:
-        x = cho_solve(cho_factor(H, lower=True, check_finite=False), b, check_finite=False)
-    except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(H)
-        keep = values > len(b) * np.finfo(float).eps * values[-1]
-        x = (vectors[:, keep] / values[keep]) @ (vectors[:, keep].T @ b)
-    result: Array = x
-    return result

@@ -24,15 +24,17 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError, TooLargeError
+from polysharp.moments.gram import solve_spd
 from polysharp.moments.moments import Moments, accumulate
 from polysharp.monomials.basis import Basis, count_monomials
-from polysharp.problem.problem import solve_spd
 from polysharp.typing import Array, Indices, OnBlock
 
 PANEL = 512  # columns of the n x n matrix that are worked on at a time
@@ -96,15 +98,41 @@ def rank_inputs(
     >>> ranking.order[:2].tolist()
     [2, 0]
     """
-    X, y, v = checked(X, y, degree, gamma, sample_weight)
+    settings = KernelSettings(degree, gamma, fit_intercept)
+    rows = MemoryRows(X, y, sample_weight)
+    return Ranking.of_scores(scores_of(rows, None, settings, on_block), degree, gamma)
+
+
+class KernelSettings(NamedTuple):
+    """Degree, regularisation and intercept of a kernel regression."""
+
+    degree: int
+    gamma: float
+    fit_intercept: bool
+
+
+def scores_of(
+    rows: MemoryRows,
+    inputs: Indices | None,
+    settings: KernelSettings,
+    on_block: OnBlock | None = None,
+) -> Array:
+    """Score some inputs (None for all) on rows in memory: through moments or one kernel."""
+    X = rows.X if inputs is None else rows.columns(inputs)
+    degree, gamma, fit_intercept = settings
+    X, y, v = checked(X, rows.y, degree, gamma, rows.sample_weight)
     n, p = X.shape
     if prefers_moments(n, p, degree):
         basis = Basis.full(p, degree)
-        moments = accumulate(basis, X, y, v, on_block=on_block)
-        scores = scores_from_moments(basis, moments, gamma, fit_intercept)
-    else:
-        scores = _scores_from_kernel(X, y, v, degree, gamma, fit_intercept, on_block)
-    return Ranking.of_scores(scores, degree, gamma)
+        moments = accumulate(basis, X, y, v, arrays=rows.place.arrays(), on_block=on_block)
+        return scores_from_moments(basis, moments, gamma, fit_intercept)
+    if rows.place.device is not None:
+        from polysharp.data.torch_arrays import TorchArrays
+        from polysharp.ranking.torch_kernel import kernel_scores
+
+        return kernel_scores(TorchArrays(rows.place.device), (X, y, v), settings, on_block)
+    system = kernel_system(X, v, degree, gamma, on_block)
+    return system.scores(system.solve(y, fit_intercept)[0])
 
 
 def checked(
@@ -156,27 +184,18 @@ def coefficients_from_moments(moments: Moments, gamma: float, fit_intercept: boo
     return solve_spd(G, q)
 
 
-def _scores_from_kernel(
+def kernel_system(
     X: Array,
-    y: Array,
     v: Array,
     degree: int,
     gamma: float,
-    fit_intercept: bool,
-    on_block: OnBlock | None,
-) -> Array:
-    """Score through the n x n kernel: one matrix and a block of memory."""
-    system = kernel_system(X, v, degree, gamma, on_block)
-    a, _ = system.solve(y, fit_intercept)
-    return system.scores(a)
-
-
-def kernel_system(
-    X: Array, v: Array, degree: int, gamma: float, on_block: OnBlock | None = None
+    on_block: OnBlock | None = None,
+    *,
+    panel: int = PANEL,
 ) -> KernelSystem:
     """Return the factorised system of kernel regression with weights v."""
     _refuse_beyond_memory(len(X))
-    system = KernelSystem(X, np.sqrt(v), degree, gamma, on_block)
+    system = KernelSystem(X, np.sqrt(v), degree, gamma, panel, on_block)
     ridge = 1.0
     while True:
         system.fill(ridge)
@@ -207,13 +226,13 @@ class KernelSystem:
     """
 
     def __init__(
-        self, X: Array, s: Array, degree: int, gamma: float, on_block: OnBlock | None
+        self, X: Array, s: Array, degree: int, gamma: float, panel: int, on_block: OnBlock | None
     ) -> None:
         n = len(X)
         self.X, self.s, self.degree, self.gamma = X, s, degree, gamma
         self.A = np.empty((n, n), order="F")
-        self.panels = [slice(a, min(a + PANEL, n)) for a in range(0, n, PANEL)]
-        self.work = np.empty((2, min(n, PANEL) * n))
+        self.panels = [slice(a, min(a + panel, n)) for a in range(0, n, panel)]
+        self.work = np.empty((2, min(n, panel) * n))
         self.on_block = on_block
         self.done = 0
 

@@ -20,14 +20,14 @@ from typing import Literal
 
 import numpy as np
 
-from polysharp.data.place import Place
-from polysharp.data.rows import CodedRows, MemoryRows
+from polysharp.data.rows import Rows
 from polysharp.errors import InfeasibleError
+from polysharp.moments.gram import MAX_DENSE
 from polysharp.monomials.term_rules import TermRules
-from polysharp.ranking.ranking import Ranking
-from polysharp.typing import Array, Indices, OnBlock
+from polysharp.ranking.ranking import KernelSettings, Ranking
+from polysharp.ranking.row_ranking import rank_rows
+from polysharp.typing import Indices, OnBlock
 
-MAX_AUTO = 8192
 PASSES = 5
 CPU_RATE = 1e10  # multiply-adds per second of a pricing pass: one core, and a large GPU
 GPU_RATE = 2e12
@@ -50,36 +50,17 @@ def prices_all(
     ``listed`` says that the engine needs them listed.
     """
     f = rules.count(p)
-    if f <= MAX_AUTO or rules.degree > 4 or listed:
+    if f <= MAX_DENSE or rules.degree > 4 or listed:
         return False
     if n_candidates == "auto" and time_limit is not None:
         return PASSES * n * f <= (GPU_RATE if on_gpu else CPU_RATE) * time_limit
     return n_candidates is None or n_candidates == "auto"
 
 
-def triage(
-    n_candidates: NCandidates,
-    rules: TermRules,
-    X: Array,
-    y: Array,
-    sample_weight: Array | None,
-    *,
-    gamma: float,
-    fit_intercept: bool,
-    place: Place | None = None,
-    on_block: OnBlock | None = None,
-) -> tuple[Indices, Ranking | None]:
-    """Choose among the inputs of a coded table in memory, as ``choose_inputs`` does."""
-    rows = MemoryRows(X, y, sample_weight, place or Place())
-    return choose_inputs(
-        n_candidates, rules, rows, gamma=gamma, fit_intercept=fit_intercept, on_block=on_block
-    )
-
-
 def choose_inputs(
     n_candidates: NCandidates,
     rules: TermRules,
-    rows: CodedRows,
+    rows: Rows,
     *,
     gamma: float,
     fit_intercept: bool,
@@ -91,13 +72,8 @@ def choose_inputs(
     size = triage_size(n_candidates, rules, len(allowed))
     if size == len(allowed):
         return allowed, None
-    part = rows.rank(
-        allowed,
-        rules.degree,
-        gamma,
-        fit_intercept=fit_intercept,
-        on_block=on_block,
-    )
+    settings = KernelSettings(rules.degree, gamma, fit_intercept)
+    part = rank_rows(rows, allowed, settings, on_block=on_block)
     scores = np.zeros(p)
     scores[allowed] = part.scores
     kept = keep_best(allowed[part.order], rules.required_inputs, size)
@@ -110,7 +86,7 @@ def triage_size(n_candidates: NCandidates, rules: TermRules, p: int) -> int:
     if n_candidates is None:
         return p
     if n_candidates == "auto":
-        fitting = bisect_right(range(1, p + 1), MAX_AUTO, key=rules.count)
+        fitting = bisect_right(range(1, p + 1), MAX_DENSE, key=rules.count)
         return max(1, fitting, required)
     if n_candidates < required:
         raise InfeasibleError(

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polysharp.certificate.solution import Solution, Status
-from polysharp.estimators.fitted import Rows, fitted_polynomial, ranking_of, rows_of, settings_of
+from polysharp.estimators.fitted import (
+    ShownRows,
+    fitted_polynomial,
+    ranking_of,
+    rows_of,
+    settings_of,
+)
 from polysharp.plots.path import SizeCurve, search_curve, size_curves
 from polysharp.polynomial.importance import Importance, errors_without, measure_importance
 from polysharp.polynomial.polynomial import Polynomial
@@ -34,12 +40,12 @@ class Facts:
     """A fitted model, the rows it is shown on, and what the user said about it."""
 
     model: Any
-    rows: Rows
+    rows: ShownRows
     title: str
     path: Path | None = None
     command: str | None = None
     stability: Stability | None = None
-    held_out: Rows | None = None
+    held_out: ShownRows | None = None
     peers: Sequence[Peer] = ()
 
     @classmethod

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from polysharp.estimators.fitted import Rows, spread
+from polysharp.estimators.fitted import ShownRows, spread
 from polysharp.plots.gap import TOP as HIGHEST
 from polysharp.plots.gap import course
 from polysharp.polynomial.response import Curve, Surface
@@ -26,7 +26,7 @@ LEGEND = 62  # room for a surface's colours and their numbers
 LEFT_OVER = "observed \N{MINUS SIGN} predicted"
 
 
-def drawn_rows(rows: Rows) -> Indices:
+def drawn_rows(rows: ShownRows) -> Indices:
     """Return the rows that figures draw."""
     return spread(rows.n, MAX_DOTS)
 
@@ -63,7 +63,7 @@ def residuals(facts: Facts) -> Html:
 
 
 def _clouds(
-    facts: Facts, pair: Callable[[Rows], tuple[Array, Array]]
+    facts: Facts, pair: Callable[[ShownRows], tuple[Array, Array]]
 ) -> list[tuple[Array, Array, str]]:
     """Return the dots of the rows shown, and of those held out, with the class of each."""
     found = []

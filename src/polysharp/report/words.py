@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from polysharp.estimators.fitted import Rows
+from polysharp.estimators.fitted import ShownRows
 from polysharp.progress import plural, rounded_down, rounded_up
 from polysharp.report.facts import Facts
 
@@ -163,7 +163,7 @@ def scope(facts: Facts) -> str:
 def ceiling(facts: Facts) -> str | None:
     """Return what the certificate says about R2, for the rows of the fit; None where nothing.
 
-    Rows that the model was not fitted to have another R2, and a mean of models is not y.
+    ShownRows that the model was not fitted to have another R2, and a mean of models is not y.
     """
     solution, rows = facts.solution, facts.rows
     limit = solution.r2_ceiling
@@ -191,7 +191,7 @@ def resamples(facts: Facts) -> str:
     return f"{said} They were fitted to the observed response, this model to a mean of models."
 
 
-def accuracy(rows: Rows) -> str:
+def accuracy(rows: ShownRows) -> str:
     """Return R2 and typical error of some rows."""
     error = f"root mean squared error is {number(rows.rmse, 4)}"
     return f"The {error}" if rows.r2 is None else f"R² is {r_squared(rows.r2)}; the {error}"

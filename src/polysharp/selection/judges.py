@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from polysharp.data.checks import Data
+from polysharp.data.rows import MemoryRows
 from polysharp.moments.folds import Plan, merge, squared_error
 from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
@@ -60,7 +60,7 @@ class MomentJudge:
 class CutRows:
     """All rows, their inputs coded, and which of them are in which part."""
 
-    data: Data
+    data: MemoryRows
     parts: Sequence[Indices]
 
     @property
@@ -74,7 +74,7 @@ class CutRows:
 class RowJudge:
     """Held-out rows themselves, and the range that predictions are cut to."""
 
-    rows: Data
+    rows: MemoryRows
     basis: Basis
     low: float
     high: float
@@ -112,7 +112,7 @@ def judges(
         if table is None or sum(len(table.parts[a]) for a in test) > MOST_ROWS:
             yield MomentJudge(merge(parts, test))
             continue
-        held = table.data.rows(np.concatenate([table.parts[a] for a in test]))
+        held = table.data.take(np.concatenate([table.parts[a] for a in test]))
         low, high = float(table.data.y.min()), float(table.data.y.max())
         if low == high:  # a cut would make all models alike
             low, high = -np.inf, np.inf

@@ -26,11 +26,11 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.data.checks import Data
-from polysharp.data.place import Place
+from polysharp.data.rows import MemoryRows, Rows
 from polysharp.engines.growth import System, grow, parts_of
 from polysharp.errors import TooLargeError
-from polysharp.moments.folds import Plan, fold_moments, merge
+from polysharp.moments.folds import Dealt, Parts, Plan, fold_moments, merge
+from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
@@ -50,55 +50,27 @@ HIGHEST_PRICED = 4
 
 @dataclass(frozen=True, eq=False)
 class FoldedRows:
-    """Checked data, cut into parts, with the rules about terms."""
+    """Checked rows, cut into parts, with the rules about terms."""
 
-    data: Data
-    parts: Sequence[Indices]
+    rows: Rows
+    parts: Parts
     plan: Plan
     rules: TermRules  # of the largest degree
-    place: Place
     scale: bool
 
     @property
     def inputs(self) -> Indices:
         """Inputs that are not excluded."""
-        return np.setdiff1d(np.arange(self.data.X.shape[1]), self.rules.exclude_inputs)
+        return np.setdiff1d(np.arange(self.rows.shape[1]), self.rules.exclude_inputs)
 
     @property
-    def total_weight(self) -> float:
-        """Sum of the weights."""
-        return self.data.total_weight
+    def prices(self) -> bool:
+        """Whether monomials beyond those that can be listed are compared, too.
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of all inputs."""
-        return self.data.names
-
-    @property
-    def response(self) -> str:
-        """Name of the response."""
-        return self.data.response
-
-    def reachable(
-        self, degrees: Sequence[int], limit: int, n_codings: int, time_limit: float | None
-    ) -> tuple[int, ...]:
-        """Return the degrees to compare."""
-        return reachable(self, degrees, limit, n_codings, time_limit)
-
-    def coding(
-        self,
-        center: bool,
-        limit: int,
-        max_terms: int,
-        gamma: float,
-        *,
-        progress: Progress,
-        seconds: float | None = None,
-    ) -> Coding:
-        """Return the moments of the parts in one coding."""
-        return make_coding(
-            self, center, limit, max_terms, gamma, progress=progress, seconds=seconds
-        )
+        Under heredity they need their parents.  On Dask naming them would read the rows again in
+        each split.
+        """
+        return self.rules.heredity is None and self.rows.block is not None
 
     def count(self, degree: int) -> int:
         """Number of monomials up to a degree."""
@@ -112,31 +84,36 @@ def capacity(plan: Plan, n_codings: int) -> int:
 
 
 def reachable(
-    rows: FoldedRows, degrees: Sequence[int], limit: int, n_codings: int, time_limit: float | None
+    folded: FoldedRows, degrees: Sequence[int], limit: int, n_codings: int, time_limit: float | None
 ) -> tuple[int, ...]:
     """Return the degrees that can be listed, or priced in a quarter of the time."""
-    rate = GPU_RATE if rows.place.on_gpu else CPU_RATE
-    passes = RESIDUALS * rows.plan.n_splits * n_codings
-    heredity, least = rows.rules.heredity, min(degrees)
+    n, least = folded.rows.shape[0], min(degrees)
+    rate = GPU_RATE if folded.rows.place.on_gpu else CPU_RATE
+    passes = RESIDUALS * folded.plan.n_splits * n_codings
 
     def fits(degree: int) -> bool:
-        f = rows.count(degree)
+        f = folded.count(degree)
         if f <= limit:
             return True
-        # The least degree is compared come what may, so it is the one that must be refused.
-        if degree > HIGHEST_PRICED and (heredity is None or degree == least):
+        # The least degree is compared in any case, so it is the one that must be refused.
+        if folded.rows.block is None and degree == least:
+            raise TooLargeError(
+                f"degrees must have at most {limit:,} monomials to be compared on Dask collections,"
+                f" and degree {degree} of {len(folded.inputs)} inputs has {f:,}"
+            )
+        if degree > HIGHEST_PRICED and (folded.prices or degree == least):
             raise TooLargeError(
                 f"degrees above {HIGHEST_PRICED} must have at most {limit:,} monomials to be "
-                f"compared, and degree {degree} of {len(rows.inputs)} inputs has {f:,}"
+                f"compared, and degree {degree} of {len(folded.inputs)} inputs has {f:,}"
             )
-        work = passes * len(rows.data.y) * float(f)
-        return heredity is None and (time_limit is None or work <= TIME_SHARE * rate * time_limit)
+        work = passes * n * float(f)
+        return folded.prices and (time_limit is None or work <= TIME_SHARE * rate * time_limit)
 
     return tuple(r for r in degrees if fits(r) or r == least)
 
 
 def make_coding(
-    rows: FoldedRows,
+    folded: FoldedRows,
     center: bool,
     limit: int,
     max_terms: int,
@@ -151,55 +128,73 @@ def make_coding(
     longer than ``seconds`` the listed degrees are all there is.
     """
     began = perf_counter()
-    data, inputs = rows.data, rows.inputs
-    if rows.count(1) > limit:
+    rules, inputs = folded.rules, folded.inputs
+    if folded.count(1) > limit:
         raise TooLargeError(
             f"X must have at most {limit - 1:,} inputs to be compared on these splits, got "
             f"{len(inputs):,}; rank_inputs says which matter, exclude_inputs leaves others out"
         )
-    scaling = Scaling.of(data.X, data.weights, scale=rows.scale, center=center)
-    X = scaling.apply(data.X)
-    table = CutRows(replace(data, X=X), rows.parts)
+    scaling = Scaling.of(folded.rows.ranges, scale=folded.scale, center=center)
+    rows = folded.rows.coded(scaling.apply)
+    table = None
+    if rows.block is not None and not isinstance(folded.parts, Dealt):
+        table = CutRows(rows.block, folded.parts)
     stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
 
     def moments(basis: Basis) -> Coding:
-        parts = fold_moments(
-            basis,
-            X,
-            data.y,
-            data.sample_weight,
-            rows.parts,
-            accumulate=rows.place.accumulate,
-            on_block=progress.on_block(stage),
-        )
+        parts = fold_moments(rows, basis, folded.parts, on_block=progress.on_block(stage))
         return Coding(center, basis, scaling, parts, basis.degree, table=table)
 
-    if rows.count(rows.rules.degree) <= limit:
-        return moments(rows.rules.basis(inputs))
+    if folded.count(rules.degree) <= limit or table is None:
+        return moments(rules.basis(inputs))
     room = LISTED_SHARE * limit
-    low = max((r for r in range(1, rows.rules.degree) if rows.count(r) <= room), default=1)
-    few = tuple(m for m in rows.rules.include_terms if len(m) <= low)  # the others join below
-    listed = moments(replace(rows.rules, degree=low, include_terms=few).basis(inputs))
+    low = max((r for r in range(1, rules.degree) if folded.count(r) <= room), default=1)
+    few = tuple(m for m in rules.include_terms if len(m) <= low)  # the others join below
+    listed = moments(replace(rules, degree=low, include_terms=few).basis(inputs))
     named = []
-    for v in range(rows.plan.n_splits):
-        named.append(_named(rows, X, listed, v, limit, max_terms, gamma))
+    for train in folded.plan.train:
+        own = table.data.take(np.concatenate([table.parts[a] for a in train]))
+        system = _listed_system(merge(listed.parts, train), listed.basis, rules, gamma)
+        residuals = _residuals(own, listed.basis, system, max_terms, centred=not rules.constant)
+        named.append(_named(own, rules, inputs, residuals, listed.basis, limit))
         if seconds is not None and perf_counter() - began > seconds:
             return listed
-    basis, pools = _united(listed.basis, named, rows.rules, limit)
+    basis, pools = _united(listed.basis, named, rules, limit)
     return replace(moments(basis), listed=low, pools=pools)
 
 
+def _listed_system(moments: Moments, basis: Basis, rules: TermRules, gamma: float) -> System:
+    """Return the normal equations of the listed monomials on one training set."""
+    G, q, yy = moments.scatter, moments.cross, moments.spread
+    if rules.constant:
+        G, q, yy = moments.uncentred()
+    every, ridge = np.arange(len(basis)), np.full(len(basis), 1.0 / gamma)
+    return System(G, q, yy, ridge, every, parts_of(basis), basis.n_inputs)
+
+
+def _residuals(
+    rows: MemoryRows, basis: Basis, system: System, max_terms: int, *, centred: bool
+) -> list[Array]:
+    """Return the residuals of models of 0, L/4 and L listed terms on one training set."""
+    residuals = [rows.y - rows.y_mean if centred else rows.y]
+    for size in (max(1, max_terms // 4), max_terms):
+        support = grow(system, min(size, len(basis)))
+        left = rows.y - basis.select(support).evaluate(rows.X) @ system.refit(support)
+        residuals.append(left - float(left.mean()) if centred else left)
+    return residuals
+
+
 def _named(
-    rows: FoldedRows, X: Array, listed: Coding, v: int, limit: int, max_terms: int, gamma: float
+    rows: MemoryRows,
+    rules: TermRules,
+    inputs: Indices,
+    residuals: list[Array],
+    listed: Basis,
+    limit: int,
 ) -> list[list[Monomial]]:
     """Return the lists of monomials, best first, that one training set names."""
-    chosen = np.concatenate([rows.parts[a] for a in rows.plan.train[v]])
-    X, y = X[chosen], rows.data.y[chosen]
-    weight = rows.data.sample_weight
-    weight = None if weight is None else weight[chosen]
-    residuals = _residuals(rows, X, y, listed, v, max_terms, gamma)
-    rules, higher = rows.rules, range(listed.basis.degree + 1, rows.rules.degree + 1)
-    top = max(1, (limit - len(listed.basis)) // len(higher))
+    higher = range(listed.degree + 1, rules.degree + 1)
+    top = max(1, (limit - len(listed)) // len(higher))
     lists = []
     for degree in higher:
 
@@ -209,38 +204,16 @@ def _named(
             return rules.may_price(keys)
 
         pricer = Pricer(
-            X,
+            rows.X,
             degree,
-            inputs=rows.inputs,
+            inputs=inputs,
             keep=of_degree,
-            sample_weight=weight,
+            sample_weight=rows.sample_weight,
             fit_intercept=not rules.constant,
             arrays=rows.place.arrays(),
         )
         lists += [list(pricer.price(a, top).monomials) for a in residuals]
     return lists
-
-
-def _residuals(
-    rows: FoldedRows, X: Array, y: Array, listed: Coding, v: int, max_terms: int, gamma: float
-) -> list[Array]:
-    """Return the residuals of models of 0, L/4 and L listed terms on one training set."""
-    moments, basis = merge(listed.parts, rows.plan.train[v]), listed.basis
-    if rows.rules.constant:
-        G, q, yy = moments.uncentred()
-    else:
-        G, q, yy = moments.scatter, moments.cross, moments.spread
-    every = np.arange(len(basis))
-    ridge = np.full(len(basis), 1.0 / gamma)
-    system = System(G, q, yy, ridge, every, parts_of(basis), basis.n_inputs)
-    mean = 0.0 if rows.rules.constant else moments.y_mean
-    residuals = [y - mean]
-    for size in (max(1, max_terms // 4), max_terms):
-        support = grow(system, min(size, len(basis)))
-        few = basis.select(support)
-        fitted = few.evaluate(X) @ system.refit(support)
-        residuals.append(y - fitted - (0.0 if rows.rules.constant else float((y - fitted).mean())))
-    return residuals
 
 
 def _united(

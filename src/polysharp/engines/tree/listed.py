@@ -29,8 +29,8 @@ from polysharp.engines.tree.relaxation import (
     fresh_warm,
     solve_relaxation,
 )
+from polysharp.moments.gram import solve_spd
 from polysharp.problem.bounds import choice_bounds, forcing_costs, support_bound
-from polysharp.problem.problem import solve_spd
 from polysharp.problem.propagation import propagate
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices

@@ -13,19 +13,18 @@ Each pass reads the rows again: ``persist`` collections that fit into the worker
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from math import factorial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from polysharp.data.cluster import sum_over_blocks
-from polysharp.data.dask_blocks import Piece
-from polysharp.data.summary import Summary
+from polysharp.data.arrays import ROUNDOFF
+from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis, count_monomials
-from polysharp.pricing.design import Block
+from polysharp.pricing.design import ColumnBlock
 from polysharp.pricing.pricer import Priced
 from polysharp.pricing.row_sums import (
     CrossMoments,
@@ -35,23 +34,17 @@ from polysharp.pricing.row_sums import (
     cross_moments,
     power_sums,
     residual_sums,
-    weights_of,
 )
 from polysharp.pricing.shortlist import Keys, order_by_value
 from polysharp.pricing.sweep import Keep
 from polysharp.pricing.tiles import Tile, largest, partial_products, tiles
 from polysharp.typing import Array, Indices, Monomial, OnBlock
 
-if TYPE_CHECKING:
-    from polysharp.data.dask_table import Coding
 
-ROUNDOFF = float(np.finfo(np.float64).eps) / 2
-
-
-class Vector:
+class FormulaVector:
     """A vector over the rows: its formula, its products, and norms that bound rounding."""
 
-    def __init__(self, formula: Formula, sums: Sums, design: DaskDesign) -> None:
+    def __init__(self, formula: Formula, sums: Sums, design: BlockedDesign) -> None:
         centre = sums.number("va") / design.weight if design.fit_intercept else 0.0
         # Centred once more: what rounding left of the mean is taken into the offset.
         self.formula = Formula(formula.basis, formula.w, formula.y_mean, formula.offset - centre)
@@ -62,61 +55,39 @@ class Vector:
         self.weighted = float((np.sqrt(sums["(vax)2"]) + abs(centre) * design.norms["vx2"]).max())
 
 
-class DaskDesign:
+class BlockedDesign:
     """Rows in blocks, as a search sees them."""
 
-    def __init__(
-        self,
-        blocks: Sequence[Piece],
-        coding: Coding,
-        summary: Summary,
-        inputs: Indices,
-        degree: int,
-        fit_intercept: bool,
-    ) -> None:
+    def __init__(self, rows: Rows, inputs: Indices, degree: int, *, fit_intercept: bool) -> None:
         if degree not in (1, 2, 3, 4):
             raise InputError(f"degree must be 1, 2, 3 or 4 to price all monomials, got {degree!r}")
-        self.blocks, self.coding, self.degree = blocks, coding, degree
+        self.rows, self.degree = rows, degree
         self.inputs, self.fit_intercept = np.sort(inputs), fit_intercept
-        self.n, self.weight = summary.n_rows, summary.weight
-        self.y_mean = summary.y_center if fit_intercept else 0.0
+        self.n, self.weight = rows.shape[0], rows.total_weight
+        self.y_mean = rows.y_mean if fit_intercept else 0.0
         self.q_and_mean: dict[Monomial, tuple[float, float]] = {}
-        sums: Sums = self.sum("norms", power_sums)
+        sums: Sums = self.rows.sum_over_blocks("norms", power_sums)
         self.norms = {
             name: value[self.inputs] ** (1.0 / power)
             for (name, value), power in zip(sums.of.items(), (2, 4, 8, 2), strict=True)
         }
         nothing = Formula(self.basis(()), np.zeros(0), self.y_mean)
-        first: Sums = self.sum("residual", residual_sums, nothing)
+        first: Sums = self.rows.sum_over_blocks("residual", residual_sums, nothing)
         self.yy = first.number("vtt")
-        self.target = Vector(nothing, first, self)
-        self.pricer = DaskPricer(self)
+        self.target = FormulaVector(nothing, first, self)
+        self.pricer = BlockedPricer(self)
 
     def basis(self, monomials: Sequence[Monomial]) -> Basis:
         """Return monomials of the user's inputs as a basis."""
-        return Basis(range(len(self.coding.names)), self.degree, tuple(monomials))
-
-    def sum(
-        self,
-        stage: str,
-        function: Callable[..., Any],
-        *shared: Any,
-        then: Callable[..., Any] | None = None,
-        on_block: OnBlock | None = None,
-    ) -> Any:
-        """Sum ``function(block, *shared)`` over the blocks that are not empty."""
-        arguments = (self.coding, function, *shared)
-        return sum_over_blocks(
-            stage, _on_rows, self.blocks, *arguments, then=then, on_block=on_block
-        )
+        return Basis(range(self.rows.shape[1]), self.degree, tuple(monomials))
 
     def gram(
-        self, old: tuple[Block, ...], monomials: Sequence[Monomial]
-    ) -> tuple[Array, tuple[Block, ...]]:
+        self, old: tuple[ColumnBlock, ...], monomials: Sequence[Monomial]
+    ) -> tuple[Array, tuple[ColumnBlock, ...]]:
         """Return columns of G for new monomials, in one pass."""
-        new = Block(tuple(monomials), None)
+        new = ColumnBlock(tuple(monomials), None)
         names = [m for block in (*old, new) for m in block.monomials]
-        found: CrossMoments = self.sum(
+        found: CrossMoments = self.rows.sum_over_blocks(
             "gram", cross_moments, self.basis(names), len(monomials), self.y_mean
         )
         product = found.cross if self.fit_intercept else found.uncentred()
@@ -136,28 +107,32 @@ class DaskDesign:
         found = np.array([self.q_and_mean[m] for m in monomials]).reshape(-1, 2)
         return found[:, 0], found[:, 1]
 
-    def residual(self, monomials: Sequence[Monomial], w: Array) -> Vector:
+    def residual(self, monomials: Sequence[Monomial], w: Array) -> FormulaVector:
         """Return a = y - M w, centred where there is a free intercept."""
         _, mean = self.moments(monomials)
         formula = Formula(self.basis(monomials), w, self.y_mean, float(mean @ w))
-        return Vector(formula, self.sum("residual", residual_sums, formula), self)
+        return FormulaVector(
+            formula, self.rows.sum_over_blocks("residual", residual_sums, formula), self
+        )
 
-    def correlations(self, monomials: Sequence[Monomial], a: Vector) -> Array:
+    def correlations(self, monomials: Sequence[Monomial], a: FormulaVector) -> Array:
         """Return m_j'V a for some monomials."""
         if not len(monomials):
             return np.zeros(0)
-        found: Array = self.sum("correlations", correlations, a.formula, self.basis(monomials))
+        found: Array = self.rows.sum_over_blocks(
+            "correlations", correlations, a.formula, self.basis(monomials)
+        )
         return found
 
-    def products(self, a: Vector) -> tuple[float, float]:
+    def products(self, a: FormulaVector) -> tuple[float, float]:
         """Return y'V a and a'V a."""
         return a.ya, a.aa
 
 
-class DaskPricer:
+class BlockedPricer:
     """All monomials of some inputs, priced by partial products per block."""
 
-    def __init__(self, design: DaskDesign) -> None:
+    def __init__(self, design: BlockedDesign) -> None:
         self.design, self.inputs = design, design.inputs
         self.keep: Keep | None = None
         self.tiles = tiles(len(self.inputs), design.degree, constant=not design.fit_intercept)
@@ -167,18 +142,18 @@ class DaskPricer:
         """Number f of monomials that are priced, before ``keep``."""
         return count_monomials(len(self.inputs), self.design.degree) - self.design.fit_intercept
 
-    def among(self, keep: Keep) -> DaskPricer:
+    def among(self, keep: Keep) -> BlockedPricer:
         """Return a pricer for the monomials that pass ``keep`` as well."""
         narrower, mine = copy(self), self.keep
         narrower.keep = keep if mine is None else lambda keys: mine(keys) & keep(keys)
         return narrower
 
-    def price(self, a: Vector, top: int, *, on_block: OnBlock | None = None) -> Priced:
+    def price(self, a: FormulaVector, top: int, *, on_block: OnBlock | None = None) -> Priced:
         """Return the ``top`` monomials of largest |m_j'a|, tile by tile."""
         degree = self.design.degree
         keys, values = np.zeros((0, degree), dtype=np.int32), np.zeros(0)
         for number, tile in enumerate(self.tiles):
-            more = self.design.sum(
+            more = self.design.rows.sum_over_blocks(
                 "pricing",
                 _tile_products,
                 a.formula,
@@ -199,7 +174,7 @@ class DaskPricer:
             threshold = float(np.abs(values).min()) + error
         return Priced(_monomials(keys), values, threshold, error)
 
-    def _error(self, a: Vector) -> float:
+    def _error(self, a: FormulaVector) -> float:
         """Bound the rounding of any scaled correlation by the norms of its factors."""
         design = self.design
         two, four, eight = (float(design.norms[name].max()) for name in ("x2", "x4", "x8"))
@@ -211,43 +186,22 @@ class DaskPricer:
             a.weighted * four * eight**2,
         ]
         scale = float(np.sqrt(factorial(design.degree)))
-        return (design.n + 16) * ROUNDOFF * scale * max(sums[: design.degree + 1])
+        return (design.n + 16) * ROUNDOFF["float64"] * scale * max(sums[: design.degree + 1])
 
 
-def _on_rows(
-    number: int,
-    x: Any,
-    y: Any,
-    weights: Any,
-    coding: Coding,
-    function: Callable[..., Any],
-    *shared: Any,
-) -> Any:
-    """Read a block and use it; None where it is empty."""
-    del number
-    block = coding.read(x, y, weights)
-    return function(block, *shared) if len(block) else None
-
-
-def _tile_products(block: Any, formula: Formula, inputs: Indices, tile: Tile, *_: Any) -> Array:
+def _tile_products(
+    rows: MemoryRows, formula: Formula, inputs: Indices, tile: Tile, *_: Any
+) -> Array:
     """Return what a block contributes to a tile."""
-    direction = weights_of(block) * formula.at(block)
-    return partial_products(block.X[:, inputs], direction, tile)
+    return partial_products(rows.columns(inputs), rows.weights * formula.at(rows), tile)
 
 
 def _tile_largest(
-    total: Array,
-    coding: Any,
-    function: Any,
-    formula: Any,
-    inputs: Indices,
-    tile: Tile,
-    degree: int,
-    keep: Keep | None,
-    top: int,
+    total: Array, formula: Formula, inputs: Indices, *rest: Any
 ) -> tuple[Keys, Array]:
     """Keep the largest entries of a tile, where its sum is."""
-    del coding, function, formula
+    del formula
+    tile, degree, keep, top = rest
     return largest(total, tile, inputs, degree, keep, top)
 
 

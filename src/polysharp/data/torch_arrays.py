@@ -1,0 +1,92 @@
+"""PyTorch behind ``arrays``: tensors on a GPU, or on the CPU.
+
+PyTorch is imported only when one of these functions is used.  Everything runs in float64: on
+data-centre GPUs it is as fast as float32, and float32 products may silently be rounded to
+fewer digits (TF32), which would break the error bounds of pricing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from polysharp.data.arrays import Precision, is_tensor
+from polysharp.errors import InputError, MissingSolverError
+from polysharp.typing import Array, Indices
+
+
+def torch_module() -> Any:
+    """Import PyTorch, or say that it is missing."""
+    try:
+        import torch
+    except ImportError as missing:
+        raise MissingSolverError(
+            "device needs the package 'torch', which is not installed: pip install torch"
+        ) from missing
+    return torch
+
+
+def find_device(X: Any, device: str | None = None) -> Any:
+    """Return the device asked for, or the one the tensor X is on."""
+    torch = torch_module()
+    if device is None:
+        return X.device if is_tensor(X) else torch.device("cpu")
+    try:
+        found = torch.device(device)
+    except RuntimeError as unknown:
+        raise InputError(f"device must be a PyTorch device, got {device!r}") from unknown
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"device={device!r} needs a CUDA GPU, and PyTorch sees none")
+    return found
+
+
+class TorchArrays:
+    """Tensors on one device."""
+
+    best_precision: Precision = "float64"
+    chunk = 2**62  # one product over all rows
+    stack = 4096  # few large products: between two of them the device waits for the host
+
+    def __init__(self, device: Any, block_bytes: int = 512 * 2**20) -> None:
+        self.torch, self.device, self.block_bytes = torch_module(), device, block_bytes
+
+    def array(self, values: Any, precision: Precision = "float64") -> Any:
+        """Return values on the device."""
+        if precision != "float64":
+            raise InputError(f"precision must be 'float64' on tensors, got {precision!r}")
+        return self.torch.as_tensor(values, dtype=self.torch.float64, device=self.device)
+
+    def table(self, X: Any, inputs: Indices, precision: Precision) -> Any:
+        """Return the chosen columns of X as rows."""
+        return self.rows(self.array(X, precision).T, inputs).contiguous()
+
+    def rows(self, table: Any, which: Indices) -> Any:
+        """Return a copy of some rows."""
+        return table[self.torch.as_tensor(which.astype(np.int64), device=self.device)]
+
+    def join(self, tables: list[Any]) -> Any:
+        """Return the rows of several tables below each other."""
+        return tables[0] if len(tables) == 1 else self.torch.cat(tables)
+
+    def pairs(self, table: Any, start: int, stop: int) -> Any:
+        """Return x_k x_l, one row each."""
+        return self.join([table[k:] * table[k] for k in range(start, stop)])
+
+    def correlate(self, parts: list[tuple[Any, Any]], table: Any) -> Any:
+        """Return stack(part * weight) table'."""
+        return self.join([part * weight for part, weight in parts]) @ table.T
+
+    def add_square(self, total: Any, table: Any) -> Any:
+        """Add table table'."""
+        return total.addmm_(table, table.T)
+
+    def above(self, P: Any, limits: Array) -> tuple[Indices, Indices, Array]:
+        """Return where |P_sc| >= limits_s."""
+        P = P.abs_()
+        rows, columns = self.torch.nonzero(self.array(limits)[:, None] <= P, as_tuple=True)
+        return rows.cpu().numpy(), columns.cpu().numpy(), self.numpy(P[rows, columns])
+
+    def numpy(self, values: Any) -> Array:
+        """Return values on the host."""
+        return np.asarray(values.cpu().numpy(), dtype=np.float64)
