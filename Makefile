@@ -3,6 +3,7 @@
 #
 #   make demo     fit the two data sets that come with the package, save demo.png
 #   make test     the test suite            (make test ARGS="-m slow" for the long ones)
+#   make test-bare    the same without the extras; make test-lowest: with the lowest versions allowed
 #   make lint     ruff, mypy --strict and the order of the rooms
 #   make docs     the documentation, in docs/_build/html
 #   make bench    what can be measured      (make bench NAME=moments ARGS="--long" to do it)
@@ -15,16 +16,18 @@
 # VENV=DIR uses another environment, PYTHON=EXE another interpreter (3.11 or later).
 
 VENV ?= .venv
+WITH ?= dev
 PYTHON ?=
 ARGS ?=
 NAME ?=
 
 BIN := $(VENV)/bin
-CODE := src tests benchmarks experiments docs
+CODE := src tests benchmarks experiments docs tools neighbours
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --prefer-binary
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs bench experiments refresh clean distclean
+.PHONY: help demo test test-bare test-lowest lint format docs bench experiments refresh dist clean \
+  distclean
 
 help:
 	@sed -n '/^#   make/s/^#   /  /p' Makefile
@@ -33,9 +36,16 @@ demo: $(VENV)/.ready-plots
 	@$(BIN)/python -m polysharp demo $(ARGS)
 
 # One thread per worker: the workers already fill the cores.
-test: $(VENV)/.ready-dev
+test: $(VENV)/.ready-$(WITH)
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest -n auto --maxprocesses 8 $(ARGS)
+
+# Tests that need what is not installed are skipped.
+test-bare:
+	@$(MAKE) --no-print-directory test VENV=$(VENV)-bare WITH=test
+
+test-lowest:
+	@$(MAKE) --no-print-directory test VENV=$(VENV)-lowest WITH=lowest
 
 lint: $(VENV)/.ready-dev
 	@$(BIN)/ruff check $(CODE)
@@ -97,6 +107,12 @@ $(BIN)/python:
 	  echo "$$found could not make an environment (on Debian and Ubuntu: install python3-venv)." >&2; \
 	  exit 1; \
 	fi
+
+$(VENV)/.ready-lowest: pyproject.toml | $(BIN)/python
+	@echo "Installing polysharp and its extras at their lowest versions into $(VENV)"
+	@$(BIN)/python tools/lowest.py >$(VENV)/lowest.txt
+	@$(PIP) --constraint $(VENV)/lowest.txt --editable ".[all,test]"
+	@touch $@
 
 $(VENV)/.ready-%: pyproject.toml | $(BIN)/python
 	@echo "Installing polysharp[$*] into $(VENV) (once; a minute or two)"

@@ -32,7 +32,7 @@ FILES = {  # whose imports do not show it
     "test_experiments.py": ("matplotlib",),
     "test_real_data.py": ("matplotlib",),
 }
-MODULES = {"python-flint": "flint"}  # packages that are imported by another name
+MODULES = {"python-flint": "flint", "pyyaml": "yaml"}  # packages that are imported by another name
 
 
 @cache

@@ -1,0 +1,138 @@
+"""What stands around the code agrees with it: versions, requirements, workflows, recipes."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from polysharp import __version__
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def tool(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def bounds(lines):
+    """Return name -> lower bound of requirements such as "numpy>=1.26" or "numpy >=1.26"."""
+    pairs = (re.match(r"([\w.-]+)(?:\[.*\])? ?>= ?([\w.]+)$", line) for line in lines)
+    return {pair[1]: pair[2] for pair in pairs}
+
+
+def test_the_version_is_the_same_everywhere():
+    assert yaml.safe_load(read("CITATION.cff"))["version"] == __version__
+    assert re.search(r'set version = "(.*)"', read("conda/meta.yaml"))[1] == __version__
+    assert f"## [{__version__}]" in read("CHANGELOG.md")
+
+
+def test_the_changelog_lists_versions_newest_first():
+    versions = re.findall(r"^## \[(\d+)\.(\d+)\.(\d+)\] - (?:unreleased|20\d\d-\d\d-\d\d)$",
+                          read("CHANGELOG.md"), re.MULTILINE)  # fmt: skip
+    assert len(versions) == read("CHANGELOG.md").count("\n## ")
+    numbers = [tuple(map(int, version)) for version in versions]
+    assert numbers == sorted(numbers, reverse=True)
+
+
+def test_the_text_of_a_release_is_its_section_of_the_changelog():
+    text = "# Changelog\n\n## [0.2.0] - unreleased\n\n- b\n\n## [0.1.0] - 2026-01-01\n\n- a\n"
+    section = tool("changelog").section
+    assert section(text, "0.2.0") == "- b"
+    assert section(text, "0.1.0") == "- a"
+    with pytest.raises(SystemExit, match=r"no section on 0\.3\.0"):
+        section(text, "0.3.0")
+
+
+def test_every_requirement_has_a_lower_bound_and_no_upper_one():
+    extras = PROJECT["optional-dependencies"]
+    lines = [*PROJECT["dependencies"], *(line for extra in extras.values() for line in extra)]
+    others = [line for line in lines if not line.startswith("polysharp[")]
+    assert len(bounds(others)) == len({re.match(r"[\w.-]+", line)[0] for line in others})
+
+
+def test_the_same_package_has_the_same_bound_in_every_extra():
+    extras = PROJECT["optional-dependencies"].values()
+    found = {}
+    for extra in extras:
+        for name, bound in bounds([x for x in extra if not x.startswith("polysharp[")]).items():
+            assert found.setdefault(name, bound) == bound, name
+
+
+def test_the_lowest_versions_are_those_of_the_requirements():
+    lowest = tool("lowest")
+    assert lowest.lowest("1.26") == "==1.26.*"
+    assert lowest.lowest("14") == "==14.*"
+    assert lowest.lowest("0.9.1") == "==0.9.*,>=0.9.1"
+    lines = lowest.constraints(PROJECT)
+    names = {re.match(r"[\w-]+", line)[0] for line in lines}
+    assert set(bounds(PROJECT["dependencies"])) <= names
+    assert {"highspy", "pandas", "dask"} <= names
+    assert "ruff" not in names
+
+
+def test_all_means_all_that_needs_no_licence_and_no_graphics_card():
+    extras = PROJECT["optional-dependencies"]
+    named = re.search(r"\[(.*)\]", extras["all"][0])[1].split(",")
+    left_out = {"all", "gurobi", "torch", "neighbours", "test", "dev", "docs"}
+    assert set(extras) - left_out == set(named)
+
+
+def test_the_conda_recipe_asks_for_the_same():
+    recipe = re.sub(r"^{%.*%}$", "", read("conda/meta.yaml"), flags=re.MULTILINE)
+    recipe = yaml.safe_load(re.sub(r"{{.*?}}", "x", recipe))["requirements"]
+    assert bounds(recipe["run"][1:]) == bounds(PROJECT["dependencies"])
+    extras = [x for extra in PROJECT["optional-dependencies"].values() for x in extra]
+    offered = bounds([x for x in extras if not x.startswith("polysharp[")])
+    for name, bound in bounds(recipe["run_constrained"]).items():
+        assert offered[name.removesuffix("-base")] == bound
+
+
+def test_the_supported_pythons_are_those_that_are_tested():
+    jobs = yaml.safe_load(read(".github/workflows/tests.yml"))["jobs"]
+    tested = jobs["tests"]["strategy"]["matrix"]["python"]
+    stated = [re.search(r":: (3\.\d+)$", line) for line in PROJECT["classifiers"]]
+    assert tested == [match[1] for match in stated if match]
+    assert PROJECT["requires-python"] == f">={tested[0]}"
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_may_only_read_unless_a_job_says_why_not(path):
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        for step in job["steps"]:
+            assert "@" in step.get("uses", "@"), step  # a version, not whatever is newest
+    assert "secrets." not in path.read_text(encoding="utf-8")  # publishing needs no password
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_call_targets_that_exist(path):
+    targets = set(re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE))
+    assert set(re.findall(r"run: make ([\w-]+)", path.read_text(encoding="utf-8"))) <= targets
+
+
+def test_commits_are_checked_by_what_lint_runs():
+    hooks = yaml.safe_load(read(".pre-commit-config.yaml"))["repos"][0]["hooks"]
+    entries = " ".join(hook["entry"] for hook in hooks)
+    lint = read("Makefile").partition("\nlint:")[2].partition("\n\n")[0]
+    assert [name for name in re.findall(r"\(BIN\)/([\w-]+)", lint) if name not in entries] == []
+
+
+@pytest.mark.parametrize("name", ["bug.yml", "wish.yml"])
+def test_issue_forms_have_what_the_forms_need(name):
+    form = yaml.safe_load(read(f".github/ISSUE_TEMPLATE/{name}"))
+    assert {"name", "description", "body"} <= set(form)
+    fields = [part["id"] for part in form["body"] if part["type"] != "markdown"]
+    assert len(fields) == len(set(fields)) > 0
