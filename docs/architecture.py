@@ -26,7 +26,7 @@ BASE = "root modules"
 
 # What flows: the record, and the room whose classes it is one of.
 FLOW = (
-    ("data", "CodedRows"),
+    ("data", "Rows"),
     ("monomials", "Basis"),
     ("moments", "Moments"),
     ("problem", "Problem"),

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
 from polysharp.monomials.basis import Basis
@@ -98,9 +99,8 @@ def test_no_bound_exceeds_and_no_objective_undercuts_the_exact_optimum(family, e
         lam = 1.0 / GAMMAS[seed % len(GAMMAS)]
         basis = Basis.full(X.shape[1], 1, constant=not intercept)
         structure = Structure.of_basis(basis, terms)
-        problem = assemble(
-            basis, structure, X, y, weights, lam=lam, fit_intercept=intercept
-        ).problem
+        rows = MemoryRows(X, y, weights)
+        problem = assemble(rows, basis, structure, lam=lam, fit_intercept=intercept).problem
         least = exact_optimum(X, y, weights, lam, terms, intercept=intercept)
         answer = make_engine(engine).solve(problem, limits=Limits(10.0, 1e-6), seed=seed)
         label = f"{family} {seed}: bound {answer.bound!r}, optimum {float(least)!r}"
@@ -115,7 +115,8 @@ def test_rounding_costs_next_to_nothing_on_ordinary_data(family):
         X, y, weights = hostile(family, seed)
         basis = Basis.full(X.shape[1], 1, constant=False)
         structure = Structure.of_basis(basis, 2)
-        problem = assemble(basis, structure, X, y, weights, lam=1.0, fit_intercept=True).problem
+        rows = MemoryRows(X, y, weights)
+        problem = assemble(rows, basis, structure, lam=1.0, fit_intercept=True).problem
         for S in combinations(range(len(basis)), 2):
             fit = problem.refit(np.array(S))
             assert problem.least_cost(fit) <= fit.objective <= problem.cost_at_most(fit)
