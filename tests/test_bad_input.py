@@ -76,6 +76,12 @@ def test_parameters(name, value):
     assert "\n" not in message
 
 
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_integers_beyond_all_floats(digits):
+    with pytest.raises(InputError, match=rf"gamma must be .*, got an integer of about {digits}"):
+        model(gamma=10 ** (digits - 1)).fit(*data())
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -228,6 +228,26 @@ def test_the_proof_can_be_checked(folder, capsys, table):
     assert not os.path.exists("none.npz")
 
 
+def test_a_proof_is_checked_on_the_command_line(folder, capsys, table):
+    options = ["-t", "load", "-r", "2", "-l", "2", "-g", "1", "--center", "-q"]
+    assert main(["fit", "t.csv", *options, "--proof", "p", "-o", "m.json"]) == 0
+    capsys.readouterr()
+    assert main(["verify", "p", "t.csv"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("The proof holds for the 60 rows of t.csv. Every formula of the kind")
+    mean = table["speed"].mean()
+    assert f"(speed - {str(mean)[:10]}" in out  # the statement is whole, shift and scale included
+    assert main(["verify", "m.json", "t.csv", "-q"]) == 0
+    assert "no other choice of terms can lower the cost by more than" in capsys.readouterr().out
+    table.assign(load=table["load"] + 0.1 * table["speed"]).to_csv("other.csv", index=False)
+    assert main(["verify", "p", "other.csv", "-q"]) == 4
+    assert capsys.readouterr().out.startswith("The proof does NOT hold for other.csv: ")
+    Path("p").write_bytes(Path("p").read_bytes()[:-50])
+    for file in ("p", "t.csv", "nothing"):
+        assert main(["verify", file, "t.csv"]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_an_interrupted_search_is_written_and_told(folder, capsys, monkeypatch):
     whole = SparsePolynomialRegressor.fit
 

@@ -156,8 +156,14 @@ CASES = {
     "sheet of a text file": (csv(), ["--sheet", "May"], ["--sheet", "'t.csv'"]),
     "term of too high degree": (csv(), ["--include-term", "a^9"], ["degree=", "got 'a^9'"]),
     "unknown term": (csv(), ["--include-term", "a q"], ["include_terms", "'a q'"]),
+    "header not cut": (("x" * 140_000) + "\n1\n", [], ["140,000", "--delimiter"]),
+    "long header, other mark": (
+        ";".join(f"{'x' * 900}{i}" for i in range(200)) + "\n" + ";".join("1" * 200),
+        [],
+        ["--target must name columns"],
+    ),
     "no such folder": (csv(), ["--output", "no/model.json"], ["'no/model.json'", "folder"]),
-    "output is a folder": (csv(), ["--report", "."], ["'.' is a folder"]),
+    "output is a folder": (csv(), ["--report", "."], ["folder '.'"]),
 }
 
 

@@ -17,7 +17,6 @@ from dataclasses import fields
 from io import BytesIO
 from math import isfinite, prod
 from os import PathLike
-from pathlib import Path
 from typing import Any, NoReturn
 from zipfile import ZipFile
 
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from polysharp.certificate.proof import Diagonal, Kind, Proof, ProofNode, Screening, Vector
 from polysharp.certificate.statement import Statement
 from polysharp.errors import InputError
+from polysharp.files import write_file
 from polysharp.typing import Array
 
 FORMAT = "polysharp-proof"
@@ -70,7 +70,7 @@ def save(proof: Proof, path: str | PathLike[str]) -> None:
     text = json.dumps(header).encode()
     packed = BytesIO()
     np.savez_compressed(packed, header=np.frombuffer(text, dtype=np.uint8), **arrays)  # type: ignore[arg-type]
-    Path(path).write_bytes(packed.getvalue())
+    write_file(path, packed.getvalue())
 
 
 def load(path: str | PathLike[str]) -> Proof:

@@ -6,6 +6,7 @@ and remarks to standard error.  It ends with a code that scripts can use:
     0    done, and whatever was asked to be proved is proved
     2    wrong usage, bad data, a file that cannot be read or written, a library that is missing
     3    ``--require-proof``, and the model is not proved to be the best
+    4    ``polysharp verify``, and the proof does not hold for the table
     130  interrupted; what had been found by then is printed and written all the same
     141  whoever read the output went away
 
@@ -28,7 +29,7 @@ from polysharp.cli.command import ExitCode
 from polysharp.cli.messages import say, say_warning
 from polysharp.errors import ClusterError
 
-COMMANDS = ("fit", "path", "rank", "predict", "report", "info", "demo")
+COMMANDS = ("fit", "path", "rank", "predict", "report", "verify", "info", "demo")
 
 EXAMPLES = """\
 A formula in one line, its size chosen by validation:
@@ -40,7 +41,8 @@ Then:
   polysharp info model.json --as sql
 
 polysharp COMMAND --help has options and more examples.
-exit codes: 0 done; 2 usage or bad input; 3 not proved (--require-proof); 130 interrupted
+exit codes: 0 done; 2 usage or bad input; 3 not proved (--require-proof); 4 a proof that does not
+hold (verify); 130 interrupted
 """
 
 
@@ -67,32 +69,52 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; wrong usage raises ``SystemExit(2)``."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    options = make_parser().parse_args(words)
-    options.command = shlex.join(["polysharp", *words])
+    _open_streams()
+    traceback = "--traceback" in words
     try:
         with warnings.catch_warnings():
             warnings.showwarning = say_warning
-            code: int = options.run(options)
-            sys.stdout.flush()
-        return code
+            try:
+                options = make_parser().parse_args(words)
+                options.command = shlex.join(["polysharp", *words])
+                return int(options.run(options))
+            finally:
+                sys.stdout.flush()
     except BrokenPipeError:
-        # Nobody reads on: say nothing, and let the interpreter's own flush go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # nobody reads on: say nothing
         return ExitCode.BROKEN_PIPE
     except KeyboardInterrupt:
         say("interrupted")
         return ExitCode.INTERRUPTED
     except (ValueError, ImportError, OSError, MemoryError, ClusterError) as error:
-        if options.traceback:
+        if traceback:
             raise
         say(f"error: {_sentence(error)}")
+        if isinstance(error, OSError):
+            _drop_output()
         return ExitCode.BAD_INPUT
+
+
+def _open_streams() -> None:
+    """Write to nowhere where the caller has closed a stream."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+
+
+def _drop_output() -> None:
+    """Let what could not be written go nowhere, or the interpreter would complain at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _sentence(error: Exception) -> str:
     """Return one line; errors of the system without the number they bear."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{str(error.filename)!r} cannot be used: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        where = "writing failed" if error.filename is None else f"{error.filename!r} cannot be used"
+        return f"{where}: {error.strerror}"
     if isinstance(error, MemoryError):
         return "the computer's memory is too small for this"
     return str(error).strip() or type(error).__name__

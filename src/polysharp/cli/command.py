@@ -36,6 +36,7 @@ class ExitCode(IntEnum):
     DONE = 0
     BAD_INPUT = 2
     NOT_PROVED = 3
+    REJECTED = 4
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 

@@ -26,6 +26,7 @@ DELIMITERS = (",", ";", "\t", "|")
 WHITESPACE = "whitespace"
 SPELLED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 SAMPLE = 1 << 16  # characters looked at to find the delimiter
+LONGEST_NAME = 10_000  # characters: what is longer is a line that was not cut
 NAMELESS = "Unnamed: {}"  # columns without a name, numbered from 0 as pandas does
 
 
@@ -135,6 +136,12 @@ def named(header: list[str]) -> list[str]:
 
 def check_names(source: str, names: list[str]) -> None:
     """Refuse a table in which a name would mean two columns."""
+    longest = max(names, key=len)
+    if len(longest) > LONGEST_NAME:
+        raise InputError(
+            f"{source!r} must have names of at most {LONGEST_NAME:,} characters, got one of "
+            f"{len(longest):,}: {longest[:40]!r}...; is the delimiter right? say --delimiter"
+        )
     double = [name for name, count in Counter(names).items() if count > 1]
     if double:
         shown = ", ".join(map(repr, double))
@@ -146,8 +153,13 @@ def _fields(text: str, delimiter: str) -> list[list[str]]:
     if delimiter == WHITESPACE:
         return [line.split() for line in text.splitlines() if line.strip()]
     lines = io.StringIO(text, newline=None)  # whatever ends a line
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
-    return [row for row in reader if any(field.strip() for field in row)]
+    # A line that is not cut at this mark is one field, however long.
+    usual = csv.field_size_limit(len(text) + 1)
+    try:
+        reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
+        return [row for row in reader if any(field.strip() for field in row)]
+    finally:
+        csv.field_size_limit(usual)
 
 
 def spelled(delimiter: str | None) -> str | None:

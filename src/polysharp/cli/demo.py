@@ -29,6 +29,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from polysharp.datasets import Dataset, cycling, diabetes
 from polysharp.estimators.regressor import SparsePolynomialRegressor
+from polysharp.files import replacement
 from polysharp.metrics import test_error
 from polysharp.monomials.basis import count_monomials
 from polysharp.plots import plot_predictions
@@ -159,7 +160,8 @@ def save_plot(stories: Sequence[Story], path: Path) -> None:
         right.set_title("the same rows, other methods", fontsize="medium")
         verdict = f"{solution.status}, gap {100 * solution.gap:.2f} %"
         panel[0].suptitle(f"{_lines(str(story.formula))}\n{verdict}", fontsize="medium")
-    figure.savefig(path, dpi=110)
+    with replacement(path) as place:
+        figure.savefig(place, dpi=110)
 
 
 def draw_scores(ax: Axes, scores: Sequence[Score], unit: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from polysharp.cli import shared
 from polysharp.cli.command import Command, ExitCode
 
 COMMAND = Command(
@@ -25,9 +26,9 @@ COMMAND = Command(
 
 def run(options: argparse.Namespace) -> int:
     """Run the demonstration, or write its table."""
-    from polysharp.cli.tables import check_writable, load_pandas, need, write_table
+    from polysharp.cli.tables import load_pandas, need, write_table
 
-    check_writable(options.table or options.output)
+    shared.check_outputs(options, "output" if options.table is None else "table", reads=())
     if options.table is None:
         need("matplotlib", "the demo's picture")
         from polysharp.cli.demo import demonstrate

@@ -16,6 +16,7 @@ from polysharp.cli.many_files import fit_files, stands_for_many
 from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.errors import InputError
 
+OUTPUTS = ("output", "report", "proof")
 CV_NAMES = {"degree": "degrees", "gamma": "gammas", "center": "centers"}
 
 
@@ -64,12 +65,10 @@ results:
 
 def run(options: argparse.Namespace) -> int:
     """Read, fit, print, write."""
-    from polysharp.cli.tables import check_writable
-
-    for name in ("output", "report", "proof"):
+    for name in OUTPUTS:
         if getattr(options, name) == "-":
             raise InputError(f"--{name} must name a file, got '-'")
-        check_writable(getattr(options, name))
+    shared.check_outputs(options, *OUTPUTS)
     model = make_model(options)
     if stands_for_many(options):
         fit_files(model, options)

@@ -6,13 +6,14 @@ import argparse
 import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from platform import platform, python_version
 from typing import Any
 
 from polysharp._version import __version__
+from polysharp.cli import shared
 from polysharp.cli.command import Command, ExitCode
 from polysharp.errors import InputError
+from polysharp.files import write_file
 
 ENGINES = {  # and the package each one needs
     "tree": "numba",
@@ -61,11 +62,9 @@ COMMAND = Command(
 def run(options: argparse.Namespace) -> int:
     """Show what was asked for."""
     form = getattr(options, "as")
-    from polysharp.cli.tables import check_writable
-
     if options.output == "-":
         options.output = None  # standard output
-    check_writable(options.output)
+    shared.check_outputs(options, "output", reads=() if options.model is None else ("model",))
     if options.table is not None and form != "sql":
         raise InputError("--table names the table of an SQL query: it needs --as sql")
     if options.model is None:
@@ -81,10 +80,8 @@ def run(options: argparse.Namespace) -> int:
         if isinstance(content, bytes):
             raise InputError("--as onnx is no text: name a file with --output")
         sys.stdout.write(content)
-    elif isinstance(content, bytes):
-        Path(options.output).write_bytes(content)
     else:
-        Path(options.output).write_text(content, encoding="utf-8")
+        write_file(options.output, content)
     return ExitCode.DONE
 
 

@@ -43,10 +43,10 @@ results:
 
 def run(options: argparse.Namespace) -> int:
     """Read, search every size, print, write."""
-    from polysharp.cli.tables import check_writable, write_table
+    from polysharp.cli.tables import write_table
     from polysharp.estimators.path import path
 
-    check_writable(options.output)
+    shared.check_outputs(options, "output")
     given = shared.settings(options)
     shared.one_number(given, ("degree", "gamma"))
     sample = shared.read_sample(options)

@@ -43,10 +43,10 @@ columns and results:
 def run(options: argparse.Namespace) -> int:
     """Load, read, predict, write."""
     from polysharp.cli.columns import split_names
-    from polysharp.cli.tables import check_writable, write_table
+    from polysharp.cli.tables import write_table
     from polysharp.estimators.model_file.model_file import load_model
 
-    check_writable(options.output)
+    shared.check_outputs(options, "output", reads=("model", "table"))
     polynomial = load_model(options.model).polynomial_
     frame = shared.read_frame(options)
     keep = list(frame.columns) if options.keep_all else split_names(options.keep) or []

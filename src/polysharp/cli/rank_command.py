@@ -33,12 +33,12 @@ def run(options: argparse.Namespace) -> int:
     import numpy as np
     import pandas as pd
 
-    from polysharp.cli.tables import check_writable, write_table
+    from polysharp.cli.tables import write_table
     from polysharp.data.summary import Ranges
     from polysharp.monomials.scaling import Scaling
     from polysharp.ranking.ranking import rank_inputs
 
-    check_writable(options.output)
+    shared.check_outputs(options, "output")
     if options.top is not None and options.top < 1:
         raise InputError(f"--top must be at least 1, got {options.top}")
     sample = shared.read_sample(options)

@@ -36,13 +36,13 @@ the report:
 
 def run(options: argparse.Namespace) -> int:
     """Load, read, compare sizes, write."""
-    from polysharp.cli.tables import check_writable
     from polysharp.estimators.model_file.model_file import load_model
     from polysharp.report import write_report
 
-    check_writable(options.output)
+    shared.check_outputs(options, "output", reads=("model", "table"))
     model = load_model(options.model)
-    sample = read_rows(options, model)
+    law = model.polynomial_
+    sample = shared.read_rows(options, law.names, options.target or law.response)
     write_report(
         model,
         sample.X,
@@ -54,30 +54,6 @@ def run(options: argparse.Namespace) -> int:
     )
     print(f"wrote the report to {options.output}")
     return ExitCode.DONE
-
-
-def read_rows(options: argparse.Namespace, model: Any) -> Any:
-    """Return the model's columns of the table, in the model's order."""
-    from polysharp.cli.columns import Sample, choose, listed
-
-    frame = shared.read_frame(options)
-    names = list(model.polynomial_.names)
-    target = options.target or model.polynomial_.response
-    missing = [name for name in (*names, target) if name not in frame.columns]
-    if missing:
-        raise InputError(
-            f"{options.table!r} must have the inputs and the target of {options.model!r}, "
-            f"got no {listed(missing)}; it has {listed(list(frame.columns))}"
-        )
-    chosen = choose(
-        frame,
-        options.table,
-        target,
-        inputs=names,
-        weights=options.weights,
-        drop_missing=options.drop_missing,
-    )
-    return Sample(chosen.X[names], chosen.y, chosen.sample_weight)
 
 
 def sizes(options: argparse.Namespace, model: Any, sample: Any) -> Any:

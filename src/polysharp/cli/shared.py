@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from glob import escape, glob
 from typing import TYPE_CHECKING, Any
 
 from polysharp.cli.command import NONE
@@ -105,6 +108,30 @@ def every_core(options: argparse.Namespace) -> AbstractContextManager[Any]:
     return cores
 
 
+def check_outputs(
+    options: argparse.Namespace, *names: str, reads: tuple[str, ...] = ("table",)
+) -> None:
+    """Refuse outputs that cannot be written or would overwrite what is read, before the work.
+
+    ``names`` are the options that name files to write and ``reads`` those that name files to
+    read; "-" is a pipe and no file.
+    """
+    from polysharp.files import check_targets
+
+    targets = {f"--{name}": getattr(options, name) for name in names}
+    sources = [file for name in reads for file in _files(getattr(options, name))]
+    check_targets({what: file for what, file in targets.items() if file != "-"}, sources)
+
+
+def _files(given: str) -> list[str]:
+    """Return the files that an argument stands for: one, those of a folder, or of a pattern."""
+    if given == "-":
+        return []
+    if os.path.isdir(given):
+        return glob(os.path.join(escape(given), "**"), recursive=True)
+    return [given, *glob(given)]
+
+
 def read_sample(options: argparse.Namespace) -> Sample:
     """Read the table and pick its columns."""
     from polysharp.cli.columns import choose, split_names
@@ -118,6 +145,28 @@ def read_sample(options: argparse.Namespace) -> Sample:
         weights=options.weights,
         drop_missing=options.drop_missing,
     )
+
+
+def read_rows(options: argparse.Namespace, names: Sequence[str], target: str) -> Sample:
+    """Return columns of the table that a model or a proof knows, in its order."""
+    from polysharp.cli.columns import Sample, choose, listed
+
+    frame = read_frame(options)
+    missing = [name for name in (*names, target) if name not in frame.columns]
+    if missing:
+        raise InputError(
+            f"{options.table!r} must have the inputs and the target of the fit, "
+            f"got no {listed(missing)}; it has {listed(list(frame.columns))}"
+        )
+    chosen = choose(
+        frame,
+        options.table,
+        target,
+        inputs=names,
+        weights=options.weights,
+        drop_missing=options.drop_missing,
+    )
+    return Sample(chosen.X[list(names)], chosen.y, chosen.sample_weight)
 
 
 def read_frame(options: argparse.Namespace) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 
 from polysharp.cli.delimited import Format, check_names, named, read_text
 from polysharp.errors import InputError, MissingSolverError
+from polysharp.files import replacement
 
 PARQUET = frozenset({".parquet", ".pq"})
 FEATHER = frozenset({".feather", ".arrow"})
@@ -59,28 +60,20 @@ def write_table(frame: Any, target: str) -> None:
     kind = Path(target).suffix.lower()
     if target == "-":
         frame.to_csv(sys.stdout, index=False, lineterminator="\n")
-    elif kind in PARQUET:
-        need("pyarrow", "writing Parquet")
-        frame.to_parquet(target, index=False)
-    elif kind in FEATHER:
-        need("pyarrow", "writing Feather")
-        frame.to_feather(target)
-    elif kind in EXCEL:
-        need("openpyxl", "writing Excel")
-        frame.to_excel(target, index=False)
-    else:
-        frame.to_csv(target, index=False, sep="\t" if kind == ".tsv" else ",")
-
-
-def check_writable(target: str | None) -> None:
-    """Refuse a file that cannot be written, before the work and not after it."""
-    if target is None or target == "-":
         return
-    path = Path(target)
-    if path.is_dir():
-        raise InputError(f"{target!r} is a folder; name a file to write")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"{target!r} cannot be written: its folder is not there")
+    if kind in EXCEL:
+        need("openpyxl", "writing Excel")
+    elif kind in PARQUET | FEATHER:
+        need("pyarrow", "writing Parquet and Feather")
+    with replacement(target) as place:
+        if kind in PARQUET:
+            frame.to_parquet(place, index=False)
+        elif kind in FEATHER:
+            frame.to_feather(place)
+        elif kind in EXCEL:
+            frame.to_excel(place, index=False)
+        else:
+            frame.to_csv(place, index=False, sep="\t" if kind == ".tsv" else ",")
 
 
 def load_pandas() -> Any:

@@ -14,6 +14,7 @@ import io
 import os
 import zipfile
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -23,6 +24,7 @@ from urllib.request import urlopen
 import numpy as np
 
 from polysharp.errors import DataError
+from polysharp.files import write_file
 from polysharp.typing import Array
 
 ARCHIVE = "https://archive.ics.uci.edu/static/public"
@@ -148,10 +150,6 @@ def _download(url: str) -> bytes:
 
 def _keep(path: Path, content: bytes) -> None:
     """Write the cache at once, so that nobody reads half a file; without a place, do without."""
-    try:
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-        partial.write_bytes(content)
-        partial.replace(path)
-    except OSError:
-        return
+        write_file(path, content)

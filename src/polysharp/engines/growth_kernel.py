@@ -16,11 +16,13 @@ from __future__ import annotations
 import numpy as np
 from numba import b1, f8, i8, njit, void
 
+from polysharp.engines.compiling import CACHED
+
 COLLINEAR = 1e-9  # a monomial keeping less than this share of its norm is explained by S
 REFRESH = 32  # moves after which rounding is wiped out by loading the support afresh
 LEAST_GAIN = 1e-9  # a swap must lower c by this share of it: less is no better on new rows
 
-FAST = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
+FAST = {"cache": CACHED, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
 VEC, MAT = f8[::1], f8[:, ::1]
 INTS, TABLE, BOOLS = i8[::1], i8[:, ::1], b1[::1]
 

@@ -10,7 +10,7 @@ The search over budgets and ``path`` take one value or several where an estimato
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import isfinite
+from math import isfinite, log10
 from numbers import Integral, Real
 from typing import Any
 
@@ -33,7 +33,10 @@ def _real(v: Any) -> bool:
 
 
 def _positive(v: Any) -> bool:
-    return _real(v) and isfinite(v) and v > 0
+    try:
+        return _real(v) and isfinite(v) and v > 0
+    except OverflowError:  # an integer beyond all floats
+        return False
 
 
 def _positives(v: Any) -> bool:
@@ -117,7 +120,14 @@ def check_parameters(parameters: dict[str, Any], rules: dict[str, Rule] = RULES)
     """Raise InputError for the first parameter that breaks its rule."""
     for name, (holds, rule) in rules.items():
         if name in parameters and not holds(parameters[name]):
-            raise InputError(f"{name} must be {rule}, got {parameters[name]!r}")
+            raise InputError(f"{name} must be {rule}, got {_shown(parameters[name])}")
+
+
+def _shown(value: Any) -> str:
+    """Write a value for a message; integers of very many digits are not written out."""
+    if isinstance(value, int) and value.bit_length() > 200:
+        return f"an integer of about {int(value.bit_length() * log10(2)) + 1} digits"
+    return repr(value)
 
 
 def several(given: Any) -> tuple[Any, ...]:
@@ -135,7 +145,7 @@ def check_several(name: str, single: str, given: Any) -> None:
         raise InputError(f"{name} must have at least one value, got {given!r}")
     for value in values:
         if not holds(value):
-            raise InputError(f"{name} must be {rule}, or a sequence of such, got {value!r}")
+            raise InputError(f"{name} must be {rule}, or a sequence of such, got {_shown(value)}")
         if isinstance(value, str) and len(values) > 1:
             raise InputError(f"{name} must not mix {value!r} with numbers, got {given!r}")
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from polysharp.files import write_file
 
 if TYPE_CHECKING:
     from polysharp.estimators.path import Path
@@ -86,5 +87,4 @@ def write_report(
     >>> "<h1>A formula for y</h1>" in text, "://" in text
     (True, False)
     """
-    written = render_report(model, X, y, **about)
-    FilePath(file).write_text(written, encoding="utf-8")
+    write_file(file, render_report(model, X, y, **about))

@@ -28,6 +28,7 @@ import numpy as np
 from numba import b1, f8, i8, njit, types
 from numpy.typing import NDArray
 
+from polysharp.engines.compiling import CACHED
 from polysharp.problem import bounds
 from polysharp.problem.bounds import Quadratic
 from polysharp.typing import Array
@@ -170,7 +171,7 @@ class Scratch(NamedTuple):
 
 # The kernels are compiled once, when this file is first imported, and cached.  Explicit types, one
 # array allocated and each call made in one place keep that compilation short.  States are floats.
-COMPILED = {"cache": True, "nogil": True, "error_model": "numpy"}
+COMPILED = {"cache": CACHED, "nogil": True, "error_model": "numpy"}
 INNER = {**COMPILED, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # not for Python to call
 VEC, MAT, INTS2 = f8[::1], f8[:, ::1], i8[:, ::1]
 SYSTEM = types.NamedTuple((MAT, VEC, VEC, VEC, f8, f8, f8, b1), Quadratic)

@@ -30,6 +30,7 @@ from polysharp.estimators.model_file.agreement import check_agreement
 from polysharp.estimators.model_file.schema import Reader
 from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.regressor import SparsePolynomialRegressor
+from polysharp.files import write_file
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.ranking.ranking import Ranking
 from polysharp.typing import Array
@@ -69,7 +70,7 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
         restore(json.loads(text))
     except InputError as error:
         raise InputError(f"model must be as it was fitted: {error}") from error
-    Path(path).write_text(f"{text}\n", encoding="utf-8")
+    write_file(path, f"{text}\n")
 
 
 def load_model(path: str | PathLike[str]) -> SparsePolynomialRegressor:

@@ -1,0 +1,129 @@
+"""``polysharp verify``: check a proof against a table, with code that did not find it.
+
+A proof file says what is claimed and why; the checker recomputes all of it from the rows.  A model
+file holds no proof: there the search is done again with the model's settings, and the proof that
+comes out of it is checked, together with what the model costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from polysharp.cli import shared
+from polysharp.cli.command import Command, ExitCode
+from polysharp.cli.messages import say
+from polysharp.errors import InputError
+
+COMMAND = Command(
+    "verify",
+    "PROOF TABLE",
+    "check a proof, or the certificate of a model",
+    f"""
+PROOF  what polysharp fit --proof wrote, or a model: JSON file that polysharp fit wrote
+{shared.TABLE}
+the check:
+--weights NAME           column with the weights of the fit
+--drop-missing           leave out rows with missing values, as the fit did
+--exact                  in exact arithmetic; slower, needs the package python-flint
+--time-limit SECONDS=60  to prove a model anew (60)
+--quiet -q               print the verdict alone
+""",
+    """\
+  polysharp verify rides.proof rides.csv
+      the proof that polysharp fit --proof wrote: exit code 0 where it holds, 4 where it does not
+  polysharp verify model.json rides.csv
+      prove the certificate of a model anew, and check that proof
+""",
+)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, check, print."""
+    with open(options.proof, "rb") as file:
+        is_proof = file.read(2) == b"PK"  # an archive; a model is text
+    if is_proof:
+        from polysharp.certificate.proof import Proof
+
+        proof, costs = Proof.load(options.proof), None
+        if proof.statement is None:
+            raise InputError(f"{options.proof!r} must state what it proves, and does not")
+        sample = shared.read_rows(options, proof.statement.names, proof.statement.response)
+    else:
+        from polysharp.estimators.model_file.model_file import load_model
+
+        model = load_model(options.proof)
+        law = model.polynomial_
+        sample = shared.read_rows(options, law.names, law.response)
+        costs = cost(model, sample)
+        proof = prove(model, sample, options)
+    if proof is None:
+        return ExitCode.NOT_PROVED
+    from polysharp.certificate.checker.verify import verify
+
+    exact = {"exact": True} if options.exact else {}
+    verdict = verify(proof, sample.X, sample.y, sample.sample_weight, **exact)
+    own = verdict.objective if costs is None else costs
+    # A model costs what its rounded coefficients cost, give or take their last digits.
+    possible = not verdict.valid or own >= verdict.bound * (1 - 1e-9)
+    print(in_words(verdict, own, possible, options, len(sample)))
+    if not options.quiet:
+        print(f"\nWhat was checked, in full:\n{proof.statement}")
+    return ExitCode.DONE if verdict.valid and possible else ExitCode.REJECTED
+
+
+def cost(model: Any, sample: Any) -> float:
+    """Return what a model costs on the rows: half its squared errors, and the penalty."""
+    import numpy as np
+
+    residuals = (sample.y - model.predict(sample.X)).to_numpy()
+    weights = 1.0 if sample.sample_weight is None else sample.sample_weight.to_numpy()
+    w = model.solution_.coefficients
+    return float(0.5 * np.sum(weights * residuals**2) + 0.5 * float(w @ w) / model.gamma_)
+
+
+def prove(model: Any, sample: Any, options: argparse.Namespace) -> Any:
+    """Search again with the settings of the model, for a proof; None where there is none."""
+    from sklearn.base import clone
+
+    from polysharp.cli.messages import warnings_as_remarks
+
+    if getattr(model, "reference_", None) is not None:
+        raise InputError(
+            f"{options.proof!r} must be a model that was fitted to the response itself, and this "
+            "one was fitted to a mean of models"
+        )
+    again = clone(model).set_params(
+        engine="tree", gamma=model.gamma_, time_limit=options.time_limit, verbose=not options.quiet
+    )
+    with warnings_as_remarks():
+        again.fit(sample.X, sample.y, sample.sample_weight)
+    if again.solution_.proof is None:
+        say("no proof was found that could be checked; a longer --time-limit may help")
+    return again.solution_.proof
+
+
+def in_words(
+    verdict: Any, own: float, possible: bool, options: argparse.Namespace, rows: int
+) -> str:
+    """Say what a verdict means to somebody who knows nothing of proofs by bounds."""
+    from polysharp.progress import rounded_down, rounded_up
+
+    if not verdict.valid:
+        return (
+            f"The proof does NOT hold for {options.table}: {verdict.reason}. Either these are not "
+            "the rows of the fit, or the file was changed, or the proof is wrong."
+        )
+    if not possible:
+        return (
+            f"The certificate does NOT hold for {options.table}: the model costs {own:.9g} here, "
+            f"less than any formula of its kind can ({verdict.bound:.9g})"
+        )
+    better = max(0.0, 1.0 - verdict.bound / own) if own > 0.0 else 0.0
+    return (
+        f"The proof holds for the {rows} rows of {options.table}. Every formula of the kind below "
+        f"costs at least {rounded_down(verdict.bound, 9)} on them, and this one {own:.9g}: no "
+        f"other choice of terms can lower the cost by more than {rounded_up(100 * better)} %. The "
+        "cost is half the sum of squared errors plus a penalty on large coefficients. Everything "
+        "was computed anew from the table, by code that has no part in the search."
+    )

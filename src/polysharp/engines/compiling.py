@@ -1,0 +1,55 @@
+"""Where compiled kernels are cached: beside the code, in the user's cache, or in a folder of ours.
+
+Numba refuses to compile with a cache where it finds no folder to write to, such as on a read-only
+file system without a home.  There the kernels are cached in a folder of the temporary files that
+belongs to this user alone, and without such a folder not at all: compiling them again takes some
+ten seconds in every process, but works.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+import numba
+
+
+def can_cache() -> bool:
+    """Whether kernels can be cached, if need be in the temporary folder."""
+    if _numba_finds_a_folder():
+        return True
+    folder = _private_folder()
+    if folder is None:
+        return False
+    numba.config.CACHE_DIR = str(folder)
+    return _numba_finds_a_folder()
+
+
+def _numba_finds_a_folder() -> bool:
+    def probe() -> None:
+        pass
+
+    try:
+        numba.njit(cache=True)(probe)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _private_folder() -> Path | None:
+    """Return a folder that nobody else can write to: what is cached there is run."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    try:
+        folder = Path(tempfile.gettempdir()) / f"polysharp-kernels-{user}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    own = not hasattr(os, "getuid") or found.st_uid == user
+    private = stat.S_ISDIR(found.st_mode) and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return folder if own and private else None
+
+
+CACHED = can_cache()
