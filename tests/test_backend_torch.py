@@ -112,5 +112,5 @@ def test_devices(torch):
 
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingSolverError, match="pip install torch"):
+    with pytest.raises(MissingSolverError, match=r"pip install polysharp\[torch\]"):
         find_device(np.zeros(3), "cuda")

@@ -17,7 +17,7 @@ from polysharp.engines.cutting_planes import CuttingPlanes
 from polysharp.engines.cutting_planes_gurobi import CuttingPlanesGurobi
 from polysharp.engines.cutting_planes_multitree import CuttingPlanesMultitree
 from polysharp.engines.enumeration import Enumeration
-from polysharp.engines.master import Cut, Master, Rules, Separator
+from polysharp.engines.master import Cut, Master, RuleRows, Separator
 from polysharp.engines.root_cuts import RootLP, strengthen
 from polysharp.errors import MissingSolverError
 from polysharp.moments.moments import accumulate
@@ -261,7 +261,7 @@ def test_relaxation_bound_is_safe_for_any_multipliers() -> None:
 
 def test_rules_drop_what_an_input_out_takes_with_it() -> None:
     basis = Basis.full(3, 2, constant=False)
-    rules = Rules.of(Structure.of_basis(basis, 3, 2))
+    rules = RuleRows.of(Structure.of_basis(basis, 3, 2))
     out = np.zeros(rules.size, dtype=bool)
     out[len(basis) + 1] = True
     gone = rules.implied_out(out)

@@ -46,7 +46,7 @@ def load_optional(module: str, what: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
+        package = error.name or module.partition(".")[0]
         raise MissingSolverError(
             f"{what} needs the package {package}, which is not installed; "
             f"run 'pip install polysharp[{extra}]'"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from polysharp.cli.delimited import Format, check_names, named, read_text
-from polysharp.errors import InputError, MissingSolverError
+from polysharp.errors import InputError, MissingSolverError, load_optional
 from polysharp.files import replacement
 
 PARQUET = frozenset({".parquet", ".pq"})
@@ -83,12 +83,7 @@ def load_pandas() -> Any:
 
 def need(package: str, purpose: str) -> Any:
     """Return a library that is not always installed, or say how to install it."""
-    try:
-        return __import__(package)
-    except ImportError as error:
-        raise MissingSolverError(
-            f"{purpose} needs the package {package}: pip install 'polysharp[cli]'"
-        ) from error
+    return load_optional(package, purpose, "cli")
 
 
 def _read_arrow(source: str, kind: str) -> Any:

@@ -23,7 +23,7 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from polysharp.errors import ClusterError, MissingSolverError
+from polysharp.errors import ClusterError, load_optional
 from polysharp.typing import OnBlock
 
 FAN_IN = 4  # results added by one task: a worker holds few of them at a time
@@ -38,15 +38,7 @@ def is_dask(X: object) -> bool:
 
 def dask_module(name: str = "dask") -> Any:
     """Import a module of Dask, or say that it is missing."""
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ImportError as missing:
-        raise MissingSolverError(
-            f"tables beyond one machine need the package {missing.name or name!r}, which is not "
-            "installed: pip install 'polysharp[dask]'"
-        ) from missing
+    return load_optional(name, "a table beyond one machine", "dask")
 
 
 @contextmanager

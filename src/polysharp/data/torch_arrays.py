@@ -12,19 +12,13 @@ from typing import Any
 import numpy as np
 
 from polysharp.data.arrays import Precision, is_tensor
-from polysharp.errors import InputError, MissingSolverError
+from polysharp.errors import InputError, load_optional
 from polysharp.typing import Array, Indices
 
 
 def torch_module() -> Any:
     """Import PyTorch, or say that it is missing."""
-    try:
-        import torch
-    except ImportError as missing:
-        raise MissingSolverError(
-            "device needs the package 'torch', which is not installed: pip install torch"
-        ) from missing
-    return torch
+    return load_optional("torch", "device", "torch")
 
 
 def find_device(X: Any, device: str | None = None) -> Any:

@@ -57,7 +57,7 @@ class BigM(Engine):
         while not (run.proved or run.expired):
             if master is None:
                 return Stop.STALLED
-            status = _Programme(load_scip(self.name), run, master, ellipsoid).solve()
+            status = _Formulation(load_scip(self.name), run, master, ellipsoid).solve()
             if status in STOPS and not run.proved:
                 return STOPS[status]
             master = master.renewed(run, ())
@@ -91,7 +91,7 @@ class Ellipsoid:
         return limits
 
 
-class _Programme:
+class _Formulation:
     """The programme in SCIP, in units of the open gap: eta = (cost - floor) / scale."""
 
     def __init__(self, scip: Any, run: Run, master: Master, ellipsoid: Ellipsoid) -> None:

@@ -53,7 +53,7 @@ class CuttingPlanes(Engine):
         while not (run.proved or run.expired):
             if master is None:
                 return Stop.STALLED
-            tree = _Tree(load_scip(self.name), run, master, clip=self.root_cuts)
+            tree = _ScipTree(load_scip(self.name), run, master, clip=self.root_cuts)
             status = tree.solve()
             if status in STOPS and not run.proved:
                 return STOPS[status]
@@ -61,7 +61,7 @@ class CuttingPlanes(Engine):
         return Stop.PROVED if run.proved else Stop.TIME
 
 
-class _Tree:
+class _ScipTree:
     """One SCIP model of a master, with the plug-ins that talk to the run."""
 
     def __init__(self, scip: Any, run: Run, master: Master, *, clip: bool) -> None:
@@ -182,7 +182,7 @@ class _Tree:
         return self.scip.SCIP_RESULT.FOUNDSOL if found else self.scip.SCIP_RESULT.DIDNOTFIND
 
 
-def _minorant_handler(tree: _Tree) -> Any:
+def _minorant_handler(tree: _ScipTree) -> Any:
     """Return the constraint handler of eta >= c(s)."""
     result = tree.scip.SCIP_RESULT
 
@@ -204,7 +204,7 @@ def _minorant_handler(tree: _Tree) -> Any:
     return Handler()
 
 
-def _messenger(tree: _Tree) -> Any:
+def _messenger(tree: _ScipTree) -> Any:
     """Return the plug-in SCIP calls before each node: bounds out, incumbents in."""
 
     class Messenger(tree.scip.Heur):  # type: ignore[name-defined,misc]

@@ -50,7 +50,7 @@ class CuttingPlanesGurobi(Engine):
                 return Stop.STALLED
             with _environment(gurobi) as environment, gurobi.Model(env=environment) as model:
                 try:
-                    tree = _Tree(run, master, model, gurobi, clip=self.root_cuts)
+                    tree = _GurobiTree(run, master, model, gurobi, clip=self.root_cuts)
                     status = tree.solve()
                 except gurobi.GurobiError as error:
                     raise _explained(gurobi, error) from error
@@ -87,7 +87,7 @@ def _explained(gurobi: Any, error: Exception) -> Exception:
     )
 
 
-class _Tree:
+class _GurobiTree:
     """One Gurobi model of a master, with the callback that talks to the run."""
 
     def __init__(self, run: Run, master: Master, model: Any, gurobi: Any, *, clip: bool) -> None:

@@ -51,7 +51,7 @@ class Cut:
 
 
 @dataclass(frozen=True, eq=False)
-class Rules:
+class RuleRows:
     """Linear rules over binary columns: the monomials kept, then the inputs that matter."""
 
     A: sparse.csr_array
@@ -62,7 +62,7 @@ class Rules:
     inputs: Indices  # which inputs the columns after the monomials stand for
 
     @classmethod
-    def of(cls, structure: Structure) -> Rules:
+    def of(cls, structure: Structure) -> RuleRows:
         """Read the rules off a structure; inputs without a rule have no column."""
         rows = structure.constraints
         A = sparse.csc_array(rows.A)
@@ -96,14 +96,14 @@ class Rules:
             out = out.copy()
             out[A.col[blocked]] = True
 
-    def restrict(self, keep: NDArray[np.bool_], fixed_in: NDArray[np.bool_]) -> Rules:
+    def restrict(self, keep: NDArray[np.bool_], fixed_in: NDArray[np.bool_]) -> RuleRows:
         """Drop columns fixed to zero and the rows that can no longer bind."""
         A = sparse.csr_array(sparse.csc_array(self.A)[:, keep])
         lower = np.where(fixed_in, 1.0, self.lower)[keep]
         most = A.maximum(0.0).sum(axis=1) + A.minimum(0.0) @ lower
         least = A.minimum(0.0).sum(axis=1) + A.maximum(0.0) @ lower
         binding = (most > self.high + 1e-9) | (least < self.low - 1e-9)
-        return Rules(
+        return RuleRows(
             A[np.flatnonzero(binding)],
             self.low[binding],
             self.high[binding],
@@ -124,7 +124,7 @@ class Master:
     posed: Problem
     problem: Problem  # of the kept monomials, possibly with part of G moved into the ridge
     kept: Indices  # their places among all monomials
-    rules: Rules
+    rules: RuleRows
     cuts: tuple[Cut, ...] = ()
     floor: float = 0.0
     scale: float = 1.0
@@ -133,7 +133,7 @@ class Master:
     def of(cls, run: Run) -> Master:
         """Begin with every monomial and no cut."""
         problem = run.problem
-        rules = Rules.of(problem.structure)
+        rules = RuleRows.of(problem.structure)
         return cls(problem, problem, np.arange(problem.size), rules).rescaled(run)
 
     def rescaled(self, run: Run) -> Master:

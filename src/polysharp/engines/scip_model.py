@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from polysharp.certificate.solution import Stop
-from polysharp.engines.master import TOLERANCE, Rules
+from polysharp.engines.master import TOLERANCE, RuleRows
 from polysharp.errors import load_optional
 
 STOPS = {"timelimit": Stop.TIME, "userinterrupt": Stop.INTERRUPTED}
@@ -30,7 +30,7 @@ def quiet_model(scip: Any, time_left: float) -> Any:
     return model
 
 
-def add_rows(scip: Any, model: Any, columns: list[Any], rules: Rules) -> None:
+def add_rows(scip: Any, model: Any, columns: list[Any], rules: RuleRows) -> None:
     """Add the rules low <= A x <= high to a SCIP model."""
     A = rules.A
     for row in range(A.shape[0]):

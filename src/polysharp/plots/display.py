@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from polysharp.errors import InputError, MissingSolverError
+from polysharp.errors import InputError, load_optional
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,10 +80,4 @@ def tidy(ax: Axes, x: str, y: str) -> None:
 
 
 def _pyplot() -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingSolverError(
-            "plots need matplotlib, which is not installed: pip install 'polysharp[plots]'"
-        ) from error
-    return plt
+    return load_optional("matplotlib.pyplot", "a plot", "plots")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polysharp._version import __version__
-from polysharp.errors import MissingSolverError
+from polysharp.errors import load_optional
 from polysharp.polynomial.exports.expression import check_finite
 
 if TYPE_CHECKING:
@@ -30,10 +30,9 @@ IR_VERSION = 8
 
 def to_onnx(polynomial: Polynomial) -> Any:
     """Return an ``onnx.ModelProto``."""
-    try:
-        from onnx import TensorProto, checker, helper, numpy_helper
-    except ImportError as error:
-        raise MissingSolverError("to_onnx needs the package onnx: pip install onnx") from error
+    load_optional("onnx", "to_onnx", "onnx")
+    from onnx import TensorProto, checker, helper, numpy_helper
+
     check_finite(polynomial)
     p = len(polynomial.names)
     constants = _constants(polynomial)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.errors import MissingSolverError
+from polysharp.errors import load_optional
 from polysharp.polynomial.exports.expression import check_distinct
 
 if TYPE_CHECKING:
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 def to_sympy(polynomial: Polynomial) -> Any:
     """Return the right-hand side."""
-    try:
-        import sympy
-    except ImportError as error:
-        raise MissingSolverError("to_sympy needs the package sympy: pip install sympy") from error
+    sympy = load_optional("sympy", "to_sympy", "sympy")
     check_distinct(polynomial)
     symbols = [sympy.Symbol(name) for name in polynomial.names]
     shifts = np.zeros(len(symbols)) if polynomial.shifts is None else polynomial.shifts
