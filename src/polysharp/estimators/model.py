@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from polysharp.data.arrays import as_host
 from polysharp.data.checks import check_finite, input_names, named_columns
 from polysharp.data.cluster import is_dask
+from polysharp.errors import InputError
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
 
@@ -29,6 +31,59 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return self._values(self.polynomial_, X)
+
+    def calibrate(self, X: Any, y: Any, *, cv: Any = None) -> Self:
+        """Measure the errors that ``predict_interval`` needs.
+
+        Parameters
+        ----------
+        X, y : as in ``fit``
+            Rows that the fit has not seen; or its own rows, with ``cv``.
+        cv : None, int or splitter, default=None
+            Folds of the fit's own rows: each is predicted by a model of the same settings, fitted
+            without a proof to the others.  A model of a search keeps the budgets chosen.
+
+        Returns
+        -------
+        self
+        """
+        from polysharp.estimators.intervals import calibrated
+
+        self.calibration_ = calibrated(self, X, y, cv)
+        return self
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Return lower and upper ends of prediction intervals, shape (n, 2).
+
+        Whatever the distribution of the errors, a new row drawn like those of ``calibrate`` lies
+        inside with probability ``coverage`` at least; approximately so where ``calibrate`` was
+        given folds of the fit's own rows.  The probability is an average over rows: the intervals
+        may hold more often for some x and less often for others.  Outside the rows seen they grow,
+        but nothing is promised there.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from polysharp import SparsePolynomialRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-1.0, 1.0, (200, 2))
+        >>> y = X[:, 0] * X[:, 1] + 0.1 * rng.standard_normal(200)
+        >>> model = SparsePolynomialRegressor(degree=2, max_terms=1, gamma=1.0)
+        >>> model = model.fit(X[:100], y[:100]).calibrate(X[100:], y[100:])
+        >>> model.predict_interval([[0.5, 0.5], [5.0, 5.0]], coverage=0.9).round(1).tolist()
+        [[0.1, 0.4], [24.7, 27.0]]
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "calibration_"):
+            raise InputError("predict_interval needs errors on unseen rows: call calibrate first")
+        if not (isinstance(coverage, Real) and 0.0 < coverage < 1.0):
+            raise InputError(f"coverage must be a number between 0 and 1, got {coverage!r}")
+        rows = self._checked_rows(X)
+        middle = np.asarray(self.predict(rows))
+        width = self.calibration_.quantile(float(coverage)) * self.calibration_.spread(
+            self.polynomial_, rows
+        )
+        return np.column_stack([middle - width, middle + width])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the terms; ``input_features`` is there for API compatibility."""
