@@ -1,6 +1,9 @@
-"""Many random small problems: the tree engine against the referee.
+"""Many random small problems: the tree engine against the referee, and a part of the campaign.
 
     make test ARGS="-m slow tests/test_fuzz.py"
+
+The campaign itself, hostile problems for every engine, forged proofs and damaged files, is
+``benchmarks/fuzz.py``.
 
 The instances are those of ``instances.py`` (correlated, duplicate, ill-scaled columns, large means,
 every kind of rule, ridges from 1e-6 to 1e6 of the diagonal), with seeds no other test uses.  A
@@ -10,6 +13,10 @@ and the objective does not agree.  ``test_verify.py`` hands 2,000 proofs to the 
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from instances import make_instance, optimum
@@ -18,6 +25,7 @@ from polysharp.certificate.solution import Status
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
 
+CAMPAIGN = Path(__file__).parent.parent / "benchmarks" / "fuzz.py"
 FIRST, GROUP = 10_000, 25
 TOLERANCES = (1e-4, 1e-7, 0.0, 0.05)  # of the gap
 
@@ -52,3 +60,15 @@ def test_fuzz(group):
 def test_fuzz_on_2400(group):
     for seed in range(FIRST + GROUP * group, FIRST + GROUP * (group + 1)):
         check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["solves --engine tree", "proofs", "files"])
+def test_a_part_of_the_campaign_finds_nothing(what, tmp_path):
+    """Seeds that the campaign on the page of proofs does not use."""
+    check, *more = what.split()
+    seeds = ["--seeds", "90000000", "90000150", "--output", str(tmp_path)]
+    command = [sys.executable, str(CAMPAIGN), check, *more, *seeds]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "150 seeds" in done.stdout

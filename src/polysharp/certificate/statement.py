@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from polysharp.monomials.term_rules import TermRules
     from polysharp.typing import Array, Monomial
 
+WORTHLESS = 1e-12  # share of the objective below which a bound says nothing but "not negative"
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Statement:
@@ -140,4 +142,7 @@ def with_statement(
     if solution.proof is None:
         return solution
     statement = Statement.of(rules, basis, structure, scaling, table, solution)
-    return replace(solution, proof=solution.proof.about(statement))
+    proof = solution.proof.about(statement)
+    if proof.bound < WORTHLESS * statement.objective:
+        proof = replace(proof, bound=0.0)
+    return replace(solution, proof=proof)

@@ -41,6 +41,8 @@ from polysharp.certificate.checker.rules import (
 if TYPE_CHECKING:
     from polysharp.certificate.proof import Diagonal
 
+DAMPINGS = (0.0, 1e-12, 1e-9)  # relative to the diagonal
+
 
 def certified(moments: Moments, diagonal: Diagonal, what: str) -> Array:
     """Return d with G - diag(d) >= 0: as given, or a little less where rounding asks for it.
@@ -82,6 +84,22 @@ def prices(rho: Array, lam: float, d: Array | None, box: float) -> Array:
     return np.where((ridge > 0.0) & (rho <= ridge * box), within, np.maximum(beyond, 0.0))
 
 
+def value(point: Point, spent: Any, *, scalable: bool) -> Any:
+    """Return the lower bound for a sum of prices; the residual may be scaled where d = 0.
+
+    It is never NaN, which would vanish in a minimum.
+    """
+    base, ya, aa, _ = point
+    plain = base - spent - 4.0 * U * (np.abs(base) + spent)
+    if not scalable:
+        return np.fmax(plain, -inf)
+    # Any multiple t a of the residual will do; this one is best unless |a| is rounding.
+    whole, ya = aa + 2.0 * spent, np.maximum(ya, 0.0)
+    t = np.divide(ya, np.maximum(whole, 1e-6 * ya + TINY))
+    scaled = t * ya - 0.5 * t * t * whole - 8.0 * U * (t * ya + t * t * np.abs(whole))
+    return np.fmax(np.fmax(plain, scaled), -inf)
+
+
 class Tangent:
     """The value of one vector at one node, and with one more monomial forced in or out."""
 
@@ -92,64 +110,89 @@ class Tangent:
         self.last = float(free[L - 1]) if 0 < L <= len(free) else 0.0  # Z_(L)
         self.next = float(free[L]) if len(free) > L else 0.0  # Z_(L+1)
 
-    def value(self, spent: Any) -> Any:
-        """Return the lower bound for a sum of prices."""
-        base, ya, aa, _ = self.point
-        if not self.scalable:
-            return base - spent - 4.0 * U * (abs(base) + spent)
-        if not ya > 0.0:
-            return 0.0 * spent
-        # Any multiple t a of the residual will do; this one is best unless |a| is rounding.
-        whole = aa + 2.0 * spent
-        t = ya / np.maximum(whole, 1e-6 * ya)
-        return t * ya - 0.5 * t**2 * whole - 8.0 * U * (t * ya + t**2 * np.abs(whole))
-
     @property
     def bound(self) -> float:
         """The value at the node itself."""
-        return float(self.value(self.spent))
+        return float(value(self.point, self.spent, scalable=self.scalable))
 
     def with_each(self, j: Indices) -> Array:
         """Return bounds over the supports of the node that contain each j."""
-        saved = np.where(self.terms[j] == FREE, np.maximum(self.last - self.Z[j], 0.0), 0.0)
-        return np.where(self.terms[j] == OUT, inf, self.value(self.spent - saved * (1.0 - 4.0 * U)))
+        return self._less(j, np.maximum(self.last - self.Z[j], 0.0), OUT)
 
     def without_each(self, j: Indices) -> Array:
         """Return bounds over the supports of the node that leave each j out."""
-        saved = np.where(self.terms[j] == FREE, np.maximum(self.Z[j] - self.next, 0.0), 0.0)
-        return np.where(self.terms[j] == IN, inf, self.value(self.spent - saved * (1.0 - 4.0 * U)))
+        return self._less(j, np.maximum(self.Z[j] - self.next, 0.0), IN)
+
+    def _less(self, j: Indices, saved: Array, never: int) -> Array:
+        """Return the bounds when less is spent; there is no support where j is ``never``."""
+        saved = np.where(self.terms[j] == FREE, saved * (1.0 - 4.0 * U), 0.0)
+        bounds = value(self.point, self.spent - saved, scalable=self.scalable)
+        return np.where(self.terms[j] == never, inf, bounds)
 
 
-def costs(moments: Moments, sets: Indices, fixed: Any, L: int) -> Array:
+def costs(
+    moments: Moments, sets: Indices, fixed: Any, L: int, mu: float = 0.0, damping: float = 0.0
+) -> Array:
     """Return, for each row of ``sets``, a bound on every support within these monomials.
 
     It is the value at their ridge regression; with all of them ``fixed`` it bounds the cost of
-    the one support that they are.  At most L are chosen of those that are not fixed.
+    the one support that they are.  At most L are chosen of those that are not fixed.  Where
+    G + lam I >= mu diag(G + lam I) on all of them, d = mu diag(G + lam I) - lam is tried as well.
+    Some ``damping`` keeps coefficients small where columns are nearly dependent.
     """
     G = moments.G[sets[:, :, None], sets[:, None, :]]
     q, n, e = moments.q[sets], moments.norms[sets], moments.error[sets]
-    size = sets.shape[1]
-    w = _solved(G + moments.lam * np.eye(size), q)
+    size, lam = sets.shape[1], moments.lam
+    w = _solved(G + lam * np.eye(size), q, damping)
     Gw = np.einsum("sij,sj->si", G, w)
     reach = moments.y_norm + np.einsum("si,si->s", np.abs(w), n)
     moved = moments.y_error + np.einsum("si,si->s", np.abs(w), e)
     eps = moments.unit + (2.0 * size + 8.0) * U
-    error = SAFE * (eps * reach**2 + (2.0 * reach + moved) * moved) + TINY
+    error = SAFE * (eps * reach * reach + (2.0 * reach + moved) * moved) + TINY
     step = eps * reach + moved
-    rho = np.abs(q - Gw) + SAFE * (n * step[:, None] + e * (reach + step)[:, None])
-    Z = prices(rho * (1.0 + 4.0 * U), moments.lam, None, moments.box)
-    inside = np.broadcast_to(fixed, Z.shape)
-    spent = np.where(inside, Z, 0.0).sum(axis=1)
-    spent += np.sort(np.where(inside, 0.0, Z), axis=1)[:, ::-1][:, :L].sum(axis=1)
-    base = 0.5 * (moments.yy - np.einsum("si,si->s", w, Gw)) - error
-    values = base - spent * (1.0 + (size + 8.0) * U) - 4.0 * U * (np.abs(base) + spent)
-    return np.where(np.isfinite(values), values, -inf)
+    slack = SAFE * (n * step[:, None] + e * (reach + step)[:, None])
+    wGw, ya = np.einsum("si,si->s", w, Gw), moments.yy - np.einsum("si,si->s", q, w)
+    base, aa = 0.5 * (moments.yy - wGw) - error, 2.0 * ya - moments.yy + wGw + error
+
+    def spent(rho: Array, d: Array | None) -> Array:
+        Z = prices((np.abs(rho) + slack) * (1.0 + 4.0 * U), lam, d, moments.box)
+        inside = np.broadcast_to(fixed, Z.shape)
+        largest: Array = np.sort(np.where(inside, 0.0, Z), axis=1)[:, ::-1][:, :L]
+        whole: Array = np.where(inside, Z, 0.0).sum(axis=1) + largest.sum(axis=1)
+        return whole * (1.0 + (size + 8.0) * U)
+
+    point = Point(base, ya - error, aa, Gw)
+    values = value(point, spent(q - Gw, None), scalable=True)
+    if mu > 0.0:
+        d = (1.0 - 8.0 * U) * mu * (np.diagonal(G, axis1=1, axis2=2) + lam) - lam
+        d -= 8.0 * U * (lam + np.abs(d))
+        dw = d * w
+        slack = slack + 4.0 * U * (np.abs(dw) + np.abs(q))
+        extra = 0.5 * np.einsum("si,si->s", dw, w)
+        extra -= (size + 4.0) * U * np.einsum("si,si->s", np.abs(dw), np.abs(w))
+        point = point._replace(base=base + extra)
+        values = np.fmax(values, value(point, spent(q - Gw + dw, d), scalable=False))
+    return np.asarray(values)
 
 
-def _solved(H: Array, q: Array) -> Array:
-    """Solve a stack of systems; any w will do where one is singular."""
+def cost_above(moments: Moments, S: Indices) -> float:
+    """Return an upper bound on the cost of a support: the least of some coefficients."""
+    H, q, least = moments.G[np.ix_(S, S)] + moments.lam * np.eye(len(S)), moments.q[S], inf
+    for damping in (*DAMPINGS, inf):
+        w = _solved(H[None], q[None], damping)[0]
+        ridge = (0.5 + 8.0 * U) * moments.lam * float(w @ w)
+        least = min(least, 0.5 * float(moments.at(S, w, None, S).aa) + ridge)
+    return least
+
+
+def _solved(H: Array, q: Array, damping: float) -> Array:
+    """Solve a stack of systems, columns scaled to length one; any answer will do."""
+    if not damping < inf:
+        return np.zeros_like(q)
+    root = np.sqrt(np.diagonal(H, axis1=1, axis2=2))
+    A = H / (root[:, :, None] * root[:, None, :]) + damping * np.eye(q.shape[1])
     try:
-        w = np.linalg.solve(H, q[..., None])[..., 0]
+        w = np.linalg.solve(A, (q / root)[..., None])[..., 0] / root
     except np.linalg.LinAlgError:
-        w = np.array([np.linalg.lstsq(one, b, rcond=None)[0] for one, b in zip(H, q, strict=True)])
+        w = np.zeros_like(q)
     return np.where(np.isfinite(w), w, 0.0).astype(np.float64)

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polysharp.certificate.checker.bounds import costs
+from polysharp.certificate.checker.bounds import DAMPINGS, costs
 from polysharp.certificate.checker.moments import SAFE, Moments, U
 from polysharp.certificate.checker.rules import FREE, IN, OUT, Fixings, Rules, demand
 
@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 
     from polysharp.certificate.checker.rules import Array, Indices
 
-    Refit = Callable[[Indices], Array]
+    Refit = Callable[[Indices, float, float], Array]
 
 MOST_PAIRS = 4e9  # in all exhausted ends of a proof together: about a minute
 VISIT = 1e4  # pairs that take as long as a visit does by itself
 MOST_HITS = 200_000  # refitted below one node
 MOST_SETS = 1_000_000  # of inputs below one node
+FEW = 2048  # completions that are all refitted, however ill-conditioned
 CHUNK = 2048  # supports refitted at a time
 TOO_MANY = "it has more completions than a reader can try"
 
@@ -57,34 +58,35 @@ class Exhaustion:
 
     def least(self, at: Fixings, claim: float) -> float:
         """Return the claim, or what the cheapest completion costs if that is less."""
-        if not claim > 0.0:
-            return 0.0
         S, J = np.flatnonzero(at.terms == IN), np.flatnonzero(at.terms == FREE)
         self.L, self.J = min(self.rules.room(at), len(J)), J
+        if not (claim > 0.0 and self.moments.y_norm > 0.0):
+            return 0.0
         self.uses = self.rules.uses[J] * (at.inputs != IN)
         self.room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
         self.hits: list[Indices] = []
-        if not self.moments.y_norm > 0.0:
-            return 0.0
-        if min(self.uses.sum(axis=1).max(initial=0.0) * self.L, self.uses.shape[1]) <= self.room:
-            demand(comb(len(J), self.L) <= MOST_PAIRS, TOO_MANY)
-        H, b, T = self._scaled(np.concatenate([S, J]), len(S) + self.L, claim)
-        for _ in S:
-            H, b, T = _eliminated(H, b, T, 0, np.arange(1, len(b)))
-        demand(isfinite(T), "its completions leave the floats")
-        if T <= 64.0 * U:
-            self.hits.append(np.zeros((1, 0), dtype=np.intp))
-        if self.L:
+        ways = comb(len(J), self.L)
+        H, b, T, mu = self._scaled(np.concatenate([S, J]), len(S) + self.L, claim)
+        if ways <= FEW:
+            self.hits = [_combinations(len(J), k) for k in range(self.L + 1)]
+        else:
+            binding = min(self.uses.sum(axis=1).max() * self.L, self.uses.shape[1]) > self.room
+            demand(binding or ways <= MOST_PAIRS, TOO_MANY)
+            for _ in S:
+                H, b, T = _eliminated(H, b, T, 0, np.arange(1, len(b)))
+            demand(isfinite(T), "its completions leave the floats")
+            if T <= 64.0 * U:
+                self.hits.append(np.zeros((1, 0), dtype=np.intp))
             self._visit(H, b, T, np.arange(len(J)), ())
-        return min(claim, *(self._refitted(S, hits) for hits in self.hits), inf)
+        return min(claim, *(self._refitted(S, hits, mu, claim) for hits in self.hits), inf)
 
-    def _scaled(self, index: Indices, k: int, claim: float) -> tuple[Array, Array, float]:
-        """Return H and b with columns and y of length one, and T less twice the slack."""
+    def _scaled(self, index: Indices, k: int, claim: float) -> tuple[Array, Array, float, float]:
+        """Return H and b with columns and y of length one, T less twice the slack, and mu."""
         m, size = self.moments, len(index)
         H = m.G[np.ix_(index, index)].copy()
         H[np.diag_indices(size)] += m.lam
         root, y_size = np.sqrt(np.diagonal(H)), m.y_norm + m.y_error
-        mu = m.lam / float(root.max(initial=sqrt(m.lam))) ** 2
+        mu = m.lam / (SAFE * float(root.max(initial=sqrt(m.lam))) ** 2)
         r = float((m.error[index] / root).max(initial=0.0))
         eps = SAFE * (m.unit + 2.0 * r + m.y_error / y_size + (k + 12.0) * U)
         H /= np.multiply.outer(root, root)
@@ -94,11 +96,11 @@ class Exhaustion:
             more = 0.5 * float(np.linalg.eigvalsh(H)[0]) - shift
             if more > mu and _is_definite(H - (more + shift) * np.eye(size)):
                 mu = more
-        B2 = SAFE * k / mu
+        B2 = k / mu
         slack = SAFE * (eps * (sqrt(B2) + 0.5 * B2) + (k + 12.0) * U)
         least_yy = m.yy - m.margins(index[:0], m.q[:0])[2]
         T = (least_yy - 2.0 * claim) / y_size**2 - 2.0 * slack
-        return H, m.q[index] / (root * y_size), T
+        return H, m.q[index] / (root * y_size), T, mu
 
     def _visit(self, H: Array, b: Array, T: float, J: Indices, chosen: tuple[int, ...]) -> None:
         """Mark the completions that have ``chosen`` and one or more of J."""
@@ -134,13 +136,19 @@ class Exhaustion:
             hits = sum(map(len, self.hits))
             demand(hits <= MOST_HITS, "too many of its completions come close to the bound")
 
-    def _refitted(self, S: Indices, hits: Indices) -> float:
-        """Return the least cost of some completions that the rules allow."""
+    def _refitted(self, S: Indices, hits: Indices, mu: float, claim: float) -> float:
+        """Return the least cost of some completions that the rules allow.
+
+        Since H >= mu diag(H) there, mu diag(H) - lam I may move into the ridge.
+        """
         least = inf
         for start in range(0, len(hits), CHUNK):
             some = self.J[hits[start : start + CHUNK]]
             sets = np.concatenate([np.broadcast_to(S, (len(some), len(S))), some], axis=1)
-            values = self.refit(sets)
+            values = self.refit(sets, mu, 0.0)
+            for damping in DAMPINGS[1:]:
+                if (low := np.flatnonzero(values < claim)).size:
+                    values[low] = np.maximum(values[low], self.refit(sets[low], mu, damping))
             for a in np.argsort(values):
                 if not values[a] >= least and self.rules.allows(sets[a]):
                     least = float(values[a])
@@ -157,6 +165,10 @@ def _eliminated(
     rest = H[np.ix_(others, others)]
     rest -= np.multiply.outer(row, rate)
     return rest, b[others] - b[j] * rate, T - float(b[j] * b[j] / H[j, j])
+
+
+def _combinations(size: int, k: int) -> Indices:
+    return np.array(list(combinations(range(size), k)), dtype=np.intp).reshape(comb(size, k), k)
 
 
 def _is_definite(A: Array) -> bool:

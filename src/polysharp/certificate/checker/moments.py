@@ -5,11 +5,13 @@ where the intercept is free, and multiplied by the roots of the weights; y stand
 one more column.  With u = 2^-53, every number below is a worst case, and holds for sums in any
 order.  Let c_j be the exact column and m_j the computed one:
 
-    error_j >= |c_j - m_j|       3 deg + 3 roundings of its entries before centring, and what is
-                                 left of its mean, which is measured;
+    error_j >= |c_j - m_j|       3 deg + 3 roundings of its entries before centring;
     norms_j >= |m_j|, |c_j|
     unit    >= |G_ij - m_i'm_j| / (norms_i norms_j)       B + n/B roundings, since the rows are
                                  summed in blocks of B = sqrt(n), and then the blocks.
+
+What centring leaves of a mean, since that must be a float, is the same in every row: it is
+measured, and its square taken off G (40 roundings more).
 
 For coefficients w on k monomials, with reach = |y| + sum |w_j| norms_j, E = error_y +
 sum |w_j| error_j and eps = unit + (2k + 8) u, this gives, with a = y - Mw,
@@ -43,9 +45,9 @@ BLOCK = 4096  # rows of the design held at once
 class Point(NamedTuple):
     """What a vector's value is made of, each number rounded to the side that lowers it."""
 
-    base: float  # <= yy/2 - w'Qw/2
-    ya: float  # <= y'a
-    aa: float  # >= |a|^2
+    base: Any  # <= yy/2 - w'Qw/2
+    ya: Any  # <= y'a
+    aa: Any  # >= |a|^2
     rho: Array  # >= |m_j'a + d_j w_j|, for every monomial that was asked for
 
 
@@ -129,18 +131,17 @@ class Moments:
             for small in blocks_of(len(M), block):
                 whole += M[small].T @ M[small]
         demand(np.isfinite(whole).all() and np.isfinite(raw).all(), "its powers leave the floats")
-        peaks = np.append(np.ones(f), 0.0)
-        for j, m in enumerate(monomials):
-            peaks[j] = all(np.any(coded[:, i]) for i in m)
-        demand(np.all((raw >= 1e-250) | (peaks == 0.0)), "a monomial's powers leave the floats")
-        self.G, self.q, self.yy = whole[:f, :f], whole[f, :f], float(whole[f, f])
-        self.lam = 1.0 / s.gamma
-        self.unit = SAFE * (block + n / block + 4.0) * U
-        norms = np.sqrt(np.diagonal(whole)) * (1.0 + self.unit)
-        roundings = np.array([*(3.0 * len(m) + 3.0 for m in monomials), 0.0])
-        error = roundings * U * np.sqrt(raw) + 4.0 * U * norms
+        self.lam, roundings = 1.0 / s.gamma, block + n / block + 4.0
         if s.fit_intercept:
-            error += np.abs(drift) / sqrt(total) + (20.0 + n / BLOCK) * U * norms
+            roundings += 2.0 * (20.0 + n / BLOCK)
+        self.unit = SAFE * roundings * U
+        norms = np.sqrt(np.diagonal(whole)) * (1.0 + self.unit)
+        if s.fit_intercept:
+            whole -= np.multiply.outer(drift / total, drift)
+        self.G, self.q, self.yy = whole[:f, :f], whole[f, :f], max(0.0, float(whole[f, f]))
+        entries = np.array([*(3.0 * len(m) + 3.0 for m in monomials), 0.0])
+        error = entries * U * np.sqrt(raw) + 4.0 * U * norms
+        error[:f][raw[:f] < 1e-250] += 1e-120  # too small for its square to be a float
         self.norms, self.error = norms[:f], SAFE * error[:f] + TINY
         self.y_norm, self.y_error = float(norms[f]), SAFE * float(error[f])
         self.box = SAFE * (self.y_norm + self.y_error) / sqrt(self.lam)  # no better |w_j|
@@ -155,7 +156,7 @@ class Moments:
         reach = self.y_norm + float(size @ self.norms[index])
         moved = self.y_error + float(size @ self.error[index])
         eps = self.unit + (2.0 * len(index) + 8.0) * U
-        error = eps * reach**2 + (2.0 * reach + moved) * moved
+        error = eps * reach * reach + (2.0 * reach + moved) * moved
         tiny = TINY if reach > 0.0 else 0.0  # no error where all is zero
         return SAFE * reach, SAFE * (eps * reach + moved), SAFE * error + tiny
 

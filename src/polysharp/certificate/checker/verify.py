@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.certificate.checker.bounds import Tangent, certified, costs, prices
+from polysharp.certificate.checker.bounds import Tangent, certified, cost_above, costs, prices
 from polysharp.certificate.checker.ends import Exhaustion, least_of_sets
-from polysharp.certificate.checker.moments import Moments, Point, Rows, U, read_rows
+from polysharp.certificate.checker.moments import Moments, Point, Rows, read_rows
 from polysharp.certificate.checker.rules import (
     OUT,
     Array,
@@ -87,7 +87,9 @@ class Verdict:
         return f"<p>{escape(str(self))}</p>"
 
 
-def verify(proof: Proof, X: Any, y: Any, sample_weight: Any = None) -> Verdict:
+def verify(
+    proof: Proof, X: Any, y: Any, sample_weight: Any = None, *, exact: bool = False
+) -> Verdict:
     """Check a proof against the data it speaks of.
 
     Parameters
@@ -135,9 +137,7 @@ class _Reader:
         demand(set(s.support) <= place.keys(), "the model has a term that is no candidate")
         S = np.array(sorted({place[term] for term in s.support}), dtype=np.intp)
         demand(len(S) == len(s.support) and self.rules.allows(S), "the model breaks the rules")
-        H = m.G[np.ix_(S, S)] + m.lam * np.eye(len(S))
-        w: Array = np.asarray(np.linalg.lstsq(H, m.q[S], rcond=None)[0], dtype=np.float64)
-        value = 0.5 * m.at(S, w, None, S).aa + (0.5 + 8.0 * U) * m.lam * float(w @ w)
+        value = cost_above(m, S)
         demand(value <= s.objective, f"the model costs {value:.12g}, more than stated")
         return value
 
@@ -261,6 +261,6 @@ class _Reader:
         d[given.index] = self._diagonals[number]
         return d
 
-    def _refit(self, sets: Indices) -> Array:
+    def _refit(self, sets: Indices, mu: float, damping: float) -> Array:
         """Return lower bounds on the costs of supports, one in each row."""
-        return costs(self.moments, sets, True, 0)
+        return costs(self.moments, sets, True, 0, mu, damping)

@@ -1,0 +1,196 @@
+"""Changes to a proof: some break it, some leave it true, some claim what is false.
+
+``forge(proof, rng)`` applies a few at random, to nodes, vectors, diagonals, screenings and the
+statement, and often raises the claim.  Whatever comes out, a checker may accept it only if what it
+then calls proved is true of the changed statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from polysharp.certificate.proof import Diagonal, Proof, ProofNode, Screening, Vector
+
+Rng = np.random.Generator
+KINDS = ("dual", "single", "void", "split", "sets", "exhausted")
+FACTORS = (0.0, -1.0, 0.5, 2.0, 1.0 + 1e-9, 1e8, 1e-8, 1e150, 1e300, np.nan, np.inf)
+
+
+def forge(proof: Proof, rng: Rng, optimum: float) -> Proof:
+    """Return a changed proof; ``optimum`` is the least cost that the true statement allows."""
+    for _ in range(int(rng.choice([0, 1, 1, 1, 2, 3, 8]))):
+        change = CHANGES[int(rng.integers(len(CHANGES)))]
+        with np.errstate(all="ignore"):
+            proof = change(proof, rng)
+    if rng.random() < 0.6:
+        above = 1.0 + float(rng.choice([1e-12, 1e-9, 1e-7, 1e-4, 0.1, 10.0]))
+        proof = replace(proof, bound=optimum * above + float(rng.choice([0.0, 0.0, 1e-12, 1.0])))
+    if rng.random() < 0.5 and proof.statement is not None:
+        dearer = proof.statement.objective * float(rng.choice([1.0, 10.0, 1e6])) + 1.0
+        proof = replace(proof, statement=replace(proof.statement, objective=dearer))
+    return proof
+
+
+def _any(rng: Rng, items: Any) -> Any:
+    return items[int(rng.integers(len(items)))] if len(items) else None
+
+
+def _with_node(proof: Proof, rng: Rng, change: Callable[[ProofNode], ProofNode]) -> Proof:
+    if not proof.nodes:
+        return proof
+    number = int(rng.integers(len(proof.nodes)))
+    nodes = list(proof.nodes)
+    nodes[number] = change(nodes[number])
+    return replace(proof, nodes=tuple(nodes))
+
+
+def _positions(proof: Proof, rng: Rng) -> Any:
+    f = len(proof.statement.monomials) if proof.statement is not None else 5
+    count = int(rng.integers(0, f + 1))
+    return rng.permutation(f)[:count].astype(np.intp)
+
+
+def _vector(proof: Proof, rng: Rng, vector: Vector | None) -> Vector:
+    """Change a vector, or make one up."""
+    if vector is None or rng.random() < 0.2:
+        index = _positions(proof, rng)
+        size = 10.0 ** rng.uniform(-6, 12)
+        return Vector(index, size * rng.standard_normal(len(index)), int(rng.integers(-1, 2)))
+    how = int(rng.integers(5))
+    if how == 0:
+        return replace(vector, value=vector.value * float(_any(rng, FACTORS)))
+    if how == 1:
+        return replace(vector, index=vector.index[1:], value=vector.value[1:])
+    if how == 2:
+        return replace(vector, diagonal=int(rng.integers(-2, len(proof.diagonals) + 2)))
+    if how == 3:
+        return replace(vector, value=vector.value + rng.standard_normal(len(vector.value)))
+    return replace(vector, index=rng.permutation(vector.index))
+
+
+def _screening(proof: Proof, rng: Rng, screening: Screening | None) -> Screening:
+    """Change a screening, or make one up."""
+    nothing = np.zeros(0, dtype=np.intp)
+    if screening is None:
+        return Screening(_vector(proof, rng, None), _positions(proof, rng), nothing)
+    how = int(rng.integers(4))
+    if how == 0:
+        return replace(screening, out=np.union1d(screening.out, _positions(proof, rng)))
+    if how == 1:
+        return replace(screening, inn=_positions(proof, rng)[:2])
+    if how == 2:
+        return replace(screening, only=_positions(proof, rng))
+    return replace(screening, vector=_vector(proof, rng, screening.vector))
+
+
+def change_a_kind(proof: Proof, rng: Rng) -> Proof:
+    """Call a node something else."""
+    return _with_node(proof, rng, lambda node: replace(node, kind=_any(rng, KINDS)))
+
+
+def change_a_vector(proof: Proof, rng: Rng) -> Proof:
+    """Give a node another vector."""
+    other = _any(rng, proof.nodes)
+    return _with_node(
+        proof, rng, lambda node: replace(
+            node,
+            vector=other.vector if rng.random() < 0.4 else _vector(proof, rng, node.vector),
+        ),
+    )  # fmt: skip
+
+
+def change_a_screening(proof: Proof, rng: Rng) -> Proof:
+    """Change, add or borrow screenings."""
+    other = _any(rng, proof.nodes)
+
+    def changed(node: ProofNode) -> ProofNode:
+        if rng.random() < 0.3:
+            return replace(node, screenings=other.screenings)
+        last = node.screenings[-1] if node.screenings else None
+        return replace(node, screenings=(*node.screenings[:-1], _screening(proof, rng, last)))
+
+    return _with_node(proof, rng, changed)
+
+
+def change_the_tree(proof: Proof, rng: Rng) -> Proof:
+    """Drop, repeat or exchange children and members of a chain."""
+
+    def changed(node: ProofNode) -> ProofNode:
+        how = int(rng.integers(6))
+        if how == 0:
+            return replace(node, children=node.children[:-1], chain=node.chain[:-1])
+        if how == 1:
+            return replace(node, children=node.children[::-1])
+        if how == 2:
+            return replace(node, chain=node.chain[::-1])
+        if how == 3:
+            return replace(node, chain=tuple(int(j) for j in _positions(proof, rng)))
+        if how == 4:
+            return replace(node, on_inputs=not node.on_inputs)
+        return replace(node, children=tuple(int(c) for c in rng.permutation(node.children)))
+
+    return _with_node(proof, rng, changed)
+
+
+def close_the_root(proof: Proof, rng: Rng) -> Proof:
+    """One node for everything."""
+    vector = _vector(proof, rng, (_any(rng, proof.nodes) or ProofNode("void")).vector)
+    return replace(proof, nodes=(ProofNode(_any(rng, KINDS), vector=vector),))
+
+
+def change_a_diagonal(proof: Proof, rng: Rng) -> Proof:
+    """Change diagonals, or add one for everything."""
+    if not proof.diagonals or rng.random() < 0.3:
+        index = np.sort(_positions(proof, rng))
+        value = 10.0 ** rng.uniform(-12, 12) * rng.standard_normal(len(index))
+        return replace(proof, diagonals=(*proof.diagonals, Diagonal(index, value)))
+    factor, added = float(_any(rng, FACTORS)), float(_any(rng, (0.0, 1e-9, 1.0, -1.0)))
+    diagonals = tuple(replace(d, value=factor * d.value + added) for d in proof.diagonals)
+    return replace(proof, diagonals=diagonals)
+
+
+def change_the_statement(proof: Proof, rng: Rng) -> Proof:
+    """Change a field of the statement."""
+    s = proof.statement
+    if s is None:
+        return proof
+    term = _any(rng, s.monomials) or (0,)
+    factor = float(_any(rng, FACTORS))
+    changes: list[dict[str, Any]] = [
+        {"gamma": s.gamma * factor},
+        {"scale": s.scale * factor},
+        {"scale": s.scale * 10.0 ** rng.uniform(-200, 200, len(s.scale))},
+        {"shift": s.shift + float(_any(rng, (0.1, 1e8, np.nan, 1e300)))},
+        {"max_terms": s.max_terms + int(rng.integers(-2, 3))},
+        {"max_inputs": s.max_inputs + int(rng.integers(-2, 3))},
+        {"degree": s.degree + int(rng.integers(-1, 2))},
+        {"degree": int(10.0 ** rng.uniform(1, 9))},
+        {"heredity": _any(rng, (None, "weak", "strong", "strict"))},
+        {"excluded_terms": (*s.excluded_terms, term)},
+        {"excluded_terms": ()},
+        {"required_terms": (*s.required_terms, term)},
+        {"required_terms": ()},
+        {"required_inputs": (0,)},
+        {"monomials": s.monomials[1:]},
+        {"monomials": s.monomials[::-1]},
+        {"kept_inputs": s.kept_inputs[1:]},
+        {"fit_intercept": not s.fit_intercept},
+        {"listed": not s.listed},
+        {"support": s.support[1:]},
+        {"support": (term,)},
+        {"max_interaction": int(rng.integers(0, 4))},
+        {"interaction_degree": int(rng.integers(0, 4))},
+        {"total_weight": s.total_weight * factor},
+        {"objective": s.objective * factor},
+    ]
+    return replace(proof, statement=replace(s, **_any(rng, changes)))
+
+
+CHANGES = (
+    *(change_a_kind, change_a_vector, change_a_screening, change_the_tree),
+    *(close_the_root, change_a_diagonal, change_the_statement),
+)
