@@ -142,7 +142,7 @@ def costs(
     """
     G = moments.G[sets[:, :, None], sets[:, None, :]]
     q, n, e = moments.q[sets], moments.norms[sets], moments.error[sets]
-    size, lam = sets.shape[1], moments.lam
+    size, lam = int(sets.shape[1]), moments.lam
     w = _solved(G + lam * np.eye(size), q, damping)
     Gw = np.einsum("sij,sj->si", G, w)
     reach = moments.y_norm + np.einsum("si,si->s", np.abs(w), n)
