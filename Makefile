@@ -22,7 +22,7 @@ ARGS ?=
 NAME ?=
 
 BIN := $(VENV)/bin
-CODE := src tests benchmarks experiments docs tools
+CODE := src tests benchmarks experiments docs tools neighbours
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --prefer-binary
 
 .DEFAULT_GOAL := help

@@ -1,0 +1,1 @@
+"""What objective and solvers share."""
