@@ -8,7 +8,7 @@ from instances import make_instance, optimum
 
 from polysharp.engines.base import Limits
 from polysharp.engines.tree import Tree
-from polysharp.engines.tree.relaxation import UNFINISHED, Aim, fresh_warm, solve_relaxation
+from polysharp.engines.tree.relaxation import STOPPED, Aim, fresh_warm, solve_relaxation
 from polysharp.problem.bounds import Accuracy, Quadratic
 
 
@@ -29,7 +29,7 @@ def slow_relaxation(seconds=np.inf):
 def test_without_time_the_bound_is_lower_and_safe():
     full = slow_relaxation()
     none, some = (slow_relaxation(seconds) for seconds in (0.0, 1e-3))
-    assert none.code == some.code == UNFINISHED
+    assert none.code == some.code == STOPPED
     assert not none.warm.w.any()
     assert some.warm.w.any()
     assert none.bound <= some.bound < full.bound <= full.primal

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import ClassVar
@@ -126,11 +127,12 @@ class Run(Record):
         listener: Listener | None = None,
         seed: int = 0,
         threads: int = 1,
+        start: Indices | None = None,
     ) -> None:
         super().__init__(limits, listener)
         self.problem, self.seed, self.threads = problem, seed, threads
         self.proof: Proof | None = None
-        self.best: Fit = problem.refit(first_support(problem))
+        self.best: Fit = problem.refit(first_support(problem) if start is None else start)
 
     @property
     def objective(self) -> float:
@@ -189,21 +191,22 @@ class Engine(ABC):
     ) -> Solution:
         """Search and certify; ``start`` is an allowed support to begin from."""
         self.check(problem)
-        run = Run(problem, limits or Limits(), listener, seed, threads)
         if start is not None:
             start = np.asarray(start, dtype=np.intp)
             if not problem.structure.allows(start):
                 raise InputError(f"start must satisfy the budgets and rules, got {start.tolist()}")
-            run.offer(start)
-        try:
-            # Numbers that overflow end as "no bound" or "no better", never as an answer.
-            with np.errstate(all="ignore"):
-                stop = self.search(run)
-        except KeyboardInterrupt:
+        # Numbers that overflow end as "no bound" or "no better", never as an answer.
+        with np.errstate(all="ignore"):
+            run = Run(problem, limits or Limits(), listener, seed, threads, start)
             stop = Stop.INTERRUPTED
-        run.report("done", force=True)
+            with suppress(KeyboardInterrupt):
+                stop = self.search(run)
+            run.report("done", force=True)
+            return self._certified(run, stop, scope)
+
+    def _certified(self, run: Run, stop: Stop, scope: Scope) -> Solution:
         return certify(
-            problem,
+            run.problem,
             run.best.support,
             run.bound,
             gap_tol=run.limits.gap_tol,

@@ -18,6 +18,7 @@ from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.errors import TooLargeError
 from polysharp.problem.problem import Problem
+from polysharp.problem.subproblem import least_cost
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Enumeration(Engine):
                 if structure.allows(support):
                     fit = run.problem.refit(support)
                     run.offer_fit(fit)
-                    least = min(least, run.problem.least_cost(fit))
+                    least = min(least, least_cost(run.problem, fit))
                 if run.nodes % 256 == 0:
                     run.report("enumerating")
                     if run.expired:

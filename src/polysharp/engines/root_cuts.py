@@ -238,8 +238,9 @@ class RootLP:
         where, values, side = self.master.row(cut)
         index = np.append(where, self.master.rules.size).astype(np.int32)
         value = np.append(values, 1.0)
-        self._highs.addRow(side, self._api.kHighsInf, len(index), index, value)
-        self.cuts.append(cut)
+        added = self._highs.addRow(side, self._api.kHighsInf, len(index), index, value)
+        if added != self._api.HighsStatus.kError:  # HiGHS refuses numbers beyond 1e15
+            self.cuts.append(cut)
 
     def bind(self, column: int, low: float, high: float) -> None:
         """Change the bounds of a column."""
@@ -251,7 +252,8 @@ class RootLP:
         if np.isfinite(run.time_left):
             self._highs.setOptionValue("time_limit", max(0.0, run.time_left))
         self._highs.run()
-        if self._highs.getModelStatus() != self._api.HighsModelStatus.kOptimal:
+        solved = self._highs.getModelStatus() == self._api.HighsModelStatus.kOptimal
+        if not solved or not self.cuts:
             return None
         answer = self._highs.getSolution()
         x = np.clip(np.array(answer.col_value)[:-1], 0.0, 1.0)

@@ -36,7 +36,7 @@ def search(
     """Solve with the engine, from a local-search start where the engine has none of its own."""
     engine.check(problem)
     began = perf_counter()
-    start = None
+    first = start = None
     if engine.needs_start:
         first = make_engine("local-search").solve(
             problem,
@@ -50,15 +50,20 @@ def search(
             return first
         start = np.array(first.support, dtype=np.intp)
     started = perf_counter() - began
-    solution = engine.solve(
-        problem,
-        start=start,
-        limits=_part(limits, 1.0, started),
-        listener=listener,
-        seed=seed,
-        threads=threads,
-        scope=scope,
-    )
+    try:
+        solution = engine.solve(
+            problem,
+            start=start,
+            limits=_part(limits, 1.0, started),
+            listener=listener,
+            seed=seed,
+            threads=threads,
+            scope=scope,
+        )
+    except KeyboardInterrupt:  # before the engine had a model of its own
+        if first is None:
+            raise
+        return replace(first, stop=Stop.INTERRUPTED)
     return replace(solution, times={"start": started, "search": solution.seconds})
 
 

@@ -161,6 +161,8 @@ def solve_spd(H: Array, b: Array) -> Array:
     try:
         x = cho_solve(cho_factor(H, lower=True, check_finite=False), b, check_finite=False)
     except np.linalg.LinAlgError:
+        if not np.isfinite(H).all():
+            return np.zeros_like(b)
         values, vectors = np.linalg.eigh(H)
         keep = values > len(b) * np.finfo(float).eps * values[-1]
         x = (vectors[:, keep] / values[keep]) @ (vectors[:, keep].T @ b)

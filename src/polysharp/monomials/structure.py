@@ -220,6 +220,8 @@ class Structure:
 
     def best_linear(self, value: Array) -> Indices:
         """Return an allowed support of largest total ``value`` (a small integer programme)."""
+        if not self.n_terms and not len(self.required_inputs):
+            return _no_indices()
         # Solvers take costs beyond about 1e20 for infinite; only their ratios matter.
         largest = float(np.abs(value).max(initial=0.0)) or 1.0
         cost = np.concatenate([-value / largest, np.zeros(self.n_inputs)])

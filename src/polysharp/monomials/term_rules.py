@@ -177,12 +177,6 @@ class TermRules:
         basis = heredity_closed(every, self.heredity)
         if not len(basis):
             raise InfeasibleError("exclude_terms and exclude_inputs leave no monomial to choose")
-        for m in self.include_terms:
-            if m not in basis.index:
-                raise InfeasibleError(
-                    f"include_terms must have their parents allowed under "
-                    f"heredity={self.heredity!r}, got {m}"
-                )
         return basis
 
     def _monomials(self, inputs: Iterable[int]) -> list[Monomial]:
@@ -200,6 +194,12 @@ class TermRules:
 
     def structure(self, basis: Basis) -> Structure:
         """Return the allowed supports over ``basis``."""
+        for m in self.include_terms:
+            if m not in basis.index:
+                raise InfeasibleError(
+                    f"include_terms must have their parents allowed under "
+                    f"heredity={self.heredity!r}, got {m}"
+                )
         return Structure.of_basis(
             basis,
             self.max_terms,

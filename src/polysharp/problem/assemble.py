@@ -26,7 +26,7 @@ from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import Accuracy
 from polysharp.problem.problem import Problem
-from polysharp.typing import Array, OnBlock
+from polysharp.typing import Array, Indices, OnBlock
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,9 @@ def assemble(
             G, q, yy = moments.uncentred()
         weight, n = moments.weight, moments.n_rows
         known = _accuracy(np.diagonal(G), yy, n, weight, mean, y_mean)
-        return Assembled(Problem(DenseGram(G), q, yy, lam, structure, known), mean, y_mean)
+        misfit = None if rows.block is None else RowMisfit(basis, rows.block, mean, y_mean)
+        problem = Problem(DenseGram(G), q, yy, lam, structure, known, misfit)
+        return Assembled(problem, mean, y_mean)
     if rows.block is None:
         raise TooLargeError(
             f"n_candidates must leave at most {held.monomials} monomials for Dask collections, and "
@@ -86,7 +88,30 @@ def assemble(
     gram, q = _implicit(basis, table, mean, held, on_block)
     yy = float((table.weights * table.y) @ table.y)
     known = _accuracy(gram.diagonal, yy, len(table), table.total_weight, mean, y_mean)
-    return Assembled(Problem(gram, q, yy, lam, structure, known), mean, y_mean)
+    misfit = RowMisfit(basis, rows.block, mean, y_mean)
+    return Assembled(Problem(gram, q, yy, lam, structure, known, misfit), mean, y_mean)
+
+
+@dataclass(frozen=True, eq=False)
+class RowMisfit:
+    """The residual of a model, from the rows themselves: see ``Problem.misfit``."""
+
+    basis: Basis
+    rows: MemoryRows
+    mean: Array
+    y_mean: float
+
+    def __call__(self, support: Indices, w: Array) -> tuple[float, float]:
+        """Return the sum of squares of the residual, and the norm of what it was made of."""
+        basis, mean, rows = self.basis.select(support), self.mean[support], self.rows
+        squares, reach = 0.0, 0.0
+        for some in basis.blocks(len(rows)):
+            M, y, v = basis.evaluate(rows.X[some]), rows.y[some], rows.weights[some]
+            a = (y - self.y_mean) - (M - mean) @ w
+            size = np.abs(y) + abs(self.y_mean) + (np.abs(M) + np.abs(mean)) @ np.abs(w)
+            squares += float(v @ (a * a))
+            reach += float(v @ (size * size))
+        return squares, float(np.sqrt(reach))
 
 
 def _accuracy(

@@ -228,7 +228,18 @@ def cost_above(system: Quadratic, w: Array) -> float:
     delta = spread(system.unit, len(w), reach)
     _, aa = safe_sums(system.yy, float(system.q @ w), float(w @ rho), system.response, reach, delta)
     cost = 0.5 * aa + float(total(0.5 * (system.ridge @ (w * w)), len(w)))
-    return cost * (1.0 + 4.0 * UNIT) if cost >= 0.0 else 0.0
+    return cost * (1.0 + 4.0 * UNIT) if cost < np.inf else np.inf  # and where it is no number
+
+
+def cost_of_residual(squares: float, reach: float, products: float, penalty: float) -> float:
+    """Return half the squared residual, as summed over the rows, plus a penalty, rounded up.
+
+    ``reach`` is the norm of what was added up to make it: of |y_t| + sum_j |w_j| |m_tj| before
+    anything was centred.
+    """
+    norm = np.sqrt(squares) + 2.0 * ENTRY * UNIT * reach
+    cost = 0.5 * norm * norm * (1.0 + 2.0 * products * UNIT) + penalty * (1.0 + ENTRY * UNIT)
+    return float(cost) if cost >= 0.0 else np.inf
 
 
 def semidefinite_margin(size: int, unit: float) -> float:

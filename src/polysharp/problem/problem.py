@@ -14,6 +14,7 @@ c extends to fractional s in [0,1]^f, where it is convex (the paper's theorem):
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,6 +36,11 @@ class Fit:
     objective: float
 
 
+# Sum of squares of y - M_S w over the rows, and of |y| + |M_S| |w| before centring.
+Misfit = Callable[[Indices, Array], tuple[float, float]]
+CLEAR = 1e-9  # share of an objective below which rounding of the moments is not worth a pass
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Moments, ridge and structure: everything an engine may see."""
@@ -45,6 +51,7 @@ class Problem:
     lam: float
     structure: Structure
     known: Accuracy | None = None  # None: as sums over a thousand rows are known
+    misfit: Misfit | None = None  # where the rows can be asked once more
 
     @classmethod
     def dense(
@@ -100,15 +107,16 @@ class Problem:
             G, self.q[S], ridge, known.sizes[S], self.yy, known.response, known.unit, True
         )
 
-    def least_cost(self, fit: Fit) -> float:
-        """Return what the support of a fit costs with any coefficients, rounded down."""
-        S = fit.support
-        return max(0.0, bounds.support_bound(self.system(S, self.gram.block(S, S)), fit.w))
-
     def cost_at_most(self, fit: Fit) -> float:
-        """Return what a fit costs, rounded up."""
-        S = fit.support
-        return bounds.cost_above(self.system(S, self.gram.block(S, S)), fit.w)
+        """Return what a fit costs, rounded up; from the rows where the moments say too little."""
+        S, w = fit.support, fit.w
+        cost = bounds.cost_above(self.system(S, self.gram.block(S, S)), w)
+        if self.misfit is None or cost <= fit.objective * (1.0 + CLEAR):
+            return cost
+        squares, reach = self.misfit(S, w)
+        products = 0.5 * self.accuracy.unit / bounds.UNIT
+        exact = bounds.cost_of_residual(squares, reach, products, 0.5 * self.lam * float(w @ w))
+        return min(cost, exact)
 
     def dual_bound(self, fit: Fit) -> float:
         """Return the lower bound on the l-sparse optimum that the residual of a fit proves.

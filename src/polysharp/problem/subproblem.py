@@ -8,9 +8,9 @@ import numpy as np
 
 from polysharp.moments.gram import DenseGram
 from polysharp.monomials.structure import Structure
-from polysharp.problem.bounds import Quadratic, semidefinite, semidefinite_margin
+from polysharp.problem.bounds import Quadratic, semidefinite, semidefinite_margin, support_bound
 from polysharp.problem.curvature import LARGEST, curvature
-from polysharp.problem.problem import Problem
+from polysharp.problem.problem import CLEAR, Fit, Problem
 from polysharp.typing import Array, Indices
 
 RETREAT, RETREATS = 0.9, 40  # a diagonal that is not proved shrinks by this factor, so often
@@ -104,3 +104,15 @@ class Subproblem:
         sizes = np.sqrt(known.sizes**2 + lam + ridge)
         system = self.system._replace(Q=Q, ridge=ridge, sizes=sizes, plain=False)
         return replace(self, system=system, diagonal=number)
+
+
+def least_cost(problem: Problem, fit: Fit) -> float:
+    """Return what the support of a fit costs with any coefficients, rounded down."""
+    S = fit.support
+    bound = support_bound(problem.system(S, problem.gram.block(S, S)), fit.w)
+    if bound < fit.objective * (1.0 - CLEAR):
+        # Divided by a tiny ridge, rounding of rho looms large: less so with curvature in the ridge.
+        stronger = Subproblem.of(problem, S).strengthened(None, 0)
+        if stronger is not None:
+            bound = max(bound, support_bound(stronger.system, fit.w))
+    return max(0.0, bound)

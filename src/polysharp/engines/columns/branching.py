@@ -29,6 +29,7 @@ from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.monomials.basis import Basis
 from polysharp.pricing.pool import Pool
 from polysharp.problem.problem import Fit, Problem
+from polysharp.problem.subproblem import least_cost
 from polysharp.typing import Monomial
 
 CHAIN = 4  # length of a chain where the incumbent lies elsewhere
@@ -124,7 +125,7 @@ class PricedKind(NodeKind[PricedNode]):
             fit = problem.refit(support)
             allowed = problem.structure.allows(support)
             # Heredity may have dropped all survivors: what lies beyond them still costs others.
-            cost = problem.least_cost(fit) if allowed else np.inf
+            cost = least_cost(problem, fit) if allowed else np.inf
             node.bound = max(node.bound, min(cost, others))
             node.single = others == np.inf
             if allowed:

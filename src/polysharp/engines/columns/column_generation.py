@@ -37,16 +37,17 @@ class Found:
 
 def search_all_inputs(search: Search) -> Found:
     """Find a model and prove as much about it as the limits allow."""
-    try:
-        stop = Stop.LOCAL
-        dual = find(search)
-        if search.engine.proves:
-            stop = prove(search, dual)
-    except OutOfTime:
-        stop = Stop.TIME
-    except KeyboardInterrupt:
-        stop = Stop.INTERRUPTED
-    return _found(search, stop)
+    stop = Stop.LOCAL
+    with np.errstate(all="ignore"):  # see ``Engine.solve``
+        try:
+            dual = find(search)
+            if search.engine.proves:
+                stop = prove(search, dual)
+        except OutOfTime:
+            stop = Stop.TIME
+        except KeyboardInterrupt:
+            stop = Stop.INTERRUPTED
+        return _found(search, stop)
 
 
 def find(search: Search) -> DualPoint:

@@ -48,6 +48,7 @@ class Tree(Settings, Engine):
             try:
                 return loop.run()
             finally:
+                kind.cancelled = True
                 # Interrupted with a node in hand, the search leaves it without an end: no proof.
                 if loop.whole and loop.hand is None:
                     run.proof = kind.proof([node for _, _, node in loop.open])

@@ -71,6 +71,7 @@ class ListedKind(NodeKind[ListedNode]):
     run: Run
     pool: ThreadPoolExecutor
     splits: int = 0
+    cancelled: bool = False  # for threads that still evaluate nodes when the search has ended
     most_sets: int = MOST_SETS
     writer: ProofWriter = field(init=False)
     rounding: Rounding = field(init=False)
@@ -154,7 +155,9 @@ class ListedKind(NodeKind[ListedNode]):
     def _effort(self) -> Callable[[], Aim]:
         """How far to go with a relaxation: to the threshold of now, within the time left."""
         threshold, rate = self.run.threshold, self.settings.relaxation_rate
-        return lambda: Aim(threshold, seconds=self.run.time_left, rate=rate)
+        return lambda: Aim(
+            threshold, seconds=self.run.time_left, rate=rate, cancelled=lambda: self.cancelled
+        )
 
     def _evaluated(self, children: list[ListedNode]) -> list[ListedNode]:
         """Bound children side by side; at the time limit they are left as they are."""
@@ -162,7 +165,8 @@ class ListedKind(NodeKind[ListedNode]):
 
         def evaluated(node: ListedNode) -> ListedNode:
             with np.errstate(all="ignore"):  # which threads do not inherit
-                return node if self.run.expired else evaluate(node, aim)
+                over = self.cancelled or self.run.expired
+                return node if over else evaluate(node, aim)
 
         return list((self.pool.map if self.run.threads > 1 else map)(evaluated, children))
 

@@ -21,6 +21,7 @@ depends on.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,12 +37,13 @@ from polysharp.typing import Array
 States = NDArray[np.int8]  # per monomial: 1 in, 0 free, -1 out
 IN, FREE, OUT = 1, 0, -1
 
-SOLVED, PRUNED, UNFINISHED = 0, 1, 2
+SOLVED, PRUNED, UNFINISHED, STOPPED = 0, 1, 2, 3  # stopped: no work left
 
-# A compiled relaxation cannot look at the clock: with thousands of monomials and hardly any ridge
-# it may sweep for ten seconds.  It gets so many multiplications per second left, fewer than most
-# machines make, and enough for a bound of small problems when no time is left.
-RATE, LEAST_SECONDS = 5e8, 0.2
+# A compiled relaxation sees neither the clock nor Ctrl-C, and with thousands of monomials and
+# hardly any ridge it may sweep for ten seconds.  It gets so many multiplications per second left,
+# fewer than most machines make, and enough for a bound of small problems when no time is left;
+# those of half a second at a time, with a look around in between.
+RATE, LEAST_SECONDS, SLICE_SECONDS = 5e8, 0.2, 0.5
 
 
 @dataclass(eq=False)
@@ -74,11 +76,14 @@ class Aim:
     seconds: float = np.inf
     rate: float = RATE
     least_seconds: float = LEAST_SECONDS
+    cancelled: Callable[[], bool] = lambda: False
 
-    @property
-    def work(self) -> float:
-        """Multiplications that may be made."""
-        return self.rate * min(max(self.seconds, self.least_seconds), 1e9)
+    def slices(self) -> Iterator[float]:
+        """Yield the multiplications that may be made before each look around."""
+        left = max(self.seconds, self.least_seconds)
+        while left >= 0.0 and not self.cancelled():
+            yield self.rate * min(left, SLICE_SECONDS)
+            left = left - SLICE_SECONDS if left > SLICE_SECONDS else -1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,15 +111,15 @@ def solve_relaxation(
         warm.products += 1
         warm.mass += abs(warm.w[j]) * system.sizes[j]
         warm.w[j] = 0.0
-    code, at = _solve(
-        system,
-        Part(state.astype(np.float64), budget),
-        Goal(aim.threshold, aim.max_passes, aim.tol, aim.slack),
-        Point(warm.w, warm.rho),
-        best,
-        Tally(-np.inf, np.inf, warm.nu, warm.products, warm.mass, aim.work),
-        Scratch(Z, np.empty((7, size)), np.empty((2, size), dtype=np.int64)),
-    )
+    part, point = Part(state.astype(np.float64), budget), Point(warm.w, warm.rho)
+    goal = Goal(aim.threshold, aim.max_passes, aim.tol, aim.slack)
+    scratch = Scratch(Z, np.empty((3, size)), np.empty((2, size), dtype=np.int64))
+    code, at = STOPPED, Tally(-np.inf, np.inf, warm.nu, warm.products, warm.mass, 0.0)
+    for work in aim.slices():
+        at = at._replace(work=work)
+        code, at = _solve(system, part, goal, point, best, at, scratch)
+        if code != STOPPED:
+            break
     warm.nu, warm.products, warm.mass = at.nu, at.products, at.mass
     return Relaxed(int(code), at.bound, at.primal, best.w, Z, warm)
 
@@ -412,7 +417,9 @@ def _solve(system, part, goal, point, best, at, scratch):  # type: ignore[no-unt
             if settled and news == 0.0:
                 code = SOLVED
         at = Tally(bound, at.primal, at.nu, products, mass, at.work)
-        if code != UNFINISHED or at.work <= 0.0:
+        if code == UNFINISHED and at.work <= 0.0:
+            code = STOPPED
+        if code != UNFINISHED:
             break
         settled, at = _inner(system, part, goal, point, at, scratch, count)
         for a in range(count):
