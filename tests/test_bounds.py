@@ -7,7 +7,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
+from polysharp import SparsePolynomialRegressor
+from polysharp.certificate.solution import Status
 from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
@@ -177,3 +180,48 @@ def test_a_matrix_is_semidefinite_only_where_that_is_proved():
     assert semidefinite(G, 0.999 * d, known)
     singular = np.ones((3, 3))
     assert not semidefinite(singular, np.zeros(3), Accuracy.of(np.ones(3), 1.0, 3))
+
+
+def test_the_objective_is_that_of_the_rows_where_moments_have_lost_it():
+    """Inputs near 1e8, not scaled: the moments know nothing of a squared error of 400."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 3)) + 1e8, 2.0 * rng.standard_normal(200)
+    model = SparsePolynomialRegressor(2, 3, fit_intercept=False, scale=False, engine="enumeration")
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    residual = y - model.predict(X)
+    assert model.solution_.objective >= 0.5 * residual @ residual * (1.0 - 1e-6)
+    assert model.solution_.objective <= 0.5 * y @ y * (1.0 + 1e-6)
+    assert model.solution_.status is Status.FEASIBLE
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_equal_columns_and_weights_over_18_decades_end_in_an_answer():
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((4, 1))
+        X, y = np.hstack([x, x, rng.standard_normal((4, 2))]), rng.standard_normal(4)
+        weights = 10.0 ** rng.uniform(-9, 9, 4)
+        model = SparsePolynomialRegressor(2, 4, gamma=1e8, fit_intercept=bool(seed % 2))
+        solution = model.fit(X, y, sample_weight=weights).solution_
+        assert 0.0 <= solution.bound <= solution.objective
+
+
+def test_equal_columns_with_a_weak_ridge():
+    """A rounding margin that is not scaled as the residual is once proved three times the truth."""
+    x = np.random.default_rng(0).standard_normal(100)
+    X, y = np.column_stack([x, x, x]), 2.0 * x
+    basis = Basis.full(3, 1, constant=False)
+    rows = MemoryRows(X, y)
+    problem = assemble(
+        rows, basis, Structure.of_basis(basis, 3), lam=1e-8, fit_intercept=False
+    ).problem
+    answer = make_engine("tree").solve(problem)
+    # All three share the weight: lam/2 * 3 (2/3)^2 and next to no error.
+    xx = Fraction(0)
+    for value in x:
+        xx += Fraction(float(value)) ** 2
+    lam = Fraction(1e-8)
+    exact = 2 * xx * lam / (3 * xx + lam)
+    assert Fraction(answer.bound) <= exact <= Fraction(answer.objective)
+    assert answer.bound >= 0.8 * float(exact)

@@ -21,7 +21,7 @@ from polysharp.engines.columns.column_generation import search_all_inputs
 from polysharp.engines.columns.dual_point import DualPoint
 from polysharp.engines.columns.priced import PricedNode
 from polysharp.engines.columns.search import Search, Sizes
-from polysharp.errors import InputError
+from polysharp.errors import InfeasibleError, InputError
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.term_rules import TermRules
 from polysharp.pricing.design import Design, open_design
@@ -426,3 +426,28 @@ def test_survivors_without_parents_leave_the_bound_of_the_others(heredity):
     PricedKind(search, None)._hand_over(node, [(0, 0)], 7.0)
     assert node.bound == 7.0
     assert not node.single
+
+
+@pytest.mark.parametrize("heredity", ["strong", "weak"])
+def test_required_terms_whose_parents_are_excluded_are_refused_in_words(heredity):
+    X, y = np.random.default_rng(0).standard_normal((30, 40)), np.arange(30.0)
+    model = SparsePolynomialRegressor(
+        3,
+        4,
+        n_candidates=None,
+        heredity=heredity,
+        include_terms=[(0, 1)],
+        exclude_terms=[(0,), (1,)],
+    )
+    with pytest.raises(InfeasibleError, match="include_terms must have their parents allowed"):
+        model.fit(X, y)
+
+
+def test_a_basis_without_any_monomial_that_may_be_used_leaves_the_empty_model():
+    X, y = np.random.default_rng(0).standard_normal((30, 40)), np.arange(30.0)
+    linear = [(i,) for i in range(40)]
+    model = SparsePolynomialRegressor(
+        3, 4, n_candidates=None, heredity="strong", exclude_terms=linear
+    ).fit(X, y)
+    assert model.polynomial_.monomials == ()
+    assert model.solution_.status == "optimal"

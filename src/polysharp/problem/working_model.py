@@ -151,8 +151,8 @@ class WorkingModel:
 
     def add(self, slot: int, j: int) -> None:
         """Put monomial j, which has a positive gain, into an empty slot."""
-        full = self.members >= 0
-        z, d, step = float(self._z[j]), float(self._d[j]), self._B[:, j].copy()
+        full, lam = self.members >= 0, self.problem.lam
+        z, d, step = float(self._z[j]), max(float(self._d[j]), lam), self._B[:, j].copy()
         step[slot] = -1.0
         row = self._row(j)
         e = row - row[np.where(full, self.members, 0)] @ self._B

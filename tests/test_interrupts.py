@@ -1,0 +1,96 @@
+"""Ctrl-C: noted while foreign code runs, answered by every engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from polysharp.certificate.solution import Stop
+from polysharp.engines import make_engine
+from polysharp.engines.base import Limits
+from polysharp.engines.interrupts import DeferredInterrupt
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Structure
+from polysharp.problem.problem import Problem
+
+TERMS = {"enumeration": 3, "big-m": 8, "tree": 12}  # each far from done when the signal comes
+
+
+def long_problem(terms: int) -> Problem:
+    """Noise on 164 monomials: nothing can be proved about it in seconds."""
+    rng = np.random.default_rng(0)
+    basis = Basis.full(8, 3, constant=False)
+    M = basis.evaluate(rng.standard_normal((80, 8)))
+    y = rng.standard_normal(80)
+    return Problem.dense(M.T @ M, M.T @ y, float(y @ y), 1.0, Structure.of_basis(basis, terms))
+
+
+@pytest.mark.parametrize(
+    ("name", "threads"),
+    [
+        ("tree", 1),
+        ("tree", 2),
+        ("enumeration", 1),
+        ("big-m", 1),
+        ("cutting-planes", 1),
+        ("cutting-planes-multitree", 1),
+    ],
+)
+def test_every_engine_answers_the_signal(name, threads):
+    if name not in {"tree", "enumeration"}:
+        pytest.importorskip("highspy" if name.endswith("multitree") else "pyscipopt")
+    problem = long_problem(TERMS.get(name, 8))
+    engine = make_engine(name)
+    engine.solve(problem, limits=Limits(0.1))  # loads what it needs
+    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    # An engine that is deaf to the signal ends by the time limit.
+    answer = engine.solve(problem, limits=Limits(8.0, 0.0), threads=threads)
+    timer.join()
+    assert answer.stop is Stop.INTERRUPTED
+    assert 0.0 <= answer.bound <= answer.objective
+
+
+def interrupted(seen, error=None):
+    with DeferredInterrupt() as interrupt:
+        signal.raise_signal(signal.SIGINT)
+        seen.append(interrupt.pending)
+        if error is not None:
+            raise error
+
+
+def test_a_deferred_interrupt_is_raised_at_the_end():
+    seen = []
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(seen)
+    assert seen == [True]
+
+
+def test_an_error_comes_before_a_deferred_interrupt():
+    with pytest.raises(ZeroDivisionError):
+        interrupted([], ZeroDivisionError())
+
+
+def test_afterwards_the_signal_is_handled_as_before():
+    before = signal.getsignal(signal.SIGINT)
+    with DeferredInterrupt() as interrupt:
+        assert signal.getsignal(signal.SIGINT) != before
+    assert not interrupt.pending
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_other_threads_leave_the_signal_alone():
+    before, seen = signal.getsignal(signal.SIGINT), []
+
+    def work() -> None:
+        with DeferredInterrupt() as interrupt:
+            seen.append((signal.getsignal(signal.SIGINT), interrupt.pending))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [(before, False)]
