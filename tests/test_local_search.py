@@ -8,14 +8,13 @@ from instances import make_instance, optimum
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Limits
-from polysharp.engines.local_search import LocalSearch
-from polysharp.engines.moves_search import _step, forward, improve, restarts, swap
+from polysharp.engines.local_search import LocalSearch, forward, improve, restarts
+from polysharp.engines.local_search.kernel import REFRESH, Chase, Climb
+from polysharp.engines.local_search.model import RidgeModel, blank_book
 from polysharp.moments.gram import DesignGram, StreamedGram
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Heredity, Structure
-from polysharp.problem.moves import Moves
 from polysharp.problem.problem import Problem
-from polysharp.problem.working_model import REFRESH, WorkingModel
 from polysharp.synthetic import make_sparse_polynomial
 
 SEEDS = range(60)
@@ -42,50 +41,68 @@ def planted(
     return Problem.dense(M.T @ M, M.T @ data.y, float(data.y @ data.y), lam, structure), truth
 
 
-def random_model(seed: int) -> tuple[Problem, WorkingModel, np.random.Generator]:
+def random_model(seed: int) -> tuple[Problem, RidgeModel, np.random.Generator]:
     rng = np.random.default_rng(seed)
     problem, _ = planted(30, 3, 3, 5, seed)
-    model = WorkingModel(problem, 6)
+    model = RidgeModel(problem, 6)
     model.load(rng.choice(problem.size, size=4, replace=False))
     return problem, model, rng
 
 
+def swap(problem: Problem, support: np.ndarray) -> np.ndarray:
+    """Single swaps alone."""
+    model = RidgeModel(problem, len(support))
+    model.load(support)
+    while not model.climb(Climb(len(support), len(support), problem.resolution, 0.0)):
+        pass
+    return np.sort(model.support)
+
+
 @pytest.mark.parametrize("seed", range(5))
-def test_gains_costs_and_swaps_are_those_of_refits(seed: int) -> None:
+def test_gains_and_costs_are_those_of_refits(seed: int) -> None:
     problem, model, _ = random_model(seed)
-    support, gains, costs = model.support, model.gains().copy(), model.costs()
+    support, gains, costs = model.support, model.gains(), model.costs()
     here = problem.refit(support).objective
     assert model.objective == pytest.approx(here, rel=1e-10)
-    outside = np.flatnonzero(model.outside)
-    for j in outside:
-        assert gains[j] == pytest.approx(here - problem.refit(np.append(support, j)).objective)
-    for slot, i in enumerate(model.members):
-        if i < 0:
-            assert costs[slot] == np.inf
-            continue
+    for j in range(problem.size):
+        grown = problem.refit(np.union1d(support, [j])).objective
+        assert gains[j] == pytest.approx(here - grown, abs=1e-9 * problem.yy)
+    for slot, i in enumerate(support):
         rest = support[support != i]
         assert costs[slot] == pytest.approx(problem.refit(rest).objective - here)
-        swaps = model.swap_gains(slot)
-        for j in outside:
-            swapped = problem.refit(np.append(rest, j)).objective
-            assert swaps[j] == pytest.approx(here - swapped, abs=1e-8 * problem.yy)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_swap_taken_is_the_best_of_all(seed: int) -> None:
+    problem, model, _ = random_model(seed)
+    support, before = model.support, model.objective
+    swaps = [
+        problem.refit(np.append(support[support != i], j)).objective
+        for i in support
+        for j in np.setdiff1d(np.arange(problem.size), support)
+    ]
+    # Only the best swap gains nearly as much as it.
+    model.climb(Climb(4, 4, 0.999 * (before - min(swaps)), 0.0))
+    assert len(set(model.support) & set(support)) == 3
+    assert model.objective == pytest.approx(min(swaps))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_model_after_many_moves_is_a_fresh_one(seed: int) -> None:
     problem, model, rng = random_model(seed)
-    for move in range(REFRESH - 1):
-        slot = int(rng.choice(np.flatnonzero(model.members >= 0)))
-        if move % 3 or not len(model.empty_slots):
-            model.drop(slot)
-        model.add(int(model.empty_slots[0]), int(rng.choice(np.flatnonzero(model.outside))))
-    fresh = WorkingModel(problem, 6)
+    draws = rng.integers(4, size=(REFRESH - 4, 2))
+    made, stuck = model.walk(Chase(0, -np.inf, draws, np.zeros(problem.size, dtype=np.int64)))
+    assert (made, stuck) == (REFRESH - 4, False)
+    model.climb(Climb(3, 3, np.inf, 0.0, drop=1), blank_book(3, 6))
+    assert len(model.support) == 3
+    fresh = RidgeModel(problem, 6)
     fresh.load(model.support)
     fit = problem.refit(model.support)
+    count = len(fit.support)
     assert model.objective == pytest.approx(fit.objective, rel=1e-8)
-    np.testing.assert_allclose(np.sort(model.w[model.members >= 0]), np.sort(fit.w), rtol=1e-7)
+    np.testing.assert_allclose(np.sort(model.state.w[:count]), np.sort(fit.w), rtol=1e-7)
     np.testing.assert_allclose(
-        model.correlations, fresh.correlations, atol=1e-9 * np.abs(problem.q).max()
+        model.state.z, fresh.state.z, atol=1e-9 * float(np.abs(problem.q).max())
     )
     np.testing.assert_allclose(model.gains(), fresh.gains(), atol=1e-9 * problem.yy)
 
@@ -94,7 +111,7 @@ def test_a_duplicate_of_a_member_gains_nothing() -> None:
     G = np.array([[2.0, 2.0, 0.5], [2.0, 2.0, 0.5], [0.5, 0.5, 1.0]])
     structure = Structure.of_basis(Basis.full(3, 1, constant=False), 2)
     problem = Problem.dense(G, np.array([1.0, 1.0, 0.1]), 1.0, 1e-13, structure)
-    model = WorkingModel(problem, 2)
+    model = RidgeModel(problem, 2)
     model.load(np.array([0]))
     assert model.gains()[1] == 0.0
     assert forward(problem).support.tolist() in ([0, 2], [1, 2])
@@ -108,11 +125,10 @@ def test_every_search_keeps_the_rules_and_never_rises(seed: int) -> None:
     problem, structure = instance.problem, instance.problem.structure
     best, slack = optimum(problem).objective, 1e-9 * problem.yy
     first = forward(problem)
-    second = swap(problem, first.support)
-    third = improve(problem, second.support)
-    fourth = restarts(problem, third.support, np.random.default_rng(0), 2)
-    chain = [0.5 * problem.yy, *(fit.objective for fit in (first, second, third, fourth))]
-    for fit, above, here in zip((first, second, third, fourth), chain, chain[1:], strict=False):
+    second = improve(problem, first.support)
+    third = restarts(problem, second.support, np.random.default_rng(0), 2)
+    chain = [0.5 * problem.yy, *(fit.objective for fit in (first, second, third))]
+    for fit, above, here in zip((first, second, third), chain, chain[1:], strict=False):
         assert structure.allows(fit.support), instance.label
         assert here == pytest.approx(problem.refit(fit.support).objective, rel=1e-12)
         assert best - slack <= here <= above + slack, instance.label
@@ -130,25 +146,10 @@ def test_no_allowed_swap_improves_the_result(seed: int) -> None:
                 assert problem.refit(other).objective >= fit.objective - 1e-6 * problem.yy
 
 
-def test_only_allowed_monomials_join() -> None:
-    problem, _ = planted(60, 5, 2, 4, 0)
-    allowed = np.zeros(problem.size, dtype=bool)
-    allowed[[1, 4, 6, 9, 12, 15]] = True
-    fit = forward(problem, allowed=allowed)
-    assert len(fit.support) == 4
-    for support in (
-        fit.support,
-        swap(problem, fit.support, allowed=allowed).support,
-        improve(problem, fit.support[:1], allowed=allowed).support,
-        restarts(problem, fit.support, np.random.default_rng(0), 3, allowed=allowed).support,
-    ):
-        assert allowed[support].all()
-
-
 def test_swaps_recover_a_law_from_a_bad_start() -> None:
     problem, truth = planted(200, 8, 3, 6, 1)
     bad = np.setdiff1d(np.arange(problem.size), truth)[:6]
-    np.testing.assert_array_equal(swap(problem, bad).support, truth)
+    np.testing.assert_array_equal(swap(problem, bad), truth)
 
 
 def test_exchanging_inputs_finds_a_law_when_k_binds() -> None:
@@ -170,28 +171,31 @@ def test_families_join_together_under_strong_heredity() -> None:
     best = [basis.index[m] for m in ((0,), (1,), (0, 1))]
     np.testing.assert_array_equal(improve(problem, np.zeros(0, dtype=np.intp)).support, best)
     local = np.array([basis.index[m] for m in ((2,), (3,), (2, 3))])
-    np.testing.assert_array_equal(swap(problem, local).support, local)
+    np.testing.assert_array_equal(swap(problem, local), local)
     np.testing.assert_array_equal(improve(problem, local).support, best)
 
 
 def test_a_walk_leaves_out_for_a_while_what_has_just_left() -> None:
     problem, _ = planted(60, 10, 3, 12, 3)
-    moves = Moves(problem.structure)
-    model = WorkingModel(problem, 12)
+    model = RidgeModel(problem, 12)
     model.load(forward(problem).support)
-    until = np.zeros(problem.size)
-    left: list[int] = []
-    for step in range(1, 9):
+    until, draws = np.zeros(problem.size, dtype=np.int64), np.full((1, 2), [[100, 0]])
+    left: set[int] = set()
+    for step in range(8):
         before = set(model.support.tolist())
-        joined = _step(model, moves, until, step, tenure=100, record=-np.inf)
-        gone = before - set(model.support.tolist())
+        assert model.walk(Chase(step, -np.inf, draws, until)) == (1, False)
+        gone, joined = before - set(model.support), set(model.support) - before
         assert len(gone) == 1
-        assert joined not in left
-        left += gone
+        assert not joined & left
+        left |= gone
     # A record may be broken with what has just left.
     until[:] = 100
-    until[model.support[:1]] = 0
-    assert _step(model, moves, until, 9, tenure=100, record=np.inf) >= 0
+    assert model.walk(Chase(9, np.inf, draws, until)) == (0, True)
+    until[model.support[0]] = 0
+    assert model.walk(Chase(9, np.inf, draws, until)) == (1, False)
+    until[:] = 100
+    until[model.support[0]] = 0
+    assert model.walk(Chase(9, -np.inf, draws, until)) == (0, True)
 
 
 def test_walks_find_a_law_that_swaps_miss() -> None:

@@ -18,7 +18,7 @@ from polysharp.certificate.solution import Solution, Stop, certify
 from polysharp.data.arrays import as_host
 from polysharp.data.cluster import is_dask
 from polysharp.engines.base import Limits
-from polysharp.engines.growth import System, parts_of, sizes
+from polysharp.engines.local_search import every_size
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
 from polysharp.estimators.prepare import Effort, Opened, Prepared
 from polysharp.moments.folds import cut, read_splits
@@ -118,21 +118,15 @@ class CertifiedSizes:
         return None if limit is None else max(0.0, self.share * limit - self.effort.spent) / left
 
     def _local_search(self, k: int | None) -> dict[int, Indices]:
-        """Supports of every size, where budgets are all there is."""
-        problem, basis = self.prepared.problem, self.prepared.basis
-        if not isinstance(problem.gram, DenseGram) or not problem.structure.plain:
+        """Supports of every size by local search, where G is held and so is the time."""
+        problem, limit = self._problem(max(self.budgets.max_terms), k), self.effort.time_limit
+        if not isinstance(problem.gram, DenseGram):
             return {}
-        f = problem.size
-        system = System(
-            problem.gram.G,
-            problem.q,
-            problem.yy,
-            np.full(f, problem.lam),
-            np.arange(f),
-            parts_of(basis),
-            basis.n_inputs,
-        )
-        return dict(enumerate(sizes(system, max(self.budgets.max_terms), k), start=1))
+
+        def out_of_time() -> bool:
+            return limit is not None and self.effort.spent > self.share * limit
+
+        return dict(enumerate(every_size(problem, out_of_time=out_of_time), start=1))
 
 
 def open_splits(

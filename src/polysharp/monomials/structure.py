@@ -119,6 +119,15 @@ class Structure:
         table[rows, np.arange(len(rows)) - starts] = columns
         return table.astype(np.intp)
 
+    @cached_property
+    def parent_table(self) -> Indices:
+        """The parents of every monomial, one row each, filled up with f; no columns without any."""
+        most = max((len(parents) for parents in self.parents), default=0)
+        table = np.full((self.n_terms, most), self.n_terms, dtype=np.intp)
+        for row, parents in zip(table, self.parents, strict=False):
+            row[: len(parents)] = parents
+        return table
+
     def count_outside(self, inputs: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Return how many inputs each monomial uses beyond the given ones."""
         outside = np.append(~inputs, False)

@@ -17,7 +17,6 @@ from typing import Literal
 
 import numpy as np
 
-from polysharp.engines.growth import parts_of
 from polysharp.errors import InfeasibleError
 from polysharp.moments.folds import Plan, merge
 from polysharp.moments.moments import Moments, accumulate
@@ -240,7 +239,7 @@ def walks_of(
     """List the walks: by degree, then coding, then split."""
     walks: dict[int, list[Walk]] = {degree: [] for degree in grid.degrees}
     for coding in codings:
-        basis, parts = coding.basis, parts_of(coding.basis)
+        basis = coding.basis
         lengths = np.array([len(m) for m in basis.monomials])
         for v, judge in enumerate(judges(basis, coding.parts, plan, coding.table)):
             train = merge(coding.parts, plan.train[v])
@@ -252,7 +251,6 @@ def walks_of(
                         train=train,
                         judge=judge,
                         basis=basis,
-                        parts=parts,
                         pool=pool,
                         rules=rules,
                         degree=degree,

@@ -27,14 +27,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.data.rows import MemoryRows, Rows
-from polysharp.engines.growth import System, grow, parts_of
+from polysharp.engines.local_search import improve
 from polysharp.errors import TooLargeError
 from polysharp.moments.folds import Dealt, Parts, Plan, fold_moments, merge
 from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
+from polysharp.monomials.structure import Structure
 from polysharp.monomials.term_rules import TermRules
 from polysharp.pricing.pricer import Pricer
+from polysharp.problem.problem import Problem
 from polysharp.progress import Progress
 from polysharp.ranking.triage import CPU_RATE, GPU_RATE
 from polysharp.selection.grid_search import Coding
@@ -154,8 +156,9 @@ def make_coding(
     named = []
     for train in folded.plan.train:
         own = table.data.take(np.concatenate([table.parts[a] for a in train]))
-        system = _listed_system(merge(listed.parts, train), listed.basis, rules, gamma)
-        residuals = _residuals(own, listed.basis, system, max_terms, centred=not rules.constant)
+        train_moments = merge(listed.parts, train)
+        problem = _listed_problem(train_moments, listed.basis, rules, max_terms, gamma)
+        residuals = _residuals(own, listed.basis, problem, centred=not rules.constant)
         named.append(_named(own, rules, inputs, residuals, listed.basis, limit))
         if seconds is not None and perf_counter() - began > seconds:
             return listed
@@ -163,23 +166,24 @@ def make_coding(
     return replace(moments(basis), listed=low, pools=pools)
 
 
-def _listed_system(moments: Moments, basis: Basis, rules: TermRules, gamma: float) -> System:
-    """Return the normal equations of the listed monomials on one training set."""
+def _listed_problem(
+    moments: Moments, basis: Basis, rules: TermRules, max_terms: int, gamma: float
+) -> Problem:
+    """Return the problem of the listed monomials on one training set, budgets of inputs apart."""
     G, q, yy = moments.scatter, moments.cross, moments.spread
     if rules.constant:
         G, q, yy = moments.uncentred()
-    every, ridge = np.arange(len(basis)), np.full(len(basis), 1.0 / gamma)
-    return System(G, q, yy, ridge, every, parts_of(basis), basis.n_inputs)
+    return Problem.dense(G, q, yy, 1.0 / gamma, Structure.of_basis(basis, max_terms))
 
 
-def _residuals(
-    rows: MemoryRows, basis: Basis, system: System, max_terms: int, *, centred: bool
-) -> list[Array]:
+def _residuals(rows: MemoryRows, basis: Basis, problem: Problem, *, centred: bool) -> list[Array]:
     """Return the residuals of models of 0, L/4 and L listed terms on one training set."""
     residuals = [rows.y - rows.y_mean if centred else rows.y]
-    for size in (max(1, max_terms // 4), max_terms):
-        support = grow(system, min(size, len(basis)))
-        left = rows.y - basis.select(support).evaluate(rows.X) @ system.refit(support)
+    most = problem.structure.max_terms
+    for size in (max(1, most // 4), most):
+        structure = replace(problem.structure, max_terms=size)
+        fit = improve(replace(problem, structure=structure), np.zeros(0, dtype=np.intp))
+        left = rows.y - basis.select(fit.support).evaluate(rows.X) @ fit.w
         residuals.append(left - float(left.mean()) if centred else left)
     return residuals
 

@@ -6,13 +6,15 @@ in the basis of degree R its ridge is
 
     ridge_j = lam t_j(R)^2 / t_j(r)^2,     t_j(r)^2 / t_j(R)^2 = (r! (R - d)!) / ((r - d)! R!).
 
+In variables scaled by t_j(r) / t_j(R) the ridge is lam for all, as a ``Problem`` has it.
+
 Supports are those of local search: a proof would cost much and change nothing that validation can
-see.  Plain budgets use the compiled ``growth``; rules beyond them ``local_search``.
+see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import factorial
@@ -20,14 +22,10 @@ from time import time
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from polysharp.engines.growth import System, sizes
-from polysharp.engines.moves_search import forward, improve
-from polysharp.errors import InfeasibleError
+from polysharp.engines.local_search import every_size
 from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
-from polysharp.monomials.structure import Structure
 from polysharp.monomials.term_rules import TermRules
 from polysharp.problem.problem import Problem
 from polysharp.selection.judges import Judge, Model
@@ -60,7 +58,6 @@ class Walk:
     train: Moments
     judge: Judge
     basis: Basis
-    parts: NDArray[np.int64]
     pool: Indices  # the monomials of this degree that the split may use
     rules: TermRules
     degree: int
@@ -78,17 +75,16 @@ class Walk:
             return [None] * len(self.gammas)
         if not len(self.pool) or any(len(m) > self.degree for m in self.rules.include_terms):
             return [self._nothing() for _ in self.gammas]
-        problem = self._training_problem()
+        posed = self._posed(self._training_moments(), self.degree, self.pool)
         found = []
         for number, gamma in enumerate(self.gammas):
             spared = spare_first and number == 0
-            system = self._system(problem, self.degree, gamma)
-            found.append(self._along_sizes(system, None if spared else deadline))
+            found.append(self._along_sizes(posed.ridged(gamma), None if spared else deadline))
         return found
 
     def mean(self, fits: Sequence[Fit]) -> Array:
         """Return the mean of the coefficients of some models, fitted on the training rows."""
-        return self._mean(self._training_problem(), fits)
+        return self._mean(self._training_moments(), fits)
 
     def towards(self, fits: Sequence[Fit], gamma: float, deadline: float | None) -> Walked:
         """Walk over the monomials of some models with their mean as the response.
@@ -96,29 +92,37 @@ class Walk:
         Its values are M a with a the mean of the coefficients, so q = G a and yy = a'G a.  Of
         several limits on the inputs the widest is walked come what may.
         """
-        problem = self._training_problem()
-        a = self._mean(problem, fits)
-        q = problem[0] @ a
+        G, q, yy = self._training_moments()
+        a = self._mean((G, q, yy), fits)
+        q = G @ a
         pool = np.unique(np.concatenate([fit.support for fit in fits])).astype(np.intp)
-        own = replace(self, pool=pool)
-        system = own._system((problem[0], q, float(a @ q)), self.degree, gamma)
-        found = own._along_sizes(system, deadline, spare_widest=True)
+        posed = self._posed((G, q, float(a @ q)), self.degree, pool).ridged(gamma)
+        found = self._along_sizes(posed, deadline, spare_widest=True)
         assert found is not None  # the widest is spared
         return found
 
-    def _mean(self, problem: tuple[Array, Array, float], fits: Sequence[Fit]) -> Array:
+    def _mean(self, moments: tuple[Array, Array, float], fits: Sequence[Fit]) -> Array:
         total = np.zeros(len(self.basis))
-        for (degree, gamma), alike in groupby(fits, key=lambda fit: (fit.degree, fit.gamma)):
-            system = self._system(problem, degree, gamma)
+        for degree, group in groupby(fits, key=lambda fit: fit.degree):
+            alike = list(group)
+            pool = np.unique(np.concatenate([fit.support for fit in alike])).astype(np.intp)
+            posed = self._posed(moments, degree, pool)
             for fit in alike:
-                total[fit.support] += system.refit(fit.support)
+                support, w = posed.ridged(fit.gamma).refit(fit.support)
+                total[support] += w
         return total / len(fits)
 
-    def _system(self, problem: tuple[Array, Array, float], degree: int, gamma: float) -> System:
-        ridge = 1.0 / (gamma * _scale_ratios(self.basis, degree))
-        return System(*problem, ridge, self.pool, self.parts, self.basis.n_inputs)
+    def _posed(self, moments: tuple[Array, Array, float], degree: int, pool: Indices) -> Posed:
+        """Return the problem of some monomials at a degree, with a ridge of one."""
+        G, q, yy = moments
+        unit = np.sqrt(_scale_ratios(self.basis, degree)[pool])
+        if len(pool) < len(q) or not np.all(unit == 1.0):
+            G = G[np.ix_(pool, pool)] * np.multiply.outer(unit, unit)
+        rules = replace(self.rules, max_terms=max(self.max_terms), max_inputs=None)
+        structure = rules.structure(self.basis).restrict(pool)
+        return Posed(Problem.dense(G, q[pool] * unit, yy, 1.0, structure), pool, unit)
 
-    def _training_problem(self) -> tuple[Array, Array, float]:
+    def _training_moments(self) -> tuple[Array, Array, float]:
         if self.rules.constant:
             return self.train.uncentred()
         return self.train.scatter, self.train.cross, self.train.spread
@@ -129,63 +133,46 @@ class Walk:
         return Walked(error, n_terms, n_inputs, [[] for _ in self.max_inputs])
 
     def _along_sizes(
-        self, system: System, deadline: float | None, *, spare_widest: bool = False
+        self, posed: Posed, deadline: float | None, *, spare_widest: bool = False
     ) -> Walked | None:
-        """Walk along the sizes for every k, the widest first.
+        """Find the models of all sizes for every k, the widest first.
 
         At the deadline nothing is returned; or, with ``spare_widest``, what there is by then.
         """
-        out, wider = self._nothing(), None
+        out = self._nothing()
+        wider: list[Indices] = []
         widest_first = sorted(
             range(len(self.max_inputs)), key=lambda a: -(self.max_inputs[a] or np.inf)
         )
         for number, a in enumerate(widest_first):
-            until = None if spare_widest and number == 0 else deadline
-            supports: list[Indices] = []
-            late = _passed(until)
-            for support in () if late else self._supports(system, self.max_inputs[a], wider):
-                supports.append(support)
-                late = _passed(until)
-                if late:
-                    break
-            if late:
+
+            def late(
+                until: float | None = None if spare_widest and not number else deadline,
+            ) -> bool:
+                return until is not None and time() > until
+
+            problem = posed.within(self.max_inputs[a])
+            wider = [] if late() else every_size(problem, wider=wider, out_of_time=late)
+            if late():
                 return replace(out, limits=number) if spare_widest else None
-            self._judge(system, supports, out, a)
-            wider = supports
+            self._judge(replace(posed, problem=problem), wider, out, a)
         return replace(out, limits=len(widest_first))
 
-    def _supports(
-        self, system: System, max_inputs: int | None, wider: list[Indices] | None
-    ) -> Iterator[Indices]:
-        largest, rules = max(self.max_terms), self.rules
-        if rules.heredity is None and self._may_be_empty:
-            return sizes(system, largest, max_inputs, wider=wider)
-        structure = rules.structure(self.basis).restrict(self.pool)
-        if max_inputs is not None:
-            structure = replace(structure, max_inputs=min(max_inputs, structure.n_inputs))
-        return ruled_sizes(system, structure, largest)
-
-    def _judge(self, system: System, supports: list[Indices], out: Walked, a: int) -> None:
+    def _judge(self, posed: Posed, supports: list[Indices], out: Walked, a: int) -> None:
         """Write down error and size of the supports, under the a-th limit on inputs."""
-        if not supports:
-            supports = [self.pool[:0]]
         own = [supports[min(size, len(supports)) - 1] for size in self.max_terms]
         if self.keep_supports:
-            out.supports[a][:] = [support.astype(np.int32) for support in own]
-        models = {
-            b: self._fitted(system, support)
-            for b, support in enumerate(own)
-            if len(support) or self._may_be_empty
-        }
-        if not models:
+            out.supports[a][:] = [posed.pool[support].astype(np.int32) for support in own]
+        columns = [b for b, support in enumerate(own) if len(support) or self._may_be_empty]
+        if not columns:
             return
-        columns = list(models)
-        out.error[a, columns] = self.judge.errors(list(models.values()))
+        out.error[a, columns] = self.judge.errors([self._fitted(posed, own[b]) for b in columns])
         out.n_terms[a, columns] = [len(own[b]) for b in columns]
-        out.n_inputs[a, columns] = [len(system.inputs_of(own[b])) for b in columns]
+        uses = posed.problem.structure.uses
+        out.n_inputs[a, columns] = [uses[own[b]].any(axis=0).sum() for b in columns]
 
-    def _fitted(self, system: System, support: Indices) -> Model:
-        w = system.refit(support)
+    def _fitted(self, posed: Posed, places: Indices) -> Model:
+        support, w = posed.refit(posed.pool[places])
         if self.rules.constant:
             return Model(support, w, 0.0)
         return Model(support, w, self.train.y_mean - float(self.train.mean[support] @ w))
@@ -195,28 +182,28 @@ class Walk:
         return not self.rules.include_terms and not self.rules.include_inputs
 
 
-def ruled_sizes(system: System, structure: Structure, largest: int) -> Iterator[Indices]:
-    """Yield a support for each size under rules beyond the budgets; none where none is allowed."""
-    pool = system.pool
-    # Scaled so that the ridge is one for all: a problem knows a single lam.
-    unit = 1.0 / np.sqrt(system.ridge[pool])
-    G = system.G[np.ix_(pool, pool)] * np.multiply.outer(unit, unit)
-    support: Indices | None = None
-    for size in range(1, min(largest, len(pool)) + 1):
-        problem = Problem.dense(
-            G, system.q[pool] * unit, system.yy, 1.0, replace(structure, max_terms=size)
-        )
-        try:
-            start = forward(problem).support if support is None else support
-            support = improve(problem, start).support
-        except InfeasibleError:
-            yield np.zeros(0, dtype=np.intp)
-        else:
-            yield pool[support]
+@dataclass(frozen=True, eq=False)
+class Posed:
+    """The problem of some monomials of a basis, scaled so that the ridge is one for all."""
 
+    problem: Problem
+    pool: Indices  # the monomials
+    unit: Array  # their scales
 
-def _passed(deadline: float | None) -> bool:
-    return deadline is not None and time() > deadline
+    def ridged(self, gamma: float) -> Posed:
+        """Return the problem with another ridge."""
+        return replace(self, problem=replace(self.problem, lam=1.0 / gamma))
+
+    def within(self, max_inputs: int | None) -> Problem:
+        """Return the problem with a limit on the inputs."""
+        structure = self.problem.structure
+        k = structure.n_inputs if max_inputs is None else min(max_inputs, structure.n_inputs)
+        return replace(self.problem, structure=replace(structure, max_inputs=k))
+
+    def refit(self, support: Indices) -> tuple[Indices, Array]:
+        """Return a support of the basis, sorted, and its coefficients there."""
+        fit = self.problem.refit(np.searchsorted(self.pool, support))
+        return self.pool[fit.support], fit.w * self.unit[fit.support]
 
 
 def _scale_ratios(basis: Basis, degree: int) -> Array:

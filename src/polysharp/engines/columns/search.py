@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polysharp.engines import moves_search as local_search
+from polysharp.engines import local_search
 from polysharp.engines.base import Engine, Limits, Listener, Record, first_support
 from polysharp.engines.columns.dual_point import DualPoint
 from polysharp.errors import InputError

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from polysharp.engines import moves_search as local_search
+from polysharp.engines import local_search
 from polysharp.engines.base import Run
 from polysharp.engines.tree.listed import ListedNode
 from polysharp.engines.tree.relaxation import IN, Aim, Warm, fresh_warm, solve_relaxation

@@ -13,7 +13,7 @@ import numpy as np
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
-from polysharp.engines.moves_search import forward, improve, restarts
+from polysharp.engines.local_search.search import forward, improve, restarts
 from polysharp.problem.problem import Fit
 
 

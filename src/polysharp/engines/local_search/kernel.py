@@ -1,0 +1,425 @@
+"""The compiled core: the ridge regression on a support S that changes one monomial at a time.
+
+With H = (G_SS + lam I)^-1, B = H G_S:, w = H q_S and
+
+    z = q - G_:S w,      d_j = G_jj + lam - G_jS H G_Sj   (what of m_j the support leaves over),
+
+    adding j lowers c by               z_j^2 / (2 d_j),
+    dropping i raises it by            w_i^2 / (2 H_ii),
+    swapping i for j lowers it by      (z_j + B_ij w_i / H_ii)^2 / (2 (d_j + B_ij^2 / H_ii))
+                                       - w_i^2 / (2 H_ii),
+
+so all l x f swaps are compared in one pass over B, with no factorisation.  What is held::
+
+    slot   members   w     H (l x l)       B (l x f): how S explains each monomial
+      0       17    w_0   H_00 H_01 .     B_00 B_01 B_02 . . . . . . . . .
+      1        4    w_1   H_10 H_11 .     B_10 B_11 B_12 . . . . . . . . .
+      2       -1     .     .    .   .      .         empty: not yet in use
+                                      z    z_0  z_1  z_2 . . . . . . . . .
+                                      d    d_0  d_1  d_2 . . . . . . . . .
+
+    leave(slot): rank-one downdate of H, B, w, z, d by the slot's row;
+    enter(slot): rank-one update by e = (G_j: - G_jS B) / d_j, the part of m_j that is new.
+
+The kernels know every rule.  Checking a rule costs more than a gain, so all gains are computed
+first and only monomials that would be the best so far are checked; where a budget of terms is all
+there is, ``rules`` is None and nothing is compiled for them.  A kernel returns whenever it needs
+something from outside: a row of G that is not at hand, a fresh start against rounding, or simply
+after so many moves, so that its caller can look at the clock.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from polysharp.engines.compiling import CACHED
+from polysharp.typing import Array
+
+Ints = NDArray[np.int64]
+
+ENTRY: dict[str, Any] = {
+    "cache": CACHED,
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"contract", "reassoc"},
+    "no_cfunc_wrapper": True,  # nobody calls these from C, and a wrapper takes time to compile
+}
+INNER = ENTRY | {"no_cpython_wrapper": True}
+
+
+class Equations(NamedTuple):
+    """The problem: row j of G stands at ``place[j]`` of the table, -1 where it is not at hand."""
+
+    table: Array
+    place: Ints
+    q: Array
+    ridged: Array  # G_jj + lam
+    yy: float
+
+
+class Rules(NamedTuple):
+    """What a support must satisfy beyond its size, and what is counted for that."""
+
+    k: int  # inputs that may be used
+    inputs: Ints  # (f, .): the inputs of each monomial, filled up with p
+    required: Ints  # inputs that must be used
+    parents: Ints  # (f, .): filled up with f; no columns without heredity
+    wanted: Ints  # parents that each monomial must have among the members
+    fixed: NDArray[np.bool_]  # members that may not leave
+    used: Ints  # (p + 1): members that use each input; the last one always counts as used
+    inside: Ints  # (f + 1): 1 for members
+
+
+class State(NamedTuple):
+    """The regression on the members."""
+
+    members: Ints
+    H: Array
+    B: Array
+    w: Array
+    z: Array
+    d: Array
+    least: Array  # what d_j must exceed for j to join: the floor, infinite for members
+    floor: Array
+
+
+class Stand(NamedTuple):
+    """Where a kernel stands."""
+
+    taken: int  # slots in use
+    progress: int  # the size that is being climbed to, or the steps walked
+    value: float  # c, as the moves have changed it
+    moves: int  # since the members were loaded; REFRESH asks for that
+    need: int  # the monomial whose row of G is needed, or one of the two below
+
+
+DONE, PAUSED = -1, -2
+COLLINEAR = 1e-9  # a monomial that keeps less than this share of its norm is explained by S
+REFRESH = 32  # moves after which a support is loaded afresh, rounding being still far below gains
+
+
+class Climb(NamedTuple):
+    """What ``climb`` is to do: for each size, fill up and then take swaps that gain enough."""
+
+    first: int
+    last: int
+    needed: float  # a swap must lower c by more than this; infinite for no swaps
+    share: float  # and by more than this share of c
+    drop: int = -1  # the slot of a member that leaves first
+
+
+class Book(NamedTuple):
+    """The support of each size that is written down: row l - 1 for l members."""
+
+    members: Ints
+    value: Array  # c
+    cheapest: Ints  # the slot of the member that is missed least
+    without: Array  # c without it
+
+
+class Chase(NamedTuple):
+    """What ``walk`` is to do, one step for each row of draws."""
+
+    step: int  # steps made before
+    record: float  # c of the best support known, less rounding: below it the walk pauses
+    draws: Ints  # (steps, 2): for how long the one that leaves stays out, the one that joins in
+    until: Ints  # (f): the step until which a monomial may not move
+
+
+@njit(**INNER)
+def _axpy(a, x, y):  # type: ignore[no-untyped-def]
+    for b in range(x.size):
+        y[b] += a * x[b]
+
+
+@njit(**INNER)
+def _move(equations, rules, state, slot, count, j):  # type: ignore[no-untyped-def]  # noqa: PLR0912
+    """Empty one of the ``count`` slots in use, if it has a member, then put j there, if j >= 0.
+
+    Leaving and joining are the same change of rank one: with
+
+        leaving:   u = H_:i / H_ii,  v = B_i:,                       omega = w_i,       s = 1 / H_ii
+        joining:   u = B_:j,         v = (G_j: - G_jS B) / d_j,      omega = z_j / d_j, s = -d_j
+
+    (u is -1 in the slot of the one that joins) H loses u u' / s, B loses u v', w loses omega u, z
+    gains omega s v, and d gains s v^2.
+    """
+    members, H, B, w, z, d = state.members, state.H, state.B, state.w, state.z, state.d
+    u, v = np.empty(count), np.empty(z.size)
+    for turn in range(2):
+        m = j if turn else members[slot]
+        if m < 0:
+            continue
+        if turn:
+            row, omega, s = equations.table[equations.place[m]], z[m] / d[m], -d[m]
+            for b in range(v.size):
+                v[b], B[slot, b] = row[b], 0.0
+            for a in range(count):
+                u[a], H[a, slot], H[slot, a] = B[a, m], 0.0, 0.0
+                if a != slot:
+                    _axpy(-row[members[a]], B[a], v)
+            for b in range(v.size):
+                v[b] /= d[m]
+            u[slot], w[slot] = -1.0, 0.0
+        else:
+            omega, s = w[slot], 1.0 / H[slot, slot]
+            for a in range(count):
+                u[a] = H[a, slot] * s
+            for b in range(v.size):
+                v[b] = B[slot, b]
+        for b in range(v.size):
+            z[b] += omega * s * v[b]
+            d[b] += s * v[b] * v[b]
+        for a in range(count):
+            w[a] -= omega * u[a]
+            _axpy(-u[a], v, B[a])
+            for b in range(count):
+                H[a, b] -= u[a] * u[b] / s
+        state.least[m] = np.inf if turn else state.floor[m]
+        if rules is not None:
+            rules.inside[m] = turn
+            for i in rules.inputs[m]:
+                rules.used[i] += 2 * turn - 1
+    members[slot] = j
+
+
+@njit(**INNER)
+def _gains(state, row, tilt, inverse, gains):  # type: ignore[no-untyped-def]
+    """Write how much each monomial lowers c by joining; return the largest.
+
+    Once member i is out: ``row`` = B_i:, ``tilt`` = w_i / H_ii, ``inverse`` = 1 / H_ii.
+    """
+    z, d, least = state.z, state.d, state.least
+    top = 0.0
+    for b in range(gains.size):
+        number = z[b] + row[b] * tilt
+        left = d[b] + row[b] * row[b] * inverse
+        gains[b] = 0.5 * number * number / max(left, least[b]) * (left > least[b])
+        top = max(top, gains[b])
+    return top
+
+
+@njit(**INNER)
+def _book(rules, j, change):  # type: ignore[no-untyped-def]
+    """Count monomial j in (1) or out (-1)."""
+    rules.inside[j] += change
+    for i in rules.inputs[j]:
+        rules.used[i] += change
+
+
+@njit(**INNER)
+def _lack(rules, j):  # type: ignore[no-untyped-def]
+    """Return how many parents j still wants."""
+    lack = rules.wanted[j]
+    for a in range(rules.parents.shape[1]):
+        lack -= rules.inside[rules.parents[j, a]]
+    return lack
+
+
+@njit(**INNER)
+def _has(row, i):  # type: ignore[no-untyped-def]
+    found = False
+    for entry in row:
+        found |= entry == i
+    return found
+
+
+@njit(**INNER)
+def _keeps(rules, orphans, j):  # type: ignore[no-untyped-def]
+    """Whether j has its parents, mends the ``orphans`` among the members, and uses what must be."""
+    if _lack(rules, j) > 0:
+        return False
+    for m in orphans:
+        if _lack(rules, m) > 1 or not _has(rules.parents[m], j):
+            return False
+    missing = 0
+    for i in rules.required:
+        missing += rules.used[i] == 0 and not _has(rules.inputs[j], i)
+    return missing == 0
+
+
+@njit(**INNER)
+def _best(rules, members, gains, bar):  # type: ignore[no-untyped-def]
+    """Return the monomial of largest gain above ``bar`` that may join, -1 for none.
+
+    The members alone need not keep the rules: they are what a swap has in between.
+    """
+    best = -1
+    if rules is None:
+        for j in range(gains.size):
+            if gains[j] > bar:
+                best, bar = j, gains[j]
+        return best
+    used, inputs, room, n = rules.used, rules.inputs, rules.k, 0
+    for i in range(used.size - 1):
+        room -= used[i] > 0
+    orphans = np.empty_like(members)
+    for m in members:
+        if m >= 0 and rules.inside[m] > 0 and _lack(rules, m) > 0:
+            orphans[n] = m
+            n += 1
+    budgets_only = rules.parents.shape[1] == 0 and rules.required.size == 0
+    for j in range(gains.size):
+        if gains[j] > bar:
+            new = 0
+            for a in range(inputs.shape[1]):
+                new += used[inputs[j, a]] == 0
+            if new <= room and (budgets_only or _keeps(rules, orphans[:n], j)):
+                best, bar = j, gains[j]
+    return best
+
+
+@njit(**INNER)
+def _best_swap(rules, state, count, gains, needed):  # type: ignore[no-untyped-def]
+    """Return (gain, slot, entrant) of the swap that lowers c most, by more than ``needed``."""
+    members, H, B, w = state.members, state.H, state.B, state.w
+    best, at, entrant = needed, count, -1
+    for slot in range(count):
+        m, h = members[slot], H[slot, slot]
+        cost = 0.5 * w[slot] * w[slot] / h
+        if _gains(state, B[slot], w[slot] / h, 1.0 / h, gains) - cost <= best:
+            continue
+        if rules is not None:
+            if rules.fixed[m]:
+                continue
+            _book(rules, m, -1)
+        j = _best(rules, members, gains, best + cost)
+        if rules is not None:
+            _book(rules, m, 1)
+        if j >= 0:
+            best, at, entrant = gains[j] - cost, slot, j
+    return best, at, entrant
+
+
+@njit(**INNER)
+def _load(equations, rules, state, count):  # type: ignore[no-untyped-def]
+    """Compute everything afresh from the members; return c."""
+    z, d, value = state.z, state.d, 0.5 * equations.yy
+    for b in range(z.size):
+        z[b], d[b], state.least[b] = equations.q[b], equations.ridged[b], state.floor[b]
+    if rules is not None:
+        for i in range(rules.used.size):
+            rules.used[i] = i == rules.used.size - 1
+        for b in range(rules.inside.size):
+            rules.inside[b] = 0
+    for a in range(count):
+        j = state.members[a]
+        # Members that the rules want may explain each other: as if their ridge were larger.
+        d[j] = max(d[j], COLLINEAR * equations.ridged[j])
+        value -= 0.5 * z[j] * z[j] / d[j]
+        state.members[a] = -1
+        _move(equations, rules, state, a, a + 1, j)
+    return value
+
+
+@njit(**INNER)
+def _drop(equations, rules, state, slot, count):  # type: ignore[no-untyped-def]
+    """Take a member out and move the last of the ``count`` slots into its place."""
+    nobody, last = min(slot, -1), count - 1
+    _move(equations, rules, state, slot, count, nobody)
+    state.members[slot], state.w[slot] = state.members[last], state.w[last]
+    for b in range(state.z.size):
+        state.B[slot, b] = state.B[last, b]
+    for a in range(last):
+        state.H[slot, a] = state.H[a, slot] = state.H[last, a]
+    state.H[slot, slot] = state.H[last, last]
+    state.members[last] = -1
+
+
+@njit(**INNER)
+def _note(state, book, row, count, value):  # type: ignore[no-untyped-def]
+    """Write the support down, and what c would be without its cheapest member."""
+    book.value[row], book.without[row] = value, np.inf
+    for a in range(state.members.size):
+        book.members[row, a] = state.members[a]
+    for a in range(count):
+        without = value + 0.5 * state.w[a] * state.w[a] / state.H[a, a]
+        if without < book.without[row]:
+            book.cheapest[row], book.without[row] = a, without
+
+
+@njit(**ENTRY)
+def climb(equations, rules, state, stand, task, book):  # type: ignore[no-untyped-def]
+    """Add the best entrant while there is room, else take the best swap, until neither helps.
+
+    Once for each size from the first to the last, noted in the book unless that is None.  Pauses
+    after ``REFRESH`` moves, and loads the members afresh where it goes on from there.
+    """
+    count, value, moves, size = stand.taken, stand.value, stand.moves, task.first
+    gains = np.empty(state.z.size)
+    if moves >= REFRESH:
+        value, moves = _load(equations, rules, state, count), 0
+    if book is not None and task.drop >= 0:
+        value += 0.5 * state.w[task.drop] ** 2 / state.H[task.drop, task.drop]
+        _drop(equations, rules, state, task.drop, count)
+        count, moves = count - 1, moves + 1
+    while moves < REFRESH:
+        at, gain, entrant = count, 0.0, -1
+        if count < size:
+            _gains(state, state.z, 0.0, 0.0, gains)
+            entrant = _best(rules, state.members, gains, 0.0)
+            gain = gains[entrant]
+        if entrant < 0 and task.needed < np.inf:
+            needed = max(task.needed, task.share * value)
+            gain, at, entrant = _best_swap(rules, state, count, gains, needed)
+        if entrant >= 0:
+            if equations.place[entrant] < 0:
+                return Stand(count, size, value, moves, entrant)
+            count = max(count, at + 1)
+            _move(equations, rules, state, at, count, entrant)
+            value, moves = value - gain, moves + 1
+        else:
+            if book is not None:
+                _note(state, book, size - 1, count, value)
+            if size >= task.last:
+                return Stand(count, size, value, moves, DONE)
+            size += 1
+    return Stand(count, size, value, moves, PAUSED)
+
+
+@njit(**ENTRY)
+def walk(equations, rules, state, stand, chase):  # type: ignore[no-untyped-def]
+    """Exchange the cheapest member that may leave for the best entrant, step after step.
+
+    c may rise.  Ends early where nothing may move, or below the record.
+    """
+    members, H, B, w, until = state.members, state.H, state.B, state.w, chase.until
+    count, value, moves, steps = stand.taken, stand.value, stand.moves, len(chase.draws)
+    gains, costs = np.empty(state.z.size), np.empty(count)
+    for s in range(steps):
+        step = chase.step + s + 1
+        for a in range(count):
+            costs[a] = 0.5 * w[a] * w[a] / H[a, a]
+            if until[members[a]] > step:
+                costs[a] = np.inf
+            if rules is not None and rules.fixed[members[a]]:
+                costs[a] = np.inf
+        j, slot, cost = -1, 0, 0.0
+        while j < 0:
+            slot = int(np.argmin(costs))
+            m, h, cost = members[slot], H[slot, slot], costs[slot]
+            if cost == np.inf:
+                return Stand(count, s, value, moves + s, DONE)
+            costs[slot] = np.inf
+            _gains(state, B[slot], w[slot] / h, 1.0 / h, gains)
+            for b in range(gains.size):  # whose time has not come must beat the record
+                if until[b] > step and value + cost - gains[b] >= chase.record:
+                    gains[b] = 0.0
+            if rules is not None:
+                _book(rules, m, -1)
+            j = _best(rules, members, gains, 0.0)
+            if rules is not None:
+                _book(rules, m, 1)
+        if equations.place[j] < 0:
+            return Stand(count, s, value, moves + s, j)
+        until[members[slot]] = step + 1 + chase.draws[s, 0]
+        until[j] = step + 1 + chase.draws[s, 1]
+        _move(equations, rules, state, slot, count, j)
+        value += cost - gains[j]
+        if value < chase.record:
+            return Stand(count, s + 1, value, moves + s + 1, PAUSED)
+    return Stand(count, steps, value, moves + steps, PAUSED)

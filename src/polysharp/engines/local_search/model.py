@@ -1,0 +1,208 @@
+"""The model that a search moves: a support with its regression, and the rows of G it needs.
+
+``kernel`` makes the moves and knows the formulas.  Here a support is loaded afresh, from a
+factorisation, which also wipes out the rounding of the moves; rows of G that are not held in memory
+are computed when a move needs them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polysharp.engines.local_search import kernel
+from polysharp.engines.local_search.kernel import (
+    COLLINEAR,
+    DONE,
+    REFRESH,
+    Book,
+    Chase,
+    Climb,
+    Equations,
+    Rules,
+    Stand,
+    State,
+)
+from polysharp.moments.gram import DenseGram
+from polysharp.problem.problem import Problem
+from polysharp.typing import Array, Indices
+
+CACHE_BYTES = 64 * 2**20  # for rows of a G that is not held
+NO_CLIMB = Climb(0, 0, np.inf, 0.0)
+
+
+def blank_book(sizes: int, slots: int) -> Book:
+    """Return a book with room for so many sizes."""
+    return Book(
+        members=np.full((sizes, slots), -1),
+        value=np.full(sizes, np.inf),
+        cheapest=np.zeros(sizes, dtype=np.int64),
+        without=np.full(sizes, np.inf),
+    )
+
+
+class RidgeModel:
+    """The ridge regression on one support of at most ``slots`` members.
+
+    Parameters
+    ----------
+    problem : Problem
+    slots : int
+        Members that the support may have at most.
+    """
+
+    def __init__(self, problem: Problem, slots: int) -> None:
+        f = problem.size
+        self.problem = problem
+        self.rules = _rules(problem)
+        self._rows = _Rows(problem, slots)
+        ridged = self._rows.equations.ridged
+        self.state = State(
+            members=np.full(slots, -1),
+            H=np.empty((slots, slots)),
+            B=np.empty((slots, f)),
+            w=np.empty(slots),
+            z=np.empty(f),
+            d=np.empty(f),
+            least=np.empty(f),
+            floor=COLLINEAR * ridged,
+        )
+        self.load(np.zeros(0, dtype=np.intp))
+
+    @property
+    def slots(self) -> int:
+        """Members that the support may have at most."""
+        return len(self.state.members)
+
+    @property
+    def count(self) -> int:
+        """Members."""
+        return self._stand.taken
+
+    @property
+    def support(self) -> Indices:
+        """The members."""
+        return self.state.members[: self.count].astype(np.intp)
+
+    @property
+    def objective(self) -> float:
+        """The objective c, as the moves since the last load have changed it."""
+        return self._stand.value
+
+    @property
+    def moves(self) -> int:
+        """Moves since the last load."""
+        return self._stand.moves
+
+    @property
+    def progress(self) -> int:
+        """The size that the last climb came to."""
+        return self._stand.progress
+
+    def load(self, support: Indices) -> None:
+        """Start afresh from a support."""
+        members, m = self.state.members, len(support)
+        members[:m], members[m:] = support, -1
+        self._rows.hold(members[:m], members)
+        self._stand = Stand(m, 0, 0.0, REFRESH, DONE)
+        self.climb(NO_CLIMB)
+
+    def refresh(self) -> None:
+        """Wipe out the rounding of the moves."""
+        self.load(self.support)
+
+    def confine(self, among: NDArray[np.bool_] | None = None) -> None:
+        """Let only the monomials of a mask join, all by default, from the next load on."""
+        self.state.floor[:] = COLLINEAR * self._rows.equations.ridged
+        if among is not None:
+            self.state.floor[~among] = np.inf
+
+    def gains(self) -> Array:
+        """How much each monomial would lower c by joining, the rules apart."""
+        z, d, least = self.state.z, self.state.d, self.state.least
+        return 0.5 * z * z / np.maximum(d, least) * (d > least)
+
+    def costs(self) -> Array:
+        """How much each member would raise c by leaving."""
+        w, H = self.state.w[: self.count], self.state.H
+        costs: Array = 0.5 * w * w / np.diagonal(H)[: self.count]
+        return costs
+
+    def climb(self, task: Climb, book: Book | None = None) -> bool:
+        """Climb on, for a while; return whether nothing is left to do."""
+        while True:
+            self._stand = stand = kernel.climb(
+                self._rows.equations, self.rules, self.state, self._stand, task, book
+            )
+            if stand.need < 0:
+                return bool(stand.need == DONE)
+            self._rows.hold(np.array([stand.need]), self.state.members)
+            task = task._replace(first=stand.progress, drop=-1)
+
+    def walk(self, chase: Chase) -> tuple[int, bool]:
+        """Walk on; return the steps made, and whether nothing may move any more."""
+        made = 0
+        while True:
+            self._stand = stand = kernel.walk(
+                self._rows.equations, self.rules, self.state, self._stand, chase
+            )
+            made += stand.progress
+            if stand.need < 0:
+                return made, bool(stand.need == DONE)
+            self._rows.hold(np.array([stand.need]), self.state.members)
+            chase = chase._replace(
+                step=chase.step + stand.progress, draws=chase.draws[stand.progress :]
+            )
+
+
+class _Rows:
+    """The rows of G that kernels read: G itself where it is held, or else a table of some."""
+
+    def __init__(self, problem: Problem, slots: int) -> None:
+        gram, f = problem.gram, problem.size
+        self._gram, self._dense = gram, isinstance(gram, DenseGram)
+        if isinstance(gram, DenseGram):
+            table = gram.G if gram.G.flags.c_contiguous else np.ascontiguousarray(gram.G.T)
+            place = np.arange(f)
+        else:
+            table = np.empty((min(f, max(2 * slots, CACHE_BYTES // (8 * f))), f))
+            place = np.full(f, -1)
+        self._owner = np.full(len(table), -1)  # the monomial of each row of the table
+        self._next = 0
+        self.equations = Equations(
+            table, place, problem.q, gram.diagonal + problem.lam, float(problem.yy)
+        )
+
+    def hold(self, S: Indices, members: Indices) -> None:
+        """See that some rows are at hand, in place of the longest held ones; members' stay."""
+        if self._dense:
+            return
+        table, place = self.equations.table, self.equations.place
+        missing = S[place[S] < 0]
+        for j, row in zip(missing, self._gram.columns(missing).T, strict=True):
+            while self._owner[self._next] >= 0 and self._owner[self._next] in members:
+                self._next = (self._next + 1) % len(table)
+            place[self._owner[self._next]] = -1
+            table[self._next], place[j], self._owner[self._next] = row, self._next, j
+            self._next = (self._next + 1) % len(table)
+
+
+def _rules(problem: Problem) -> Rules | None:
+    """Return the rules beyond the number of terms, None where there are none."""
+    structure, f = problem.structure, problem.size
+    if structure.plain and not structure.inputs_bind:
+        return None
+    parents = structure.parent_table
+    wanted = (parents < f).sum(axis=1)
+    fixed = np.zeros(f, dtype=bool)
+    fixed[structure.required_terms] = True
+    return Rules(
+        k=structure.max_inputs,
+        inputs=structure.input_table,
+        required=structure.required_inputs,
+        parents=parents,
+        wanted=np.minimum(wanted, 1) if structure.heredity == "weak" else wanted,
+        fixed=fixed,
+        used=np.empty(structure.n_inputs + 1, dtype=np.int64),
+        inside=np.empty(f + 1, dtype=np.int64),
+    )

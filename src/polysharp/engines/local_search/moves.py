@@ -1,0 +1,258 @@
+"""Moves of several monomials at once: what single swaps cannot do where rules bind.
+
+exchange an input    it leaves with all its monomials, and another takes its place;
+bring in a family    a monomial joins with the parents that heredity wants and the support
+                     lacks, into free room or in place of the cheapest members;
+narrow               inputs are given up, the one that is missed least first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from polysharp.engines.local_search.kernel import ENTRY, INNER, Climb
+from polysharp.engines.local_search.model import RidgeModel
+from polysharp.monomials.structure import Structure
+from polysharp.typing import Array, Indices
+
+OutOfTime = Callable[[], bool]
+
+PROMISING_INPUTS = 4  # tried in place of one: later ones hardly ever pay
+PROMISING_FAMILIES = 8  # tried at once: under weak heredity one monomial may need several tries
+
+
+def climb(model: RidgeModel, size: int, out_of_time: OutOfTime) -> None:
+    """Fill up and swap from a fresh model until nothing lowers c, recomputed, beyond rounding."""
+    resolution = model.problem.resolution
+    while not out_of_time():
+        start, before = model.support, model.objective
+        model.climb(Climb(size, size, resolution, 0.0))
+        if not model.moves:
+            return
+        model.refresh()
+        if model.objective >= before - resolution:
+            model.load(start)
+            return
+
+
+def settle(model: RidgeModel, size: int, out_of_time: OutOfTime) -> None:
+    """Climb until neither single swaps nor moves of several monomials lower c."""
+    structure = model.problem.structure
+    while True:
+        climb(model, size, out_of_time)
+        if out_of_time():
+            return
+        if structure.heredity is not None and add_families(model, size):
+            continue
+        if structure.inputs_bind and _exchange_input(model, size, out_of_time):
+            continue
+        if structure.heredity is not None and _graft_family(model, size, out_of_time):
+            continue
+        return
+
+
+def _exchange_input(model: RidgeModel, size: int, out_of_time: OutOfTime) -> bool:
+    """Exchange one input for another, with all its monomials, if that lowers the objective."""
+    structure, support = model.problem.structure, model.support
+    target = model.objective - model.problem.resolution
+    used = structure.inputs_of(support)
+    for leaving in np.flatnonzero(used):
+        losing = structure.uses[support, leaving]
+        if np.isin(structure.required_terms, support[losing]).any() or out_of_time():
+            continue
+        rest, others = support[~losing], used.copy()
+        others[leaving] = False
+        model.load(rest)
+        for entering in _promising_inputs(model, others, int(leaving)):
+            inputs = others.copy()
+            inputs[entering] = True
+            model.confine(structure.count_outside(inputs) == 0)
+            model.load(rest)
+            climb(model, size, out_of_time)
+            model.confine()
+            if model.objective < target and structure.allows(model.support):
+                model.refresh()
+                return True
+    model.load(support)
+    return False
+
+
+def _promising_inputs(model: RidgeModel, others: NDArray[np.bool_], leaving: int) -> Indices:
+    """The inputs that gain most by one monomial of theirs and the ``others`` in use."""
+    structure, gains = model.problem.structure, model.gains()
+    new = np.append(~others, False)[structure.input_table]
+    single = new.sum(axis=1) == 1
+    value = np.zeros(structure.n_inputs)
+    np.maximum.at(value, structure.input_table[single][new[single]], gains[single])
+    value[leaving] = 0.0
+    order = np.argsort(-value, kind="stable")[:PROMISING_INPUTS]
+    best: Indices = order[value[order] > 0.0]
+    return best
+
+
+def add_families(model: RidgeModel, size: int) -> bool:
+    """Spend free room on monomials that need their parents brought along; say whether any came."""
+    structure, grown = model.problem.structure, False
+    while (room := size - model.count) > 1:
+        support, before = model.support, model.objective
+        best, better = 0.0, support
+        for family in _promising_families(model, room):
+            model.load(np.concatenate([support, family]))
+            gain = (before - model.objective) / len(family)
+            if gain > best + model.problem.resolution and structure.allows(model.support):
+                best, better = gain, model.support
+        model.load(better)
+        if best <= 0.0:
+            break
+        grown = True
+    return grown
+
+
+def _graft_family(model: RidgeModel, size: int, out_of_time: OutOfTime) -> bool:
+    """Bring in a monomial with its parents in place of the cheapest members, if that pays."""
+    structure, support = model.problem.structure, model.support
+    target = model.objective - model.problem.resolution
+    for family in _promising_families(model, size):
+        model.load(support)
+        if out_of_time() or not _make_room(model, size, family):
+            continue
+        grafted = np.concatenate([model.support, family])
+        if not structure.allows(grafted):
+            continue
+        model.load(grafted)
+        climb(model, size, out_of_time)
+        if model.objective < target:
+            return True
+    model.load(support)
+    return False
+
+
+def _promising_families(model: RidgeModel, room: int) -> list[Indices]:
+    """The families of the orphans that would gain most, at most ``room`` monomials each."""
+    structure, support, gains = model.problem.structure, model.support, model.gains()
+    families: list[Indices] = []
+    for j in np.argsort(-gains, kind="stable"):
+        if gains[j] <= 0.0 or len(families) >= PROMISING_FAMILIES:
+            break
+        family = family_of(structure, support, int(j), gains)
+        if len(family) > 1 and structure.heredity == "weak":  # any of its parents will do
+            elders = (family_of(structure, support, int(m), gains) for m in structure.parents[j])
+            families += [np.append(elder, j) for elder in elders if len(elder) < room]
+        elif 1 < len(family) <= room:
+            families.append(family)
+    return families
+
+
+def family_of(structure: Structure, support: Indices, j: int, value: Array) -> Indices:
+    """Return j with the ancestors that heredity wants and S lacks, oldest first.
+
+    Weak heredity asks for one parent: the one of largest ``value``.
+    """
+    chosen = set(support.tolist())
+    missing: list[int] = []
+
+    def bring(m: int) -> None:
+        if m in chosen or m in missing:
+            return
+        parents = structure.parents[m]
+        if structure.heredity == "weak" and len(parents):
+            adopted = not chosen.isdisjoint(parents.tolist())
+            parents = parents[:0] if adopted else parents[[np.argmax(value[parents])]]
+        for parent in parents:
+            bring(int(parent))
+        missing.append(m)
+
+    bring(j)
+    return np.array(missing, dtype=np.intp)
+
+
+def _make_room(model: RidgeModel, size: int, family: Indices) -> bool:
+    """Drop the cheapest members that may go, the family's parents apart, until it fits."""
+    structure = model.problem.structure
+    spared = set(np.concatenate([structure.parents[j] for j in family]).tolist())
+    while size - model.count < len(family):
+        slot = cheapest(model, spared)
+        if slot is None:
+            return False
+        model.load(np.delete(model.support, slot))
+    return True
+
+
+def cheapest(model: RidgeModel, spared: Collection[int] = ()) -> int | None:
+    """Return the slot of the cheapest member that may leave; None if none may."""
+    structure, support, costs = model.problem.structure, model.support, model.costs()
+    if structure.plain and not spared:
+        return int(np.argmin(costs))
+    for slot in np.argsort(costs, kind="stable"):
+        if support[slot] not in spared and structure.allows(np.delete(support, slot)):
+            return int(slot)
+    return None
+
+
+def narrowed(model: RidgeModel, support: Indices) -> Indices:
+    """Give up inputs that a support uses, the one missed least first, until k are left."""
+    structure = model.problem.structure
+    model.load(support)
+    m, table = len(support), structure.input_table[support]
+    H, w = model.state.H[:m, :m].copy(), model.state.w[:m].copy()
+    left: Indices = support[_narrow(H, w, table, structure.n_inputs, structure.max_inputs)]
+    return left
+
+
+@njit(**INNER)
+def _give_up(H, w, D):  # type: ignore[no-untyped-def]
+    """Return by how much 2 c rises without the members D: w_D' (H_DD)^-1 w_D, by elimination."""
+    n, loss = len(D), 0.0
+    T, u = np.empty((n, n)), np.empty(n)
+    for a in range(n):
+        u[a] = w[D[a]]
+        for b in range(n):
+            T[a, b] = H[D[a], D[b]]
+    for a in range(n):
+        if T[a, a] <= 0.0:
+            return np.inf  # rounding has spoilt H
+        loss += u[a] * u[a] / T[a, a]
+        for b in range(a + 1, n):
+            share = T[b, a] / T[a, a]
+            u[b] -= share * u[a]
+            for c in range(a + 1, n):
+                T[b, c] -= share * T[a, c]
+    return loss
+
+
+@njit(**ENTRY)
+def _narrow(H, w, inputs, p, k):  # type: ignore[no-untyped-def]
+    """Give up the input that is missed least until at most k are used; mark the members left.
+
+    Row a of ``inputs`` has the inputs of member a, filled up with p.  H and w are overwritten.
+    """
+    count = len(w)
+    left = np.ones(count, dtype=np.bool_)
+    D, cheapest = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    while True:
+        used, least, m = 0, np.inf, 0
+        for i in range(p):
+            n = 0
+            for a in range(count):
+                if left[a] and np.any(inputs[a] == i):
+                    D[n] = a
+                    n += 1
+            used += n > 0
+            loss = _give_up(H, w, D[:n])
+            if n > 0 and (m == 0 or loss < least):
+                least, m = loss, n
+                cheapest[:n] = D[:n]
+        if used <= k:
+            return left
+        for s in cheapest[:m]:
+            left[s] = False
+            for a in range(count):
+                if left[a] and H[s, s] > 0.0:
+                    share = H[a, s] / H[s, s]
+                    w[a] -= share * w[s]
+                    for b in range(count):
+                        H[a, b] -= share * H[s, b]

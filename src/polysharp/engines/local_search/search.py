@@ -1,0 +1,133 @@
+"""Searches for a good support of one size.
+
+    forward    add the best entrant until the budget is spent;
+    improve    add and swap until neither lowers c, and move several monomials where rules bind;
+    restarts   walk away from local optima.  A walk exchanges the cheapest member for the best
+               entrant, even when c rises; a monomial that has just left (or joined) may not come
+               back (or leave) for a few steps, unless that beats the best support known.  A walk
+               that has not improved for a while starts again from a random part of the best.
+
+The walk is what finds the planted law below n = 200 (p = 25, r = 3, l = 20), where forward
+selection and swaps end at several times its objective.  Every support returned is allowed by the
+structure, and every objective is recomputed by ``Problem.refit``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from polysharp.engines.local_search.kernel import REFRESH, Chase, Climb
+from polysharp.engines.local_search.model import RidgeModel
+from polysharp.engines.local_search.moves import OutOfTime, add_families, settle
+from polysharp.monomials.structure import Structure
+from polysharp.problem.problem import Fit, Problem
+from polysharp.typing import Indices
+
+STALL = 400  # steps of a walk without improvement before it starts again: twice is hardly better
+TENURE = 10  # steps for which a monomial that left stays out, plus up to as many at random
+SETTLING = 6  # at most so many steps for which a monomial that joined stays in
+
+
+def never() -> bool:
+    """Say that time is never up."""
+    return False
+
+
+def smallest_support(problem: Problem) -> Indices:
+    """Return the smallest support that meets the rules, of largest correlations among equals."""
+    structure = problem.structure
+    if not len(structure.required_terms) and not len(structure.required_inputs):
+        return np.zeros(0, dtype=np.intp)
+    share = (problem.q / np.sqrt(problem.gram.diagonal + problem.lam)) ** 2
+    return structure.best_linear(0.5 * share / (1.0 + share.sum()) - 1.0)
+
+
+def forward(problem: Problem) -> Fit:
+    """Add the best entrant to the smallest support that meets the rules, until none is left."""
+    structure = problem.structure
+    model = RidgeModel(problem, structure.max_terms)
+    model.load(smallest_support(problem))
+    task = Climb(structure.max_terms, structure.max_terms, np.inf, 0.0)
+    while not model.climb(task):
+        pass
+    if structure.heredity is not None:
+        add_families(model, structure.max_terms)
+    return problem.refit(model.support)
+
+
+def improve(problem: Problem, support: Indices, *, out_of_time: OutOfTime = never) -> Fit:
+    """Fill the budget from an allowed support and move to a local optimum."""
+    model = RidgeModel(problem, problem.structure.max_terms)
+    model.load(support)
+    settle(model, model.slots, out_of_time)
+    return problem.refit(model.support)
+
+
+def restarts(
+    problem: Problem,
+    support: Indices,
+    rng: np.random.Generator,
+    rounds: int,
+    *,
+    out_of_time: OutOfTime = never,
+    on_walk: Callable[[Fit], object] | None = None,
+) -> Fit:
+    """Walk from a support, then from random parts of the best one; return the best fit met.
+
+    Ends after ``rounds`` walks in a row without improvement.  ``on_walk`` is called after each
+    walk with the best fit so far.
+    """
+    model = RidgeModel(problem, problem.structure.max_terms)
+    model.load(support)
+    best = problem.refit(support)
+    idle = 0
+    while idle < rounds and not out_of_time():
+        fit = _walk(model, rng, best, out_of_time)
+        better = fit.objective < best.objective - problem.resolution
+        best, idle = (fit, 0) if better else (best, idle + 1)
+        if on_walk is not None:
+            on_walk(best)
+        model.load(_thinned(problem.structure, best.support, rng))
+        settle(model, model.slots, out_of_time)
+    return best
+
+
+def _walk(model: RidgeModel, rng: np.random.Generator, best: Fit, out_of_time: OutOfTime) -> Fit:
+    """Walk from the model's support until ``STALL`` steps bring nothing; return the best met."""
+    problem = model.problem
+    resolution, spare = problem.resolution, problem.size - model.slots
+    patience = min(STALL, spare * model.slots)
+    until = np.zeros(problem.size, dtype=np.int64)
+    step = last = 0
+    if model.objective < best.objective - resolution:
+        best = problem.refit(model.support)
+    while step - last < patience and not out_of_time():
+        n = min(REFRESH, patience - (step - last))
+        tenure = np.minimum(TENURE + rng.integers(TENURE + 1, size=n), spare // 2)
+        draws = np.stack([tenure, rng.integers(SETTLING, size=n)], axis=1)
+        made, stuck = model.walk(Chase(step, best.objective - resolution, draws, until))
+        step += made
+        if model.objective < best.objective - resolution:
+            fit = problem.refit(model.support)
+            if fit.objective < best.objective - resolution:
+                best, last = fit, step
+            else:
+                model.refresh()
+        elif model.moves >= REFRESH:
+            model.refresh()
+        if stuck:
+            break
+    return best
+
+
+def _thinned(structure: Structure, support: Indices, rng: np.random.Generator) -> Indices:
+    """Return a random part of a support, of random size, that the rules allow."""
+    keep = rng.random()
+    rest = support
+    for j in rng.permutation(support):
+        fewer = rest[rest != j]
+        if rng.random() > keep and structure.allows(fewer):
+            rest = fewer
+    return rest
