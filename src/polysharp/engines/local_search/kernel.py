@@ -61,7 +61,7 @@ class Equations(NamedTuple):
     yy: float
 
 
-class Rules(NamedTuple):
+class RuleTable(NamedTuple):
     """What a support must satisfy beyond its size, and what is counted for that."""
 
     k: int  # inputs that may be used

@@ -19,7 +19,7 @@ from polysharp.engines.local_search.kernel import (
     Chase,
     Climb,
     Equations,
-    Rules,
+    RuleTable,
     Stand,
     State,
 )
@@ -187,7 +187,7 @@ class _Rows:
             self._next = (self._next + 1) % len(table)
 
 
-def _rules(problem: Problem) -> Rules | None:
+def _rules(problem: Problem) -> RuleTable | None:
     """Return the rules beyond the number of terms, None where there are none."""
     structure, f = problem.structure, problem.size
     if structure.plain and not structure.inputs_bind:
@@ -196,7 +196,7 @@ def _rules(problem: Problem) -> Rules | None:
     wanted = (parents < f).sum(axis=1)
     fixed = np.zeros(f, dtype=bool)
     fixed[structure.required_terms] = True
-    return Rules(
+    return RuleTable(
         k=structure.max_inputs,
         inputs=structure.input_table,
         required=structure.required_inputs,
