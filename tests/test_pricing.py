@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-import polysharp.pricing.shortlist
-import polysharp.pricing.sweep
 from polysharp.data.arrays import NumpyArrays
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
+from polysharp.pricing.panels import PanelSizes, scales
 from polysharp.pricing.pricer import Pricer
-from polysharp.pricing.sweep import scales
 
 
 def brute_force(X, a, degree, *, weight=None, fit_intercept=False, inputs=None, keep=None):
@@ -80,22 +78,19 @@ def test_ties_keep_the_order_of_the_basis(seed, top):
         check(Pricer(X, degree).price(a, top), monomials, correlation, top)
 
 
-def test_more_ties_than_can_wait(monkeypatch):
-    monkeypatch.setattr(polysharp.pricing.shortlist, "SLACK", 8)
+def test_more_ties_than_can_wait():
     X, a = draw(0, 30, 3)
     X = X[:, [0] * 9 + [1, 2]]
     monomials, correlation = brute_force(X, a, 3)
-    check(Pricer(X, 3).price(a, 10), monomials, correlation, 10)
+    check(Pricer(X, 3, slack=8).price(a, 10), monomials, correlation, 10)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_blocks_do_not_matter(monkeypatch, chunk, precision):
-    monkeypatch.setattr(polysharp.pricing.sweep, "COLUMNS", 3)
-    monkeypatch.setattr(polysharp.pricing.sweep, "REST_BYTES", 1)
+def test_blocks_do_not_matter(chunk, precision):
     X, a = draw(4, 90, 8)
-    arrays = NumpyArrays(chunk=chunk, stack=chunk)
-    found = Pricer(X, 4, precision=precision, arrays=arrays).price(a, 40)
+    arrays, sizes = NumpyArrays(chunk=chunk), PanelSizes(columns=3, rests=1, stacked=chunk)
+    found = Pricer(X, 4, precision=precision, arrays=arrays, sizes=sizes).price(a, 40)
     check(found, *brute_force(X, a, 4), 40)
 
 

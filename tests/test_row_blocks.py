@@ -10,30 +10,45 @@ from polysharp.data.rows import MemoryRows
 from polysharp.data.summary import Ranges, Summary
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
-from polysharp.pricing.tiles import largest, partial_products, tiles
+from polysharp.pricing.columns import Formula
+from polysharp.pricing.design import (
+    RowVector,
+    TileTask,
+    tile_largest,
+    tile_products,
+    tiles,
+)
 from polysharp.ranking.ranking import KernelSettings
 from polysharp.ranking.row_ranking import KernelRows, averaged_scores, rank_rows, row_blocks
 from polysharp.synthetic import make_sparse_polynomial
 
 
+def task(inputs, degree, tile, top, keep=None):
+    """Ask for the largest correlations with y itself."""
+    y = RowVector(Formula((), np.zeros(0), 0.0, 0.0), 0.0, 0.0, 0.0, None)
+    return TileTask(y, np.asarray(inputs), degree, tile, keep, top)
+
+
 @pytest.mark.parametrize("degree", [1, 2, 3, 4])
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("entries", [1, 40, 10**6])
-def test_tiles_hold_every_monomial_once(degree, constant, entries):
+@pytest.mark.parametrize("p", [1, 5])
+def test_tiles_hold_every_monomial_once(degree, constant, entries, p):
     rng = np.random.default_rng(degree)
-    p, top = 5, 12
-    inputs = np.array([1, 2, 5, 7, 8])
-    X, a = rng.standard_normal((700, p)), rng.standard_normal(700)
-    basis = Basis.full(p, degree, constant=constant)
-    truth = dict(zip(basis.monomials, a @ basis.evaluate(X), strict=True))
+    top, inputs = 12, [1, 2, 5, 7, 8][:p]
+    rows = MemoryRows(rng.standard_normal((700, 9)), rng.standard_normal(700))
+    basis = Basis.full(inputs, degree, constant=constant)
+    truth = dict(zip(basis.monomials, rows.y @ basis.evaluate(rows.X), strict=True))
     found = {}
     for tile in tiles(p, degree, constant=constant, entries=entries):
-        parts = [partial_products(X[rows], a[rows], tile) for rows in (slice(300), slice(300, 700))]
-        keys, values = largest(parts[0] + parts[1], tile, inputs, degree, None, 10**6)
-        names = [tuple(int(np.searchsorted(inputs, i)) for i in key if i >= 0) for key in keys]
+        every = task(inputs, degree, tile, 10**6)
+        total = sum(tile_products(rows.take(cut), every) for cut in (slice(300), slice(300, 700)))
+        keys, values = tile_largest(total, every)
+        names = [tuple(int(i) for i in key if i >= 0) for key in keys]
         assert found.keys().isdisjoint(names)
+        assert sum(panel.count for panel in tile) == len(names)
         found.update(zip(names, values, strict=True))
-        few, best = largest(parts[0] + parts[1], tile, inputs, degree, None, top)
+        few, best = tile_largest(total, task(inputs, degree, tile, top))
         assert len(few) == min(top, len(names))
         assert np.abs(best).min() >= np.sort(np.abs(values))[::-1][: len(best)].min() - 1e-12
     assert found.keys() == truth.keys()
@@ -49,11 +64,10 @@ def test_tiles_are_no_larger_than_stated():
 
 def test_only_what_may_be_kept_is_listed():
     rng = np.random.default_rng(0)
-    X, a = rng.standard_normal((50, 4)), rng.standard_normal(50)
+    rows = MemoryRows(rng.standard_normal((50, 4)), rng.standard_normal(50))
     for tile in tiles(4, 3, constant=False):
-        keys, _ = largest(
-            partial_products(X, a, tile), tile, np.arange(4), 3, lambda m: (m != 2).all(axis=1), 99
-        )
+        asked = task(range(4), 3, tile, 99, lambda m: (m != 2).all(axis=1))
+        keys, _ = tile_largest(tile_products(rows, asked), asked)
         assert not (keys == 2).any()
 
 

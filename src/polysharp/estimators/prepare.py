@@ -31,7 +31,7 @@ from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.pricing.design import open_design
+from polysharp.pricing.design import Design
 from polysharp.problem.assemble import Assembled, assemble
 from polysharp.problem.problem import Problem
 from polysharp.progress import Progress
@@ -199,7 +199,7 @@ def _search_all_inputs(opened: Opened, effort: Effort) -> Answer:
     from polysharp.engines.columns.search import Search
 
     rules, inputs = opened.rules, opened.allowed
-    design = open_design(opened.rows, inputs, rules.degree, fit_intercept=not rules.constant)
+    design = Design(opened.rows, inputs, rules.degree, fit_intercept=not rules.constant)
     seconds = effort.spent
     found = search_all_inputs(
         Search(

@@ -1,70 +1,102 @@
 """The data of a search that forms columns on demand: vectors over the rows, and products with them.
 
-Columns of M are products of rows of the pricer's table, formed when they are needed, wherever
-that table lives (see ``arrays``).  With weights v and means mbar (zero without a free intercept)
-
     G_ij = sum_t v_t (m_ti - mbar_i)(m_tj - mbar_j),    q_j = sum_t v_t (m_tj - mbar_j)(y_t - ybar),
-    a = y - M w,    m_j'V a,    y'V a,    a'V a.
+    a = y - M w,    m_j'V a,    y'V a,    a'V a,    and the largest m_j'V a over all f monomials,
 
-A search knows a vector over the rows only by name: it asks a ``Design`` for one and hands it
-back, so that the rows may as well be spread over a cluster (``dask_design``).
+with weights v and means mbar, ybar (zero without a free intercept).  A search knows a vector over
+the rows only by its formula; every answer is a sum over blocks of rows (``columns``), and for rows
+in memory, which are one block, the block with its columns is kept from one question to the next.
+
+Prices over one block come from a sweep (``pricer``).  Over many blocks no entry is known before
+all of them have been added, so the panels are added in tiles of 4 Mi entries (32 MiB), each tile
+is cut to its largest entries where its sum is, and only those reach the client: B blocks keep
+3 log_4 B + 2 tiles alive for each thread at most, the client none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import accumulate, groupby, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from polysharp.data.arrays import products
+from polysharp.data.arrays import ROUNDOFF, NumpyArrays
 from polysharp.data.rows import MemoryRows, Rows
-from polysharp.monomials.basis import Basis
+from polysharp.monomials.basis import count_monomials
+from polysharp.pricing.columns import ColumnBlock, ColumnTable, CrossMoments, Formula, Sums
+from polysharp.pricing.panels import (
+    Keep,
+    Keys,
+    Panel,
+    PanelSizes,
+    check_degree,
+    largest_scale,
+    largest_sum,
+    panels,
+    scales,
+)
 from polysharp.pricing.pricer import Priced, Pricer
-from polysharp.pricing.sweep import Keep
+from polysharp.pricing.shortlist import order_by_value
 from polysharp.typing import Array, Indices, Monomial, OnBlock
 
-BLOCK_BYTES = 64 * 2**20
-KEPT_BYTES = 2**30
+KEPT_BYTES = 2**30  # of columns in memory
+TASK_BYTES = 64 * 2**20  # of columns in a task
+TILE_ENTRIES = 4 * 2**20
+SLICE_ROWS = 4096  # of a block that are multiplied at a time
+
+Tile = tuple[Panel, ...]
 
 
-class Prices(Protocol):
-    """All monomials of some inputs, priced against one vector after another."""
+class RowVector(NamedTuple):
+    """A vector over the rows: its formula, what centres it, and its products."""
 
-    @property
-    def inputs(self) -> Indices:
-        """The inputs, by their numbers in X."""
-
-    def among(self, keep: Keep) -> Prices:
-        """Return the same for the monomials that pass ``keep`` as well."""
-
-    def price(self, a: Any, top: int, *, on_block: OnBlock | None = None) -> Priced:
-        """Return the ``top`` monomials of largest |m_j'a|."""
+    formula: Formula
+    centre: float  # zero without a free intercept, and rounding with one
+    ya: float
+    aa: float
+    norms: tuple[float, float, float] | None  # |va|_1, |va|_2, largest |va x_j|_2
 
 
-class Design(Protocol):
-    """The rows as a search sees them."""
+class Design:
+    """All monomials of some inputs, none of them formed, as a search sees them."""
 
-    @property
-    def pricer(self) -> Prices:
-        """Every monomial."""
+    def __init__(self, rows: Rows, inputs: Indices, degree: int, *, fit_intercept: bool) -> None:
+        check_degree(degree)
+        self.rows, self.degree, self.inputs = rows, degree, np.sort(inputs)
+        self.fit_intercept = fit_intercept
+        self.n, self.weight = rows.shape[0], rows.total_weight
+        self.y_mean = rows.y_mean if fit_intercept else 0.0
+        self._q_and_mean: dict[Monomial, tuple[float, float]] = {}
+        self.table_pricer: Pricer | None = None
+        self._block: ColumnTable | None = None
+        if rows.block is not None:
+            self.table_pricer = Pricer(
+                rows.block.X,
+                degree,
+                inputs=self.inputs,
+                sample_weight=rows.block.sample_weight,
+                fit_intercept=fit_intercept,
+                arrays=rows.place.arrays(),
+            )
+            self._block = ColumnTable(
+                rows.block, self.inputs, degree, self.table_pricer.exact_table
+            )
+        else:
+            sums: Sums = self._sum("norms", ColumnTable.power_sums)
+            powers = {"x2": 2, "x4": 4, "x8": 8, "(vx)2": 2}
+            self.norms = {name: sums.of[name] ** (1.0 / power) for name, power in powers.items()}
+        self.target = self.residual([], np.zeros(0))
+        self.pricer = Prices(self)
 
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-
-    @property
-    def yy(self) -> float:
-        """Y'Vy."""
-
-    @property
-    def y_mean(self) -> float:
-        """What centring took from y."""
-
-    @property
-    def target(self) -> Any:
-        """The vector y, centred where there is a free intercept."""
+    def _sum(self, stage: str, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Sum ``function(table, *args, **options)`` over the blocks."""
+        if self._block is not None:
+            return function(self._block, *args, **options)
+        return self.rows.sum_over_blocks(
+            stage, _on_table, self.inputs, self.degree, function, args, options
+        )
 
     def gram(
         self, old: tuple[ColumnBlock, ...], monomials: Sequence[Monomial]
@@ -73,154 +105,202 @@ class Design(Protocol):
 
         Also returns the blocks of old and new monomials in that order.
         """
-
-    def moments(self, monomials: Sequence[Monomial]) -> tuple[Array, Array]:
-        """Return q and the means of some monomials."""
-
-    def residual(self, monomials: Sequence[Monomial], w: Array) -> Any:
-        """Return the vector a = y - M w, centred where there is a free intercept."""
-
-    def correlations(self, monomials: Sequence[Monomial], a: Any) -> Array:
-        """Return m_j'V a for some monomials."""
-
-    def products(self, a: Any) -> tuple[float, float]:
-        """Return y'V a and a'V a."""
-
-
-def open_design(rows: Rows, inputs: Indices, degree: int, *, fit_intercept: bool) -> Design:
-    """Return all monomials of some inputs, none of them formed."""
-    if rows.block is not None:
-        return TableDesign.of(rows.block, inputs, degree, fit_intercept=fit_intercept)
-    from polysharp.pricing.blocked_design import BlockedDesign
-
-    return BlockedDesign(rows, inputs, degree, fit_intercept=fit_intercept)
-
-
-class TableDesign:
-    """A table in memory, or on a GPU."""
-
-    def __init__(self, pricer: Pricer, rows: MemoryRows) -> None:
-        self.pricer, self.arrays, self.n = pricer, pricer.arrays, pricer.n
-        self.v = rows.weights
-        self.y_mean = rows.y_mean if pricer.fit_intercept else 0.0
-        self.target = rows.y - self.y_mean
-        self.yy = float(self.v @ self.target**2)
-        self._weight = self.arrays.array(self.v)
-        self._weighted_target = self.arrays.array(self.v * self.target)
-        self._place = {int(i): a for a, i in enumerate(pricer.inputs)}
-
-    @classmethod
-    def of(cls, rows: MemoryRows, inputs: Indices, degree: int, *, fit_intercept: bool) -> Self:
-        """Put the table where it will be priced."""
-        pricer = Pricer(
-            rows.X,
-            degree,
-            inputs=inputs,
-            sample_weight=rows.sample_weight,
-            fit_intercept=fit_intercept,
-            arrays=rows.place.arrays(),
+        room = TASK_BYTES if self._block is None else KEPT_BYTES
+        found: CrossMoments = self._sum(
+            "gram", ColumnTable.cross_moments, old, tuple(monomials), self.y_mean, room
         )
-        return cls(pricer, rows)
-
-    def gram(
-        self, old: tuple[ColumnBlock, ...], monomials: Sequence[Monomial]
-    ) -> tuple[Array, tuple[ColumnBlock, ...]]:
-        """Multiply the new columns, a block of one degree at a time, with all before them."""
-        new = [self._block(tuple(monomials[j] for j in some)) for some in self._chunks(monomials)]
-        old_size = sum(len(block.monomials) for block in old)
-        size = old_size + len(monomials)
-        columns = np.empty((size, len(monomials)))
-        keep = 8 * self.n * size <= KEPT_BYTES
-        blocks, done = list(old), 0
-        for block in new:
-            mine = slice(done, done + len(block.monomials))
-            done, at = mine.stop, 0
-            for other in (*blocks, block):
-                part = self._product(other, block)
-                rows = slice(at, at + len(part))
-                columns[rows, mine] = part if other is not block else 0.5 * (part + part.T)
-                at = rows.stop
-            blocks.append(block if keep else ColumnBlock(block.monomials, None))
-        # Among the new ones, what stands below the diagonal mirrors what stands above it.
-        square = columns[old_size:]
-        lower = np.tril_indices(len(square), -1)
-        square[lower] = square.T[lower]
-        return columns, tuple(blocks)
-
-    def _block(self, names: tuple[Monomial, ...]) -> ColumnBlock:
-        return ColumnBlock(names, self._columns(list(names))[0])
-
-    def _product(self, left: ColumnBlock, right: ColumnBlock) -> Array:
-        """Return the block of G between the monomials of two blocks."""
-        M = left.table if left.table is not None else self._columns(list(left.monomials))[0]
-        return self.arrays.numpy(self.arrays.correlate([(M, self._weight)], right.table))
+        columns, q = (found.cross, found.q) if self.fit_intercept else found.uncentred()
+        mean = found.mean[len(found.mean) - len(q) :] * self.fit_intercept
+        self._q_and_mean |= zip(monomials, zip(q.tolist(), mean.tolist(), strict=True), strict=True)
+        new = (ColumnBlock(tuple(some)) for _, some in groupby(monomials, key=len))
+        return columns, found.blocks or (*(block.bare() for block in old), *new)
 
     def moments(self, monomials: Sequence[Monomial]) -> tuple[Array, Array]:
-        """Return q and the means of some monomials."""
-        q, mean = np.empty(len(monomials)), np.empty(len(monomials))
-        for some in self._chunks(monomials):
-            M, mean[some] = self._columns([monomials[j] for j in some])
-            q[some] = self.arrays.numpy(M @ self._weighted_target)
-        return q, mean
+        """Return q and the means of some monomials, known since they joined a pool."""
+        unknown = [m for m in monomials if m not in self._q_and_mean]
+        if unknown:
+            self.gram((), sorted(unknown, key=len))
+        found = np.array([self._q_and_mean[m] for m in monomials]).reshape(-1, 2)
+        return found[:, 0], found[:, 1]
 
-    def correlations(self, monomials: Sequence[Monomial], a: Array) -> Array:
+    def residual(self, monomials: Sequence[Monomial], w: Array) -> RowVector:
+        """Return the vector a = y - M w, centred where there is a free intercept."""
+        _, mean = self.moments(monomials)
+        formula = Formula(tuple(monomials), w, self.y_mean - float(mean @ w), self.y_mean)
+        blocked = self._block is None
+        sums: Sums = self._sum("residual", ColumnTable.residual_sums, formula, norms=blocked)
+        number = sums.number
+        if not len(monomials):
+            self.yy = number("vtt")
+        # Centred once more: rounding leaves some of the mean.
+        centre = number("va") / self.weight if self.fit_intercept else 0.0
+        shift, norms = abs(centre), None
+        if blocked:
+            weighted = np.sqrt(sums.of["(vax)2"]) + shift * self.norms["(vx)2"]
+            plain = float(np.sqrt(sums.of["(va)2"])) + shift * self.weight
+            norms = number("|va|") + shift * self.weight, plain, float(weighted.max())
+        aa = max(0.0, number("vaa") - self.weight * centre**2)
+        return RowVector(formula, centre, number("vat") - centre * number("vt"), aa, norms)
+
+    def correlations(self, monomials: Sequence[Monomial], a: RowVector) -> Array:
         """Return m_j'V a for some monomials."""
-        weighted = self.arrays.array(self.v * a)
-        values = np.empty(len(monomials))
-        for some in self._chunks(monomials):
-            M, _ = self._columns([monomials[j] for j in some])
-            values[some] = self.arrays.numpy(M @ weighted)
-        return values
+        if not len(monomials):
+            return np.zeros(0)
+        found: Array = self._sum(
+            "correlations", ColumnTable.correlations, a.formula, a.centre, list(monomials)
+        )
+        return found
 
-    def products(self, a: Array) -> tuple[float, float]:
+    def products(self, a: RowVector) -> tuple[float, float]:
         """Return y'V a and a'V a."""
-        va = self.v * a
-        return float(va @ self.target), float(va @ a)
+        return a.ya, a.aa
 
-    def residual(self, monomials: Sequence[Monomial], w: Array) -> Array:
-        """Return a = y - M w, centred where there is a free intercept."""
-        prediction = np.zeros(self.n)
-        for some in self._chunks(monomials):
-            M, _ = self._columns([monomials[j] for j in some])
-            prediction += self.arrays.numpy(self.arrays.array(w[some]) @ M)
-        return self.target - prediction
-
-    def _columns(self, monomials: list[Monomial]) -> tuple[Any, Array]:
-        """Return scaled, centred monomials of one degree as rows, and their means."""
-        table, d = self.pricer.exact_table, len(monomials[0])
-        keys = np.array([[self._place[i] for i in m] for m in monomials], dtype=np.intp)
-        M = products(self.arrays, table, keys.reshape(len(monomials), d))
-        scales = Basis((), self.pricer.degree, tuple(monomials)).scales
-        M *= self.arrays.array(scales)[:, None]
-        if not self.pricer.fit_intercept:
-            return M, np.zeros(len(monomials))
-        mean = (M @ self._weight) / float(self.v.sum())
-        M -= mean[:, None]
-        return M, self.arrays.numpy(mean)
-
-    def _chunks(self, monomials: Sequence[Monomial]) -> Iterator[Indices]:
-        """Positions of monomials of one degree, so many that their columns stay small."""
-        degree = np.array([len(m) for m in monomials], dtype=np.intp)
-        size = max(16, BLOCK_BYTES // (8 * self.n))
-        for d in np.unique(degree):
-            where = np.flatnonzero(degree == d)
-            for start in range(0, len(where), size):
-                yield where[start : start + size]
+    def values(self, a: RowVector) -> Array:
+        """Return the vector itself, where the rows are in memory."""
+        assert self._block is not None, "only formulas travel"
+        return self._block.values(a.formula) - a.centre
 
 
-@dataclass(frozen=True, eq=False)
-class ColumnBlock:
-    """Monomials of one degree with their columns, or without where they are not kept."""
+def _on_table(
+    rows: MemoryRows,
+    inputs: Indices,
+    degree: int,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+) -> Any:
+    """Ask a block that is read for one question; columns do not travel."""
+    found = function(ColumnTable(rows, inputs, degree), *args, **options)
+    return replace(found, blocks=()) if isinstance(found, CrossMoments) else found
 
-    monomials: tuple[Monomial, ...]
-    table: Any | None
 
-    def part(self, kept: set[Monomial]) -> ColumnBlock:
-        """Return the block of those of its monomials that are kept."""
-        where = [a for a, m in enumerate(self.monomials) if m in kept]
-        if len(where) == len(self.monomials):
-            return self
-        names = tuple(self.monomials[a] for a in where)
-        if self.table is None:
-            return ColumnBlock(names, None)
-        return ColumnBlock(names, self.table[where])
+class Prices:
+    """The monomials of a design that pass ``keep``, priced against one vector after another."""
+
+    def __init__(self, design: Design, keep: Keep | None = None) -> None:
+        self.design, self.keep, self.inputs = design, keep, design.inputs
+
+    @property
+    def n_monomials(self) -> int:
+        """Number f of monomials that are priced, before ``keep``."""
+        return count_monomials(len(self.inputs), self.design.degree) - self.design.fit_intercept
+
+    def among(self, keep: Keep) -> Prices:
+        """Return the same for the monomials that pass ``keep`` as well."""
+        mine = self.keep
+        both = keep if mine is None else lambda keys: mine(keys) & keep(keys)
+        return Prices(self.design, both)
+
+    def price(self, a: RowVector, top: int, *, on_block: OnBlock | None = None) -> Priced:
+        """Return the ``top`` monomials of largest |m_j'a|."""
+        design, pricer = self.design, self.design.table_pricer
+        if pricer is not None:
+            pricer = pricer if self.keep is None else pricer.among(self.keep)
+            return pricer.price(design.values(a), top, on_block=on_block)
+        keys, values = np.zeros((0, design.degree), dtype=np.int32), np.zeros(0)
+        cut = tiles(len(self.inputs), design.degree, constant=not design.fit_intercept)
+        for number, tile in enumerate(cut):
+            task = TileTask(a, self.inputs, design.degree, tile, self.keep, top)
+            more, of_more = design.rows.sum_over_blocks(
+                "pricing",
+                tile_products,
+                task,
+                then=tile_largest,
+                on_block=_part(on_block, number, len(cut)),
+            )
+            keys, values = np.concatenate([keys, more]), np.concatenate([values, of_more])
+            best = order_by_value(keys, np.abs(values))[:top]
+            keys, values = keys[best], values[best]
+        error = self._error(a)
+        threshold = 0.0
+        if len(values) == top and top < self.n_monomials:
+            threshold = float(np.abs(values).min()) + error
+        names = tuple(tuple(i for i in key if i >= 0) for key in keys.tolist())
+        return Priced(names, values, threshold, error)
+
+    def _error(self, a: RowVector) -> float:
+        """Bound the rounding of any scaled correlation."""
+        norms = np.array([self.design.norms[name].max() for name in ("x2", "x4", "x8")])
+        assert a.norms is not None, "known for rows in blocks"
+        largest = largest_sum(norms, a.norms, self.design.degree)
+        return (self.design.n + 16) * ROUNDOFF["float64"] * largest
+
+
+class TileTask(NamedTuple):
+    """What is asked about one tile."""
+
+    a: RowVector
+    inputs: Indices
+    degree: int
+    tile: Tile
+    keep: Keep | None
+    top: int
+
+
+def tiles(p: int, degree: int, *, constant: bool, entries: int = TILE_ENTRIES) -> list[Tile]:
+    """Cut the panels into tiles; a tile exceeds ``entries`` only where a single panel does."""
+    cut: list[list[Panel]] = [[]]
+    size = 0
+    sizes = PanelSizes.of(SLICE_ROWS, p, NumpyArrays().stack)
+    for panel in panels(p, degree, sizes, constant=constant):
+        if cut[-1] and size + panel.size > entries:
+            cut.append([])
+            size = 0
+        cut[-1].append(panel)
+        size += panel.size
+    return [tuple(tile) for tile in cut]
+
+
+def tile_products(rows: MemoryRows, task: TileTask) -> Array:
+    """Return what some rows contribute to the correlations of a tile, panel after panel."""
+    block = ColumnTable(rows, task.inputs, task.degree)
+    direction = rows.weights * (block.values(task.a.formula) - task.a.centre)
+    offsets = _offsets(task.tile)
+    total = np.zeros(offsets[-1])
+    for start in range(0, len(rows), SLICE_ROWS):
+        table = np.ascontiguousarray(block.table[:, start : start + SLICE_ROWS])
+        a, ones = direction[start : start + SLICE_ROWS], np.ones((1, table.shape[1]))
+        rests, held = table, range(0)
+        for panel, (low, high) in zip(task.tile, pairwise(offsets), strict=True):
+            if panel.degree == 4 and panel.rests != held:
+                held = panel.rests
+                rests = block.arrays.pairs(table, held.start, held.stop)
+            parts, against = panel.operands(table, rests, ones, a)
+            total[low:high] += block.arrays.correlate(parts, against).ravel()
+    return total
+
+
+def _offsets(tile: Tile) -> list[int]:
+    return list(accumulate((panel.size for panel in tile), initial=0))
+
+
+def tile_largest(total: Array, task: TileTask) -> tuple[Keys, Array]:
+    """Return the largest scaled correlations of a tile: keys padded with -1, and values."""
+    degree, top = task.degree, task.top
+    keys, values = np.zeros((0, degree), dtype=np.int32), np.zeros(0)
+    threshold = 0.0
+    for panel, (low, high) in zip(task.tile, pairwise(_offsets(task.tile)), strict=True):
+        P = total[low:high].reshape(panel.shape)
+        # Inputs that differ have the largest scale: what misses the threshold with it, misses it.
+        rows, columns = np.nonzero(np.abs(P) * largest_scale(degree, panel.degree) >= threshold)
+        local, once = panel.keys(rows, columns)
+        scaled = P[rows[once], columns[once]] * scales(local, degree)
+        named = np.full((len(local), degree), -1, dtype=np.int32)
+        named[:, : panel.degree] = task.inputs[local]
+        wanted = np.ones(len(named), dtype=bool)
+        if task.keep is not None and len(named):
+            wanted = task.keep(named[:, : panel.degree])
+        keys = np.concatenate([keys, named[wanted]])
+        values = np.concatenate([values, scaled[wanted]])
+        if len(values) > top:
+            best = np.argpartition(-np.abs(values), top - 1)[:top]
+            keys, values = keys[best], values[best]
+            threshold = float(np.abs(values).min())
+    return keys, values
+
+
+def _part(on_block: OnBlock | None, number: int, count: int) -> OnBlock | None:
+    """Return a callback for one tile of several."""
+    if on_block is None:
+        return None
+    return lambda done, total: on_block(number * total + done, count * total)

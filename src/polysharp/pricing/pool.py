@@ -12,7 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from polysharp.pricing.design import ColumnBlock, Design
+from polysharp.pricing.columns import ColumnBlock
+from polysharp.pricing.design import Design
 from polysharp.typing import Array, Indices, Monomial
 
 

@@ -1,12 +1,7 @@
 """Pricing: the largest |m_j'a| over all f monomials of degree <= r, none of them formed.
 
-A monomial of degree d >= 3 is the sorted tuple (i, j, rest) with i <= j <= rest.  For each
-middle input j, all of them come from one matrix product without waste,
-
-    (X_{<=j} * (x_j a))' R_{>=j},     R = X for d = 3,  R = all x_k x_l (in blocks) for d = 4,
-
-n f multiply-adds in all; d = 2 is (X * a)'X in column blocks.  Products run in float32 where
-asked, in chunks of C rows that are added in float64: with unit roundoff u,
+All correlations come from matrix products (``panels``), n f multiply-adds in all.  They run in
+float32 where asked, in chunks of C rows that are added in float64: with unit roundoff u,
 
     |error| <= (C + 16) u sum_t |x_i x_j a x_k| <= (C + 16) u |x_i|_4 |x_j a|_2 |x_k|_4,
 
@@ -31,8 +26,9 @@ from numpy.typing import NDArray
 from polysharp.data.arrays import Arrays, NumpyArrays, Precision
 from polysharp.errors import InputError
 from polysharp.monomials.basis import count_monomials
-from polysharp.pricing.shortlist import Keys
-from polysharp.pricing.sweep import Keep, Sweep
+from polysharp.pricing.panels import Keep, Keys, PanelSizes, check_degree
+from polysharp.pricing.shortlist import SLACK
+from polysharp.pricing.sweep import Sweep
 from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 
@@ -74,6 +70,10 @@ class Pricer:
         returned is exact to float64 either way.
     arrays : Arrays or None
         The array library; None for NumPy.
+    sizes : PanelSizes or None
+        How the work is cut; None for what suits the table.
+    slack : int
+        Candidates beyond twice those wanted that may wait before they are looked through.
     """
 
     def __init__(
@@ -87,14 +87,15 @@ class Pricer:
         fit_intercept: bool = False,
         precision: Precision | None = None,
         arrays: Arrays | None = None,
+        sizes: PanelSizes | None = None,
+        slack: int = SLACK,
     ) -> None:
-        if degree not in (1, 2, 3, 4):
-            raise InputError(f"degree must be 1, 2, 3 or 4 to price all monomials, got {degree!r}")
+        check_degree(degree)
         self.arrays: Arrays = NumpyArrays() if arrays is None else arrays
         self.n, self.degree, self.keep = int(X.shape[0]), degree, keep
         self.inputs = np.unique(np.arange(X.shape[1]) if inputs is None else np.asarray(inputs))
         self.weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        self.fit_intercept = fit_intercept
+        self.fit_intercept, self.sizes, self.slack = fit_intercept, sizes, slack
         self.exact_table = self.arrays.table(X, self.inputs, "float64")
         self._measure()
         wanted = self.arrays.best_precision if precision is None else precision
@@ -141,8 +142,8 @@ class Pricer:
         peak = float(np.abs(direction).max(initial=0.0))
         if peak == 0.0:
             return self._all_zero(top, at_least)
-        sweep = Sweep(self, direction / peak, top, at_least / peak, on_block)
-        keys, correlations = sweep.run()
+        sweep = Sweep(self, direction / peak, top, at_least / peak)
+        keys, correlations = sweep.run(on_block)
         correlations *= peak
         error = peak * sweep.exact_error
         threshold = self._threshold(correlations, top, at_least, error)

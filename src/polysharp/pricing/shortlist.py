@@ -15,11 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from polysharp.pricing.panels import Keys
 from polysharp.typing import Array, Indices
-
-Keys = NDArray[np.int32]  # (m, degree): one monomial per row, padded with -1 on the right
 
 TIE = 1e-11
 SLACK = 4096  # candidates beyond 2 K that may wait before they are looked through
@@ -35,11 +33,10 @@ class Shortlist:
         floor: float,
         exact: Callable[[Keys], Array],
         exact_error: float,
+        slack: int = SLACK,
     ) -> None:
-        self.size = size
-        self.floor = floor
-        self.exact = exact
-        self.exact_error = exact_error
+        self.size, self.floor, self.slack = size, floor, slack
+        self.exact, self.exact_error = exact, exact_error
         self.threshold = floor
         self._keys: Keys = np.zeros((0, width), dtype=np.int32)
         self._value = np.zeros(0)
@@ -55,9 +52,9 @@ class Shortlist:
         padded[:, : keys.shape[1]] = keys
         self._waiting.append((padded, value, margin))
         self._n_waiting += len(keys)
-        if self._n_waiting + len(self._keys) > 2 * self.size + SLACK:
+        if self._n_waiting + len(self._keys) > 2 * self.size + self.slack:
             self._drop_hopeless()
-            if len(self._keys) > 2 * self.size + SLACK // 2:
+            if len(self._keys) > 2 * self.size + self.slack // 2:
                 self._settle()
 
     def result(self) -> tuple[Keys, Array]:

@@ -30,8 +30,8 @@ from polysharp.engines.tree.relaxation import (
     fresh_warm,
     solve_relaxation,
 )
+from polysharp.pricing.panels import Keys
 from polysharp.pricing.pool import Pool
-from polysharp.pricing.shortlist import Keys
 from polysharp.problem.bounds import Quadratic, scaled_value
 from polysharp.typing import Array, Monomial
 

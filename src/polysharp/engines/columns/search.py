@@ -20,8 +20,8 @@ from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import heredity_closed
 from polysharp.monomials.term_rules import TermRules
 from polysharp.pricing.design import Design
+from polysharp.pricing.panels import Keep
 from polysharp.pricing.pool import Pool
-from polysharp.pricing.sweep import Keep
 from polysharp.problem.bounds import Accuracy, Quadratic
 from polysharp.problem.problem import Fit, Problem
 from polysharp.progress import Event
