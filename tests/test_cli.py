@@ -164,19 +164,113 @@ def test_rows_with_missing_values_are_left_out_only_when_told(model, capsys, tab
     assert str(load_model("other.json").polynomial_) == str(model.polynomial_)
 
 
+def test_marks_for_missing_values_and_files_without_names(folder, capsys, table):
+    marked = table.astype(object)
+    marked.loc[3, "speed"] = "?"
+    marked.loc[5, "air gap"] = "-999"
+    marks = ["--missing", "?", "--missing=-999"]
+    for file in ("m.csv", "m.xlsx"):
+        marked.to_csv(file, index=False) if file == "m.csv" else marked.to_excel(file, index=False)
+        assert fit("-q", *marks, "--drop-missing", file=file) == 0
+        assert "left out 2 of 60 rows" in capsys.readouterr().err
+    table.to_csv("bare.csv", index=False, header=False)
+    table.to_excel("bare.xlsx", index=False, header=False)
+    for file in ("bare.csv", "bare.xlsx"):
+        words = ["fit", file, "--no-header", *FIT, "-q", "-o", "m.json", "-t", "4", "-x", "2"]
+        assert main(words) == 0
+        law = load_model("m.json").polynomial_
+        assert (law.names, law.response) == (("x1", "x3"), "x4")
+        capsys.readouterr()
+        assert main(["predict", "m.json", file, "--no-header", "-x", "2", "--keep", "1"]) == 0
+        assert capsys.readouterr().out.startswith("x1,prediction\n")
+
+
+@pytest.mark.parametrize("rule", ["median", "mean"])
+def test_missing_inputs_are_filled_as_in_the_fit(folder, capsys, table, rule):
+    holes = table.copy()
+    holes.loc[[2, 7], "speed"] = np.nan
+    holes.to_csv("holes.csv", index=False)
+    assert fit("-q", "--impute", rule, "-o", "m.json", file="holes.csv") == 0
+    fill = getattr(holes["speed"], rule)()
+    assert f"missing cells were filled: 'speed' with {str(fill)[:10]}" in capsys.readouterr().err
+    filled = holes.fillna({"speed": fill})
+    expected = SparsePolynomialRegressor(2, 2, gamma=100.0, engine="enumeration")
+    expected.fit(filled[NAMES], filled["load"])
+    assert str(load_model("m.json").polynomial_) == str(expected.polynomial_)
+    assert main(["predict", "m.json", "holes.csv"]) == 0
+    predicted = [float(line) for line in capsys.readouterr().out.split()[1:]]
+    assert predicted == pytest.approx(expected.predict(filled[NAMES]).tolist())
+    # The response is never filled in.
+    holes.assign(load=holes["load"].where(holes.index > 0)).to_csv("holes.csv", index=False)
+    assert fit("-q", "--impute", rule, file="holes.csv") == 2
+
+
+def test_texts_of_few_values_become_zeros_and_ones(folder, capsys, table):
+    rng = np.random.default_rng(5)
+    town = rng.choice(["Oslo", "Paris", "Rome"], 60, p=[0.6, 0.2, 0.2])
+    texts = table.assign(town=town, fast=np.where(rng.random(60) < 0.5, "yes", "no"))
+    texts["load"] += 3.0 * (town == "Rome") * texts["speed"]
+    texts.to_csv("texts.csv", index=False)
+    options = ["--indicators", "-l", "3", "-q", "-o", "m.json", "--proof", "p", "--engine", "tree"]
+    assert fit(*options, file="texts.csv") == 0
+    err = capsys.readouterr().err
+    assert "column 'town' became town=Paris, town=Rome (1 where it is so, else 0)" in err
+    assert "column 'fast' became fast=yes" in err
+    law = load_model("m.json").polynomial_
+    assert "`town=Rome`" in str(law)
+    new = texts.drop(columns=["load", "fast"])
+    new.loc[0, "town"] = "Berlin"  # a town that the fit has not seen is none of those it has
+    new.to_csv("new.csv", index=False)
+    assert main(["predict", "m.json", "new.csv"]) == 0
+    X = np.c_[table[NAMES], new["town"] == "Paris", new["town"] == "Rome", np.zeros(60)]
+    out = capsys.readouterr().out.split()[1:]
+    assert [float(line) for line in out] == law(X.astype(float)).tolist()
+    for command in (
+        ["report", "m.json", "texts.csv", "--sizes", "0"],
+        ["verify", "p", "texts.csv"],
+    ):
+        assert main([*command, "-q"]) == 0
+
+
 def test_true_and_false_are_numbers(folder, capsys, table):
     table.assign(indoors=[True, False] * 30).to_csv("b.csv", index=False)
     assert fit("-q", "-o", "model.json", file="b.csv") == 0
     assert "indoors" in load_model("model.json").polynomial_.names
 
 
-def test_rows_kept_aside(folder, capsys):
+def test_held_out_rows(folder, capsys):
     assert fit("--holdout", "0.25", "-q", "--report", "r.html") == 0
     out = capsys.readouterr().out
     assert "on the 45 rows of the fit" in out
-    assert "on 15 rows kept aside" in out
-    # Figures over both kinds of rows would be those of neither.
-    assert "All 45 rows are drawn." in Path("r.html").read_text(encoding="utf-8")
+    held_out = re.search(r"(RMSE .*) on the 15 held-out rows", out)
+    page = Path("r.html").read_text(encoding="utf-8")
+    assert "All 45 rows are drawn." in page
+    assert "On 15 held-out rows, which the fit has not seen" in page
+    assert held_out.group(1).split()[1].rstrip(",") in page
+
+
+def test_what_the_formula_costs_and_buys(folder, capsys):
+    assert fit("-q", "--report", "r.html") == 0
+    out = capsys.readouterr().out
+    rows = re.findall(r"^([> ]) +(\d+) +([\d.]+) ± \S+ +(0\.\d+|-)$", out, re.M)
+    assert [int(row[1]) for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert [row[1] for row in rows if row[0] == ">"] == ["2"]
+    assert re.search(r"5 folds: this formula \S+ ± \S+; linear regression \S+ ± .*boosting", out)
+    page = Path("r.html").read_text(encoding="utf-8")
+    assert "2 (this model)" in page
+    assert "linear regression" in page
+    assert fit("-q", "--brief") == 0
+    assert "linear regression" not in capsys.readouterr().out
+
+
+def test_a_law_of_higher_degree_is_hinted_at(folder, capsys):
+    x = np.linspace(-1.0, 1.0, 80)
+    pd.DataFrame({"x": x, "y": x**5}).to_csv("five.csv", index=False)
+    words = ["-t", "y", "-l", "4", "--cv", "4", "--no-center", "-q"]
+    assert main(["fit", "five.csv", *words, "--degree", "1,2,3"]) == 0
+    assert "try --degree 4" in capsys.readouterr().out
+    assert main(["fit", "five.csv", *words, "--degree", "4,5,6"]) == 0
+    assert "try --degree" not in capsys.readouterr().out
 
 
 def test_rules_about_terms_reach_the_library(folder, capsys):

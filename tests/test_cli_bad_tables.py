@@ -67,10 +67,35 @@ CASES = {
         [],
         ["'Paris' in row 1 of column 'city'", "'Monday'", "--exclude 'city,day'"],
     ),
+    "text columns of few values": (
+        csv(GOOD.assign(city=["Paris", "Rome", "Oslo"] * 4, id=[f"a{i}" for i in range(12)])),
+        [],
+        ["'Paris' in row 1", "--indicators", "--exclude 'city,id'"],
+    ),
+    "text columns of many values": (
+        csv(GOOD.assign(id=[f"a{i}" for i in range(12)])),
+        ["--indicators"],
+        ["'a0' in row 1 of column 'id'", "--exclude 'id'"],
+    ),
+    "dates": (
+        csv(GOOD.assign(day=[f"2026-01-{i:02d}" for i in range(1, 13)])),
+        ["--indicators"],
+        ["'2026-01-01' in row 1 of column 'day'", "dates into numbers", "--exclude 'day'"],
+    ),
+    "a mark for missing values": (
+        changed(4, "b", "?"),
+        [],
+        ["'?' in row 5 of column 'b'", "if '?' stands for a missing value, say --missing '?'\n"],
+    ),
     "one cell that is no number": (
         changed(4, "b", "1.5 m"),
         [],
-        ["must hold numbers", "'1.5 m' in row 5 of column 'b'", "'b'; where other", "correct"],
+        ["must hold numbers", "'1.5 m' in row 5 of column 'b'", "say --missing '1.5 m'"],
+    ),
+    "several cells that are no numbers": (
+        "a,b,y\n1,2 m,3\n2,1,4\n2,x,3\n",
+        [],
+        ["'2 m' in row 1", "--exclude 'b'; where other rows hold numbers, correct"],
     ),
     "target that is no number": (changed(0, "y", "high"), [], ["'high' in row 1 of column 'y'"]),
     "decimal commas": (
@@ -86,12 +111,16 @@ CASES = {
     "a row of units": (
         "a,b,y\nm,s,V\n1,2,3\n2,2,4\n",
         [],
-        ["'m' in row 1 of column 'a'", "'V' in row 1 of column 'y'; where other rows hold numbers"],
+        [
+            "'m' in row 1 of column 'a'",
+            "'V' in row 1 of column 'y'",
+            "where other rows hold numbers",
+        ],
     ),
     "missing values": (
         changed(3, "a", None),
         [],
-        ["no missing values", "'a' (1)", "row 4", "--drop-missing", "--exclude 'a'"],
+        ["no missing", "'a' (1)", "row 4", "--drop-missing", "--impute median", "--exclude 'a'"],
     ),
     "missing target value": (changed(6, "y", ""), [], ["'y' (1)", "row 7"]),
     "word for missing": (changed(6, "b", "NA"), [], ["'b' (1)", "row 7"]),
@@ -146,7 +175,18 @@ CASES = {
     "no header": (
         csv().partition("\n")[2],
         [],
-        ["--target", "'y'", "first line holds numbers and not names"],
+        ["numbers in its first line where names should be", "--no-header"],
+    ),
+    "a target that is a number of the first row": (
+        "0.11,0.5\n0.2,0.7\n0.3,0.8\n",
+        ["--target", "0.11"],
+        ["'0.11'; say --no-header"],
+    ),
+    "years as names": ("2019,2020\n1,2\n2,3\n3,5\n", ["-t", "y"], ["--target must name columns"]),
+    "an unknown number of a column": (
+        "0.11,0.5\n0.2,0.7\n0.3,0.8\n",
+        ["--no-header", "-t", "3"],
+        ["--target", "'x3'", "'x1', 'x2'"],
     ),
     "a remark above the header": (
         "# May, second run\n" + csv(),

@@ -1018,3 +1018,14 @@ def test_a_statement_says_what_it_is_about():
     for i in range(5):
         assert f"input x{i}: (x{i} - 0.0) / {float(statement.scale[i])!r}" in text
     assert repr(statement.objective) in text
+
+
+def test_products_that_are_zero_in_every_row_are_no_fault():
+    """Indicators of one column exclude each other."""
+    rng = np.random.default_rng(0)
+    town = rng.integers(0, 3, 80)
+    X = np.c_[rng.standard_normal(80), town == 1, town == 2].astype(float)
+    y = X[:, 0] * X[:, 1] - X[:, 2] + 0.1 * rng.standard_normal(80)
+    model = SparsePolynomialRegressor(3, 2, gamma=1.0, engine="tree").fit(X, y)
+    verdict = verify(model.solution_.proof, X, y)
+    assert verdict.valid, verdict.reason

@@ -1,7 +1,7 @@
 """The one place where a running search becomes something to look at.
 
 Engines emit events and know nothing of screens.  With ``verbose`` off nobody listens; in a
-terminal one line is redrawn; in a pipe or a log file a plain line is written about once a second
+terminal one line is redrawn; in a pipe or a log file a plain line is written now and then
 and at the end.  Everything goes to standard error, so that a program's own output stays its own.
 """
 
@@ -16,7 +16,8 @@ from math import ceil
 from time import perf_counter
 from typing import TextIO
 
-PERIOD = 1.0  # seconds between two plain lines
+PERIOD = 1.0  # seconds between the first two plain lines; each pause is half as long again
+LONGEST_PAUSE = 30.0
 
 Show = Callable[[str, bool], None]  # the text, and whether it is the last word of a stage
 
@@ -94,16 +95,22 @@ def rounded_down(value: float, digits: int = 6) -> str:
     return f"{float(down):.{digits}g}"
 
 
-def rounded_up(value: float, decimals: int = 4) -> str:
+def rounded_up(value: float, decimals: int | None = None) -> str:
     """Write a number that is proved as an upper bound: never less than is proved.
 
     Examples
     --------
-    >>> rounded_up(0.81234), rounded_up(0.25)
-    ('0.8124', '0.2500')
+    >>> rounded_up(0.81234), rounded_up(0.25), rounded_up(0.99991234)
+    ('0.8124', '0.2500', '0.999913')
     """
+    decimals = r2_decimals(value) if decimals is None else decimals
     unit = 10.0**decimals
     return f"{ceil(value * unit) / unit:.{decimals}f}"
+
+
+def r2_decimals(r2: float) -> int:
+    """Return how many decimals of an R2 tell something."""
+    return 4 if r2 < 0.999 else 6
 
 
 def relative_gap(objective: float, bound: float) -> float:
@@ -138,14 +145,16 @@ def _live_line(out: TextIO) -> Iterator[Show]:
 
 @dataclass
 class _Lines:
-    """Plain lines, about one each period; last words always."""
+    """Plain lines, rarer and rarer within a stage; last words always."""
 
     out: TextIO
     _written: float = field(default=-PERIOD)
+    _pause: float = field(default=PERIOD)
 
     def __call__(self, text: str, last: bool) -> None:
         now = perf_counter()
-        if last or now - self._written >= PERIOD:
+        if last or now - self._written >= self._pause:
             self._written = now
+            self._pause = PERIOD if last else min(1.5 * self._pause, LONGEST_PAUSE)
             self.out.write(f"{text}\n")
             self.out.flush()

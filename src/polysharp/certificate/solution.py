@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from polysharp.errors import CertificateError
 from polysharp.problem.problem import Problem
-from polysharp.progress import Event, plural, relative_gap, rounded_down, rounded_up
+from polysharp.progress import Event, plural, r2_decimals, relative_gap, rounded_down, rounded_up
 from polysharp.typing import Array, Indices
 
 if TYPE_CHECKING:
@@ -151,11 +151,12 @@ class Solution:
         """Say in terms of R2 how far other models could get, None where that is not known."""
         if self.r2 is None or self.r2_ceiling is None:
             return None
+        own = f"R2 {self.r2:.{r2_decimals(self.r2_ceiling)}f}"
         if self.r2_ceiling >= 1.0:
-            return f"R2 {self.r2:.4f}; how far another choice of terms could get is not known"
+            return f"{own}; how far another choice of terms could get is not known"
         return (
-            f"R2 {self.r2:.4f}; no formula within these budgets exceeds "
-            f"{rounded_up(self.r2_ceiling)} without larger coefficients"
+            f"{own}; no formula within these budgets exceeds {rounded_up(self.r2_ceiling)} "
+            "without larger coefficients"
         )
 
     def __str__(self) -> str:

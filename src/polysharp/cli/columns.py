@@ -10,113 +10,103 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
 
-from polysharp.cli.delimited import NAMELESS
+from polysharp.cli.delimited import NAMELESS, is_number
 from polysharp.cli.messages import say
+from polysharp.cli.recipe import MOST_VALUES, Recipe, few_texts, to_numbers
 from polysharp.errors import InputError
 
 MOST_NAMES = 8  # of the columns a message lists
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The rows of a fit: data frame of inputs, target, weights where a column holds them."""
+    """The rows of a fit: inputs, target, weights where a column holds them, and the recipe."""
 
     X: Any
     y: Any
     sample_weight: Any
+    recipe: Recipe = field(default_factory=Recipe)
 
     def __len__(self) -> int:
         return len(self.y)
 
     def rows(self, index: Any) -> Sample:
         """Return some of the rows."""
-        weights = self.sample_weight
-        return Sample(
-            self.X.iloc[index],
-            self.y.iloc[index],
-            None if weights is None else weights.iloc[index],
-        )
+        weights = None if self.sample_weight is None else self.sample_weight.iloc[index]
+        return Sample(self.X.iloc[index], self.y.iloc[index], weights, self.recipe)
 
 
 @dataclass(frozen=True)
-class Complaint:
-    """The first cell of a column that is no number; ``mixed`` where other cells are."""
+class Wish:
+    """What the user wants of the columns; None for all other columns as inputs."""
 
-    name: str
-    value: Any
-    row: int
-    mixed: bool
-
-    @property
-    def has_decimal_comma(self) -> bool:
-        """Whether the cell would be a number with a comma as decimal mark."""
-        return isinstance(self.value, str) and bool(DECIMAL_COMMA.fullmatch(self.value))
+    target: str
+    inputs: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
+    weights: str | None = None
+    drop_missing: bool = False
+    impute: str | None = None
+    indicators: bool = False
 
 
-def choose(
-    frame: Any,
-    source: str,
-    target: str,
-    *,
-    inputs: Sequence[str] | None = None,
-    exclude: Sequence[str] = (),
-    weights: str | None = None,
-    drop_missing: bool = False,
-) -> Sample:
+def choose(frame: Any, source: str, wish: Wish, recipe: Recipe | None = None) -> Sample:
     """Pick target and inputs by name and check that they are numbers to fit.
 
-    Without ``inputs`` all columns but the target, the weights and the excluded ones are inputs.
+    Inputs are treated by the recipe given, or by one that is learnt from the table.
     """
-    names = list(frame.columns)
-    weighing = [] if weights is None else [weights]
-    find(frame, source, [target], "--target")
+    weighing = [] if wish.weights is None else [wish.weights]
+    find(frame, source, [wish.target], "--target")
     find(frame, source, weighing, "--weights")
-    find(frame, source, inputs or (), "--inputs")
-    find(frame, source, exclude, "--exclude")
-    chosen = _inputs(names, source, target, inputs, {*exclude, *weighing})
-    table = numbers(
-        frame, source, [*chosen, target, *weighing], spared=chosen, drop_missing=drop_missing
-    )
-    y = table[target]
+    if all(map(is_number, frame.columns)):
+        say(f"the numbers in the first line of {source} are taken for names; if not, --no-header")
+    if recipe is None:
+        find(frame, source, wish.inputs or (), "--inputs")
+        find(frame, source, wish.exclude, "--exclude")
+        chosen = _inputs(frame, source, wish, {*wish.exclude, *weighing})
+        recipe = Recipe.learn(frame[chosen], indicators=wish.indicators, impute=wish.impute)
+        recipe.say()
+        chosen = recipe.names(chosen)
+    else:
+        chosen = list(wish.inputs or ())
+    columns = [*chosen, wish.target, *weighing]
+    made = recipe.apply(frame)
+    table = numbers(made, source, columns, spared=chosen, drop_missing=wish.drop_missing)
+    y = table[wish.target]
     if len(table) < 2:
         raise InputError(f"{source!r} must have at least 2 rows to fit, got {len(table)}")
     if y.min() == y.max():
         raise InputError(
-            f"the target {target!r} must vary, got {y.iloc[0]:g} in all {len(y)} rows of {source!r}"
+            f"the target {wish.target!r} must vary, got {y.iloc[0]:g} in all {len(y)} rows of "
+            f"{source!r}"
         )
-    return Sample(table[chosen], y, table[weights] if weights else None)
+    return Sample(table[chosen], y, table[wish.weights] if wish.weights else None, recipe)
 
 
-def _inputs(
-    names: list[str],
-    source: str,
-    target: str,
-    inputs: Sequence[str] | None,
-    left_out: set[str],
-) -> list[str]:
-    if inputs is not None:
-        if target in inputs:
+def _inputs(frame: Any, source: str, wish: Wish, left_out: set[str]) -> list[str]:
+    names, target = list(frame.columns), wish.target
+    if wish.inputs is not None:
+        if target in wish.inputs:
             raise InputError(f"--inputs must not name the target {target!r}")
-        named = [name for name in names if name in set(inputs) - left_out]
+        named = [name for name in names if name in set(wish.inputs) - left_out]
         if not named:
             raise InputError(
                 "--inputs must name a column that --exclude and --weights do not, got "
-                f"{listed(inputs) or 'none'}"
+                f"{listed(wish.inputs) or 'none'}"
             )
         return named
     chosen = [name for name in names if name != target and name not in left_out]
-    nameless = [name for i, name in enumerate(names) if name == NAMELESS.format(i)]
-    found = [name for name in chosen if name in nameless]
-    if found:
+    nameless = [n for i, n in enumerate(names) if n == NAMELESS.format(i) and n in chosen]
+    if nameless:
         raise InputError(
-            f"{source!r} has a column without a name; leave it out with --exclude '{found[0]}', "
+            f"{source!r} has a column without a name; leave it out with --exclude '{nameless[0]}', "
             "or name it in the header"
         )
     if not chosen:
@@ -140,61 +130,66 @@ def numbers(
     """
     import pandas as pd
 
-    columns, complaints = {}, []
-    for name in names:
-        column = frame[name]
-        values = _floats(pd, column)
-        wrong = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
-        if len(wrong):
-            row, mixed = int(wrong[0]), bool(np.isfinite(values).any())
-            complaints.append(Complaint(name, column.iloc[row], row + 1, mixed))
-        columns[name] = values
-    if complaints:
-        raise InputError(_not_numbers(source, complaints, spared))
-    table = pd.DataFrame(columns)
-    for name in names:
-        infinite = np.flatnonzero(np.isinf(columns[name]))
+    columns = {name: to_numbers(frame[name]).to_numpy() for name in names}
+    wrong = {name: np.isnan(found) & frame[name].notna() for name, found in columns.items()}
+    bad = [name for name in names if wrong[name].any()]
+    if bad:
+        raise InputError(_not_numbers(frame, source, {name: wrong[name] for name in bad}, spared))
+    for name, found in columns.items():
+        infinite = np.flatnonzero(np.isinf(found))
         if len(infinite):
             row = int(infinite[0])
             raise InputError(
                 f"column {name!r} of {source!r} must hold finite numbers, "
-                f"got {columns[name][row]} in row {row + 1}"
+                f"got {found[row]} in row {row + 1}"
             )
-    return _complete(table, source, spared, drop_missing)
+    return _complete(pd.DataFrame(columns), source, spared, drop_missing)
 
 
-def _floats(pd: Any, column: Any) -> Any:
-    """Return the numbers of a column, NaN where a cell is none."""
-    kind = pd.api.types
-    if kind.is_bool_dtype(column) and column.notna().all():
-        return column.to_numpy(dtype=np.float64)
-    if kind.is_numeric_dtype(column) and not kind.is_complex_dtype(column):
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    if kind.is_object_dtype(column) or kind.is_string_dtype(column):
-        return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.full(len(column), np.nan)  # dates, categories, lists
-
-
-def _not_numbers(source: str, complaints: list[Complaint], spared: Sequence[str]) -> str:
-    shown = [f"{c.value!r} in row {c.row} of column {c.name!r}" for c in complaints]
-    more = f" and {len(shown) - MOST_NAMES} columns more" if len(shown) > MOST_NAMES else ""
-    given = ", ".join(shown[:MOST_NAMES])
-    others = [c for c in complaints if not c.has_decimal_comma]
+def _not_numbers(frame: Any, source: str, wrong: dict[str, Any], spared: Sequence[str]) -> str:
+    """Say which cells are no numbers, and what can be done about each kind of column."""
+    shown, kinds = [], {}
+    for name, cells in wrong.items():
+        row = int(np.flatnonzero(cells)[0])
+        shown.append(f"{frame[name].iloc[row]!r} in row {row + 1} of column {name!r}")
+        kinds[name] = _kind(frame[name], cells)
+    marks = {kind for kind in kinds.values() if kind.startswith("mark ")}
     advice = []
-    if len(others) < len(complaints):
+    if "comma" in kinds.values():
         advice.append("if the comma is a decimal mark, say --decimal ','")
-    if others:
-        advice.append(_exclude("leave columns out with", [c.name for c in others], spared))
-    if any(c.mixed for c in others):
+    if len(marks) == 1:
+        mark = next(iter(marks)).removeprefix("mark ")
+        advice.append(f"if {mark!r} stands for a missing value, say --missing '{mark}'")
+    if "few" in kinds.values():
+        advice.append(f"make 0/1 columns of texts with up to {MOST_VALUES} values by --indicators")
+    if "date" in kinds.values():
+        advice.append("turn dates into numbers first, such as days since the first one")
+    told = {"comma", *(marks if len(marks) == 1 else ())}
+    advice += _exclude("", [name for name, kind in kinds.items() if kind not in told], spared)
+    if "mixed" in kinds.values() or len(marks) > 1:
         advice.append("where other rows hold numbers, correct the cell, or empty it")
-    hint = "".join(f"; {words}" for words in advice if words)
-    return f"the columns used of {source!r} must hold numbers, got {given}{more}{hint}"
+    more = f" and {len(shown) - MOST_NAMES} columns more" if len(shown) > MOST_NAMES else ""
+    given = ", ".join(shown[:MOST_NAMES]) + more + "".join(f"; {words}" for words in advice)
+    return f"the columns used of {source!r} must hold numbers, got {given}"
 
 
-def _exclude(words: str, names: Iterable[str], spared: Sequence[str]) -> str:
+def _kind(column: Any, wrong: Any) -> str:
+    """Return what a column holds that is no number: "mark ?" where it is one text among numbers."""
+    texts = column[wrong].astype(str)
+    if DECIMAL_COMMA.fullmatch(texts.iloc[0]):
+        return "comma"
+    if DATE.fullmatch(texts.iloc[0]):
+        return "date"
+    if (~wrong & column.notna()).any():
+        return f"mark {texts.iloc[0]}" if texts.nunique() == 1 else "mixed"
+    return "few" if few_texts(column.dropna()) else "text"
+
+
+def _exclude(words: str, names: Sequence[str], spared: Sequence[str]) -> list[str]:
     """Return the advice to leave columns out, where it can be followed."""
     found = [name for name in names if name in spared]
-    return f"{words} --exclude '{joined(found)}'" if 0 < len(found) < len(spared) else ""
+    words = words or "leave columns out with"
+    return [f"{words} --exclude '{joined(found)}'"] if 0 < len(found) < len(spared) else []
 
 
 def _complete(table: Any, source: str, spared: Sequence[str], drop_missing: bool) -> Any:
@@ -203,25 +198,25 @@ def _complete(table: Any, source: str, spared: Sequence[str], drop_missing: bool
     if not incomplete.any():
         return table
     counts = missing.sum()
-    if drop_missing and incomplete.all():
-        most = str(counts.idxmax())
-        raise InputError(
-            f"--drop-missing must leave rows in, got missing values in all {len(table)} rows of "
-            f"{source!r}, most in {most!r} ({counts[most]})"
-            f"{_exclude('; leave it out with', [most], spared)}"
-        )
-    if drop_missing:
+    if drop_missing and not incomplete.all():
         say(f"left out {int(incomplete.sum())} of {len(table)} rows, which have missing values")
         return table[~incomplete].reset_index(drop=True)
+    if drop_missing:
+        most = str(counts.idxmax())
+        advice = "".join(_exclude("; leave it out with", [most], spared))
+        raise InputError(
+            f"--drop-missing must leave rows in, got missing values in all {len(table)} rows of "
+            f"{source!r}, most in {most!r} ({counts[most]}){advice}"
+        )
     names = [str(name) for name in table.columns if counts[name]]
     first = int(np.flatnonzero(missing[names[0]])[0]) + 1
     more = f" (and {len(names) - MOST_NAMES} more)" if len(names) > MOST_NAMES else ""
-    listed = ", ".join(f"{name!r} ({counts[name]})" for name in names[:MOST_NAMES])
-    advice = _exclude(", columns with", names, spared)
-    if spared:
-        advice = f"; leave such rows out with --drop-missing{advice}, or fill them in"
+    shown = ", ".join(f"{name!r} ({counts[name]})" for name in names[:MOST_NAMES])
+    fill = ["fill cells in with --impute median"] if set(names) <= set(spared) else []
+    ways = ["leave such rows out with --drop-missing", *fill, *_exclude("", names, spared)]
+    advice = f"; {', or '.join(ways)}" if spared else ""
     raise InputError(
-        f"{source!r} must have no missing values, got some in {listed}{more}, "
+        f"{source!r} must have no missing values, got some in {shown}{more}, "
         f"the first in row {first}{advice}"
     )
 
@@ -235,20 +230,12 @@ def find(frame: Any, source: str, names: Iterable[str], option: str) -> None:
     hint = ""
     if len(known) == 1 and any(mark in known[0] for mark in ",;\t|"):
         hint = "; is the delimiter right? say --delimiter"
-    elif all(map(_is_number, known)):
-        hint = "; its first line holds numbers and not names: add a line of names above it"
+    elif all(map(is_number, known)):
+        hint = "; its first line holds numbers and not names: say --no-header, and number columns"
     raise InputError(
         f"{option} must name columns of {source!r}, got {listed(unknown)}; "
         f"it has {listed(_nearest_first(known, unknown))}{hint}"
     )
-
-
-def _is_number(name: str) -> bool:
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _nearest_first(known: list[str], wanted: list[str]) -> list[str]:

@@ -38,6 +38,8 @@ class Format:
     decimal: str = "."
     encoding: str = "utf-8-sig"  # UTF-8, with or without a mark at its beginning
     sheet: str | None = None
+    header: bool = True  # whether the first line holds names
+    missing: tuple[str, ...] = ()  # further texts that stand for no value
 
 
 def read_text(pd: Any, source: str, form: Format) -> Any:
@@ -46,12 +48,14 @@ def read_text(pd: Any, source: str, form: Format) -> Any:
         with _opened(source, form.encoding) as file:
             sample = _beginning(file)
             _check_text(source, sample)
-            _check_comment(source, sample)
+            if form.header:
+                _check_comment(source, sample)
             delimiter = spelled(form.delimiter) or sniff(sample)
-            names = named(_fields(sample, delimiter)[0])
+            first = _fields(sample, delimiter)[0]
+            names = _names(source, first) if form.header else numbered(len(first))
             check_names(source, names)
             file.seek(0)
-            return _parse(pd, source, file, names, delimiter, form.decimal)
+            return _parse(pd, source, file, names, delimiter, form)
     except UnicodeDecodeError as error:
         raise InputError(
             f"{source!r} is not text in the encoding {form.encoding}; name its own with "
@@ -65,7 +69,19 @@ def read_text(pd: Any, source: str, form: Format) -> Any:
         raise InputError(f"{source!r} is not a gzip file, or not a whole one") from error
 
 
-def _parse(pd: Any, source: str, file: Any, names: list[str], delimiter: str, decimal: str) -> Any:
+def _names(source: str, first: list[str]) -> list[str]:
+    """Return the names of the first line, unless it is a row of numbers."""
+    # Years are names; 0.11, -3 or the same number twice are not.
+    names = len(set(first)) == len(first) and all(field.strip().isdigit() for field in first)
+    if all(map(is_number, first)) and not names:
+        raise InputError(
+            f"{source!r} has numbers in its first line where names should be, such as "
+            f"{first[0].strip()!r}; say --no-header, and the columns are x1, x2, ..."
+        )
+    return named(first)
+
+
+def _parse(pd: Any, source: str, file: Any, names: list[str], delimiter: str, form: Format) -> Any:
     # Numbers as Python reads them, which pandas does by itself from version 3 on.
     exact = {"float_precision": "round_trip"} if pd.__version__.startswith("2.") else {}
     with warnings.catch_warnings():
@@ -75,10 +91,11 @@ def _parse(pd: Any, source: str, file: Any, names: list[str], delimiter: str, de
             return pd.read_csv(
                 file,
                 sep=r"\s+" if delimiter == WHITESPACE else delimiter,
-                header=0,
+                header=0 if form.header else None,
                 names=names,
                 index_col=False,
-                decimal=decimal,
+                decimal=form.decimal,
+                na_values=list(form.missing),
                 **exact,
                 low_memory=False,
                 skipinitialspace=True,
@@ -132,6 +149,20 @@ def named(header: list[str]) -> list[str]:
     """Return the names of a header, and numbers for columns that have none."""
     stripped = [name.strip() for name in header]
     return [name or NAMELESS.format(i) for i, name in enumerate(stripped)]
+
+
+def is_number(name: str) -> bool:
+    """Whether a name is a number."""
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
+
+
+def numbered(count: int) -> list[str]:
+    """Return names for the columns of a table without any: x1, x2, ..."""
+    return [f"x{i}" for i in range(1, count + 1)]
 
 
 def check_names(source: str, names: list[str]) -> None:

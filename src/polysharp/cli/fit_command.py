@@ -15,8 +15,10 @@ from polysharp.cli.command import Command, ExitCode
 from polysharp.cli.many_files import fit_files, stands_for_many
 from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.errors import InputError
+from polysharp.progress import plural
 
 OUTPUTS = ("output", "report", "proof")
+CHECKED_SPLITS = 5  # by which the sizes are judged where no search has done so
 CV_NAMES = {"degree": "degrees", "gamma": "gammas", "center": "centers"}
 
 
@@ -45,7 +47,8 @@ results:
 --report FILE     write a report as HTML
 --proof FILE      write the proof, for polysharp.verify
 --digits N=4      of the formula shown
---holdout SHARE   keep random rows aside to judge the model
+--holdout SHARE   hold random rows out of the fit, to judge the model
+--brief           do not compare other sizes and other methods
 --require-proof   exit with 3 unless proved to be the best
 """,
     """\
@@ -72,23 +75,28 @@ def run(options: argparse.Namespace) -> int:
     model = make_model(options)
     if stands_for_many(options):
         fit_files(model, options)
-        show(model, None, None, options.digits)
-        return finish(model, None, options)
+        show(model, None, None, options)
+        return finish(model, None, None, options)
     sample = shared.read_sample(options)
-    p = sample.X.shape[1]
-    inputs = f"{p} input{'s' if p > 1 else ''}"
-    print(f"{options.table}: {len(sample)} rows, {inputs}, target {options.target}")
-    kept, held_out = split(sample, options.holdout, options.seed)
+    inputs = plural(sample.X.shape[1], "input")
+    print(f"{options.table}: {plural(len(sample), 'row')}, {inputs}, target {options.target}")
+    fitted, held_out = split(sample, options.holdout, options.seed)
     with warnings_as_remarks(), shared.every_core(options):
-        model.fit(kept.X, kept.y, sample_weight=kept.sample_weight)
-    show(model, kept, held_out, options.digits)
-    return finish(model, kept, options)  # the report is about the rows that were fitted
+        model.fit(fitted.X, fitted.y, sample_weight=fitted.sample_weight)
+    show(model, fitted, held_out, options)
+    return finish(model, fitted, held_out, options)
 
 
-def finish(model: Any, sample: Any, options: argparse.Namespace) -> ExitCode:
-    """Say what is missing, write what was asked for, and return the code of the end."""
+def finish(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) -> ExitCode:
+    """Compare, say what is missing, write what was asked for, and return the code of the end."""
+    from polysharp.certificate.solution import Stop
+
+    about: dict[str, Any] = {}
+    interrupted = model.solution_.stop is Stop.INTERRUPTED
+    if fitted is not None and not options.brief and not interrupted:
+        about = compare(model, fitted, options)
     remark(model)
-    write(model, sample, options)
+    write(model, fitted, held_out, about, options)
     return exit_code(model.solution_, options.require_proof)
 
 
@@ -114,7 +122,7 @@ def make_model(options: argparse.Namespace) -> Any:
 
 
 def split(sample: Any, share: float | None, seed: int) -> tuple[Any, Any]:
-    """Return the rows to fit and the rows kept aside, None without any."""
+    """Return the rows to fit and the held-out rows, None without any."""
     if share is None:
         return sample, None
     if not 0.0 < share < 1.0:
@@ -127,36 +135,63 @@ def split(sample: Any, share: float | None, seed: int) -> tuple[Any, Any]:
             f"--holdout must leave at least 2 rows to fit, got {share:g} of {len(sample)} rows"
         )
     order = np.random.default_rng(seed).permutation(len(sample))
-    kept, held_out = sample.rows(np.sort(order[aside:])), sample.rows(np.sort(order[:aside]))
+    fitted, held_out = sample.rows(np.sort(order[aside:])), sample.rows(np.sort(order[:aside]))
     weights = held_out.sample_weight
     if weights is not None and not (weights > 0.0).any():
-        raise InputError(f"--holdout must keep rows of positive weight aside, got {aside} of zero")
-    return kept, held_out
+        raise InputError(f"--holdout must hold out rows of positive weight, got {aside} of zero")
+    return fitted, held_out
 
 
-def show(model: Any, kept: Any, held_out: Any, digits: int) -> None:
+def show(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) -> None:
     """Print formula, certificate and errors."""
+    from polysharp.cli.columns import accuracy
     from polysharp.estimators.model import fitted_to
 
-    print(f"\n{model.polynomial_.formula(digits)}\n")
+    print(f"\n{model.polynomial_.formula(options.digits)}\n")
     print(model.solution_)
     if said := fitted_to(model):
         print(said)
     if hasattr(model, "best_params_"):
         print(f"chosen by validation: {_in_words(**model.best_params_)}")
-        print(f"RMSE {-model.best_score_:.4g} on held-out rows, mean of {model.n_splits_} splits")
-    if kept is not None:
-        print(f"{_errors(model, kept)} on the {len(kept)} rows of the fit")
-    if held_out is not None:
-        print(f"{_errors(model, held_out)} on {len(held_out)} rows kept aside")
+        print(
+            f"RMSE {-model.best_score_:.4g} by cross-validation, mean of {model.n_splits_} splits"
+        )
+    for sample, what in ((fitted, "rows of the fit"), (held_out, "held-out rows")):
+        if sample is not None:
+            predicted = model.predict(sample.X)
+            errors = accuracy(sample.y, predicted, sample.sample_weight)
+            print(f"{errors} on the {len(sample)} {what}")
 
 
 def _in_words(
     degree: int, gamma: float, center: bool, max_inputs: int | None, max_terms: int
 ) -> str:
-    limit = "" if max_inputs is None else f" in at most {max_inputs} inputs"
+    limit = "" if max_inputs is None else f" in at most {plural(max_inputs, 'input')}"
     coding = "inputs centred" if center else "inputs as they are"
-    return f"degree {degree}, at most {max_terms} terms{limit}, gamma {gamma:.4g}, {coding}"
+    terms = plural(max_terms, "term")
+    return f"degree {degree}, at most {terms}{limit}, gamma {gamma:.4g}, {coding}"
+
+
+def compare(model: Any, sample: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """Print what other sizes and methods do on the rows of the fit; return it for a report."""
+    from polysharp.cli.sizes import at_higher_degree, own_error, sizes_near, table_of
+    from polysharp.estimators.parameters import check_seed
+    from polysharp.report.peers import compare_peers
+
+    searched = hasattr(model, "cv_results_")
+    with shared.every_core(options):
+        sizes = sizes_near(model, sample, None if searched else CHECKED_SPLITS)
+    print(f"\n{table_of(model, sizes)}")
+    cv = model.n_splits_ if searched else CHECKED_SPLITS
+    peers = compare_peers(
+        sample.X, sample.y, sample.sample_weight, cv=cv, seed=check_seed(options.seed)
+    )
+    others = "; ".join(f"{peer.name} {peer.error:.4g} ± {peer.std_error:.2g}" for peer in peers)
+    own = own_error(model, sizes)
+    print(f"errors on rows not seen, {plural(cv, 'fold')}: this formula {own}; {others}")
+    if hint := at_higher_degree(model):
+        print(hint)
+    return {"path": sizes, "peers": peers}
 
 
 def remark(model: Any) -> None:
@@ -172,18 +207,14 @@ def remark(model: Any) -> None:
         )
 
 
-def _errors(model: Any, sample: Any) -> str:
-    from polysharp.cli.columns import accuracy
-
-    return accuracy(sample.y, model.predict(sample.X), sample.sample_weight)
-
-
-def write(model: Any, sample: Any, options: argparse.Namespace) -> None:
+def write(
+    model: Any, fitted: Any, held_out: Any, about: dict[str, Any], options: argparse.Namespace
+) -> None:
     """Write what was asked for, and say so."""
     if options.output is not None:
         from polysharp.estimators.model_file.model_file import save_model
 
-        save_model(model, options.output)
+        save_model(model, options.output, columns=fitted and fitted.recipe.as_document())
         print(f"wrote the model to {options.output}")
     if options.proof is not None:
         proof = model.solution_.proof
@@ -198,14 +229,11 @@ def write(model: Any, sample: Any, options: argparse.Namespace) -> None:
     if options.report is not None:
         from polysharp.report import write_report
 
-        write_report(
-            model,
-            sample.X,
-            sample.y,
-            options.report,
-            command=options.command,
-            sample_weight=sample.sample_weight,
-        )
+        about["command"] = options.command
+        about["sample_weight"] = fitted.sample_weight
+        if held_out is not None:
+            about["held_out"] = (held_out.X, held_out.y, held_out.sample_weight)
+        write_report(model, fitted.X, fitted.y, options.report, **about)
         print(f"wrote the report to {options.report}")
 
 

@@ -15,7 +15,7 @@ from polysharp.cli.delimited import WHITESPACE, spelled
 from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.errors import InputError
 
-WHOLE = ("holdout", "report", "sheet")  # options that need the rows in memory
+WHOLE = ("holdout", "report", "sheet", "impute", "indicators", "no_header")  # need all rows at once
 
 
 def stands_for_many(options: argparse.Namespace) -> bool:
@@ -31,9 +31,10 @@ def fit_files(model: Any, options: argparse.Namespace) -> None:
     from polysharp.data.cluster import cluster
 
     for name in WHOLE:
-        if getattr(options, name) is not None:
+        if getattr(options, name):
+            option = name.replace("_", "-")
             raise InputError(
-                f"--{name} needs the rows in memory, and {options.table!r} is read in blocks"
+                f"--{option} needs the rows in memory, and {options.table!r} is read in blocks"
             )
     with cluster(options.scheduler), warnings_as_remarks():
         opened = open_files(options)
@@ -47,10 +48,11 @@ def fit_files(model: Any, options: argparse.Namespace) -> None:
 
 def open_files(options: argparse.Namespace) -> Any:
     """Open the files and pick their columns."""
-    from polysharp.cli.columns import listed, split_names
+    from polysharp.cli.columns import listed
     from polysharp.data.scanning import scan
 
-    inputs, exclude = split_names(options.inputs), split_names(options.exclude) or []
+    inputs = shared.columns(options, "inputs")
+    exclude = shared.columns(options, "exclude") or []
     opened = scan(
         options.table,
         options.target,
@@ -68,7 +70,9 @@ def open_files(options: argparse.Namespace) -> Any:
 
 def csv_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return what the user says about text, in the words of pandas."""
-    found = {"decimal": options.decimal, "encoding": options.encoding}
+    found: dict[str, Any] = {"decimal": options.decimal, "encoding": options.encoding}
+    if options.missing:
+        found["na_values"] = options.missing
     mark = spelled(options.delimiter)
     if mark is not None:
         found["sep"] = r"\s+" if mark == WHITESPACE else mark

@@ -42,17 +42,19 @@ columns and results:
 
 def run(options: argparse.Namespace) -> int:
     """Load, read, predict, write."""
-    from polysharp.cli.columns import split_names
+    from polysharp.cli.recipe import Recipe
     from polysharp.cli.tables import write_table
-    from polysharp.estimators.model_file.model_file import load_model
+    from polysharp.estimators.model_file.model_file import load_columns, load_model
 
     shared.check_outputs(options, "output", reads=("model", "table"))
     polynomial = load_model(options.model).polynomial_
-    frame = shared.read_frame(options)
-    keep = list(frame.columns) if options.keep_all else split_names(options.keep) or []
-    check_columns(frame, options, polynomial, keep, split_names(options.exclude) or [])
+    recipe = Recipe.read(load_columns(options.model))
+    raw = shared.read_frame(options)
+    keep = list(raw.columns) if options.keep_all else shared.columns(options, "keep") or []
+    check_columns(raw, options, polynomial, recipe, keep)
+    frame = recipe.apply(raw)
     predicted = polynomial(design(frame, options.table, polynomial))
-    result = frame[keep].copy()
+    result = raw[keep].copy()
     result[COLUMN] = predicted
     write_table(result, options.output)
     if options.output != "-":
@@ -62,25 +64,26 @@ def run(options: argparse.Namespace) -> int:
 
 
 def check_columns(
-    frame: Any, options: argparse.Namespace, polynomial: Any, keep: list[str], exclude: list[str]
+    frame: Any, options: argparse.Namespace, polynomial: Any, recipe: Any, keep: list[str]
 ) -> None:
     """Refuse a table that lacks what the formula needs, or has what nobody knows."""
     from polysharp.cli.columns import find, joined, listed
 
+    exclude = shared.columns(options, "exclude") or []
     find(frame, options.table, keep, "--keep")
     find(frame, options.table, exclude, "--exclude")
     if COLUMN in keep:
         raise InputError(f"--keep must not name {COLUMN!r}, the column of the predictions")
     needed = [polynomial.names[i] for i in polynomial.inputs]
     columns = [name for name in frame.columns if name not in exclude]
-    missing = [name for name in needed if name not in columns]
+    missing = [name for name in needed if name not in recipe.names(columns)]
     if missing:
         raise InputError(
             f"{options.table!r} must have the columns that the formula of {options.model!r} uses, "
             f"got no {listed(missing)}; it has {listed(columns)}"
         )
     known = {*polynomial.names, polynomial.response, *keep}
-    unknown = [name for name in columns if name not in known]
+    unknown = [name for name in columns if not known & {name, *recipe.names([name])}]
     if unknown and not options.ignore_unknown:
         raise InputError(
             f"{options.table!r} has columns that {options.model!r} does not know, "

@@ -36,13 +36,15 @@ the report:
 
 def run(options: argparse.Namespace) -> int:
     """Load, read, compare sizes, write."""
-    from polysharp.estimators.model_file.model_file import load_model
+    from polysharp.cli.recipe import Recipe
+    from polysharp.estimators.model_file.model_file import load_columns, load_model
     from polysharp.report import write_report
 
     shared.check_outputs(options, "output", reads=("model", "table"))
     model = load_model(options.model)
     law = model.polynomial_
-    sample = shared.read_rows(options, law.names, options.target or law.response)
+    recipe = Recipe.read(load_columns(options.model))
+    sample = shared.read_rows(options, law.names, options.target or law.response, recipe)
     write_report(
         model,
         sample.X,
@@ -63,11 +65,7 @@ def sizes(options: argparse.Namespace, model: Any, sample: Any) -> Any:
         raise InputError(f"--sizes must not be negative, got {most}")
     if most == 0:
         return None
-    from polysharp.estimators.path import path
+    from polysharp.cli.sizes import path_of
 
-    # Engine, device and "every input" are what one model was worth; here many are compared.
-    given = {**model.get_params(), "gamma": model.gamma_, "max_terms": most}
-    given |= {"engine": "auto", "device": None, "n_candidates": model.n_candidates or "auto"}
-    given |= {"time_limit": options.time_limit, "verbose": 0 if options.quiet else 1}
     with shared.every_core(options):
-        return path(sample.X, sample.y, sample.sample_weight, cv=min(5, len(sample)), **given)
+        return path_of(model, sample, most, options.time_limit, 5, 0 if options.quiet else 1)

@@ -15,6 +15,7 @@ from polysharp.errors import InputError
 
 if TYPE_CHECKING:
     from polysharp.cli.columns import Sample
+    from polysharp.cli.recipe import Recipe
 
 TABLE = """\
 the table:
@@ -22,7 +23,9 @@ TABLE             CSV or other text (.gz too), Parquet, Feather or Excel; - is C
 --delimiter CHAR  of text; 'tab', 'whitespace'; found out if not given
 --decimal CHAR=.  decimal mark of text (.)
 --encoding NAME=utf-8-sig  of text (UTF-8)
---sheet NAME      of Excel; the first if not given"""
+--sheet NAME      of Excel; the first if not given
+--no-header       the first line holds no names: columns are x1, x2, ..., or 1, 2, ... in options
+--missing TEXT+   what stands for a missing value, such as '?'; empty cells and NA always do"""
 
 MODEL = "MODEL  JSON file that polysharp fit wrote"
 
@@ -32,7 +35,9 @@ columns:
 --inputs -i A,B,...   columns to explain it by; all others if not given
 --exclude -x A,B,...  columns that are no inputs
 --weights NAME        column with weights of the rows
---drop-missing        leave out rows with missing values"""
+--drop-missing        leave out rows with missing values
+--impute median|mean  fill missing inputs with the median or mean of their column
+--indicators          make 0/1 columns of text columns that have few values"""
 
 RULES = """\
 rules about terms:
@@ -134,39 +139,39 @@ def _files(given: str) -> list[str]:
 
 def read_sample(options: argparse.Namespace) -> Sample:
     """Read the table and pick its columns."""
-    from polysharp.cli.columns import choose, split_names
+    from polysharp.cli.columns import Wish, choose
 
-    return choose(
-        read_frame(options),
-        options.table,
-        options.target,
-        inputs=split_names(options.inputs),
-        exclude=split_names(options.exclude) or (),
-        weights=options.weights,
+    wish = Wish(
+        target=column(options, options.target) or "",
+        inputs=columns(options, "inputs"),
+        exclude=columns(options, "exclude") or (),
+        weights=column(options, options.weights),
         drop_missing=options.drop_missing,
+        impute=options.impute,
+        indicators=options.indicators,
     )
+    return choose(read_frame(options), options.table, wish)
 
 
-def read_rows(options: argparse.Namespace, names: Sequence[str], target: str) -> Sample:
+def read_rows(
+    options: argparse.Namespace, names: Sequence[str], target: str, recipe: Recipe | None = None
+) -> Sample:
     """Return columns of the table that a model or a proof knows, in its order."""
-    from polysharp.cli.columns import Sample, choose, listed
+    from polysharp.cli.columns import Wish, choose, listed
+    from polysharp.cli.recipe import Recipe
 
     frame = read_frame(options)
-    missing = [name for name in (*names, target) if name not in frame.columns]
+    recipe = Recipe.of_names(names, frame.columns) if recipe is None else recipe
+    known = recipe.apply(frame).columns
+    missing = [name for name in (*names, target) if name not in known]
     if missing:
         raise InputError(
             f"{options.table!r} must have the inputs and the target of the fit, "
             f"got no {listed(missing)}; it has {listed(list(frame.columns))}"
         )
-    chosen = choose(
-        frame,
-        options.table,
-        target,
-        inputs=names,
-        weights=options.weights,
-        drop_missing=options.drop_missing,
-    )
-    return Sample(chosen.X[list(names)], chosen.y, chosen.sample_weight)
+    weights = column(options, options.weights)
+    wish = Wish(target, names, weights=weights, drop_missing=options.drop_missing)
+    return choose(frame, options.table, wish, recipe)
 
 
 def read_frame(options: argparse.Namespace) -> Any:
@@ -175,5 +180,25 @@ def read_frame(options: argparse.Namespace) -> Any:
 
     if len(options.decimal) != 1:
         raise InputError(f"--decimal must be one character, got {options.decimal!r}")
-    form = Format(options.delimiter, options.decimal, options.encoding, options.sheet)
+    form = Format(
+        options.delimiter,
+        options.decimal,
+        options.encoding,
+        options.sheet,
+        header=not options.no_header,
+        missing=tuple(options.missing or ()),
+    )
     return read_table(options.table, form)
+
+
+def columns(options: argparse.Namespace, name: str) -> list[str] | None:
+    """Return the columns that an option names, None where it was not given."""
+    from polysharp.cli.columns import split_names
+
+    given = split_names(getattr(options, name))
+    return None if given is None else [column(options, each) or "" for each in given]
+
+
+def column(options: argparse.Namespace, name: str | None) -> str | None:
+    """Return what a column is called; without a header, its number will do."""
+    return f"x{name}" if name and options.no_header and name.isdigit() else name

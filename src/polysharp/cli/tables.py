@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from polysharp.cli.delimited import Format, check_names, named, read_text
+from polysharp.cli.delimited import Format, check_names, is_number, named, numbered, read_text
 from polysharp.errors import InputError, MissingSolverError, load_optional
 from polysharp.files import replacement
 
@@ -33,6 +33,8 @@ def read_table(source: str, form: Format | None = None) -> Any:
     form = form or Format()
     pd = load_pandas()
     path = Path(source)
+    if "://" in source and not path.exists():
+        raise InputError(f"{source!r} is an address and no file; download it first")
     if source != "-" and path.is_dir():
         raise InputError(f"{source!r} is a folder; give a file")
     if source != "-" and not path.exists():
@@ -45,9 +47,13 @@ def read_table(source: str, form: Format | None = None) -> Any:
     elif kind in FEATHER:
         frame = _read_arrow(source, "Feather")
     elif kind in EXCEL:
-        frame = _read_excel(pd, source, form.sheet)
+        frame = _read_excel(pd, source, form)
     else:
         frame = read_text(pd, source, form)
+    if form.missing and kind in PARQUET | FEATHER | EXCEL:
+        frame = frame.mask(
+            frame.isin([*form.missing, *map(float, filter(is_number, form.missing))])
+        )
     check_names(source, [str(name) for name in frame.columns])
     frame.columns = [str(name) for name in frame.columns]
     if not len(frame):
@@ -102,17 +108,19 @@ def _read_arrow(source: str, kind: str) -> Any:
     return table.to_pandas(ignore_metadata=True)
 
 
-def _read_excel(pd: Any, source: str, sheet: str | None) -> Any:
+def _read_excel(pd: Any, source: str, form: Format) -> Any:
     if Path(source).suffix.lower() in {".xlsx", ".xlsm"}:
         need("openpyxl", "reading Excel")
     try:
-        cells = pd.read_excel(source, sheet_name=0 if sheet is None else sheet, header=None)
+        cells = pd.read_excel(source, sheet_name=form.sheet or 0, header=None)
     except ImportError as error:
         raise MissingSolverError(f"reading {source!r}: {first_line(error)}") from error
     except Exception as error:  # each engine has errors of its own, and no base class
         raise InputError(f"{source!r} cannot be read as Excel: {first_line(error)}") from error
     if not len(cells):
         raise InputError(f"{source!r} is empty")
+    if not form.header:
+        return cells.set_axis(numbered(cells.shape[1]), axis=1)
     header = ["" if pd.isna(cell) else str(cell).strip() for cell in cells.iloc[0]]
     frame = cells.iloc[1:].reset_index(drop=True)
     frame.columns = named(header)

@@ -50,11 +50,12 @@ def run(options: argparse.Namespace) -> int:
             raise InputError(f"{options.proof!r} must state what it proves, and does not")
         sample = shared.read_rows(options, proof.statement.names, proof.statement.response)
     else:
-        from polysharp.estimators.model_file.model_file import load_model
+        from polysharp.cli.recipe import Recipe
+        from polysharp.estimators.model_file.model_file import load_columns, load_model
 
         model = load_model(options.proof)
-        law = model.polynomial_
-        sample = shared.read_rows(options, law.names, law.response)
+        law, recipe = model.polynomial_, Recipe.read(load_columns(options.proof))
+        sample = shared.read_rows(options, law.names, law.response, recipe)
         costs = cost(model, sample)
         proof = prove(model, sample, options)
     if proof is None:

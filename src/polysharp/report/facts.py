@@ -100,9 +100,10 @@ class Facts:
     @cached_property
     def curves(self) -> list[SizeCurve]:
         """Errors against size: of the path given, or of the search that chose the budgets."""
-        if self.path is not None:
+        searched = hasattr(self.model, "cv_results_")
+        if self.path is not None and (self.path.n_splits or not searched):
             return size_curves(self.path)
-        return [search_curve(self.model)] if hasattr(self.model, "cv_results_") else []
+        return [search_curve(self.model)] if searched else []
 
     @cached_property
     def place(self) -> tuple[SizeCurve, int] | None:

@@ -58,9 +58,7 @@ def compare_peers(
     rows = table[some], observed[some], weights[some]
     methods = {
         "linear regression": LinearRegression(),
-        "boosting (300 trees at most)": HistGradientBoostingRegressor(
-            max_iter=300, learning_rate=0.06, random_state=seed
-        ),
+        "boosting": HistGradientBoostingRegressor(random_state=seed),
     }
     splits = read_splits(min(cv, len(some)), rows[0], rows[1], seed=seed)
     found = []

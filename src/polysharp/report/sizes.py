@@ -139,18 +139,20 @@ def _numbers(facts: Facts) -> Html:
     head: list[Child] = ["terms"]
     head += ["training"] if curves[0].training_error is not None else []
     head += ["validation"] if curves[0].validation_error is not None else []
-    rows = [_row(curve, a) for curve in curves for a in range(len(curve.sizes))]
+    places = [(curve, a) for curve in curves for a in range(len(curve.sizes))]
+    rows = [_row(curve, a) for curve, a in places]
     if facts.path is not None:
         head += ["R² at most", "gap"]
-        # Curves hold the points of the path in its own order.
-        for row, point in zip(rows, facts.path.points, strict=True):
-            limit = point.solution.r2_ceiling
-            row += [DASH if limit is None else rounded_up(limit), percent(point.gap)]
+        proved = {(point.max_inputs, point.max_terms): point.solution for point in facts.path}
+        for row, (curve, a) in zip(rows, places, strict=True):
+            solution = proved.get((curve.max_inputs, int(curve.sizes[a])))
+            limit = None if solution is None else solution.r2_ceiling
+            row += [DASH if limit is None else rounded_up(limit)]
+            row += [DASH if solution is None else percent(solution.gap)]
     caption = "Error of the best polynomial of every size"
     chosen = None
     if facts.place is not None:
-        curve, a = facts.place
-        chosen = sum(len(each.sizes) for each in curves[: curves.index(curve)]) + a
+        chosen = places.index(facts.place)
         rows[chosen][0] = tag("b", rows[chosen][0], " (this model)")
     if chosen is None or len(rows) <= 2 * NEAR + 1:
         return table(head, rows, caption, tall=True)

@@ -39,7 +39,7 @@ FORMAT = "polysharp-model"
 VERSION = 2  # 1 knows no ranges, and is still read
 
 
-def save_model(model: Any, path: str | PathLike[str]) -> None:
+def save_model(model: Any, path: str | PathLike[str], *, columns: Any = None) -> None:
     """Write a fitted model to a JSON file.
 
     Parameters
@@ -48,6 +48,8 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
         A fitted model.
     path : str or path
         Where to write; an existing file is replaced.
+    columns : dict, list or None
+        How the columns were made from a table; kept as it is, for ``load_columns``.
 
     See Also
     --------
@@ -65,7 +67,8 @@ def save_model(model: Any, path: str | PathLike[str]) -> None:
     >>> bool((again.predict(X) == model.predict(X)).all())
     True
     """
-    text = json.dumps(describe(model), indent=1, allow_nan=False, ensure_ascii=False)
+    document = {**describe(model), **({} if columns is None else {"columns": columns})}
+    text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
     try:  # here and now, while the model is still there
         restore(json.loads(text))
     except InputError as error:
@@ -94,10 +97,19 @@ def load_model(path: str | PathLike[str]) -> SparsePolynomialRegressor:
         If the file is not such a file, or breaks one of its rules.
     """
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
-        return restore(document)
+        return restore(_read(path))
     except (ValueError, RecursionError) as error:  # InputError, and what json and UTF-8 refuse
         raise InputError(f"{str(path)!r} is not a polysharp model: {error}") from error
+
+
+def load_columns(path: str | PathLike[str]) -> Any:
+    """Return what ``save_model`` was told about the columns, None where it was told nothing."""
+    found: dict[str, Any] = _read(path)
+    return found.get("columns")
+
+
+def _read(path: str | PathLike[str]) -> Any:
+    return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
 
 
 def describe(model: Any) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""What other sizes would do: validation errors, and the R2 that no formula of a size exceeds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polysharp.estimators.fitted import settings_of
+from polysharp.plots.path import SizeCurve, search_curve, size_curves
+from polysharp.progress import rounded_up
+
+if TYPE_CHECKING:
+    from polysharp.estimators.path import Path
+
+AROUND = 4  # sizes to either side of the model's
+WORTH = 0.05  # part of the error that a higher degree must gain to be worth a hint
+EXACT = 1.0 - 1e-6  # R2 of a law without noise: what is left is the ridge's bias
+SECONDS = 2.0  # for the proofs of all these sizes: what is not proved by then is a looser ceiling
+
+
+def sizes_near(model: Any, sample: Any, cv: int | None) -> Path:
+    """Return the best formulas of sizes near the model's, all else as in the model."""
+    own = int(settings_of(model)["max_terms"])
+    return path_of(model, sample, range(max(1, own - AROUND), own + AROUND + 1), SECONDS, cv)
+
+
+def path_of(
+    model: Any, sample: Any, sizes: Any, seconds: float, cv: int | None, verbose: int = 0
+) -> Path:
+    """Return the best formula of every size under the settings of a model."""
+    from polysharp.estimators.path import path
+
+    known = settings_of(model)
+    # Engine, device and "every input" are what one model was worth; here many are compared.
+    given = {**known, "gamma": model.gamma_, "max_terms": sizes, "engine": "auto", "device": None}
+    given |= {"n_candidates": known["n_candidates"] or "auto", "time_limit": seconds}
+    folds = None if cv is None else min(cv, len(sample))
+    given |= {"verbose": verbose, "cv": folds}
+    return path(sample.X, sample.y, sample.sample_weight, **given)
+
+
+def errors_of(model: Any, sizes: Path) -> SizeCurve:
+    """Return the validation errors that are known: those of the search, or of the sizes."""
+    return search_curve(model) if hasattr(model, "cv_results_") else size_curves(sizes)[0]
+
+
+def table_of(model: Any, sizes: Path) -> str:
+    """Return a short table of sizes, the model's own marked."""
+    curve = errors_of(model, sizes)
+    own = int(settings_of(model)["max_terms"])
+    lines = [f"  {'terms':>5}  {'error on rows not seen':>22}  {'R2 at most':>10}"]
+    for point in sizes:
+        mark = ">" if point.max_terms == own else " "
+        limit = point.solution.r2_ceiling
+        ceiling = "-" if limit is None or limit >= 1.0 else rounded_up(limit)
+        error = _error(curve, point.max_terms)
+        lines.append(f"{mark} {point.max_terms:>5}  {error:>22}  {ceiling:>10}")
+    return "\n".join(lines)
+
+
+def own_error(model: Any, sizes: Path) -> str:
+    """Return the error of the model's own size on rows not seen."""
+    return _error(errors_of(model, sizes), int(settings_of(model)["max_terms"]))
+
+
+def _error(curve: SizeCurve, size: int) -> str:
+    at = np.flatnonzero(curve.sizes == size)
+    if not len(at) or curve.validation_error is None or curve.std_error is None:
+        return "-"
+    return f"{curve.validation_error[at[0]]:.4g} ± {curve.std_error[at[0]]:.2g}"
+
+
+def at_higher_degree(model: Any) -> str | None:
+    """Say where the error still falls at the highest degree that was compared."""
+    if not hasattr(model, "cv_results_"):
+        return None
+    results = model.cv_results_
+    error = -np.asarray(results["mean_test_score"], dtype=np.float64)
+    degrees = np.asarray(results["param_degree"], dtype=np.intp)
+    best = {d: np.nanmin(error[degrees == d]) for d in set(degrees[np.isfinite(error)].tolist())}
+    if len(best) < 2:
+        return None
+    *_, lower, highest = sorted(best)
+    at = int(np.flatnonzero(error == best[highest])[0])
+    noise = float(results["std_test_score"][at]) / max(1, model.n_splits_ - 1) ** 0.5
+    falls = best[lower] - best[highest] > max(noise, WORTH * best[lower])
+    exact = (model.solution_.r2 or 0.0) > EXACT
+    if model.best_params_["degree"] < highest or not falls or exact:
+        return None
+    return (
+        f"the error still falls at degree {highest}, the highest compared "
+        f"({best[lower]:.4g} at degree {lower}, {best[highest]:.4g} at degree {highest}): "
+        f"try --degree {highest + 1}"
+    )
