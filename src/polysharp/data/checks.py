@@ -72,15 +72,15 @@ def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> MemoryRows:
 @contextmanager
 def named_columns(X: Any) -> Iterator[None]:
     """Where a table is refused because of what a column holds, say which and where."""
+    names = list(getattr(X, "columns", ()))
+    double = [name for name, count in Counter(names).items() if count > 1]
+    if double:
+        raise InputError(
+            f"X must have a name of its own for each column, got {double[0]!r} more than once"
+        )
     try:
         yield
     except (TypeError, ValueError):
-        names = list(getattr(X, "columns", ()))
-        double = [name for name, count in Counter(names).items() if count > 1]
-        if double:
-            raise InputError(
-                f"X must have a name of its own for each column, got {double[0]!r} more than once"
-            ) from None
         for name in names:
             cells = np.asarray(X[name])
             row = _first_without_number(cells)
