@@ -19,9 +19,9 @@ import time
 import machine
 import numpy as np
 
-from polysharp.data.arrays import Precision
 from polysharp.pricing.pricer import Priced, Pricer
 from polysharp.synthetic import make_sparse_polynomial
+from polysharp.typing import Precision
 
 
 def on_cpu(X: np.ndarray, a: np.ndarray, degree: int, top: int) -> None:

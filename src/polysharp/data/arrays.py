@@ -20,82 +20,31 @@ fresh memory costs as much as the arithmetic on it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from polysharp.typing import Array, Indices
-
-Precision = Literal["float32", "float64"]
+from polysharp.data.torch_arrays import TorchArrays, find_device, is_tensor
+from polysharp.typing import Array, Indices, Precision
 
 ROUNDOFF: dict[Precision, float] = {"float32": 2.0**-24, "float64": 2.0**-53}
 
 
-class Arrays(Protocol):
-    """What moments and pricing ask of an array library."""
-
-    @property
-    def chunk(self) -> int:
-        """Rows that are added up in the working precision before they meet float64."""
-        ...
-
-    @property
-    def stack(self) -> int:
-        """Weighted rows that make a product efficient."""
-        ...
-
-    @property
-    def block_bytes(self) -> int:
-        """Bytes of the monomials of a block of rows: what fits into the cache, or fills a GPU."""
-        ...
-
-    @property
-    def best_precision(self) -> Precision:
-        """The working precision that is fastest here while errors stay bounded."""
-        ...
-
-    def array(self, values: Any, precision: Precision = "float64") -> Any:
-        """Return values as an array of the library."""
-        ...
-
-    def table(self, X: Any, inputs: Indices, precision: Precision) -> Any:
-        """Return the chosen columns of X (n, p) as a table."""
-        ...
-
-    def rows(self, table: Any, which: Indices) -> Any:
-        """Return a copy of some rows of a table."""
-        ...
-
-    def join(self, tables: list[Any]) -> Any:
-        """Return the rows of several tables below each other."""
-        ...
-
-    def pairs(self, table: Any, start: int, stop: int) -> Any:
-        """Return the rows x_k x_l, start <= k < stop, l >= k, in lexicographic order."""
-        ...
-
-    def correlate(self, parts: list[tuple[Any, Any]], table: Any) -> Any:
-        """Return sum_t part_st weight_t table_ct, the rows of all parts below each other."""
-        ...
-
-    def add_square(self, total: Any, table: Any) -> Any:
-        """Return total + table table', in place; the upper half may be left out."""
-        ...
-
-    def above(self, P: Any, limits: Array) -> tuple[Indices, Indices, Array]:
-        """Return rows, columns and magnitudes of the entries with |P_sc| >= limits_s."""
-        ...
-
-    def numpy(self, values: Any) -> Array:
-        """Return values as a float64 NumPy array."""
-        ...
-
-
 class NumpyArrays:
-    """NumPy on the CPU."""
+    """NumPy on the CPU.
 
-    best_precision: Precision = "float32"
+    Parameters
+    ----------
+    chunk : int
+        Rows that are added up in the working precision before they meet float64.
+    stack : int
+        Weighted rows that make a product efficient.
+    block_bytes : int
+        Bytes of the monomials of a block of rows: what fits into the cache, or fills a GPU.
+    """
+
+    best_precision: Precision = "float32"  # the fastest one while errors stay bounded
 
     def __init__(self, chunk: int = 4096, stack: int = 256, block_bytes: int = 8 * 2**20) -> None:
         self.chunk, self.stack, self.block_bytes = chunk, stack, block_bytes
@@ -126,7 +75,7 @@ class NumpyArrays:
         return np.concatenate(tables)
 
     def pairs(self, table: Any, start: int, stop: int) -> Any:
-        """Return x_k x_l, one row each."""
+        """Return the rows x_k x_l, start <= k < stop, l >= k, in lexicographic order."""
         p, n = table.shape
         out = np.empty((sum(p - k for k in range(start, stop)), n), dtype=table.dtype)
         at = 0
@@ -136,7 +85,10 @@ class NumpyArrays:
         return out
 
     def correlate(self, parts: list[tuple[Any, Any]], table: Any) -> Any:
-        """Return stack(part * weight) table'; the result is valid until the next call."""
+        """Return sum_t part_st weight_t table_ct, the rows of all parts below each other.
+
+        The result is valid until the next call.
+        """
         n, dtype = table.shape[1], table.dtype
         shape = (sum(len(part) for part, _ in parts), len(table))
         partial = self._buffer("partial", shape, dtype)
@@ -172,6 +124,9 @@ class NumpyArrays:
         return np.asarray(values, dtype=np.float64)
 
 
+Arrays = NumpyArrays | TorchArrays
+
+
 @dataclass(frozen=True)
 class Place:
     """The CPU with NumPy, or a PyTorch device."""
@@ -183,8 +138,6 @@ class Place:
         """Return the place that the user's data and wish point at."""
         if device == "cpu" or (device is None and not is_tensor(X)):
             return CPU
-        from polysharp.data.torch_arrays import find_device
-
         return cls(find_device(X, device))
 
     @property
@@ -194,19 +147,10 @@ class Place:
 
     def arrays(self) -> Arrays:
         """Return the array library."""
-        if self.device is None:
-            return NumpyArrays()
-        from polysharp.data.torch_arrays import TorchArrays
-
-        return TorchArrays(self.device)
+        return NumpyArrays() if self.device is None else TorchArrays(self.device)
 
 
 CPU = Place()
-
-
-def is_tensor(X: object) -> bool:
-    """Whether X is a PyTorch tensor, found out without importing PyTorch."""
-    return type(X).__module__.split(".")[0] == "torch"
 
 
 def as_host(X: Any) -> Any:

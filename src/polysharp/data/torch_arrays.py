@@ -11,9 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from polysharp.data.arrays import Precision, is_tensor
 from polysharp.errors import InputError, load_optional
-from polysharp.typing import Array, Indices
+from polysharp.typing import Array, Indices, Precision
+
+
+def is_tensor(X: object) -> bool:
+    """Whether X is a PyTorch tensor, found out without importing PyTorch."""
+    return type(X).__module__.split(".")[0] == "torch"
 
 
 def torch_module() -> Any:

@@ -253,32 +253,8 @@ def _parts_of_block(
 
 
 def merge(parts: Sequence[Moments], which: Iterable[int]) -> Moments:
-    """Return the moments of some parts together: ``Moments.__add__`` for many at once.
-
-    S = sum_a S_a + sum_a W_a (mbar_a - mbar)(mbar_a - mbar)', and so on.
-    """
-    chosen = [parts[a] for a in which]
-    if len(chosen) == 1:
-        return chosen[0]
-    weights = np.array([part.weight for part in chosen])
-    shares = weights / weights.sum()
-    means, y_means = np.array([part.mean for part in chosen]), [part.y_mean for part in chosen]
-    mean, y_mean = shares @ means, float(shares @ y_means)
-    steps, y_steps = means - mean, np.array(y_means) - y_mean
-    # In place and in the order of the parts: these matrices may be large.
-    scatter = chosen[0].scatter.copy(order="K")
-    for part in chosen[1:]:
-        scatter += part.scatter
-    scatter += (steps.T @ (weights[:, None] * steps)).T
-    return Moments(
-        n_rows=sum(part.n_rows for part in chosen),
-        weight=float(weights.sum()),
-        mean=mean,
-        y_mean=y_mean,
-        scatter=scatter,
-        cross=np.sum([part.cross for part in chosen], axis=0) + (weights * y_steps) @ steps,
-        spread=float(sum(part.spread for part in chosen) + weights @ y_steps**2),
-    )
+    """Return the moments of some parts together."""
+    return Moments.merged([parts[a] for a in which])
 
 
 def squared_error(rows: Moments, support: Indices, w: Array, intercept: float) -> float:

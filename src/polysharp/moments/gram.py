@@ -13,7 +13,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -22,32 +21,6 @@ from polysharp.monomials.basis import Basis
 from polysharp.typing import Array, Indices
 
 MAX_DENSE = 8192  # monomials up to which G is held: 512 MiB
-
-
-class Gram(Protocol):
-    """What an engine may know about M'M."""
-
-    @property
-    def size(self) -> int:
-        """Number of monomials f."""
-        ...
-
-    @property
-    def diagonal(self) -> Array:
-        """G_jj for all j."""
-        ...
-
-    def block(self, I: Indices, J: Indices) -> Array:  # noqa: E741 (the paper's letters)
-        """Return G[I, J]."""
-        ...
-
-    def columns(self, J: Indices) -> Array:
-        """Return G[:, J]."""
-        ...
-
-    def times(self, J: Indices, w: Array) -> Array:
-        """Return G[:, J] w."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +127,9 @@ class StreamedGram(ImplicitGram):
             M -= mean
             M *= self.root_weight[rows, None]
             yield M
+
+
+Gram = DenseGram | DesignGram | StreamedGram
 
 
 def solve_spd(H: Array, b: Array) -> Array:

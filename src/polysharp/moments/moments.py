@@ -13,7 +13,7 @@ uncentred ones, S + W mbar mbar' and so on; a free intercept uses S, s, ss as th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,25 +41,37 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         """Return the moments of both sets of rows together."""
-        if self.mean.shape != other.mean.shape:
+        return Moments.merged([self, other])
+
+    @classmethod
+    def merged(cls, parts: Sequence[Moments]) -> Moments:
+        """Return the moments of several sets of rows together.
+
+        S = sum_a S_a + sum_a W_a (mbar_a - mbar)(mbar_a - mbar)', and so on.
+        """
+        if len({part.mean.shape for part in parts}) > 1:
             raise ValueError("moments of different bases cannot be added")
-        weight = self.weight + other.weight
-        if weight == 0.0:
-            return self
-        share = other.weight / weight
-        factor = self.weight * share
-        step = other.mean - self.mean
-        y_step = other.y_mean - self.y_mean
-        scatter = self.scatter + other.scatter
-        scatter += np.multiply.outer(factor * step, step)
-        return Moments(
-            n_rows=self.n_rows + other.n_rows,
-            weight=weight,
-            mean=self.mean + share * step,
-            y_mean=self.y_mean + share * y_step,
+        weights = np.array([part.weight for part in parts])
+        if len(parts) == 1 or not weights.any():
+            return parts[0]
+        shares = weights / weights.sum()
+        means, y_means = np.array([part.mean for part in parts]), [part.y_mean for part in parts]
+        mean, y_mean = shares @ means, float(shares @ y_means)
+        steps, y_steps = means - mean, np.array(y_means) - y_mean
+        # In place and in the order of the parts: these matrices may be large.
+        scatter = parts[0].scatter.copy(order="K")
+        for part in parts[1:]:
+            scatter += part.scatter
+        root = np.sqrt(weights)[:, None] * steps
+        scatter += (root.T @ root).T
+        return cls(
+            n_rows=sum(part.n_rows for part in parts),
+            weight=float(weights.sum()),
+            mean=mean,
+            y_mean=y_mean,
             scatter=scatter,
-            cross=self.cross + other.cross + (factor * y_step) * step,
-            spread=self.spread + other.spread + factor * y_step * y_step,
+            cross=np.sum([part.cross for part in parts], axis=0) + (weights * y_steps) @ steps,
+            spread=float(sum(part.spread for part in parts) + weights @ y_steps**2),
         )
 
     def uncentred(self) -> tuple[Array, Array, float]:
@@ -141,8 +153,34 @@ def accumulate(
     assert shift is not None, "validation admits no empty table"
     shift, first, scatter, cross = map(arrays.numpy, (shift, first, scatter, cross))
     weight = float(weights.sum())
-    sums = ShiftedSums(n, weight, shift, first, scatter, y_shift, y_first, cross, spread)
-    return sums.moments(None if n < f else basis.scales)
+    step, y_step = first / weight, y_first / weight
+    # One block is shifted by its own means: what is left of them is rounding.
+    shifted = bool(np.any(np.abs(step) > 1e-12 * np.abs(shift)))
+    scales = np.ones(f) if n < f else basis.scales
+    _finish(scatter, first if shifted else None, step, None if n < f else scales)
+    return Moments(
+        n_rows=n,
+        weight=weight,
+        mean=scales * (shift + step),
+        y_mean=y_shift + y_step,
+        scatter=scatter,
+        cross=scales * (cross - y_first * step),
+        spread=max(0.0, spread - y_first * y_step),
+    )
+
+
+def _finish(scatter: Array, first: Array | None, step: Array, scales: Array | None) -> None:
+    """Undo the shift, scale, and mirror the lower half, tile by tile while a tile is in cache."""
+    for a in range(0, len(step), TILE):
+        b = min(a + TILE, len(step))
+        low = scatter[a:, a:b]
+        if first is not None:
+            low -= np.multiply.outer(first[a:], step[a:b])
+        if scales is not None:
+            low *= np.multiply.outer(scales[a:], scales[a:b])
+        corner = scatter[a:b, a:b]
+        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+        scatter[a:b, b:] = scatter[b:, a:b].T
 
 
 def _evaluator(basis: Basis, arrays: Arrays, *, scaled: bool) -> Callable[[Any], Any]:
@@ -151,13 +189,10 @@ def _evaluator(basis: Basis, arrays: Arrays, *, scaled: bool) -> Callable[[Any],
         return lambda X: basis.evaluate(X, scaled=scaled).T
     degrees = np.array([len(m) for m in basis.monomials])
     graded = np.argsort(degrees, kind="stable")
-    levels = [
-        np.searchsorted(
-            basis.used,
-            np.array([basis.monomials[j] for j in graded[degrees[graded] == d]], dtype=np.intp),
-        )
-        for d in np.unique(degrees)
-    ]
+    levels = []
+    for d in np.unique(degrees):
+        keys = [basis.monomials[j] for j in graded if degrees[j] == d]
+        levels.append(np.searchsorted(basis.used, np.array(keys, dtype=np.intp)))
     scales = arrays.array(basis.scales)[:, None] if scaled else 1.0
 
     def evaluate(X: Any) -> Any:
@@ -166,47 +201,3 @@ def _evaluator(basis: Basis, arrays: Arrays, *, scaled: bool) -> Callable[[Any],
         return arrays.rows(M, np.argsort(graded)) * scales
 
     return evaluate
-
-
-@dataclass(frozen=True, eq=False)
-class ShiftedSums:
-    """Weighted sums of plain monomials m - shift and responses y - y_shift over all rows."""
-
-    n_rows: int
-    weight: float
-    shift: Array
-    first: Array
-    scatter: Array
-    y_shift: float
-    y_first: float
-    cross: Array
-    spread: float
-
-    def moments(self, scales: Array | None) -> Moments:
-        """Undo the shift and scale the monomials; ``scatter`` (lower half) is overwritten."""
-        step, y_step = self.first / self.weight, self.y_first / self.weight
-        scatter = self.scatter
-        # One block is shifted by its own means: what is left of them is rounding.
-        shifted = bool(np.any(np.abs(step) > 1e-12 * np.abs(self.shift)))
-        # Tile by tile, lower triangle first: each tile is touched once while it is in cache.
-        for a in range(0, len(step), TILE):
-            b = min(a + TILE, len(step))
-            low = scatter[a:, a:b]
-            if shifted:
-                low -= np.multiply.outer(self.first[a:], step[a:b])
-            if scales is not None:
-                low *= np.multiply.outer(scales[a:], scales[a:b])
-            corner = scatter[a:b, a:b]
-            corner[:] = np.tril(corner) + np.tril(corner, -1).T
-            scatter[a:b, b:] = scatter[b:, a:b].T
-        if scales is None:
-            scales = np.ones(len(step))
-        return Moments(
-            n_rows=self.n_rows,
-            weight=self.weight,
-            mean=scales * (self.shift + step),
-            y_mean=self.y_shift + y_step,
-            scatter=scatter,
-            cross=scales * (self.cross - self.y_first * step),
-            spread=max(0.0, self.spread - self.y_first * y_step),
-        )

@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.data.arrays import Arrays, NumpyArrays, Precision
+from polysharp.data.arrays import Arrays, NumpyArrays
 from polysharp.errors import InputError
 from polysharp.monomials.basis import count_monomials
 from polysharp.pricing.panels import Keep, Keys, PanelSizes, check_degree
 from polysharp.pricing.shortlist import SLACK
 from polysharp.pricing.sweep import Sweep
-from polysharp.typing import Array, Indices, Monomial, OnBlock
+from polysharp.typing import Array, Indices, Monomial, OnBlock, Precision
 
 
 @dataclass(frozen=True, eq=False)

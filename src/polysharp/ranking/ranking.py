@@ -31,6 +31,7 @@ from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polysharp.data.rows import MemoryRows
+from polysharp.data.torch_arrays import TorchArrays
 from polysharp.errors import InputError, TooLargeError
 from polysharp.moments.gram import solve_spd
 from polysharp.moments.moments import Moments, accumulate
@@ -119,18 +120,17 @@ def scores_of(
 ) -> Array:
     """Score some inputs (None for all) on rows in memory: through moments or one kernel."""
     X = rows.X if inputs is None else rows.columns(inputs)
-    degree, gamma, fit_intercept = settings
+    (degree, gamma, fit_intercept), arrays = settings, rows.place.arrays()
     X, y, v = checked(X, rows.y, degree, gamma, rows.sample_weight)
     n, p = X.shape
     if prefers_moments(n, p, degree):
         basis = Basis.full(p, degree)
-        moments = accumulate(basis, X, y, v, arrays=rows.place.arrays(), on_block=on_block)
+        moments = accumulate(basis, X, y, v, arrays=arrays, on_block=on_block)
         return scores_from_moments(basis, moments, gamma, fit_intercept)
-    if rows.place.device is not None:
-        from polysharp.data.torch_arrays import TorchArrays
+    if isinstance(arrays, TorchArrays):
         from polysharp.ranking.torch_kernel import kernel_scores
 
-        return kernel_scores(TorchArrays(rows.place.device), (X, y, v), settings, on_block)
+        return kernel_scores(arrays, (X, y, v), settings, on_block)
     system = kernel_system(X, v, degree, gamma, on_block)
     return system.scores(system.solve(y, fit_intercept)[0])
 
