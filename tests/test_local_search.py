@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from instances import make_instance, optimum
@@ -205,6 +207,14 @@ def test_walks_find_a_law_that_swaps_miss() -> None:
     assert stuck.objective > 1.5 * target
     found = restarts(problem, stuck.support, np.random.default_rng(0), 40)
     assert found.objective <= target * (1.0 + 1e-12)
+
+
+def test_where_nothing_gains_the_support_stays_empty() -> None:
+    problem, _ = planted(60, 4, 2, 3, 0)
+    nothing = replace(problem, q=np.zeros(problem.size))
+    none = forward(nothing).support
+    assert len(none) == 0
+    assert len(restarts(nothing, none, np.random.default_rng(0), 2).support) == 0
 
 
 def test_the_form_of_the_gram_matrix_does_not_matter() -> None:

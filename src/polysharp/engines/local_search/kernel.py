@@ -382,7 +382,7 @@ def climb(equations, rules, state, stand, task, book):  # type: ignore[no-untype
 
 
 @njit(**ENTRY)
-def walk(equations, rules, state, stand, chase):  # type: ignore[no-untyped-def]
+def walk(equations, rules, state, stand, chase):  # type: ignore[no-untyped-def]  # noqa: PLR0912
     """Exchange the cheapest member that may leave for the best entrant, step after step.
 
     c may rise.  Ends early where nothing may move, or below the record.
@@ -400,10 +400,13 @@ def walk(equations, rules, state, stand, chase):  # type: ignore[no-untyped-def]
                 costs[a] = np.inf
         j, slot, cost = -1, 0, 0.0
         while j < 0:
-            slot = int(np.argmin(costs))
-            m, h, cost = members[slot], H[slot, slot], costs[slot]
+            slot, cost = 0, np.inf
+            for a in range(count):
+                if costs[a] < cost:
+                    slot, cost = a, costs[a]
             if cost == np.inf:
                 return Stand(count, s, value, moves + s, DONE)
+            m, h = members[slot], H[slot, slot]
             costs[slot] = np.inf
             _gains(state, B[slot], w[slot] / h, 1.0 / h, gains)
             for b in range(gains.size):  # whose time has not come must beat the record
