@@ -19,17 +19,18 @@ from polysharp.typing import Array, Indices, Monomial
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Monomials with their block of G and of q."""
+    """Monomials with their block of G and of q, and the means that were taken from them."""
 
     monomials: tuple[Monomial, ...]
     G: Array
     q: Array
+    mean: Array
     blocks: tuple[ColumnBlock, ...] = ()  # the same monomials in the same order
 
     @classmethod
     def of(cls, design: Design, monomials: Sequence[Monomial]) -> Pool:
         """Build a pool from nothing."""
-        return cls((), np.zeros((0, 0)), np.zeros(0)).extended(design, monomials)
+        return cls((), np.zeros((0, 0)), np.zeros(0), np.zeros(0)).extended(design, monomials)
 
     def __len__(self) -> int:
         return len(self.monomials)
@@ -50,8 +51,9 @@ class Pool:
         G[:old, :old] = self.G
         G[:, old:] = columns
         G[old:, :old] = columns[:old].T
-        q = np.concatenate([self.q, design.moments(names[old:])[0]])
-        return Pool(names, G, q, blocks)
+        q, mean = design.moments(names[old:])
+        q, mean = np.concatenate([self.q, q]), np.concatenate([self.mean, mean])
+        return Pool(names, G, q, mean, blocks)
 
     def selected(self, keep: Indices) -> Pool:
         """Return the pool of some of its monomials, given in ascending order."""
@@ -62,6 +64,7 @@ class Pool:
             names,
             self.G[np.ix_(keep, keep)],
             self.q[keep],
+            self.mean[keep],
             tuple(block for block in blocks if block.monomials),
         )
 

@@ -73,8 +73,9 @@ def assemble(
         if not fit_intercept:
             mean = np.zeros(len(basis))
             G, q, yy = moments.uncentred()
-        weight, n = moments.weight, moments.n_rows
-        known = _accuracy(np.diagonal(G), yy, n, weight, mean, y_mean)
+        known = Accuracy.of(
+            np.diagonal(G), yy, moments.n_rows, weight=moments.weight, mean=mean, y_mean=y_mean
+        )
         misfit = None if rows.block is None else RowMisfit(basis, rows.block, mean, y_mean)
         problem = Problem(DenseGram(G), q, yy, lam, structure, known, misfit)
         return Assembled(problem, mean, y_mean)
@@ -87,7 +88,9 @@ def assemble(
     mean = _means(basis, table) if fit_intercept else np.zeros(len(basis))
     gram, q = _implicit(basis, table, mean, held, on_block)
     yy = float((table.weights * table.y) @ table.y)
-    known = _accuracy(gram.diagonal, yy, len(table), table.total_weight, mean, y_mean)
+    known = Accuracy.of(
+        gram.diagonal, yy, len(table), weight=table.total_weight, mean=mean, y_mean=y_mean
+    )
     misfit = RowMisfit(basis, rows.block, mean, y_mean)
     return Assembled(Problem(gram, q, yy, lam, structure, known, misfit), mean, y_mean)
 
@@ -112,15 +115,6 @@ class RowMisfit:
             squares += float(v @ (a * a))
             reach += float(v @ (size * size))
         return squares, float(np.sqrt(reach))
-
-
-def _accuracy(
-    diagonal: Array, yy: float, n: int, weight: float, mean: Array, y_mean: float
-) -> Accuracy:
-    """Return how well the moments of n rows are known, given the means that were taken away."""
-    raw = np.sqrt(np.maximum(diagonal, 0.0) + weight * mean**2)
-    raw_y = float(np.sqrt(max(yy, 0.0) + weight * y_mean**2))
-    return Accuracy.of(diagonal, yy, n, raw=raw, raw_y=raw_y)
 
 
 def _means(basis: Basis, rows: MemoryRows) -> Array:

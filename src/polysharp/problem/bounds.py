@@ -69,25 +69,24 @@ class Accuracy:
         yy: float,
         products: float = FEW_ROWS,
         *,
-        raw: Array | None = None,
-        raw_y: float = 0.0,
+        weight: float = 0.0,
+        mean: Array | float = 0.0,
+        y_mean: float = 0.0,
     ) -> Accuracy:
         """Return the accuracy of moments that are sums of ``products`` products.
 
-        ``raw`` and ``raw_y`` are the norms of the columns and of y before they were centred.  An
-        entry of a column is wrong by ENTRY u times its size before centring.  Where centring has
-        taken most of it away, that counts: with K >= raw_j / |m_j| for most columns, ENTRY K joins
-        the products, and the others get larger sizes.  Errors of the means themselves are the same
-        in every row and enter squared.
+        An entry of a column is wrong by ENTRY u times its size before means were taken away from
+        rows of total ``weight``.  Where centring has left little of a column, that counts: with
+        K >= (norm before) / (norm after) for most columns, ENTRY K joins the products, and the
+        others get larger sizes.  Errors of the means are the same in every row and enter squared.
         """
         norms = np.sqrt(np.maximum(diagonal, 0.0)) + FLOOR
         norm_y = float(np.sqrt(yy)) + FLOOR if yy > 0.0 else 0.0
-        K = K_y = 1.0
-        if raw is not None:
-            ratios = raw / norms
-            K = float(ratios[ratios <= MOST_CENTRED].max(initial=1.0))
-            K_y = raw_y / norm_y if norm_y > 0.0 else 1.0
-            norms = np.maximum(norms, raw / K)
+        raw = np.sqrt(norms**2 + weight * np.square(mean))
+        ratios = raw / norms
+        K = float(ratios[ratios <= MOST_CENTRED].max(initial=1.0))
+        norms = np.maximum(norms, raw / K)
+        K_y = float(np.sqrt(1.0 + weight * y_mean**2 / norm_y**2)) if norm_y > 0.0 else 1.0
         unit = 2.0 * (products + ENTRY * K) * UNIT
         return cls(unit + (unit * max(K, K_y)) ** 2, norms, norm_y)
 

@@ -32,7 +32,7 @@ from polysharp.engines.tree.relaxation import (
 )
 from polysharp.pricing.panels import Keys
 from polysharp.pricing.pool import Pool
-from polysharp.problem.bounds import Quadratic, scaled_value
+from polysharp.problem.bounds import Quadratic, price, scaled_value
 from polysharp.typing import Array, Monomial
 
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # of the way from w0 to w*; never all of it
@@ -140,24 +140,21 @@ def _step(
     """Solve the relaxation on the pool; return it, the point to price, and its L-th price."""
     pool, system = search.pool, search.system
     state = _states(pool, node)
-    start = _Point.of(system, pool.vector(node.dual.w))
+    start = _Guide.of(system, pool.vector(node.dual.w))
     if last is None:
-        nu = max(start.last(state, node.room), 1e-300)
-        warm = fresh_warm(system, start.w, nu)
+        warm = fresh_warm(system, start.w, max(start.bound(state, node.room)[1], 1e-300))
     else:
         warm = last.warm
     aim = Aim(1.05 * search.threshold, slack=0.02, seconds=search.time_left)
     relaxed = solve_relaxation(system, state, node.room, warm, aim)
-    goal = _Point.of(system, relaxed.w)
-    if relaxed.code != PRUNED:
-        return relaxed, named(pool, goal.w), goal.last(state, node.room)
-    target = search.threshold + REACH * (search.threshold - node.bound)
-    point = start
-    for step in STEPS:
-        point = start.towards(goal, step)
-        if point.bound(state, node.room) >= target:
-            break
-    return relaxed, named(pool, point.w), point.last(state, node.room)
+    point = goal = _Guide.of(system, relaxed.w)
+    if relaxed.code == PRUNED:
+        target = search.threshold + REACH * (search.threshold - node.bound)
+        for step in STEPS:
+            point = start.towards(goal, step)
+            if point.bound(state, node.room)[0] >= target:
+                break
+    return relaxed, named(pool, point.w), point.bound(state, node.room)[1]
 
 
 def _states(pool: Pool, node: PricedNode) -> States:
@@ -208,40 +205,27 @@ def _shares(search: Search, relaxed: Relaxed) -> dict[Monomial, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
-    """Coefficients on the pool, with rho = M'(y - M w)."""
+class _Guide:
+    """Coefficients on the pool with rho = M'(y - M w), and the bound they promise."""
 
+    system: Quadratic
     w: Array
     rho: Array
-    ya: float
-    lam: float
 
     @classmethod
-    def of(cls, system: Quadratic, w: Array) -> _Point:
-        rho = fresh_warm(system, w, 0.0).rho
-        return cls(w, rho, system.yy - float(system.q @ w), float(system.ridge[0]))
+    def of(cls, system: Quadratic, w: Array) -> _Guide:
+        return cls(system, w, fresh_warm(system, w, 0.0).rho)
 
-    def towards(self, goal: _Point, step: float) -> _Point:
+    def towards(self, goal: _Guide, step: float) -> _Guide:
         """Return the point part of the way to another; everything is linear in w."""
-        return _Point(
-            self.w + step * (goal.w - self.w),
-            self.rho + step * (goal.rho - self.rho),
-            self.ya + step * (goal.ya - self.ya),
-            self.lam,
-        )
+        w, rho = self.w + step * (goal.w - self.w), self.rho + step * (goal.rho - self.rho)
+        return _Guide(self.system, w, rho)
 
-    def _top(self, state: States, room: int) -> Array:
-        """The L largest prices of free monomials."""
-        Z = self.rho[state == FREE] ** 2 / (2.0 * self.lam)
-        return np.partition(Z, len(Z) - room)[len(Z) - room :] if room < len(Z) else Z
-
-    def last(self, state: States, room: int) -> float:
-        """Z_(L)."""
-        top = self._top(state, room)
-        return float(top.min()) if len(top) == room else 0.0
-
-    def bound(self, state: States, room: int) -> float:
-        """The dual bound over the pool; a guide, with no care for rounding."""
-        fixed = float(np.sum(self.rho[state == IN] ** 2)) / (2.0 * self.lam)
-        aa, spent = self.ya - float(self.w @ self.rho), fixed + float(self._top(state, room).sum())
-        return float(scaled_value(self.ya, aa, spent)[0])
+    def bound(self, state: States, room: int) -> tuple[float, float]:
+        """Return the dual bound over the pool, with no care for rounding, and Z_(L)."""
+        Z = price(self.rho, self.system.sizes, self.system.ridge, 0.0)
+        free = np.sort(Z[state == FREE])[::-1][:room]
+        ya = self.system.yy - float(self.system.q @ self.w)
+        spent = float(Z[state == IN].sum() + free.sum())
+        value, _ = scaled_value(ya, ya - float(self.w @ self.rho), spent)
+        return value, float(free[-1]) if len(free) == room else 0.0

@@ -166,17 +166,23 @@ class Search(Record):
             kept = [everything.index[m] for m in basis.monomials]
             pool = pool.selected(np.array(kept, dtype=np.intp))
         structure = rules.structure(basis)
-        yy = self.design.yy
-        known = Accuracy.of(np.diagonal(pool.G), yy, self.design.n)
-        return Problem.dense(pool.G, pool.q, yy, self.lam, structure, known), basis
+        problem = Problem.dense(
+            pool.G, pool.q, self.design.yy, self.lam, structure, self._accuracy(pool)
+        )
+        return problem, basis
 
     @property
     def system(self) -> Quadratic:
         """The quadratic of the pool."""
-        pool, yy = self.pool, self.design.yy
-        known = Accuracy.of(np.diagonal(pool.G), yy, self.design.n)
+        pool, known, yy = self.pool, self._accuracy(self.pool), self.design.yy
         ridge = np.full(len(pool), self.lam)
         return Quadratic(pool.G, pool.q, ridge, known.sizes, yy, known.response, known.unit, True)
+
+    def _accuracy(self, pool: Pool) -> Accuracy:
+        n, diagonal, design = self.design.n, np.diagonal(pool.G), self.design
+        return Accuracy.of(
+            diagonal, design.yy, n, weight=design.weight, mean=pool.mean, y_mean=design.y_mean
+        )
 
     def offer(self, fit: Fit, problem: Problem, basis: Basis) -> bool:
         """Make an allowed fit the incumbent if it is better; return whether it was."""

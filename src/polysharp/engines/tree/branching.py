@@ -93,7 +93,7 @@ class ListedKind(NodeKind[ListedNode]):
         evaluate(root, self._effort())
         self.run.nodes += 1
         for _ in range(self.settings.root_rounds):
-            if root.closed:
+            if root.closed or self.run.expired:
                 break
             self.rounding.round(root)
             before = root.bound

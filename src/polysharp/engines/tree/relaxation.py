@@ -105,13 +105,13 @@ def solve_relaxation(
     # Any w proves a bound, so the dual starts where the parent ended; only the iterate must drop
     # what is out by now.
     size = len(system.q)
-    best, Z = Point(warm.w.copy(), warm.rho.copy()), np.zeros(size)
+    best, Z = Iterate(warm.w.copy(), warm.rho.copy()), np.zeros(size)
     for j in np.flatnonzero((state == OUT) & (warm.w != 0.0)):
         warm.rho += system.Q[j] * warm.w[j]
         warm.products += 1
         warm.mass += abs(warm.w[j]) * system.sizes[j]
         warm.w[j] = 0.0
-    part, point = Part(state.astype(np.float64), budget), Point(warm.w, warm.rho)
+    part, point = Part(state.astype(np.float64), budget), Iterate(warm.w, warm.rho)
     goal = Goal(aim.threshold, aim.max_passes, aim.tol, aim.slack)
     scratch = Scratch(Z, np.empty((3, size)), np.empty((2, size), dtype=np.int64))
     code, at = STOPPED, Tally(-np.inf, np.inf, warm.nu, warm.products, warm.mass, 0.0)
@@ -148,7 +148,7 @@ class Goal(NamedTuple):
     slack: float
 
 
-class Point(NamedTuple):
+class Iterate(NamedTuple):
     """Coefficients and rho = q - Q w, both changed in place."""
 
     w: Array
@@ -182,7 +182,7 @@ VEC, MAT, INTS2 = f8[::1], f8[:, ::1], i8[:, ::1]
 SYSTEM = types.NamedTuple((MAT, VEC, VEC, VEC, f8, f8, f8, b1), Quadratic)
 PART = types.NamedTuple((VEC, i8), Part)
 GOAL = types.NamedTuple((f8, i8, f8, f8), Goal)
-POINT = types.NamedUniTuple(VEC, 2, Point)
+ITERATE = types.NamedUniTuple(VEC, 2, Iterate)
 TALLY = types.NamedUniTuple(f8, 6, Tally)
 SCRATCH = types.NamedTuple((VEC, MAT, INTS2), Scratch)
 VALUE = types.UniTuple(f8, 4)
@@ -222,7 +222,7 @@ def _kth_largest(v, count, k):  # type: ignore[no-untyped-def]
     return v[target]
 
 
-@njit(VALUE(SYSTEM, PART, POINT, f8, f8, VEC), **INNER)
+@njit(VALUE(SYSTEM, PART, ITERATE, f8, f8, VEC), **INNER)
 def _dual(system, part, point, reach, delta, Z):  # type: ignore[no-untyped-def]
     """Return (bound, t, aa, spent) at a point, rounded as delta asks for."""
     qw, wrho, spent, rest = 0.0, 0.0, 0.0, 0.0
@@ -255,7 +255,7 @@ def _dual(system, part, point, reach, delta, Z):  # type: ignore[no-untyped-def]
     return _admitted(bound, system.yy), t, aa, spent
 
 
-@njit(f8(SYSTEM, PART, POINT, f8), **INNER)
+@njit(f8(SYSTEM, PART, ITERATE, f8), **INNER)
 def _sweep(system, part, point, nu):  # type: ignore[no-untyped-def]
     """One pass of coordinate descent over the working set; return the largest move."""
     largest = 0.0
@@ -282,7 +282,7 @@ def _sweep(system, part, point, nu):  # type: ignore[no-untyped-def]
     return largest
 
 
-@njit(PAIR(SYSTEM, PART, POINT, f8), **INNER)
+@njit(PAIR(SYSTEM, PART, ITERATE, f8), **INNER)
 def _primal(system, part, point, nu):  # type: ignore[no-untyped-def]
     """Return (sum s_j, ridge term of the feasible point with s scaled down to the budget)."""
     chosen, fixed, rest = 0.0, 0.0, 0.0
@@ -297,7 +297,7 @@ def _primal(system, part, point, nu):  # type: ignore[no-untyped-def]
     return chosen, fixed + rest * max(1.0, chosen / max(part.budget, 1))
 
 
-@njit(types.Tuple((b1, TALLY))(SYSTEM, PART, GOAL, POINT, TALLY, SCRATCH, i8), **INNER)
+@njit(types.Tuple((b1, TALLY))(SYSTEM, PART, GOAL, ITERATE, TALLY, SCRATCH, i8), **INNER)
 def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-untyped-def]
     """Sweep the working set, steering nu, until settled; row 0 ends as its w."""
     A, L, work = np.empty((count, count)), np.empty((7, count)), scratch.places[0]
@@ -309,7 +309,7 @@ def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-un
         w[a], rho[a], state[a] = point.w[j], point.rho[j], part.state[j]
         q[a], ridge[a], sizes[a] = system.q[j], system.ridge[j], system.sizes[j]
     small = Quadratic(A, q, ridge, sizes, system.yy, system.response, system.unit, system.plain)
-    here, among = Point(w, rho), Part(state, part.budget)
+    here, among = Iterate(w, rho), Part(state, part.budget)
     value, nu, used, left, settled = at.primal, at.nu, at.nu, at.work, False
     for _ in range(15):
         for _ in range(5):
@@ -334,14 +334,14 @@ def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-un
     return settled, Tally(at.bound, value, used, at.products, at.mass, left)
 
 
-@njit(f8(SYSTEM, PART, GOAL, POINT, POINT, TALLY, SCRATCH, b1), **INNER)
+@njit(f8(SYSTEM, PART, GOAL, ITERATE, ITERATE, TALLY, SCRATCH, b1), **INNER)
 def _ascend(system, part, goal, point, best, at, scratch, first):  # type: ignore[no-untyped-def]
     """Move the best dual point towards the iterate while that raises its bound; return the bound.
 
     The bound is concave along the segment.  ``first`` evaluates the best point itself.
     """
     size, F = len(point.w), scratch.rows
-    between = Point(F[0], F[1])
+    between = Iterate(F[0], F[1])
     reach = system.response + at.mass
     delta = _spread(system.unit, at.products, reach)
     so_far, moved, last = at.bound, 0.0, -1e300
@@ -366,7 +366,7 @@ def _ascend(system, part, goal, point, best, at, scratch, first):  # type: ignor
     return so_far
 
 
-@njit(types.Tuple((i8, f8))(SYSTEM, PART, POINT, f8, SCRATCH), **INNER)
+@njit(types.Tuple((i8, f8))(SYSTEM, PART, ITERATE, f8, SCRATCH), **INNER)
 def _choose_work(system, part, point, nu, scratch):  # type: ignore[no-untyped-def]
     """List the working set; return its size, and how many newcomers are dearer than nu.
 
@@ -399,7 +399,7 @@ def _choose_work(system, part, point, nu, scratch):  # type: ignore[no-untyped-d
     return count, news
 
 
-@njit(types.Tuple((i8, TALLY))(SYSTEM, PART, GOAL, POINT, POINT, TALLY, SCRATCH), **COMPILED)
+@njit(types.Tuple((i8, TALLY))(SYSTEM, PART, GOAL, ITERATE, ITERATE, TALLY, SCRATCH), **COMPILED)
 def _solve(system, part, goal, point, best, at, scratch):  # type: ignore[no-untyped-def]
     """Alternate full passes (bound, working set) and sweeps on the working set."""
     size, work, code = len(point.w), scratch.places[0], UNFINISHED
