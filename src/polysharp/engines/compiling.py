@@ -4,6 +4,10 @@ Numba refuses to compile with a cache where it finds no folder to write to, such
 file system without a home.  There the kernels are cached in a folder of the temporary files that
 belongs to this user alone, and without such a folder not at all: compiling them again takes some
 ten seconds in every process, but works.
+
+Numba looks at the file of a kernel to see whether what is cached is stale, but not at the files of
+the kernels that it calls, and it stumbles over cached records whose names are no more.  Kernels
+made by a ``Compiler`` are cached under a stamp of all their sources instead.
 """
 
 from __future__ import annotations
@@ -11,7 +15,11 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
+from typing import Any
+from zlib import crc32
 
 import numba
 
@@ -53,3 +61,24 @@ def _private_folder() -> Path | None:
 
 
 CACHED = can_cache()
+
+
+class Compiler:
+    """Compiles kernels from some source files."""
+
+    def __init__(self, *files: str) -> None:
+        self.stamp = f"{crc32(b''.join(Path(file).read_bytes() for file in files)):08x}"
+
+    def __call__(self, signature: Any, *, entry: bool = False) -> Callable[[Any], Any]:
+        """Return a decorator; Python can call what is an ``entry``, kernels can call all."""
+        options = {"cache": CACHED, "nogil": True, "error_model": "numpy"}
+        if not entry:
+            options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+        def compiled(function: FunctionType) -> Any:
+            stamped = FunctionType(function.__code__, function.__globals__, function.__name__)
+            stamped.__qualname__ = f"{function.__name__}_{self.stamp}"
+            stamped.__doc__, stamped.__module__ = function.__doc__, function.__module__
+            return numba.njit(signature, **options)(stamped)
+
+        return compiled

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import b1, f8, i8, njit, types
+from numba import b1, f8, i8, types
 from numpy.typing import NDArray
 
-from polysharp.engines.compiling import CACHED
+from polysharp.engines.compiling import Compiler
 from polysharp.problem import bounds
 from polysharp.problem.bounds import Quadratic
 from polysharp.typing import Array
@@ -176,8 +176,7 @@ class Scratch(NamedTuple):
 
 # The kernels are compiled once, when this file is first imported, and cached.  Explicit types, one
 # array allocated and each call made in one place keep that compilation short.  States are floats.
-COMPILED = {"cache": CACHED, "nogil": True, "error_model": "numpy"}
-INNER = {**COMPILED, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # not for Python to call
+kernel = Compiler(__file__, bounds.__file__)
 VEC, MAT, INTS2 = f8[::1], f8[:, ::1], i8[:, ::1]
 SYSTEM = types.NamedTuple((MAT, VEC, VEC, VEC, f8, f8, f8, b1), Quadratic)
 PART = types.NamedTuple((VEC, i8), Part)
@@ -188,16 +187,16 @@ SCRATCH = types.NamedTuple((VEC, MAT, INTS2), Scratch)
 VALUE = types.UniTuple(f8, 4)
 PAIR = types.UniTuple(f8, 2)
 
-_spread = njit(f8(f8, f8, f8), **INNER)(bounds.spread)
-_safe_sums = njit(PAIR(f8, f8, f8, f8, f8, f8), **INNER)(bounds.safe_sums)
-_price = njit(f8(f8, f8, f8, f8), **INNER)(bounds.price)
-_total = njit(f8(f8, i8), **INNER)(bounds.total)
-_tangent_value = njit(f8(f8, f8, f8), **INNER)(bounds.tangent_value)
-_scaled_value = njit(PAIR(f8, f8, f8), **INNER)(bounds.scaled_value)
-_admitted = njit(f8(f8, f8), **INNER)(bounds.admitted)
+_spread = kernel(f8(f8, f8, f8))(bounds.spread)
+_safe_sums = kernel(PAIR(f8, f8, f8, f8, f8, f8))(bounds.safe_sums)
+_price = kernel(f8(f8, f8, f8, f8))(bounds.price)
+_total = kernel(f8(f8, i8))(bounds.total)
+_tangent_value = kernel(f8(f8, f8, f8))(bounds.tangent_value)
+_scaled_value = kernel(PAIR(f8, f8, f8))(bounds.scaled_value)
+_admitted = kernel(f8(f8, f8))(bounds.admitted)
 
 
-@njit(f8(VEC, i8, i8), **INNER)
+@kernel(f8(VEC, i8, i8))
 def _kth_largest(v, count, k):  # type: ignore[no-untyped-def]
     """Return the k-th largest of v[:count], which is reordered (quickselect)."""
     low, high, target = 0, count - 1, k - 1
@@ -222,7 +221,7 @@ def _kth_largest(v, count, k):  # type: ignore[no-untyped-def]
     return v[target]
 
 
-@njit(VALUE(SYSTEM, PART, ITERATE, f8, f8, VEC), **INNER)
+@kernel(VALUE(SYSTEM, PART, ITERATE, f8, f8, VEC))
 def _dual(system, part, point, reach, delta, Z):  # type: ignore[no-untyped-def]
     """Return (bound, t, aa, spent) at a point, rounded as delta asks for."""
     qw, wrho, spent, rest = 0.0, 0.0, 0.0, 0.0
@@ -255,7 +254,7 @@ def _dual(system, part, point, reach, delta, Z):  # type: ignore[no-untyped-def]
     return _admitted(bound, system.yy), t, aa, spent
 
 
-@njit(f8(SYSTEM, PART, ITERATE, f8), **INNER)
+@kernel(f8(SYSTEM, PART, ITERATE, f8))
 def _sweep(system, part, point, nu):  # type: ignore[no-untyped-def]
     """One pass of coordinate descent over the working set; return the largest move."""
     largest = 0.0
@@ -282,7 +281,7 @@ def _sweep(system, part, point, nu):  # type: ignore[no-untyped-def]
     return largest
 
 
-@njit(PAIR(SYSTEM, PART, ITERATE, f8), **INNER)
+@kernel(PAIR(SYSTEM, PART, ITERATE, f8))
 def _primal(system, part, point, nu):  # type: ignore[no-untyped-def]
     """Return (sum s_j, ridge term of the feasible point with s scaled down to the budget)."""
     chosen, fixed, rest = 0.0, 0.0, 0.0
@@ -297,7 +296,7 @@ def _primal(system, part, point, nu):  # type: ignore[no-untyped-def]
     return chosen, fixed + rest * max(1.0, chosen / max(part.budget, 1))
 
 
-@njit(types.Tuple((b1, TALLY))(SYSTEM, PART, GOAL, ITERATE, TALLY, SCRATCH, i8), **INNER)
+@kernel(types.Tuple((b1, TALLY))(SYSTEM, PART, GOAL, ITERATE, TALLY, SCRATCH, i8))
 def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-untyped-def]
     """Sweep the working set, steering nu, until settled; row 0 ends as its w."""
     A, L, work = np.empty((count, count)), np.empty((7, count)), scratch.places[0]
@@ -334,7 +333,7 @@ def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-un
     return settled, Tally(at.bound, value, used, at.products, at.mass, left)
 
 
-@njit(f8(SYSTEM, PART, GOAL, ITERATE, ITERATE, TALLY, SCRATCH, b1), **INNER)
+@kernel(f8(SYSTEM, PART, GOAL, ITERATE, ITERATE, TALLY, SCRATCH, b1))
 def _ascend(system, part, goal, point, best, at, scratch, first):  # type: ignore[no-untyped-def]
     """Move the best dual point towards the iterate while that raises its bound; return the bound.
 
@@ -366,7 +365,7 @@ def _ascend(system, part, goal, point, best, at, scratch, first):  # type: ignor
     return so_far
 
 
-@njit(types.Tuple((i8, f8))(SYSTEM, PART, ITERATE, f8, SCRATCH), **INNER)
+@kernel(types.Tuple((i8, f8))(SYSTEM, PART, ITERATE, f8, SCRATCH))
 def _choose_work(system, part, point, nu, scratch):  # type: ignore[no-untyped-def]
     """List the working set; return its size, and how many newcomers are dearer than nu.
 
@@ -399,7 +398,7 @@ def _choose_work(system, part, point, nu, scratch):  # type: ignore[no-untyped-d
     return count, news
 
 
-@njit(types.Tuple((i8, TALLY))(SYSTEM, PART, GOAL, ITERATE, ITERATE, TALLY, SCRATCH), **COMPILED)
+@kernel(types.Tuple((i8, TALLY))(SYSTEM, PART, GOAL, ITERATE, ITERATE, TALLY, SCRATCH), entry=True)
 def _solve(system, part, goal, point, best, at, scratch):  # type: ignore[no-untyped-def]
     """Alternate full passes (bound, working set) and sweeps on the working set."""
     size, work, code = len(point.w), scratch.places[0], UNFINISHED
