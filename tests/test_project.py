@@ -136,3 +136,17 @@ def test_issue_forms_have_what_the_forms_need(name):
     assert {"name", "description", "body"} <= set(form)
     fields = [part["id"] for part in form["body"] if part["type"] != "markdown"]
     assert len(fields) == len(set(fields)) > 0
+
+
+def test_the_paper_cites_what_its_bibliography_has():
+    cited = set(re.findall(r"@(\w+)", read("paper/paper.md").partition("\n---\n")[2]))
+    assert cited == set(re.findall(r"^@\w+\{(\w+),$", read("paper/paper.bib"), re.MULTILINE))
+
+
+def test_the_commands_of_the_paper_exist():
+    text = read("paper/paper.md")
+    for page, command in re.findall(r"\| `(docs/\S+)` \| `python (.*?)` \|", text):
+        script = re.match(r"-m ([\w.]+)|(\S+\.py)", command)
+        path = script[2] or f"{script[1].replace('.', '/')}.py"
+        assert (ROOT / path).exists(), command
+        assert (ROOT / page).exists(), page
