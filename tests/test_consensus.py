@@ -18,11 +18,17 @@ from polysharp import (
     verify,
 )
 from polysharp.cli import main
+from polysharp.data.rows import MemoryRows
 from polysharp.estimators import regressor_cv as cross_validation
+from polysharp.moments.folds import Plan
 from polysharp.monomials.basis import Basis
+from polysharp.monomials.term_rules import TermRules
 from polysharp.report import write_report
-from polysharp.selection import preselection
-from polysharp.selection.consensus import ERRORS, SHARE
+from polysharp.selection.consensus import ERRORS, SHARE, find_consensus
+from polysharp.selection.folds import Folds
+from polysharp.selection.parallel import Workers
+from polysharp.selection.search import BudgetSearch, Deadline, Wanted
+from polysharp.selection.split_models import Budgets
 
 
 def law(n=90, p=4, seed=0, noise=2.0):
@@ -43,6 +49,7 @@ def search(**options):
             "rule": "consensus",
             "scale": False,  # coding uses all rows; unscaled, it is the same in every refit
             "engine": "enumeration",
+            "clamp": False,
             "random_state": 0,
             **options,
         }
@@ -261,6 +268,7 @@ def test_no_term_is_in_the_model_that_is_in_no_member():
         gammas=(0.7, 7.0, 70.0),
         centers=False,
         cv=RepeatedKFold(n_splits=5, n_repeats=4, random_state=0),
+        rule="consensus",
         engine="local-search",
         random_state=0,
     ).fit(X, y)
@@ -284,21 +292,22 @@ def test_limits_that_there_is_no_time_for_are_left_out_with_a_warning(monkeypatc
 
 
 @pytest.mark.parametrize("cubic", [False, True])
-def test_degrees_with_preselected_monomials_are_not_averaged(monkeypatch, cubic):
+def test_degrees_with_screened_monomials_are_not_averaged(cubic):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 6))
     y = X[:, 3] - X[:, 4] + 0.5 * rng.standard_normal(120)
     if cubic:
         y += X[:, 0] * X[:, 1] * X[:, 2]
-    monkeypatch.setattr(preselection, "MOMENT_BYTES", 8 * 40**2 * 10)
-    model = SparsePolynomialRegressorCV(
-        degrees=(1, 2, 3), max_terms=5, centers=False, cv=5, engine="local-search", random_state=0
-    ).fit(X, y)
-    assert (model.reference_ is None) == bool(cubic)
-    assert (model.best_params_["degree"] == 3) == cubic
-    assert ((0, 1, 2) in model.polynomial_.monomials) == cubic
-    assert model.cv_results_["consensus"].any() == (not cubic)
-    assert model.score(X, y) > 0.7
+    parts = [np.arange(a, 120, 5) for a in range(5)]
+    rules, room = TermRules(degree=3, max_terms=5), 8 * 40**2 * 10
+    folds = Folds(MemoryRows(X, y), parts, Plan.k_fold(5), rules, room=room)
+    budgets = Budgets((1, 2, 3, 4, 5))
+    wanted = Wanted((1, 2, 3), None, (False,), budgets)
+    search = BudgetSearch(folds, wanted, Workers(), Deadline(), keep=True)
+    found = find_consensus(search.run(), search.moments, budgets, (None,), Workers())
+    assert (found is None) == cubic
+    if found is not None:
+        assert found.moments.basis.degree < 3
 
 
 def test_the_command_line_says_what_the_certificate_is_about(tmp_path, capsys):

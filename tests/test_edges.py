@@ -1,21 +1,23 @@
 """Edges where parts meet: each test holds the input that once went wrong."""
 
 import io
-import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, path
 from polysharp.cli import main
+from polysharp.data.rows import MemoryRows
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
 from polysharp.estimators.model_file.model_file import load_model, save_model
 from polysharp.estimators.stability import stability
+from polysharp.moments.folds import Plan
 from polysharp.monomials.structure import parents_of
+from polysharp.monomials.term_rules import TermRules
+from polysharp.progress import Progress
 from polysharp.report import write_report
-from polysharp.selection import preselection
+from polysharp.selection.folds import Folds
 
 
 def data(n=60, p=3, seed=0):
@@ -30,11 +32,6 @@ def table(tmp_path, monkeypatch):
     X, y = data()
     pd.DataFrame(X, columns=list("abc")).assign(y=y).to_csv("t.csv", index=False)
     return tmp_path
-
-
-def few_moments(monkeypatch, monomials, sets):
-    """Let the moments of so many monomials be all that fits into memory."""
-    monkeypatch.setattr(preselection, "MOMENT_BYTES", 8 * sets * monomials**2)
 
 
 @pytest.mark.parametrize("gamma", [49.0, 93.0, 1.0 / 49.0, 1e-3, 7.7])
@@ -56,55 +53,37 @@ def test_path_validates_the_inputs_that_it_searched():
 
 
 def test_path_refuses_what_it_cannot_validate_before_the_search(monkeypatch):
-    X, y = data(n=40, p=3)
-    few_moments(monkeypatch, 30, 20)
-    monkeypatch.setattr(
-        "polysharp.estimators.path.CertifiedSizes", None
-    )  # the search must not begin
-    with pytest.raises(TooLargeError, match=r"cv must be None, .* for degree=5 and 3 inputs"):
-        path(X, y, degree=5, max_terms=3, cv=5)
-    few_moments(monkeypatch, 2, 10)
-    with pytest.raises(TooLargeError, match=r"cv must be None, .* for degree=1 and 3 inputs"):
-        path(X, y, degree=1, max_terms=1, cv=5)
+    X, y = data(n=40, p=30)
+    monkeypatch.setattr("polysharp.estimators.path.CertifiedSizes", None)  # it must not begin
+    with pytest.raises(TooLargeError, match=r"cv must be None, .* for degree=5 and 30 inputs"):
+        path(X, y, degree=5, max_terms=3, cv=5, gamma=1.0)
+
+
+def test_a_required_term_of_a_degree_that_is_not_compared_is_refused():
+    X, y = data(p=5)
+    search = SparsePolynomialRegressorCV(degrees=(1, 2), max_terms=4, include_terms=["x0^3"])
+    with pytest.raises(InputError, match="include_terms"):
+        search.fit(X, y)
+
+
+def test_heredity_holds_where_monomials_are_screened():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((150, 5))
+    y = X[:, 0] ** 3 * X[:, 2] + X[:, 0] + 0.1 * rng.standard_normal(150)
+    parts = [np.arange(a, 150, 3) for a in range(3)]
+    rules = TermRules(degree=4, max_terms=6, heredity="strong")
+    folds = Folds(MemoryRows(X, y), parts, Plan.k_fold(3), rules)
+    moments = folds.moments(False, 40, size=6, progress=Progress())
+    assert len(moments.basis) <= 40
+    for pool in moments.pools:
+        names = {moments.basis.monomials[j] for j in pool}
+        assert all(q in names for m in names for q in parents_of(m))
 
 
 def test_path_without_any_allowed_size_is_refused():
     X, y = data()
     with pytest.raises(InfeasibleError, match="no polynomial within the budgets"):
         path(X, y, degree=2, max_terms=2, heredity="strong", include_terms=["x0 x1"])
-
-
-def test_degrees_left_out_are_said_without_a_time_limit(monkeypatch):
-    X, y = data(p=5)
-    few_moments(monkeypatch, 25, 20)
-    search = SparsePolynomialRegressorCV(
-        degrees=(1, 3), max_terms=3, heredity="weak", time_limit=None, random_state=0
-    )
-    with pytest.warns(ConvergenceWarning) as caught:
-        search.fit(X, y)
-    said = str(caught[0].message)
-    assert said.startswith("Degrees 3 have too many monomials")
-    assert "time_limit" not in said
-
-
-def test_a_required_term_of_a_degree_left_out_is_named(monkeypatch):
-    X, y = data(p=5)
-    few_moments(monkeypatch, 25, 20)
-    search = SparsePolynomialRegressorCV(
-        degrees=(1, 3), max_terms=4, heredity="weak", include_terms=["x0^3"], time_limit=None
-    )
-    with pytest.raises(TooLargeError, match="include_terms has a term of degree 3"):
-        search.fit(X, y)
-
-
-def test_time_that_was_too_short_is_not_called_infeasible():
-    X, y = data()
-    search = SparsePolynomialRegressorCV(
-        degrees=(1, 2), max_terms=3, include_terms=["x0^2"], time_limit=1e-9
-    )
-    warnings.simplefilter("ignore", ConvergenceWarning)  # pytest puts the filters back
-    with pytest.raises(InfeasibleError, match="time_limit must leave time"):
-        search.fit(X, y)
 
 
 def test_a_degree_without_terms_is_not_chosen():
@@ -121,39 +100,7 @@ def test_a_list_of_auto_is_auto():
     search = SparsePolynomialRegressorCV(
         degrees=1, max_terms=2, gammas=["auto"], refit=False, random_state=0
     ).fit(X, y)
-    assert len({params["gamma"] for params in search.cv_results_["params"]}) == 5
-
-
-def test_more_inputs_than_moments_can_hold_are_refused(monkeypatch):
-    X, y = data(p=12)
-    few_moments(monkeypatch, 10, 20)
-    with pytest.raises(TooLargeError, match=r"at most .* inputs .* got 12; rank_inputs"):
-        SparsePolynomialRegressorCV(degrees=2, max_terms=2).fit(X, y)
-
-
-def test_heredity_holds_where_monomials_are_preselected(monkeypatch):
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((150, 5))
-    y = X[:, 0] ** 3 * X[:, 2] + X[:, 0] + 0.1 * rng.standard_normal(150)
-    few_moments(monkeypatch, 40, 10)
-    united = preselection._united
-    seen = []
-
-    def spy(listed, named, rules, limit):
-        basis, pools = united(listed, named, rules, limit)
-        seen.append((basis, pools))
-        return basis, pools
-
-    monkeypatch.setattr(preselection, "_united", spy)
-    SparsePolynomialRegressorCV(
-        degrees=4, max_terms=6, heredity="strong", centers=False, refit=False, random_state=0
-    ).fit(X, y)
-    assert seen
-    for basis, pools in seen:
-        assert len(basis) <= 40
-        for pool in pools:
-            names = {basis.monomials[j] for j in pool}
-            assert all(q in names for m in names for q in parents_of(m))
+    assert len({params["gamma"] for params in search.cv_results_["params"]}) > 2
 
 
 def test_reports_of_arrays_and_of_columns_that_hardly_vary(tmp_path):
@@ -201,13 +148,6 @@ def test_standard_input_has_an_encoding(table, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", Piped())
     assert main(["rank", "-", "--target", "y", "--inputs", "a,b"]) == 0
     assert "a" in capsys.readouterr().out
-
-
-def test_the_command_says_what_the_search_left_out(table, monkeypatch, capsys):
-    few_moments(monkeypatch, 12, 40)
-    options = ["--degree", "1,4", "--cv", "3", "--max-terms", "3", "--heredity", "weak", "-q"]
-    assert main(["fit", "t.csv", "--target", "y", *options]) == 0
-    assert "polysharp: Degrees 4 have too many monomials" in capsys.readouterr().err
 
 
 def test_an_interrupt_during_validation_keeps_the_sizes(table, monkeypatch, capsys):

@@ -8,9 +8,10 @@ from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold, ShuffleSp
 
 from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError
-from polysharp.moments.folds import Plan, cut, fold_moments, merge, read_splits, squared_error
+from polysharp.moments.folds import Plan, fold_moments, merge, squared_error
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
+from polysharp.selection.splits import cut, read_splits
 
 
 def table(n=60, p=3, seed=0):

@@ -27,7 +27,7 @@ def test_estimator_loads_no_solver_and_no_compiler():
     loaded = loaded_after(
         "import numpy as np, polysharp\n"
         "X = np.random.default_rng(0).standard_normal((30, 3))\n"
-        "polysharp.SparsePolynomialRegressor(2, 1, engine='enumeration').fit(X, X[:, 0])"
+        "polysharp.SparsePolynomialRegressor(2, 1, gamma=1.0, engine='enumeration').fit(X, X[:, 0])"
     )
     assert not loaded & {"numba", "rich", "highspy", "pyscipopt", "matplotlib", "sympy"}
 

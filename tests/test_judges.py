@@ -10,7 +10,7 @@ from polysharp.moments.folds import Plan, fold_moments
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.selection import judges as module
-from polysharp.selection.judges import CutRows, Model, MomentJudge, RowJudge, judges
+from polysharp.selection.judges import Model, MomentJudge, PartedRows, RowJudge, judges
 
 
 def rows(n=40, *, weighted=False, seed=0):
@@ -60,7 +60,7 @@ def test_the_range_is_that_of_all_rows():
     basis, every = Basis.full(3, 1, constant=False), rows(30)
     folds = np.array_split(np.arange(30), 3)
     parts = fold_moments(every, basis, folds)
-    found = list(judges(basis, parts, Plan.k_fold(3), CutRows(every, folds)))
+    found = list(judges(basis, parts, Plan.k_fold(3), PartedRows(every, folds)))
     for v, judge in enumerate(found):
         assert (judge.low, judge.high) == (every.y.min(), every.y.max())
         np.testing.assert_array_equal(judge.rows.y, every.y[folds[v]])
@@ -71,7 +71,7 @@ def test_several_parts_judge_together_with_their_weights():
     folds = [np.arange(10), np.arange(10, 15), np.arange(15, 30)]
     parts = fold_moments(every, basis, folds)
     plan = Plan(train=((1,),), test=((0, 2),))
-    (judge,) = judges(basis, parts, plan, CutRows(every, folds))
+    (judge,) = judges(basis, parts, plan, PartedRows(every, folds))
     (by_moments,) = judges(basis, parts, plan, None)
     model = [Model(np.array([0, 4]), np.array([0.01, -0.02]), 0.0)]  # nowhere near the ends
     np.testing.assert_allclose(judge.errors(model), by_moments.errors(model), rtol=1e-9)
@@ -82,6 +82,6 @@ def test_many_rows_judge_by_their_moments(monkeypatch):
     folds = [np.arange(12), np.arange(12, 30)]
     parts = fold_moments(every, basis, folds)
     monkeypatch.setattr(module, "MOST_ROWS", 12)
-    table, plan = CutRows(every, folds), Plan.k_fold(2)
+    table, plan = PartedRows(every, folds), Plan.k_fold(2)
     assert [type(judge) for judge in judges(basis, parts, plan, table)] == [RowJudge, MomentJudge]
     assert [type(judge) for judge in judges(basis, parts, plan, None)] == [MomentJudge] * 2

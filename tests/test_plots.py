@@ -201,7 +201,7 @@ def test_path_of_a_search_ends_where_all_monomials_are_in(data):
 def test_path_of_a_consensus_is_that_of_its_projections(data):
     X, y = data
     search = SparsePolynomialRegressorCV(
-        degrees=2, max_terms=4, gammas=1.0, centers=False, cv=3, random_state=0
+        degrees=2, max_terms=4, gammas=1.0, centers=False, cv=3, rule="consensus", random_state=0
     ).fit(X, y)
     curve = PathDisplay.from_estimator(search).curves[0]
     own = search.cv_results_["consensus"]

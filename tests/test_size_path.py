@@ -72,6 +72,7 @@ def test_validation_errors_are_those_of_the_search_over_budgets():
         cv=splits,
         rule="best",
         engine="local-search",
+        clamp=False,
     ).fit(X, y)
     errors = [point.validation_error for point in curve]
     np.testing.assert_allclose(errors, -search.cv_results_["mean_test_score"], rtol=1e-12)

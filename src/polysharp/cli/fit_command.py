@@ -31,15 +31,15 @@ COMMAND = Command(
 --scheduler ADDRESS  of a Dask cluster whose workers read the table
 {shared.COLUMNS}
 budgets:
---degree -r R     largest degree; 3 with --max-terms, else chosen from 1 to 4
+--degree -r R     largest degree; 3 with --max-terms, else chosen from 1 to 5
 --max-terms -l L  at most so many terms; chosen by validation if not given
---gamma -g G      the ridge on coefficients is 1 / gamma; 'auto' is 1 / sqrt(rows), and taken with
-                  --max-terms; else chosen by validation
+--gamma -g G      the ridge on coefficients is 1 / gamma; chosen by validation if not given
 {shared.BUDGETS}
 choosing by validation:
 --cv N  folds (10 for a small table, else 5); --max-terms is then a limit
---rule one-se|consensus|best  the shortest formula within one standard error of the best (default),
-        the one nearest to the mean of all that do as well as the best, or the best
+--rule shortest|consensus|one-se|best  the shortest formula that validation cannot tell from the
+        best (default), the one nearest to the mean of all that do as well as the best, the shortest
+        within one standard error, or the best
 {shared.RULES}
 {shared.SEARCH}
 results:
@@ -115,7 +115,8 @@ def make_model(options: argparse.Namespace) -> Any:
     from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 
     given = {CV_NAMES.get(name, name): value for name, value in given.items()}
-    given["rule"] = options.rule or "one-se"
+    if options.rule is not None:
+        given["rule"] = options.rule
     if options.cv is not None:
         given["cv"] = options.cv
     return SparsePolynomialRegressorCV(**given)
@@ -200,7 +201,7 @@ def remark(model: Any) -> None:
 
     solution = model.solution_
     if solution.status is not Status.OPTIMAL and solution.stop is Stop.TIME:
-        helps = "--rule one-se" if model.reference_ is not None else "a smaller --gamma"
+        helps = "--rule shortest" if model.reference_ is not None else "a smaller --gamma"
         say(
             "the formula is the best one found, and the proof that there is no better one was not "
             f"completed in time; a longer --time-limit or {helps} may help"

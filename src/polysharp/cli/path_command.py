@@ -18,7 +18,7 @@ COMMAND = Command(
 budgets:
 --degree -r R       largest degree (3)
 --max-terms -l L    every number of terms up to this one (20)
---gamma -g G        the ridge on coefficients is 1 / gamma; 'auto' is 1 / sqrt(rows) (auto)
+--gamma -g G        the ridge on coefficients is 1 / gamma; 'auto' is chosen by validation (auto)
 {shared.BUDGETS}
 validation:
 --cv N=5            folds (5); 0 for no validation

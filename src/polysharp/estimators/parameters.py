@@ -72,6 +72,7 @@ RULES: dict[str, Rule] = {
     "fit_intercept": (_flag, "True or False"),
     "scale": (_flag, "True or False"),
     "center": (_flag, "True or False"),
+    "clamp": (_flag, "True or False"),
     "device": (
         lambda v: v is None or isinstance(v, str),
         "None, 'cpu', 'cuda' or the name of another PyTorch device",
@@ -137,10 +138,15 @@ def several(given: Any) -> tuple[Any, ...]:
     return tuple(given)
 
 
-def check_several(name: str, single: str, given: Any) -> None:
-    """Refuse what an estimator would not take as its parameter ``single``, value by value."""
+def check_several(name: str, single: str, given: Any, *, auto: bool = False) -> None:
+    """Refuse what an estimator would not take as its parameter ``single``, value by value.
+
+    With ``auto`` the word "auto" is taken, too.
+    """
     holds, rule = RULES[single]
     values = several(given)
+    if auto and values == ("auto",):
+        return
     if not values:
         raise InputError(f"{name} must have at least one value, got {given!r}")
     for value in values:

@@ -32,17 +32,14 @@ from polysharp.estimators.parameters import (
     input_limits,
     sizes,
 )
-from polysharp.estimators.path_search import (
-    Budgets,
-    CertifiedSizes,
-    open_splits,
-    validated_sizes,
-)
+from polysharp.estimators.path_search import CertifiedSizes, open_folds, validated_sizes
 from polysharp.estimators.prepare import Effort, Prepared, open_fit
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import open_progress
-from polysharp.selection.grid_search import Scores
+from polysharp.selection.parallel import Workers
+from polysharp.selection.scores import Scores
+from polysharp.selection.split_models import Budgets
 from polysharp.threads import limited_threads
 
 CERTIFIED_SHARE = 0.8  # of the time limit, where the rest is needed for the validation
@@ -214,7 +211,8 @@ def path(
     max_inputs : int, None or sequence of these, default=None
         Limits on the number of inputs; one curve for each.
     gamma : float or "auto", default="auto"
-        The ridge on the coefficients of the scaled monomials is 1 / gamma; "auto" is 1 / sqrt(n).
+        The ridge on the coefficients of the scaled monomials is 1 / gamma.  "auto" chooses one for
+        all sizes by validation, as in ``SparsePolynomialRegressor``.
     center : bool, default=False
         Subtract the means of the inputs first.
     cv : None, int, splitter or iterable of (train, test), default=None
@@ -265,10 +263,10 @@ def path(
     check_parameters(model.get_params(deep=False))
     with open_progress(verbose) as progress, limited_threads(model.n_jobs) as threads:
         effort = Effort.of(model, threads, progress, began)
-        opened = open_fit(model, X, y, sample_weight, progress)
+        opened = open_fit(model, X, y, sample_weight, progress, budgets)
         folds = None
         if cv is not None:
-            folds = open_splits(opened, model, cv, X, y, sample_weight, effort.seed)
+            folds = open_folds(opened, model, cv, (X, y, sample_weight), effort.seed)
         prepared = opened.prepare(model.n_candidates, progress)
         share = 1.0 if cv is None else CERTIFIED_SHARE
         tell = progress.on_block("sizes")
@@ -282,7 +280,8 @@ def path(
         curve = Path(tuple(points), opened.rules.degree, opened.gamma, bool(center))
         if folds is not None:
             with suppress(KeyboardInterrupt):  # the sizes are done, and must not be lost
-                curve = _judged(curve, validated_sizes(prepared, folds, budgets, model, progress))
+                workers = Workers(model.n_jobs, progress)
+                curve = _judged(curve, validated_sizes(prepared, folds, budgets, workers))
     return curve
 
 

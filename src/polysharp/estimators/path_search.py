@@ -19,26 +19,17 @@ from polysharp.data.arrays import as_host
 from polysharp.data.cluster import is_dask
 from polysharp.engines.base import Limits
 from polysharp.engines.local_search import every_size
-from polysharp.errors import InfeasibleError, InputError, TooLargeError
+from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.estimators.prepare import Effort, Opened, Prepared
-from polysharp.moments.folds import cut, read_splits
+from polysharp.moments.folds import Dealt, Parts, Plan
 from polysharp.moments.gram import DenseGram
 from polysharp.problem.problem import Problem
-from polysharp.progress import Progress
-from polysharp.selection.grid_search import Grid, Scores, grid_search
-from polysharp.selection.preselection import HIGHEST_PRICED, FoldedRows, capacity, make_coding
+from polysharp.selection.folds import Folds
+from polysharp.selection.parallel import Workers
+from polysharp.selection.scores import Case, Scores
+from polysharp.selection.split_models import Budgets, SplitModels
+from polysharp.selection.splits import chosen_cv, cut, dealt_folds, read_splits
 from polysharp.typing import Indices
-
-
-@dataclass(frozen=True)
-class Budgets:
-    """The sizes of a path: every number of terms under every limit on the inputs."""
-
-    max_terms: tuple[int, ...]
-    max_inputs: tuple[int | None, ...]  # widest first
-
-    def __len__(self) -> int:
-        return len(self.max_terms) * len(self.max_inputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +109,7 @@ class CertifiedSizes:
         return None if limit is None else max(0.0, self.share * limit - self.effort.spent) / left
 
     def _local_search(self, k: int | None) -> dict[int, Indices]:
-        """Supports of every size by local search, where G is held and so is the time."""
+        """Supports of every size by local search, where G is held."""
         problem, limit = self._problem(max(self.budgets.max_terms), k), self.effort.time_limit
         if not isinstance(problem.gram, DenseGram):
             return {}
@@ -129,33 +120,36 @@ class CertifiedSizes:
         return dict(enumerate(every_size(problem, out_of_time=out_of_time), start=1))
 
 
-def open_splits(
-    opened: Opened, model: Any, cv: Any, X: Any, y: Any, sample_weight: Any, seed: int
-) -> FoldedRows:
-    """Cut the rows as ``cv`` says: before the search, whose results a refusal would cost."""
+def open_folds(
+    opened: Opened, model: Any, cv: Any, given: tuple[Any, Any, Any], seed: int
+) -> Folds:
+    """Cut the rows as ``cv`` says: before the search, whose results a refusal would cost.
+
+    ``given`` are X, y and sample_weight as the user gave them.
+    """
+    X, y, sample_weight = (as_host(part) for part in given)
+    table, rules = opened.table, opened.rules
     if is_dask(X):
-        raise InputError(f"cv must be None for Dask collections, got {cv!r}")
-    splits = read_splits(
-        cv, as_host(X), as_host(y), sample_weight=as_host(sample_weight), seed=seed
-    )
-    parts, plan = cut(splits, opened.rows.shape[0])
-    p, most = len(opened.allowed), capacity(plan, 1)
+        n_folds = dealt_folds(cv, None)
+        parts: Parts = Dealt(n_folds, seed)
+        plan = Plan.k_fold(n_folds)
+    else:
+        cv = chosen_cv(cv, table.shape[0])
+        splits = read_splits(cv, X, y, sample_weight=sample_weight, seed=seed)
+        parts, plan = cut(splits, table.shape[0])
+    folds = Folds(table, parts, plan, rules, bool(model.scale), bool(model.clamp))
+    p, most = len(opened.allowed), folds.capacity()
     if isinstance(model.n_candidates, Integral):
         p = min(p, int(model.n_candidates))
-    # Up to degree 4 only the linear monomials must be held; others are preselected.
-    rules = opened.rules
-    held = rules.count(p) if rules.degree > HIGHEST_PRICED else p + 1
-    if held > most:
+    if rules.count(p) > most and not folds.screens:
         raise TooLargeError(
             f"cv must be None, or n_candidates smaller, for degree={rules.degree} and {p} "
-            f"inputs: validation holds {held:,} monomials there, and may hold {most:,}"
+            f"inputs: validation holds {rules.count(p):,} monomials there, and may hold {most:,}"
         )
-    return FoldedRows(opened.table, parts, plan, rules, bool(model.scale))
+    return folds
 
 
-def validated_sizes(
-    prepared: Prepared, folds: FoldedRows, budgets: Budgets, model: Any, progress: Progress
-) -> Scores:
+def validated_sizes(prepared: Prepared, folds: Folds, budgets: Budgets, workers: Workers) -> Scores:
     """Judge every size on held-out rows, by local search on the training moments.
 
     The inputs are those that the search had; a triage has seen all rows when it kept them.
@@ -163,14 +157,9 @@ def validated_sizes(
     opened = prepared.opened
     left_out = np.setdiff1d(np.arange(opened.rows.shape[1]), prepared.inputs)
     rules = replace(opened.rules, exclude_inputs=tuple(left_out.tolist()))
-    folds = replace(folds, rules=rules)
-    grid = Grid((rules.degree,), (opened.gamma,), budgets.max_terms, budgets.max_inputs)
-    coding = make_coding(
-        folds,
-        bool(model.center),
-        capacity(folds.plan, 1),
-        max(grid.max_terms),
-        opened.gamma,
-        progress=progress,
-    )
-    return grid_search([coding], folds.plan, grid, rules, n_jobs=model.n_jobs)
+    folds, center = replace(folds, rules=rules), bool(opened.scaling.shift.any())
+    largest = max(budgets.max_terms)
+    moments = folds.moments(center, folds.capacity(), size=largest, progress=workers.progress)
+    jobs = [(split, opened.gamma, budgets) for split in moments.splits()]
+    found = workers.run(SplitModels.compare, jobs, "validation")
+    return Scores.of(Case(rules.degree, opened.gamma, center), budgets, found, moments.y_scale)

@@ -19,7 +19,9 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
-from polysharp.certificate.solution import Scope, Solution
+import numpy as np
+
+from polysharp.certificate.solution import Scope, Solution, Stop
 from polysharp.certificate.statement import with_statement
 from polysharp.data.checks import open_rows
 from polysharp.data.rows import Rows
@@ -37,7 +39,11 @@ from polysharp.problem.problem import Problem
 from polysharp.progress import Progress
 from polysharp.ranking.ranking import Ranking
 from polysharp.ranking.triage import NCandidates, choose_inputs, prices_all
-from polysharp.typing import Indices
+from polysharp.selection.ridge import GammaChoice, choose_gamma
+from polysharp.selection.split_models import Budgets
+from polysharp.typing import Array, Indices
+
+HOPEFUL_GAP = 0.2  # gaps that are wider after a few seconds rarely close within a minute
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +57,23 @@ class Effort:
     threads: int
     progress: Progress
     began: float  # on the clock of perf_counter
+    hopeless_after: float | None = None  # seconds of search, where the gap is still wide by then
 
     @classmethod
-    def of(cls, model: Any, threads: int, progress: Progress, began: float) -> Effort:
+    def of(
+        cls,
+        model: Any,
+        threads: int,
+        progress: Progress,
+        began: float,
+        hopeless_after: float | None = None,
+    ) -> Effort:
         """Read the parameters of an estimator."""
         engine = make_engine(model.engine) if isinstance(model.engine, str) else model.engine
         limit = None if model.time_limit is None else float(model.time_limit)
         seed = check_seed(model.random_state)
-        return cls(engine, limit, float(model.gap_tol), seed, threads, progress, began)
+        gap_tol = float(model.gap_tol)
+        return cls(engine, limit, gap_tol, seed, threads, progress, began, hopeless_after)
 
     @property
     def spent(self) -> float:
@@ -71,6 +86,23 @@ class Effort:
             return Limits(None, self.gap_tol)
         return Limits(max(0.0, self.time_limit - self.spent), self.gap_tol)
 
+    def first_limits(self) -> Limits:
+        """The time after which a wide gap counts as hopeless, or what is left of the limit."""
+        limits, first = self.limits(), self.hopeless_after
+        if first is None:
+            return limits
+        left = limits.time_limit
+        return replace(limits, time_limit=first if left is None else min(first, left))
+
+    def hopeful(self, solution: Solution) -> bool:
+        """Whether a search that was cut short is worth going on with."""
+        return (
+            self.hopeless_after is not None
+            and solution.stop is Stop.TIME
+            and solution.gap <= HOPEFUL_GAP
+            and self.limits().time_limit != 0.0
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Opened:
@@ -81,6 +113,8 @@ class Opened:
     scaling: Scaling
     rules: TermRules
     gamma: float
+    choice: GammaChoice | None  # where gamma is "auto" and there are rows to choose it with
+    ranges: Array | None  # that inputs are clamped to
 
     @property
     def allowed(self) -> Indices:
@@ -134,8 +168,9 @@ class Prepared:
         support, w, table = solution.support, solution.coefficients, self.opened.table
         intercept = self.assembled.intercept(support, w)
         basis = self.basis.select(support)
+        scaling, ranges = self.opened.scaling, self.opened.ranges
         return Polynomial.from_scaled(
-            basis, w, intercept, self.opened.scaling, table.names, table.response
+            basis, w, intercept, scaling, table.names, table.response, ranges
         )
 
     def stated(self, solution: Solution, rules: TermRules | None = None) -> Solution:
@@ -154,16 +189,33 @@ class Answer:
     solution: Solution
 
 
-def open_fit(model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress) -> Opened:
-    """Check the rows of a fit, read the rules about terms, and code the inputs.
+def open_fit(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    progress: Progress,
+    budgets: Budgets | None = None,
+) -> Opened:
+    """Check the rows of a fit, read the rules about terms, code the inputs and choose gamma.
 
-    Sets ``n_features_in_`` and ``feature_names_in_`` on the model.
+    Sets ``n_features_in_`` and ``feature_names_in_`` on the model.  ``budgets`` are the sizes that
+    gamma is for, by default those of the model.
     """
     table = open_rows(model, X, y, sample_weight, progress)
     rules = read_rules(model.get_params(deep=False), table.names)
-    gamma = table.total_weight**-0.5 if model.gamma == "auto" else float(model.gamma)
-    scaling = Scaling.of(table.ranges, scale=model.scale, center=model.center)
-    return Opened(table, table.coded(scaling.apply), scaling, rules, gamma)
+    coding = {"scale": bool(model.scale), "center": bool(model.center)}
+    choice = None
+    if model.gamma == "auto":
+        budgets = budgets or Budgets((rules.max_terms,), (rules.max_inputs,))
+        choice = choose_gamma(table, rules, budgets, **coding, progress=progress)
+        gamma = table.total_weight**-0.5 if choice is None else choice.gamma
+    else:
+        gamma = float(model.gamma)
+    measured = table.ranges
+    scaling = Scaling.of(measured, **coding)
+    ranges = np.array([measured.low, measured.high]) if model.clamp else None
+    return Opened(table, table.coded(scaling.apply), scaling, rules, gamma, choice, ranges)
 
 
 def solve(opened: Opened, n_candidates: NCandidates, effort: Effort) -> Answer:
@@ -181,16 +233,22 @@ def solve(opened: Opened, n_candidates: NCandidates, effort: Effort) -> Answer:
         return _search_all_inputs(opened, effort)
     prepared = opened.prepare(n_candidates, effort.progress)
     seconds = effort.spent
-    solution = search(
+    solution = _searched(prepared, effort, effort.first_limits())
+    if effort.hopeful(solution):
+        solution = _searched(prepared, effort, effort.limits())
+    return _timed(prepared, prepared.stated(solution), seconds, effort)
+
+
+def _searched(prepared: Prepared, effort: Effort, limits: Limits) -> Solution:
+    return search(
         effort.engine,
         prepared.problem,
-        effort.limits(),
+        limits,
         listener=effort.progress.listener,
         seed=effort.seed,
         threads=effort.threads,
         scope=prepared.scope,
     )
-    return _timed(prepared, prepared.stated(solution), seconds, effort)
 
 
 def _search_all_inputs(opened: Opened, effort: Effort) -> Answer:

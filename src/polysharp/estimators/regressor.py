@@ -46,8 +46,9 @@ class SparsePolynomialRegressor(CertifiedModel):
         At most so many inputs in all terms together, the paper's k; None for no limit.  A
         number beyond the count of inputs limits nothing.
     gamma : float or "auto", default="auto"
-        The ridge on the coefficients of the scaled monomials is 1 / gamma.  "auto" is
-        1 / sqrt(n), with n the sum of the weights.
+        The ridge on the coefficients of the scaled monomials is 1 / gamma.  "auto" chooses it for
+        the degree and size given by validation: the strongest ridge that does as well as the best
+        (``gamma_choice_``); proofs are the easier the stronger it is.
     n_candidates : int, "auto" or None, default="auto"
         Inputs kept by the triage (Algorithm 1) before the search; None keeps all: their
         monomials are listed up to 8192, and beyond that priced without being formed
@@ -95,6 +96,9 @@ class SparsePolynomialRegressor(CertifiedModel):
         or products such as "x0^2 x3".
     include_inputs, exclude_inputs : list or None, default=None
         Inputs, by name or index, that some term must use, or that no term may use.
+    clamp : bool, default=False
+        Predict at rows beyond the range of the rows of the fit as if their inputs were at the
+        nearer end of it; ``polynomial_.ranges`` has the ranges.
 
     Attributes
     ----------
@@ -108,6 +112,9 @@ class SparsePolynomialRegressor(CertifiedModel):
         Exponents of the inputs in every term.
     gamma_ : float
         The gamma used.
+    gamma_choice_ : GammaChoice or None
+        The errors behind ``gamma="auto"``; None where gamma is given, or where there are too few
+        different rows to hold any out, and gamma is 1 / sqrt(n).
     reference_ : Polynomial or None
         None: the fit is to y.  Models that a search over budgets with ``rule="consensus"`` chose
         are fitted to the values of this mean of models instead, and so is their certificate.
@@ -168,6 +175,7 @@ class SparsePolynomialRegressor(CertifiedModel):
         exclude_terms: Any = None,
         include_inputs: Any = None,
         exclude_inputs: Any = None,
+        clamp: bool = False,
     ) -> None:
         self.degree = degree
         self.max_terms = max_terms
@@ -191,6 +199,7 @@ class SparsePolynomialRegressor(CertifiedModel):
         self.exclude_terms = exclude_terms
         self.include_inputs = include_inputs
         self.exclude_inputs = exclude_inputs
+        self.clamp = clamp
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Find the best polynomial.
@@ -210,12 +219,22 @@ class SparsePolynomialRegressor(CertifiedModel):
         """
         return self._fit(X, y, sample_weight)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, reference: Polynomial | None = None) -> Self:
-        """Fit to y, which are the values of a reference at the rows of X where there is one."""
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        reference: Polynomial | None = None,
+        hopeless_after: float | None = None,
+    ) -> Self:
+        """Fit to y, which are the values of a reference at the rows of X where there is one.
+
+        The search ends after some seconds where no proof is in sight by then.
+        """
         began = perf_counter()
         check_parameters(self.get_params(deep=False))
         with open_progress(self.verbose) as progress, limited_threads(self.n_jobs) as threads:
-            effort = Effort.of(self, threads, progress, began)
+            effort = Effort.of(self, threads, progress, began, hopeless_after)
             opened = open_fit(self, X, y, sample_weight, progress)
             answer = solve(opened, self.n_candidates, effort)
         prepared, self.solution_, self.reference_ = answer.prepared, answer.solution, reference
@@ -225,7 +244,7 @@ class SparsePolynomialRegressor(CertifiedModel):
         self.intercept_ = self.polynomial_.intercept
         self.powers_ = self.polynomial_.powers
         self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
-        self.gamma_ = opened.gamma
+        self.gamma_, self.gamma_choice_ = opened.gamma, opened.choice
         if effort.engine.proves:
             _warn_if_unproved(answer.solution)
         return self

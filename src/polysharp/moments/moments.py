@@ -80,6 +80,10 @@ class Moments:
         q = self.cross + (self.weight * self.y_mean) * self.mean
         return gram, q, self.spread + self.weight * self.y_mean**2
 
+    def normal_equations(self, *, centred: bool) -> tuple[Array, Array, float]:
+        """Return G, q and y'y, with a free intercept (centred) or without one."""
+        return (self.scatter, self.cross, self.spread) if centred else self.uncentred()
+
     def select(self, J: Indices) -> Moments:
         """Return the moments of the monomials J only."""
         return Moments(

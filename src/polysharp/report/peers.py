@@ -16,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
 from polysharp.estimators.fitted import spread
-from polysharp.moments.folds import read_splits
+from polysharp.selection.splits import read_splits
 from polysharp.typing import Array
 
 MOST_ROWS = 20_000  # boosting takes a second or two for so many; of more, evenly spaced ones

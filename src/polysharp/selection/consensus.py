@@ -11,8 +11,8 @@ Piironen, Paasiniemi & Vehtari, Electronic Journal of Statistics 14, 2020):
     projection  the polynomial of each size that is nearest to the reference on these rows
 
 Limits on the number of inputs are limits on the projections; members obey the widest of them.
-Members have degrees of which all monomials are listed: among the millions that ``preselection``
-did not name, a fit to values without noise would find some for every row.  Where none of these
+Members have degrees of which all monomials are listed: among the millions that ``screening`` did
+not name, a fit to values without noise would find some for every row.  Where none of these
 degrees does as well as the best candidate there is no consensus, and the best is used as it is.
 
 In every split members, reference and projections are fitted to the training rows alone, and
@@ -21,28 +21,30 @@ held-out rows of all splits, so these errors are a little optimistic, like those
 many.)  In the splits a projection uses the monomials of the members; on all rows an engine may use
 any.
 
-In the moments of a coding the reference is a vector a of coefficients, its values M a the response
-of one more least-squares problem with q = G a and yy = a'G a, and no row is read again.  The
+In the moments of the largest degree the reference is a vector a of coefficients, its values M a the
+response of one more least-squares problem with q = G a and yy = a'G a, and no row is read again.
+Members of lower degrees have other scales t_j of the monomials: w_j t_j is what they share.  The
 reference is shrunk by the ridges of its members, so its projections have hardly any ridge of their
 own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, product
+from itertools import groupby
 
 import numpy as np
 
-from polysharp.moments.folds import Plan
-from polysharp.monomials.term_rules import TermRules
+from polysharp.moments.moments import Moments
+from polysharp.monomials.basis import Basis
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.selection.grid_search import Candidate, Coding, Grid, OnBatch, Scores, walks_of
+from polysharp.selection.folds import FoldMoments
 from polysharp.selection.judges import MomentJudge
-from polysharp.selection.validation_walk import Fit, Walk, Walked
-from polysharp.threads import one_blas_thread
-from polysharp.typing import Array
+from polysharp.selection.parallel import Workers
+from polysharp.selection.scores import Candidate, Case, Scores
+from polysharp.selection.split_models import Budgets, Late, SizeErrors, SplitModels, in_time
+from polysharp.typing import Array, Indices
 
 ERRORS = 2.0  # standard errors of the difference within which models count as equally good
 SHARE = 1e-6  # ridge of the projections, relative to the number of rows
@@ -52,41 +54,27 @@ SHARE = 1e-6  # ridge of the projections, relative to the number of rows
 class Consensus:
     """The mean of some models, and how well its projections do on held-out rows."""
 
-    coding: Coding
+    moments: FoldMoments  # of the largest degree of a member
     members: tuple[Candidate, ...]
-    coefficients: Array  # of the monomials of the coding's basis
+    coefficients: Array  # of the monomials there
     intercept: float
     projections: Scores
     limits: int  # on the inputs, that there was time for, the widest first
 
-    def shortfall(self, limits: int, time_limit: float | None) -> str | None:
-        """Say what was not compared, None where all was."""
-        if self.limits == limits or time_limit is None:
-            return None
-        return (
-            f"With time_limit={time_limit:g} {self.limits} of {limits} limits on the number of "
-            "inputs were compared when the time was up, the widest; a longer time_limit compares "
-            "more."
-        )
-
     def polynomial(self, names: tuple[str, ...], response: str) -> Polynomial:
         """Return the mean in the user's variables."""
-        used, coding = np.flatnonzero(self.coefficients), self.coding
-        basis, w = coding.basis.select(used), self.coefficients[used]
-        return Polynomial.from_scaled(basis, w, self.intercept, coding.scaling, names, response)
+        used, moments = np.flatnonzero(self.coefficients), self.moments
+        basis, w = moments.basis.select(used), self.coefficients[used]
+        return Polynomial.from_scaled(basis, w, self.intercept, moments.scaling, names, response)
 
 
 def find_consensus(
     scores: Scores,
-    codings: Sequence[Coding],
-    plan: Plan,
-    grid: Grid,
-    rules: TermRules,
-    max_inputs: tuple[int | None, ...],
-    *,
-    n_jobs: int | None = None,
-    deadline: float | None = None,
-    on_batch: OnBatch | None = None,
+    compared: Mapping[tuple[int, bool], FoldMoments],
+    budgets: Budgets,
+    limits: tuple[int | None, ...],
+    workers: Workers,
+    late: Late = in_time,
 ) -> Consensus | None:
     """Average the candidates that do as well as the best, and project their mean.
 
@@ -95,112 +83,128 @@ def find_consensus(
     Parameters
     ----------
     scores : Scores
-        Errors of the whole grid, with supports.
-    codings, plan, grid, rules
+        Errors of all candidates, with supports.
+    compared : mapping from (degree, center) to FoldMoments
         What they come from.
-    max_inputs : tuple of int or None
+    budgets : Budgets
+        Of the candidates.
+    limits : tuple of int or None
         Limits on the inputs of the projections.
-    n_jobs : int or None
-        Passed to joblib.
-    deadline : float or None
-        On the clock of ``time.time``; limits on the inputs that are not reached by then are left
-        out, except for the widest.
-    on_batch : callable or None
-        Called with (steps done, steps).
+    workers : Workers
+        Who works.
+    late : callable
+        Whether the time is up; limits on the inputs that are not reached by then are left out,
+        except for the widest.
     """
-    from joblib import Parallel, delayed
-
     best = scores.choose("best")
-    coding = next(c for c in codings if c.center == scores.candidates[best].center)
+    center = scores.candidates[best].center
+    listed = {r: m for (r, c), m in compared.items() if c == center and m.pools is None}
+    alike = scores.alike(best, ERRORS)
     places = [
-        a
-        for a in scores.alike(best, ERRORS)
-        if scores.candidates[a].center == coding.center
-        and scores.candidates[a].degree <= coding.listed
+        a for a in alike if (c := scores.candidates[a]).center == center and c.degree in listed
     ]
     if not places:
         return None
     members = tuple(scores.candidates[a] for a in places)
-    whole = coding.whole()
-    nearest = Candidate(
-        degree=max(member.degree for member in members),
-        gamma=1.0 / (SHARE * whole.weight),
-        center=coding.center,
-        max_inputs=None,
-        max_terms=0,
-        consensus=True,
+    top = listed[max(member.degree for member in members)]
+    whole, rules = top.whole(), top.folds.rules
+    nearest = Case(top.basis.degree, 1.0 / (SHARE * whole.weight), center, consensus=True)
+    by_degree = {r: m.splits() for r, m in listed.items() if r <= nearest.degree}
+    narrow = replace(budgets, max_inputs=limits)
+    projected: list[SizeErrors] = workers.run(
+        _projected,
+        [
+            (
+                {r: splits[v] for r, splits in by_degree.items()},
+                [(scores.candidates[a], scores.supports[a][v]) for a in places],
+                nearest.gamma,
+                narrow,
+                late,
+            )
+            for v in range(top.folds.plan.n_splits)
+        ],
+        "averaging models that do equally well",
     )
-    narrow = replace(grid, degrees=(nearest.degree,), max_inputs=max_inputs)
-    walks = walks_of([coding], plan, narrow, rules)
-    everywhere = replace(
-        walks[0],
-        train=whole,
-        judge=MomentJudge(whole),
-        pool=np.arange(len(coding.basis)),
-        max_inputs=grid.max_inputs,
-        keep_supports=True,
+    everywhere = {r: _on_all_rows(m) for r, m in listed.items() if r <= nearest.degree}
+    cases = [list(group) for _, group in groupby(members, key=lambda m: (m.degree, m.gamma))]
+    fits = workers.run(
+        _supports,
+        [(everywhere[own[0].degree], own, budgets) for own in cases],
+        "fitting models that do equally well",
     )
-    with one_blas_thread(), Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
-        projected: list[Walked] = parallel(
-            delayed(Walk.towards)(walk, _seen(scores, places, v), nearest.gamma, deadline)
-            for v, walk in enumerate(walks)
-        )
-        if on_batch is not None:
-            on_batch(1, 2)
-        fits = parallel(
-            delayed(_fitted)(everywhere, list(group))
-            for _, group in groupby(members, key=lambda m: (m.degree, m.gamma))
-        )
-    coefficients = everywhere.mean([fit for group in fits for fit in group])
-    if on_batch is not None:
-        on_batch(2, 2)
-    offset = 0.0 if rules.constant else whole.y_mean - float(whole.mean @ coefficients)
-    return Consensus(
-        coding,
-        members,
-        coefficients,
-        offset,
-        _scores(projected, nearest, narrow, int(np.count_nonzero(coefficients))),
-        min(walked.limits for walked in projected),
-    )
+    pairs = zip(members, (support for own in fits for support in own), strict=True)
+    a = _mean(everywhere, top.basis, [(m, support) for m, support in pairs if support is not None])
+    offset = 0.0 if rules.constant else whole.y_mean - float(whole.mean @ a)
+    # Where splits chose other terms than all rows do, a projection with more terms than the
+    # reference would be filled up with terms of no use.
+    most = int(np.count_nonzero(a))
+    few = [b for b, size in enumerate(narrow.max_terms) if size <= most] or [0]
+    own = replace(narrow, max_terms=tuple(narrow.max_terms[b] for b in few))
+    shown = Scores.of(nearest, own, [_first(s, few) for s in projected], scores.scale)
+    reached = int(np.isfinite(np.stack([s.error for s in projected])).any(axis=2).all(axis=0).sum())
+    return Consensus(top, members, a, offset, shown, reached)
 
 
-def _seen(scores: Scores, places: list[int], split: int) -> list[Fit]:
-    """Return the models of some candidates in one split."""
+def _projected(
+    splits: Mapping[int, SplitModels],
+    members: Sequence[tuple[Candidate, Indices]],
+    gamma: float,
+    budgets: Budgets,
+    late: Late,
+) -> SizeErrors:
+    """Fit the mean of some models of one split in place of the response, with their monomials."""
+    top = splits[max(splits)]
+    a = _mean(splits, top.basis, members)
+    train = _response_of(top.train, a, centred=not top.rules.constant)
+    own = replace(top, train=train, pool=np.flatnonzero(a))
+    return own.compare(gamma, budgets, late, spare_widest=True)
+
+
+def _response_of(moments: Moments, a: Array, *, centred: bool) -> Moments:
+    """Return the moments with the values M a, and the mean of y where it is free, for y."""
+    cross = moments.scatter @ a
+    y_mean = moments.y_mean if centred else float(moments.mean @ a)
+    return replace(moments, cross=cross, spread=float(a @ cross), y_mean=y_mean)
+
+
+def _mean(
+    splits: Mapping[int, SplitModels], basis: Basis, members: Sequence[tuple[Candidate, Indices]]
+) -> Array:
+    """Return the mean of the coefficients of some models, for the monomials of a basis."""
+    total = np.zeros(len(basis))
+    for member, support in members:
+        own = splits[member.degree]
+        model = own.model(support, member.gamma)
+        places = [basis.index[own.basis.monomials[j]] for j in model.support]
+        plain = model.w * own.basis.scales[model.support]
+        total[places] += plain / basis.scales[places]
+    return total / len(members)
+
+
+def _on_all_rows(moments: FoldMoments) -> SplitModels:
+    """Return what finds models on all rows."""
+    whole, every = moments.whole(), np.arange(len(moments.basis))
+    return SplitModels(whole, MomentJudge(whole), moments.basis, moments.folds.rules, every)
+
+
+def _supports(
+    models: SplitModels, members: Sequence[Candidate], budgets: Budgets
+) -> list[Indices | None]:
+    """Return the supports of members of one degree and gamma on all rows."""
+    most = max(m.max_terms for m in members)
+    budgets = replace(budgets, max_terms=tuple(s for s in budgets.max_terms if s <= most))
+    found = models.compare(members[0].gamma, budgets)
+    by_limit = [found.supports[budgets.max_inputs.index(m.max_inputs)] for m in members]
     return [
-        Fit(scores.candidates[a].degree, scores.candidates[a].gamma, scores.supports[a][split])
-        for a in places
+        own[budgets.max_terms.index(m.max_terms)] if own else None
+        for m, own in zip(members, by_limit, strict=True)
     ]
 
 
-def _fitted(walk: Walk, members: list[Candidate]) -> list[Fit]:
-    """Return the models of members of one degree and gamma on the rows of a walk."""
-    degree, gamma = members[0].degree, members[0].gamma
-    within = [j for j in walk.pool if len(walk.basis.monomials[j]) <= degree]
-    case = replace(walk, degree=degree, gammas=(gamma,), pool=np.array(within, dtype=np.intp))
-    [found] = case.run(None)
-    assert found is not None  # there is no deadline
-    return [
-        Fit(degree, gamma, own[walk.max_terms.index(m.max_terms)])
-        for m in members
-        if (own := found.supports[walk.max_inputs.index(m.max_inputs)])
-    ]
-
-
-def _scores(projected: list[Walked], nearest: Candidate, grid: Grid, most: int) -> Scores:
-    """Bring the projections of all splits together, of sizes up to that of the reference.
-
-    Where splits have other members' terms than all rows have, longer ones would be filled up with
-    terms of no use.
-    """
-    sizes = [b for b, size in enumerate(grid.max_terms) if size <= most]
-    sizes = sizes or [int(np.argmin(grid.max_terms))]
-    candidates = tuple(
-        replace(nearest, max_inputs=k, max_terms=grid.max_terms[b])
-        for k, b in product(grid.max_inputs, sizes)
+def _first(errors: SizeErrors, places: Sequence[int]) -> SizeErrors:
+    """Return some of the sizes."""
+    supports = [[own[b] for b in places] if own else [] for own in errors.supports]
+    error, n_terms, n_inputs = (
+        table[:, places] for table in (errors.error, errors.n_terms, errors.n_inputs)
     )
-    errors, terms, inputs = (
-        np.stack(tables, axis=-1)[:, sizes].reshape(-1, len(projected))
-        for tables in zip(*((w.error, w.n_terms, w.n_inputs) for w in projected), strict=True)
-    )
-    return Scores(candidates, errors, terms.mean(axis=1), inputs.mean(axis=1), 1, 1)
+    return SizeErrors(error, n_terms, n_inputs, supports)

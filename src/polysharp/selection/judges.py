@@ -1,19 +1,20 @@
 """Judges: the error of many models on held-out rows.
 
 The mean squared error of y = b + m'w is a quadratic form in the moments of the rows
-(``fold_moments.squared_error``), whatever their number.  But a polynomial of high degree may take
+(``moments.folds.squared_error``), whatever their number.  But a polynomial of high degree may take
 an absurd value at a single held-out row, and that row would then decide among thousands of
 candidates.  Where a split holds out few enough rows they judge one by one, and a prediction beyond
 the range of the responses counts as the end of that range.
 
 The range is that of all rows, held-out ones included: a law that predicts a new record rightly
-must not pay for it.
+must not pay for it.  Where models clamp their inputs, those of held-out rows are moved into the
+range of the training rows first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -25,7 +26,7 @@ from polysharp.monomials.basis import Basis
 from polysharp.typing import Array, Indices
 
 # Splits that hold out more rows are judged by moments: products with more would take longer than
-# the walks that they judge.
+# the searches for the models that they judge.
 MOST_ROWS = 10_000
 
 
@@ -57,20 +58,6 @@ class MomentJudge:
 
 
 @dataclass(frozen=True, eq=False)
-class CutRows:
-    """All rows, their inputs coded, and which of them are in which part."""
-
-    data: MemoryRows
-    parts: Sequence[Indices]
-
-    @property
-    def whole(self) -> bool:
-        """Whether every row is in one part, and in no other."""
-        rows = np.concatenate(self.parts)
-        return len(rows) == len(self.data.y) == len(np.unique(rows))
-
-
-@dataclass(frozen=True, eq=False)
 class RowJudge:
     """Held-out rows themselves, and the range that predictions are cut to."""
 
@@ -92,8 +79,32 @@ class RowJudge:
         return np.sqrt(np.average(residuals**2, axis=0, weights=self.rows.sample_weight))
 
 
+@dataclass(frozen=True, eq=False)
+class PartedRows:
+    """All rows, their inputs coded, and which of them are in which part."""
+
+    rows: MemoryRows
+    parts: Sequence[Indices]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every row is in one part, and in no other."""
+        every = np.concatenate(self.parts)
+        return len(every) == len(self.rows) == len(np.unique(every))
+
+    def take(self, which: Sequence[int]) -> MemoryRows:
+        """Return the rows of some parts."""
+        return self.rows.take(np.concatenate([self.parts[a] for a in which]))
+
+
 def judges(
-    basis: Basis, parts: Sequence[Moments], plan: Plan, table: CutRows | None
+    basis: Basis,
+    parts: Sequence[Moments],
+    plan: Plan,
+    table: PartedRows | None,
+    *,
+    clamp: bool = False,
+    most_rows: int | None = None,
 ) -> Iterator[Judge]:
     """Yield the judge of every split.
 
@@ -105,15 +116,23 @@ def judges(
         Moments of the parts.
     plan : Plan
         Which parts judge.
-    table : CutRows or None
+    table : PartedRows or None
         The parts themselves, where they are at hand.
+    clamp : bool
+        Whether models clamp their inputs; moments know nothing of it.
+    most_rows : int or None
+        Splits that hold out more rows are judged by moments; None for ``MOST_ROWS``.
     """
-    for test in plan.test:
-        if table is None or sum(len(table.parts[a]) for a in test) > MOST_ROWS:
+    most_rows = MOST_ROWS if most_rows is None else most_rows
+    for train, test in zip(plan.train, plan.test, strict=True):
+        if table is None or sum(len(table.parts[a]) for a in test) > most_rows:
             yield MomentJudge(merge(parts, test))
             continue
-        held = table.data.take(np.concatenate([table.parts[a] for a in test]))
-        low, high = float(table.data.y.min()), float(table.data.y.max())
+        held = table.take(test)
+        if clamp:
+            seen = table.take(train).X
+            held = replace(held, X=held.X.clip(seen.min(axis=0), seen.max(axis=0)))
+        low, high = float(table.rows.y.min()), float(table.rows.y.max())
         if low == high:  # a cut would make all models alike
             low, high = -np.inf, np.inf
         yield RowJudge(held, basis, low, high)

@@ -182,7 +182,7 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     kept = [item.integer(0, p - 1) for item in root["kept_inputs"].items()]
     model.kept_inputs_ = np.array(kept, dtype=np.intp)
     model.ranking_ = _read_ranking(root["ranking"], p)
-    model.gamma_ = model.solution_.gamma
+    model.gamma_, model.gamma_choice_ = model.solution_.gamma, None
     model.n_features_in_ = p
     if root["named"].flag():
         model.feature_names_in_ = np.array(polynomial.names, dtype=object)

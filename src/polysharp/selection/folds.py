@@ -1,0 +1,166 @@
+"""Rows cut into folds, and their moments in one coding of the inputs at one degree.
+
+Everything that the search over budgets, ``path`` and the choice of gamma know of the rows comes
+from here:
+
+    rows -> ``Folds`` -> ``FoldMoments`` (one degree, raw or centred inputs) -> ``SplitModels``.
+
+Where the monomials are more than there is room or time for, each split works with those that its
+own training rows point at (``screening``).  Inputs are coded once, with the scales and means of all
+rows; the responses of the validation rows are never seen by the models they judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isqrt
+
+import numpy as np
+
+from polysharp.data.rows import MemoryRows, Rows
+from polysharp.moments.folds import Dealt, Parts, Plan, fold_moments, merge
+from polysharp.moments.moments import Moments, moments_of
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.scaling import Scaling
+from polysharp.monomials.term_rules import TermRules
+from polysharp.progress import Progress
+from polysharp.selection.judges import PartedRows, judges
+from polysharp.selection.screening import screened
+from polysharp.selection.split_models import SplitModels
+from polysharp.typing import Indices
+
+# G of f monomials takes 8 f^2 bytes, and every part, training and validation set has one.  So much
+# for all of them leaves an ordinary machine room for everything else.
+MOMENT_BYTES = 2**30
+HIGHEST_PRICED = 4  # beyond that monomials must be listed
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Checked rows, cut into parts that every split treats alike, with the rules about terms.
+
+    Parameters
+    ----------
+    rows : Rows
+        As the user gave them.
+    parts : sequence of arrays of int, or Dealt
+        The rows of each part.
+    plan : Plan
+        Which parts train and validate.
+    rules : TermRules
+        Of the largest degree and budgets.
+    scale, clamp : bool
+        As the parameters of the estimator say.
+    room : int
+        Bytes that the moments of all parts and sets may take.
+    """
+
+    rows: Rows
+    parts: Parts
+    plan: Plan
+    rules: TermRules
+    scale: bool = True
+    clamp: bool = False
+    room: int = MOMENT_BYTES
+
+    @property
+    def inputs(self) -> Indices:
+        """Inputs that are not excluded."""
+        return self.rules.allowed(self.rows.shape[1])
+
+    @property
+    def screens(self) -> bool:
+        """Whether monomials that cannot be listed are screened, split by split.
+
+        On Dask the rows would be read again in each split, and beyond degree 4 nothing prices them.
+        """
+        return self._table is not None and self.rules.degree <= HIGHEST_PRICED
+
+    @property
+    def _table(self) -> MemoryRows | None:
+        return None if isinstance(self.parts, Dealt) else self.rows.block
+
+    def at(self, degree: int) -> Folds:
+        """Return the same with another degree."""
+        return replace(self, rules=lowered(self.rules, degree))
+
+    @property
+    def count(self) -> int:
+        """Number of monomials."""
+        return self.rules.count(len(self.inputs))
+
+    def capacity(self, n_codings: int = 1) -> int:
+        """Return how many monomials the moments of all sets may have."""
+        plan = self.plan
+        sets = n_codings * (plan.n_parts + plan.n_splits + sum(len(t) > 1 for t in plan.test))
+        return isqrt(self.room // (8 * sets))
+
+    def moments(self, center: bool, limit: int, *, size: int, progress: Progress) -> FoldMoments:
+        """Return the moments of the parts in raw or centred variables.
+
+        Where there are more monomials than ``limit``, so many are screened with models of at most
+        ``size`` terms.
+        """
+        scaling = Scaling.of(self.rows.ranges, scale=self.scale, center=center)
+        rows, table = self.rows.coded(scaling.apply), self._table
+        parted = None
+        if table is not None and not isinstance(self.parts, Dealt):
+            parted = PartedRows(table.coded(scaling.apply), self.parts)
+        pools = None
+        if parted is None or self.count <= limit:
+            basis = self.rules.basis(self.inputs)
+        else:
+            basis, pools = screened(parted, self.plan, self.rules, self.inputs, limit, size)
+        stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
+        parts = fold_moments(rows, basis, self.parts, on_block=progress.on_block(stage))
+        return FoldMoments(self, center, basis, scaling, parts, parted, pools)
+
+
+def lowered(rules: TermRules, degree: int) -> TermRules:
+    """Return the rules with another degree; terms that are beyond it need not be included."""
+    few = tuple(m for m in rules.include_terms if len(m) <= degree)
+    return replace(rules, degree=degree, include_terms=few)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldMoments:
+    """The moments of the parts at one degree, in one coding of the inputs.
+
+    ``pools`` names the monomials that each split may use, None for all of them.  ``table`` has the
+    rows themselves, where they are at hand.
+    """
+
+    folds: Folds
+    center: bool
+    basis: Basis
+    scaling: Scaling
+    parts: Sequence[Moments]
+    table: PartedRows | None
+    pools: Sequence[Indices] | None
+
+    def splits(self) -> list[SplitModels]:
+        """Return what finds and judges the models of each split."""
+        plan, own = self.folds.plan, range(len(self.basis))
+        every = np.arange(len(own))
+        pools = [every] * plan.n_splits if self.pools is None else self.pools
+        judged = judges(self.basis, self.parts, plan, self.table, clamp=self.folds.clamp)
+        return [
+            SplitModels(merge(self.parts, train), judge, self.basis, self.folds.rules, pool)
+            for train, judge, pool in zip(plan.train, judged, pools, strict=True)
+        ]
+
+    @property
+    def y_scale(self) -> float:
+        """Standard deviation of the response."""
+        weights = np.array([part.weight for part in self.parts])
+        means = np.array([part.y_mean for part in self.parts])
+        within = sum(part.spread for part in self.parts)
+        between = float(weights @ (means - np.average(means, weights=weights)) ** 2)
+        return float(np.sqrt((within + between) / weights.sum()))
+
+    def whole(self) -> Moments:
+        """Return the moments of all rows."""
+        if self.table is None or self.table.whole:
+            return merge(self.parts, range(len(self.parts)))
+        return moments_of(self.table.rows, self.basis)

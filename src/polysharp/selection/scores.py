@@ -1,0 +1,238 @@
+"""Validation errors of many candidates, and which of them to use.
+
+A candidate is a degree, a gamma, a coding of the inputs (raw or centred) and budgets; its error in
+a split is the root mean squared error on the held-out rows.  The rules:
+
+    shortest    the fewest terms that validation cannot tell from the best (below)
+    one-se      the fewest terms within one standard error of the least error
+    best        the least error
+    consensus   the least error among models fitted to the mean of others (``consensus``)
+
+Validation cannot tell a candidate from the best where its error exceeds the least by at most one
+standard error of the least, or by two of the difference between the two, split by split; and where
+both errors are next to nothing beside the response: below that level validation compares the biases
+of ridges, and the digits of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polysharp.errors import InfeasibleError
+from polysharp.selection.split_models import Budgets, SizeErrors
+from polysharp.typing import Array, Indices
+
+Rule = Literal["shortest", "one-se", "best", "consensus"]
+RULES: tuple[Rule, ...] = ("shortest", "one-se", "best", "consensus")
+
+NAMES = ("degree", "gamma", "center", "max_inputs", "max_terms")
+# Of the response's standard deviation: weaker ridges would give coefficients no more digits that
+# anybody reads, and leave a proof fewer than rounding takes.
+EXACT = 1e-6
+NOTHING = 1e-4  # of the response's standard deviation: a formula so near to it is the law
+MOST_EXCESS = 0.1  # of the least error: what no rule accepts, however noisy the splits are
+RIDGE_EXCESS = 0.02  # of the least error: what a stronger ridge may cost, however noisy they are
+# Centred formulas must be shorter by a fifth, and by two terms: a formula in the inputs themselves
+# is worth that to its reader.
+CENTRED_SHARE, CENTRED_TERMS = 0.8, 2
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the models of one comparison have in common."""
+
+    degree: int
+    gamma: float
+    center: bool
+    consensus: bool = False  # fitted to the consensus of others, not to the response
+
+
+@dataclass(frozen=True)
+class Candidate(Case):
+    """A case and budgets."""
+
+    max_inputs: int | None = None
+    max_terms: int = 0
+
+
+def standard_error(errors: Array) -> Array:
+    """Return the standard error of the mean over splits, the last axis; 0 for a single one."""
+    splits = errors.shape[-1]
+    if splits < 2:
+        return np.zeros(errors.shape[:-1])
+    return np.asarray(errors.std(axis=-1, ddof=1) / np.sqrt(splits))
+
+
+def strongest(errors: Array, scale: float) -> int:
+    """Return the first of some ridges, the strongest first, that does as well as the best.
+
+    Its error exceeds the least by at most one standard error of the difference, and by two per cent
+    of itself.  ``errors`` has one
+    row for each ridge, and a column for each split; ``scale`` is the size of the response, beside
+    which errors may be too small to matter.
+    """
+    errors = np.maximum(errors, EXACT * scale)
+    mean = errors.mean(axis=1)
+    best = int(np.nanargmin(mean))
+    excess = errors - errors[best]
+    room = np.minimum(standard_error(excess), RIDGE_EXCESS * mean[best])
+    return int(np.flatnonzero(excess.mean(axis=1) <= room + 1e-9 * scale)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Errors of all candidates; NaN where time ran out or no polynomial obeys the rules."""
+
+    candidates: tuple[Candidate, ...]
+    errors: Array  # (candidates, splits), root mean squared error on held-out rows
+    n_terms: Array  # mean over the splits
+    n_inputs: Array
+    supports: tuple[tuple[Indices, ...], ...]  # of each candidate by split
+    scale: float  # standard deviation of the response
+
+    @classmethod
+    def of(cls, case: Case, budgets: Budgets, splits: Sequence[SizeErrors], scale: float) -> Self:
+        """Bring the splits of one case together."""
+        limits, sizes = budgets.max_inputs, budgets.max_terms
+        own = {name: getattr(case, name) for name in ("degree", "gamma", "center", "consensus")}
+        errors, terms, inputs = (
+            np.stack(tables, axis=-1).reshape(-1, len(splits))
+            for tables in zip(*((s.error, s.n_terms, s.n_inputs) for s in splits), strict=True)
+        )
+        supports = tuple(
+            tuple(s.supports[a][b] for s in splits if s.supports[a])
+            for a, b in product(range(len(limits)), range(len(sizes)))
+        )
+        candidates = tuple(
+            Candidate(**own, max_inputs=k, max_terms=size) for k, size in product(limits, sizes)
+        )
+        means = terms.mean(axis=1), inputs.mean(axis=1)
+        return cls(candidates, errors, *means, supports, scale)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Scores]) -> Scores:
+        """Return the candidates of several comparisons over the same splits."""
+        return Scores(
+            tuple(c for part in parts for c in part.candidates),
+            np.concatenate([part.errors for part in parts]),
+            np.concatenate([part.n_terms for part in parts]),
+            np.concatenate([part.n_inputs for part in parts]),
+            tuple(s for part in parts for s in part.supports),
+            parts[0].scale,
+        )
+
+    def select(self, chosen: NDArray[np.bool_]) -> Scores:
+        """Return some of the candidates, the others with errors of NaN."""
+        return replace(self, errors=np.where(chosen[:, None], self.errors, np.nan))
+
+    @property
+    def mean(self) -> Array:
+        """Mean error of each candidate over the splits."""
+        return np.asarray(self.errors.mean(axis=1))
+
+    @property
+    def std_error(self) -> Array:
+        """Standard error of that mean."""
+        return standard_error(self.errors)
+
+    @property
+    def least(self) -> float:
+        """The least mean error, infinite where nothing was compared."""
+        return float(np.nanmin(np.append(self.mean, np.inf)))
+
+    def _flags(self, name: str) -> NDArray[np.bool_]:
+        return np.array([getattr(c, name) for c in self.candidates], dtype=bool)
+
+    def choose(self, rule: Rule) -> int:
+        """Return the place of the candidate to use."""
+        if np.isnan(self.mean).all():
+            raise InfeasibleError("no polynomial within the budgets satisfies all the rules")
+        fitted_to_others = self._flags("consensus")
+        if rule == "consensus" and fitted_to_others.any():
+            return int(np.nanargmin(self.select(fitted_to_others).mean))
+        own = self.select(~fitted_to_others)
+        best = int(np.nanargmin(own.mean))
+        if rule == "one-se":
+            close = np.flatnonzero(own.mean <= own.mean[best] + own.std_error[best])
+            return int(min(close, key=lambda a: self._simplicity(int(a))))
+        return own._shortest() if rule == "shortest" else best
+
+    def _simplicity(self, a: int) -> tuple[float, ...]:
+        """Fewest terms, then inputs, then the lowest degree, then the strongest ridge."""
+        c = self.candidates[a]
+        inputs = np.inf if c.max_inputs is None else c.max_inputs
+        return c.max_terms, inputs, c.degree, c.gamma, float(self.mean[a])
+
+    def _shortest(self) -> int:
+        """Return the shortest that validation cannot tell from the best, raw where that will do."""
+        close, centred = self.indistinct(), self._flags("center")
+        sizes = np.array([c.max_terms for c in self.candidates])
+        raw, other = (sizes[close[centred[close] == flag]] for flag in (False, True))
+        if len(raw) and len(other):
+            shorter = min(CENTRED_SHARE * raw.min(), raw.min() - CENTRED_TERMS)
+            center = bool(other.min() <= shorter)
+        else:
+            center = bool(len(other))
+        here = close[centred[close] == center]
+        few = min(self._simplicity(int(a))[:3] for a in here)
+        ridges = [int(a) for a in here if self._simplicity(int(a))[:3] == few]
+        ridges.sort(key=lambda a: self.candidates[a].gamma)
+        return ridges[strongest(self.errors[ridges], self.scale)]
+
+    def indistinct(self) -> Indices:
+        """Return the candidates that validation cannot tell from the best."""
+        # Below the level of nothing all errors are alike.
+        errors = np.maximum(self.errors, NOTHING * self.scale)
+        mean = errors.mean(axis=1)
+        best = int(np.nanargmin(mean))
+        excess = errors - errors[best]
+        room = np.maximum(standard_error(errors[best]), 2.0 * standard_error(excess))
+        limit = np.minimum(room, MOST_EXCESS * mean[best])
+        return np.flatnonzero(excess.mean(axis=1) <= limit)
+
+    def alike(self, best: int, errors: float) -> Indices:
+        """Return candidates whose error exceeds that of one by few standard errors.
+
+        By at most so many, both of the difference and of the error of ``best``: a model that fails
+        in a single split differs widely, and would pass by the first alone.  Of models that are the
+        same (budgets that do not bind) one counts.
+        """
+        excess = self.errors - self.errors[best]
+        room = errors * np.minimum(standard_error(excess), self.std_error[best])
+        close = np.flatnonzero(excess.mean(axis=1) <= room)
+        _, first = np.unique(self.errors[close], axis=0, return_index=True)
+        return np.asarray(close[np.sort(first)])
+
+    def table(self) -> dict[str, Any]:
+        """Return ``cv_results_``: the columns that scikit-learn's searches have.
+
+        Scores are minus root mean squared errors, so that larger is better; candidates that were
+        not compared are NaN and rank last.
+        """
+        from scipy.stats import rankdata
+
+        params = [{name: getattr(c, name) for name in NAMES} for c in self.candidates]
+        table: dict[str, Any] = {"params": params}
+        for name in NAMES:
+            values = [p[name] for p in params]
+            kind = object if name == "max_inputs" else None
+            table[f"param_{name}"] = np.ma.masked_array(np.array(values, dtype=kind))
+        for v in range(self.errors.shape[1]):
+            table[f"split{v}_test_score"] = -self.errors[:, v]
+        mean = -self.mean
+        # Equal scores share the best rank.
+        ranks = rankdata(-np.where(np.isnan(mean), -np.inf, mean), method="min")
+        return table | {
+            "mean_test_score": mean,
+            "std_test_score": self.errors.std(axis=1),
+            "rank_test_score": ranks.astype(np.int32),
+            "mean_n_terms": self.n_terms,
+            "mean_n_inputs": self.n_inputs,
+            "consensus": self._flags("consensus"),
+        }

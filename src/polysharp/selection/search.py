@@ -1,0 +1,257 @@
+"""The search over budgets: degrees from low to high, and for each the ridges that matter.
+
+At one degree, in one coding of the inputs, models of every size are found in every split for one
+gamma after another (``split_models``).  Which gammas: those that the user lists, or else, from the
+middle of a grid of decades,
+
+    weaker and weaker ridges until the error no longer falls, then stronger ones likewise.
+
+Sizes beyond ``FEW_TERMS`` are compared where the error still falls there.  Time is kept for every
+degree: one may take half of what is left, in which moments, screening and models must fit; what a
+low degree leaves goes to the higher ones.  Centred inputs come after raw ones, and not at all where
+centring changes nothing (degree 1) or nothing is left to gain (the law is found).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import isqrt
+from time import time
+
+import numpy as np
+
+from polysharp.errors import InfeasibleError, TooLargeError
+from polysharp.moments.folds import Dealt
+from polysharp.selection.folds import FoldMoments, Folds
+from polysharp.selection.parallel import Workers
+from polysharp.selection.scores import NOTHING, Case, Scores
+from polysharp.selection.split_models import Budgets, SplitModels
+
+SHARES = tuple(10.0**-e for e in range(10))  # gammas="auto": ridges relative to the rows
+MIDDLE = 3  # where the comparison of ridges begins: best, or next to it, on most tables
+FALLS = 0.998  # an error must fall below this share of the least so far to count as falling
+FEW_TERMS = 30  # sizes that are compared in any case
+LAST_SHARE = 0.7  # of the sizes compared: a best size beyond it says that more may be better
+HIGHEST = 5  # of degrees="auto"
+DEGREE_SHARE = 0.5  # of the time left, that one degree may take
+MOMENT_SHARE = 0.35  # of a degree's time, for the moments of its monomials
+# Multiply-adds a second in products of large matrices and in pricing, one core; stated and not
+# measured, so that the same call makes the same choice everywhere.
+RATE = 1e10
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A moment on the clock of ``time.time``, None for never."""
+
+    at: float | None = None
+
+    def __call__(self) -> bool:
+        """Whether it has passed."""
+        return self.at is not None and time() > self.at
+
+    @property
+    def left(self) -> float:
+        """Seconds until then."""
+        return np.inf if self.at is None else max(0.0, self.at - time())
+
+    def share(self, share: float) -> Deadline:
+        """Return the moment when a share of the time that is left has passed."""
+        return self if self.at is None else Deadline(time() + share * self.left)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user wants compared; None for what the search finds worth it."""
+
+    degrees: tuple[int, ...] | None
+    gammas: tuple[float, ...] | None
+    centers: tuple[bool, ...]
+    budgets: Budgets
+
+
+@dataclass(eq=False)
+class BudgetSearch:
+    """Compares, and remembers what was compared.
+
+    Parameters
+    ----------
+    folds : Folds
+        Rows, rules and splits.
+    wanted : Wanted
+        What to compare.
+    workers : Workers
+        Who works.
+    deadline : Deadline
+        When to end; the first case is compared in any case.
+    keep : bool
+        Whether the moments are kept, for a consensus.
+    """
+
+    folds: Folds
+    wanted: Wanted
+    workers: Workers
+    deadline: Deadline
+    keep: bool = False
+    done: list[Scores] = field(default_factory=list)
+    moments: dict[tuple[int, bool], FoldMoments] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    def run(self) -> Scores:
+        """Compare degree after degree; return the errors of all candidates."""
+        degrees = self.wanted.degrees or tuple(range(1, HIGHEST + 1))
+        needed = max(map(len, self.folds.rules.include_terms), default=0)
+        left_out: list[int] = []
+        refused: InfeasibleError | None = None
+        for degree in degrees:
+            if degree < needed:
+                continue
+            try:
+                if not self._compare_degree(degree):
+                    left_out.append(degree)
+            except InfeasibleError as error:  # the rules leave no monomial of so low a degree
+                refused = error
+            if self.found:
+                break
+        if not self.done:
+            raise refused or self._refusal(degrees, needed)
+        self._remark(left_out)
+        return self.scores
+
+    @property
+    def scores(self) -> Scores:
+        """Everything that was compared so far."""
+        return Scores.joined(self.done)
+
+    @property
+    def least(self) -> float:
+        """The least error so far."""
+        return min((scores.least for scores in self.done), default=np.inf)
+
+    @property
+    def found(self) -> bool:
+        """Whether nothing is left to gain."""
+        if self.wanted.degrees is not None or not self.done:
+            return False
+        return self.least <= NOTHING * self.done[0].scale
+
+    def _compare_degree(self, degree: int) -> bool:
+        """Compare one degree; return whether there was time and room for it."""
+        folds = self.folds.at(degree)
+        first = not self.done
+        until = self.deadline if degree == 1 else self.deadline.share(DEGREE_SHARE)
+        # With a free intercept centring changes nothing about linear models.
+        once = degree == 1 and self.wanted.degrees is None and not folds.rules.constant
+        centers = self.wanted.centers[:1] if once else self.wanted.centers
+        limit = self._limit(folds, until, len(centers))
+        if limit is None:
+            return False
+        for center in centers:
+            if self.found or (until() and not first):
+                break
+            size = min(FEW_TERMS, max(self.wanted.budgets.max_terms))
+            moments = folds.moments(center, limit, size=size, progress=self.workers.progress)
+            if self.keep:
+                self.moments[degree, center] = moments
+            self._compare_ridges(moments, degree, Deadline() if first else until)
+            first = False
+        return True
+
+    def _limit(self, folds: Folds, until: Deadline, n_codings: int) -> int | None:
+        """Return how many monomials there is room and time for; None where that is too few."""
+        room, n = folds.capacity(n_codings), folds.rows.shape[0]
+        seconds = MOMENT_SHARE * until.left / n_codings
+        if np.isfinite(seconds):
+            room = min(room, isqrt(int(2.0 * RATE * seconds / n)))
+        first = not self.done
+        if folds.count <= room or (first and folds.count <= folds.capacity(n_codings)):
+            return folds.count
+        passes = 3.0 * folds.plan.n_splits * n * folds.count
+        if folds.screens and (first or passes <= RATE * seconds):
+            return max(room, 2 * folds.plan.n_splits)
+        return None
+
+    def _compare_ridges(self, moments: FoldMoments, degree: int, until: Deadline) -> None:
+        """Compare the gammas that the user lists, or those that a walk over the grid meets."""
+        splits = moments.splits()
+
+        def error(gamma: float) -> float:
+            case = Case(degree, gamma, moments.center)
+            scores = self._compared(splits, case, moments.y_scale, until)
+            self.done.append(scores)
+            return scores.least
+
+        if self.wanted.gammas is not None:
+            for gamma in self.wanted.gammas:
+                error(gamma)
+            return
+        n = self.folds.rows.total_weight
+        grid = [1.0 / (share * n) for share in SHARES]
+        least = error(grid[MIDDLE])
+        for direction in (grid[MIDDLE + 1 :], grid[MIDDLE - 1 :: -1]):
+            for gamma in direction:
+                if until():
+                    return
+                new = error(gamma)
+                falls, least = new < FALLS * least, min(new, least)
+                if not falls:
+                    break
+
+    def _compared(
+        self, splits: list[SplitModels], case: Case, scale: float, until: Deadline
+    ) -> Scores:
+        """Compare the sizes of one case: few first, all where more may be better."""
+        budgets = self.wanted.budgets
+        for sizes in self._stages():
+            own = replace(budgets, max_terms=sizes)
+            stage = f"degree {case.degree}, {'centred' if case.center else 'raw'} inputs"
+            jobs = [(split, case.gamma, own, until) for split in splits]
+            found = self.workers.run(SplitModels.compare, jobs, stage)
+            scores = Scores.of(case, own, found, scale)
+            if np.isnan(scores.mean).all():
+                break
+            best = scores.candidates[int(np.nanargmin(scores.mean))].max_terms
+            if best <= LAST_SHARE * max(sizes) or scores.least <= NOTHING * scale:
+                break
+        return scores
+
+    def _stages(self) -> Iterator[tuple[int, ...]]:
+        sizes = self.wanted.budgets.max_terms
+        few = tuple(size for size in sizes if size <= FEW_TERMS)
+        if few and len(few) < len(sizes):
+            yield few
+        yield sizes
+
+    def _refusal(self, degrees: tuple[int, ...], needed: int) -> Exception:
+        """Say why nothing could be compared."""
+        if max(degrees) < needed:
+            return InfeasibleError(
+                f"include_terms must keep to the degrees compared, {max(degrees)}, got a term of "
+                f"degree {needed}"
+            )
+        least = self.folds.at(max(min(degrees), needed))
+        where = " on Dask collections" if isinstance(least.parts, Dealt) else ""
+        return TooLargeError(
+            f"degrees must have at most {least.capacity(len(self.wanted.centers)):,} monomials to "
+            f"be compared{where}, and degree {least.rules.degree} of {len(least.inputs):,} inputs "
+            f"has {least.count:,}"
+        )
+
+    def _remark(self, left_out: list[int]) -> None:
+        """Say in one plain sentence what was not compared, where that may matter."""
+        scores = self.scores
+        last = max(c.degree for c in scores.candidates)
+        rising = scores.candidates[scores.choose("best")].degree == last
+        if left_out and (self.wanted.degrees is not None or rising):
+            names = " and ".join(map(str, left_out))
+            noun = "Degree" if len(left_out) == 1 else "Degrees"
+            self.remarks.append(
+                f"{noun} {names} could not be compared in the time and memory there is, so the "
+                f"formula has degree {last} at most."
+            )
+        elif self.deadline():
+            self.remarks.append(
+                f"The time was up while degree {last} was compared; a longer time_limit compares "
+                "more ridges and sizes."
+            )

@@ -1,0 +1,135 @@
+"""One split of the rows: models of every size from the training moments, and their errors.
+
+Supports are those of local search: a proof would cost much and change nothing that validation can
+see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from polysharp.errors import InfeasibleError
+from polysharp.moments.gram import solve_spd
+from polysharp.moments.moments import Moments
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.term_rules import TermRules
+from polysharp.problem.problem import Problem
+from polysharp.selection.judges import Judge, Model
+from polysharp.typing import Array, Indices
+
+Late = Callable[[], bool]  # whether the time is up
+MANY_TERMS = 40  # from which on a single size is not reached by way of all the smaller ones
+
+
+def in_time() -> bool:
+    """Say that the time is never up."""
+    return False
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """Sizes to compare: every number of terms under every limit on the inputs."""
+
+    max_terms: tuple[int, ...]  # ascending
+    max_inputs: tuple[int | None, ...] = (None,)  # the widest first
+
+    def __len__(self) -> int:
+        return len(self.max_terms) * len(self.max_inputs)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of limits on the inputs, and of sizes."""
+        return len(self.max_inputs), len(self.max_terms)
+
+
+@dataclass(frozen=True, eq=False)
+class SizeErrors:
+    """Error and size of one model for each of the budgets; NaN where rules or time allow none."""
+
+    error: Array  # root mean squared error on the validation rows
+    n_terms: Array
+    n_inputs: Array
+    supports: list[list[Indices]]  # by limit, then size; empty where nothing was found
+
+
+@dataclass(frozen=True, eq=False)
+class SplitModels:
+    """What one job needs, and nothing more: it may run in another process."""
+
+    train: Moments
+    judge: Judge
+    basis: Basis
+    rules: TermRules
+    pool: Indices  # the monomials that the split may use, ascending
+
+    def compare(
+        self, gamma: float, budgets: Budgets, late: Late = in_time, *, spare_widest: bool = False
+    ) -> SizeErrors:
+        """Find a model for each of the budgets, and judge it.
+
+        When the time is up the rest stays NaN; under the widest limit on the inputs that may be
+        ignored.
+        """
+        error, n_terms, n_inputs = (np.full(budgets.shape, np.nan) for _ in range(3))
+        supports: list[list[Indices]] = [[] for _ in budgets.max_inputs]
+        wider: list[Indices] = []
+        for a, k in enumerate(budgets.max_inputs):
+            until = in_time if spare_widest and a == 0 else late
+            problem = self.problem(gamma, max(budgets.max_terms), k)
+            wider = [] if until() else self._sizes(problem, budgets, wider, until)
+            if until():
+                break
+            own = [wider[min(size, len(wider)) - 1] for size in budgets.max_terms] if wider else []
+            own = own or [self.pool[:0]] * len(budgets.max_terms)
+            allowed = [b for b, places in enumerate(own) if len(places) or self._may_be_empty]
+            if not allowed:
+                continue
+            supports[a] = [self.pool[places] for places in own]
+            models = [self.model(supports[a][b], gamma) for b in allowed]
+            error[a, allowed] = self.judge.errors(models)
+            uses = problem.structure.uses
+            n_terms[a, allowed] = [len(own[b]) for b in allowed]
+            n_inputs[a, allowed] = [uses[own[b]].any(axis=0).sum() for b in allowed]
+        return SizeErrors(error, n_terms, n_inputs, supports)
+
+    def _sizes(
+        self, problem: Problem, budgets: Budgets, wider: list[Indices], late: Late
+    ) -> list[Indices]:
+        """Return a support for every size up to the largest; for one size alone, only for that."""
+        # Here and not above: the compiler is loaded when it is needed.
+        from polysharp.engines.local_search import every_size, forward, improve
+
+        if len(budgets.max_terms) > 1 or max(budgets.max_terms) < MANY_TERMS or wider:
+            return every_size(problem, wider=wider, out_of_time=late)
+        try:
+            last = improve(problem, forward(problem).support, out_of_time=late).support
+        except InfeasibleError:
+            return []
+        return [last] * max(1, len(last))
+
+    def problem(self, gamma: float, max_terms: int, max_inputs: int | None) -> Problem:
+        """Return the training problem over the pool."""
+        G, q, yy = self.train.normal_equations(centred=not self.rules.constant)
+        if len(self.pool) < len(q):
+            G, q = G[np.ix_(self.pool, self.pool)], q[self.pool]
+        rules = replace(self.rules, max_terms=max_terms, max_inputs=max_inputs)
+        structure = rules.structure(self.basis)
+        if len(self.pool) < len(self.basis):
+            structure = structure.restrict(self.pool)
+        return Problem.dense(G, q, yy, 1.0 / gamma, structure)
+
+    def model(self, support: Indices, gamma: float) -> Model:
+        """Fit one support to the training rows."""
+        S = np.sort(support)
+        part = self.train.select(S)
+        G, q, _ = part.normal_equations(centred=not self.rules.constant)
+        G[np.diag_indices_from(G)] += 1.0 / gamma
+        w = solve_spd(G, q) if len(S) else q
+        return Model(S, w, 0.0 if self.rules.constant else part.y_mean - float(part.mean @ w))
+
+    @property
+    def _may_be_empty(self) -> bool:
+        return not self.rules.include_terms and not self.rules.include_inputs
