@@ -9,7 +9,6 @@ from polysharp.data.rows import MemoryRows
 from polysharp.moments.folds import Plan, fold_moments
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
-from polysharp.selection import judges as module
 from polysharp.selection.judges import Model, MomentJudge, PartedRows, RowJudge, judges
 
 
@@ -77,11 +76,11 @@ def test_several_parts_judge_together_with_their_weights():
     np.testing.assert_allclose(judge.errors(model), by_moments.errors(model), rtol=1e-9)
 
 
-def test_many_rows_judge_by_their_moments(monkeypatch):
+def test_many_rows_judge_by_their_moments():
     basis, every = Basis.full(3, 1, constant=False), rows(30)
     folds = [np.arange(12), np.arange(12, 30)]
     parts = fold_moments(every, basis, folds)
-    monkeypatch.setattr(module, "MOST_ROWS", 12)
     table, plan = PartedRows(every, folds), Plan.k_fold(2)
-    assert [type(judge) for judge in judges(basis, parts, plan, table)] == [RowJudge, MomentJudge]
+    chosen = judges(basis, parts, plan, table, most_rows=12)
+    assert [type(judge) for judge in chosen] == [RowJudge, MomentJudge]
     assert [type(judge) for judge in judges(basis, parts, plan, None)] == [MomentJudge] * 2
