@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -74,6 +75,10 @@ LAWS = {
         ((3, 3, 1), ()), np.array([-2.5, 1e-300]), 0.0, ("a",) * 3 + ("b",)
     ),
     "constant": Polynomial((), np.zeros(0), -2.5, ("a", "b")),
+    "clamped": replace(
+        law_in(("speed", "mass", "slope"), 1, shifts=True),
+        ranges=np.array([[-1.0, -0.5, 0.1], [1.5, 0.5, 0.2]]),
+    ),
     "negative zero": Polynomial(((0,),), np.array([-0.0]), -0.0, ("a",)),
 }
 
@@ -91,6 +96,7 @@ def assert_same(law, X, predicted):
     """Compare up to a few roundings of the largest term."""
     shifts = 0.0 if law.shifts is None else law.shifts
     size = np.full(len(X), abs(law.intercept))
+    X = X if law.ranges is None else X.clip(*law.ranges)
     for m, c in zip(law.monomials, law.coefficients, strict=True):
         size += np.abs(c * np.prod((X - shifts)[:, list(m)], axis=1))
     difference = np.abs(np.asarray(predicted, dtype=np.float64) - law(X))
@@ -233,6 +239,7 @@ def test_sympy(law):
             law.to_sympy()
         return
     symbols = [sympy.Symbol(law.names[i]) for i in law.inputs]
+    law = replace(law, ranges=None)  # the expression is the polynomial itself
     predict = sympy.lambdify(symbols, law.to_sympy(), "math", dummify=True)
     assert_same(law, X, [predict(*row) for row in X[:, list(law.inputs)].tolist()])
 
@@ -252,6 +259,15 @@ def test_latex(case):
     code = compile(from_latex(law.to_latex(digits=17), law), "latex", "eval")
     predicted = [eval(code, dict(zip(law.names, row, strict=True))) for row in X.tolist()]
     assert_same(law, X, predicted)
+
+
+def test_notebooks_show_mathematics():
+    few, many = LAWS["plain"], law_in([f"x{i}" for i in range(12)])
+    assert few._repr_latex_().startswith(r"$\begin{aligned} \mathrm{the\ power")
+    assert many._repr_latex_().count(r"\\ & {} ") == 3
+    assert Polynomial(((0,),), np.ones(1), 0.5, ("a",))._repr_latex_() == (
+        r"$\mathrm{y} = 0.5 + 1\, \mathrm{a}$"
+    )
 
 
 def test_latex_shows_names_and_obeys_none():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from html import escape
 from typing import TYPE_CHECKING, Literal
 
 from polysharp.errors import CertificateError
@@ -158,6 +159,10 @@ class Solution:
             f"{own}; no formula within these budgets exceeds {rounded_up(self.r2_ceiling)} "
             "without larger coefficients"
         )
+
+    def _repr_html_(self) -> str:
+        first, _, rest = str(self).partition(": ")
+        return f"<p><b>{escape(first)}</b>: {escape(rest)}</p>"
 
     def __str__(self) -> str:
         covers = (

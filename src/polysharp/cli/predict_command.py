@@ -53,9 +53,13 @@ def run(options: argparse.Namespace) -> int:
     keep = list(raw.columns) if options.keep_all else shared.columns(options, "keep") or []
     check_columns(raw, options, polynomial, recipe, keep)
     frame = recipe.apply(raw)
-    predicted = polynomial(design(frame, options.table, polynomial))
+    X = design(frame, options.table, polynomial)
+    predicted = polynomial(X)
     result = raw[keep].copy()
     result[COLUMN] = predicted
+    beyond = int(polynomial.outside(X).sum())
+    if beyond:
+        say(f"{beyond} of {len(X)} rows have inputs beyond those of the fit, which are clamped")
     write_table(result, options.output)
     if options.output != "-":
         print(f"wrote {len(result)} predictions of {polynomial.response} to {options.output}")

@@ -216,8 +216,16 @@ class Polynomial:
 
         return to_latex(self, digits)
 
+    def _repr_latex_(self) -> str:
+        from polysharp.polynomial.exports.latex import to_latex
+
+        return f"${to_latex(self, wrap=4)}$"
+
     def to_sympy(self) -> Any:
-        """Return the right-hand side as a SymPy expression in symbols of the inputs' names."""
+        """Return the right-hand side as a SymPy expression in symbols of the inputs' names.
+
+        It is the polynomial itself: inputs that the model clamps are not clamped in it.
+        """
         from polysharp.polynomial.exports.symbolic import to_sympy
 
         return to_sympy(self)

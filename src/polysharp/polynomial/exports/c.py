@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polysharp.polynomial.exports.expression import arguments, comment, signed_terms
+from polysharp.polynomial.exports.expression import arguments, clamped, comment, signed_terms
 
 if TYPE_CHECKING:
     from polysharp.polynomial.polynomial import Polynomial
@@ -37,6 +37,10 @@ def to_c(polynomial: Polynomial, name: str = "predict") -> str:
     lines += [f"    // returns {comment(polynomial.response)}"]
     lines += [
         f"    // {argument}: {comment(polynomial.names[i])}" for i, argument in variables.items()
+    ]
+    lines += [
+        f"    {x} = {x} < {a!r} ? {a!r} : {x} > {b!r} ? {b!r} : {x};"
+        for x, a, b in clamped(polynomial, variables)
     ]
     first, *others = signed_terms(polynomial, variables)
     lines += [f"    return {first}"]

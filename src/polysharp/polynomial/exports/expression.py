@@ -57,6 +57,7 @@ def check_finite(polynomial: Polynomial) -> None:
     """Refuse coefficients that no language can write down."""
     numbers = [polynomial.intercept, *polynomial.coefficients.tolist()]
     numbers += [] if polynomial.shifts is None else polynomial.shifts.tolist()
+    numbers += [] if polynomial.ranges is None else polynomial.ranges.ravel().tolist()
     for value in numbers:
         if not np.isfinite(value):
             raise InputError(f"coefficients and shifts must be finite to be exported, got {value}")
@@ -109,6 +110,14 @@ def arguments(
     return dict(
         zip(used, identifiers(names, {*reserved, name}, ascii_only=ascii_only), strict=True)
     )
+
+
+def clamped(polynomial: Polynomial, variables: Mapping[int, str]) -> list[tuple[str, float, float]]:
+    """Return name, least and largest value of every input in use that is clamped to its range."""
+    if polynomial.ranges is None:
+        return []
+    low, high = polynomial.ranges.tolist()
+    return [(name, low[i], high[i]) for i, name in variables.items()]
 
 
 def _identifier(name: str, ascii_only: bool) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from polysharp.polynomial.exports.text import product, write
+from polysharp.polynomial.exports.text import product, signed, write
 from polysharp.typing import Monomial
 
 if TYPE_CHECKING:
@@ -23,8 +23,11 @@ SPECIAL = {
 }
 
 
-def to_latex(polynomial: Polynomial, digits: int = 4) -> str:
-    """Return the formula, coefficients with so many significant digits."""
+def to_latex(polynomial: Polynomial, digits: int = 4, *, wrap: int | None = None) -> str:
+    """Return the formula, coefficients with so many significant digits.
+
+    With ``wrap`` it is broken into lines of so many terms.
+    """
 
     def number(c: float) -> str:
         mantissa, _, exponent = f"{c:.{digits}g}".partition("e")
@@ -39,7 +42,14 @@ def to_latex(polynomial: Polynomial, digits: int = 4) -> str:
     def term(m: Monomial) -> str:
         return (r"\, " if m else "") + product(polynomial, m, power, r"\, ")
 
-    return write(polynomial, number, term, _name(polynomial.response), glue="")
+    response = _name(polynomial.response)
+    if wrap is None or len(polynomial) <= wrap:
+        return write(polynomial, number, term, response, glue="")
+    pieces = [f"{sign} {text}" for sign, text in signed(polynomial, number, term, glue="")]
+    pieces[0] = pieces[0].removeprefix("+ ")
+    lines = [" ".join(pieces[a : a + wrap]) for a in range(0, len(pieces), wrap)]
+    body = r" \\ & {} ".join(lines)
+    return rf"\begin{{aligned}} {response} = {{}} & {body} \end{{aligned}}"
 
 
 def _name(name: str) -> str:

@@ -4,7 +4,7 @@ With a column of ones beside the (shifted) inputs, every term is a product of ex
 the d-th factors of all terms together are one Gather of columns, so the graph has r Gathers,
 r - 1 products and one matrix product, however many terms there are:
 
-    X -> [X - shift, 1] -> gather_1 * ... * gather_r -> @ coefficients -> + intercept
+    X -> clamped -> [X - shift, 1] -> gather_1 * ... * gather_r -> @ coefficients -> + intercept
 
 The input ``X`` has one column per input of the model, in the order of the table; the output
 ``prediction`` has one number per row.
@@ -37,7 +37,9 @@ def to_onnx(polynomial: Polynomial) -> Any:
     p = len(polynomial.names)
     constants = _constants(polynomial)
     nodes = [
-        helper.make_node("Sub", ["X", "shifts"], ["shifted"]),
+        helper.make_node("Max", ["X", "low"], ["raised"]),
+        helper.make_node("Min", ["raised", "high"], ["clamped"]),
+        helper.make_node("Sub", ["clamped", "shifts"], ["shifted"]),
         helper.make_node("Pad", ["shifted", "one_column", "one"], ["padded"]),
     ]
     product = ""
@@ -80,7 +82,11 @@ def _constants(polynomial: Polynomial) -> dict[str, Any]:
     coefficients = polynomial.coefficients if polynomial.monomials else np.zeros(1)
     columns = np.array([[*m, *[p] * (r - len(m))] for m in monomials], dtype=np.int64)
     shifts = np.zeros(p) if polynomial.shifts is None else polynomial.shifts
+    everything = np.array([[-np.inf] * p, [np.inf] * p])
+    low, high = everything if polynomial.ranges is None else polynomial.ranges
     return {
+        "low": np.asarray(low, dtype=np.float64),
+        "high": np.asarray(high, dtype=np.float64),
         "shifts": np.asarray(shifts, dtype=np.float64),
         "one_column": np.array([0, 0, 0, 1], dtype=np.int64),
         "one": np.array(1.0),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import keyword
 from typing import TYPE_CHECKING
 
-from polysharp.polynomial.exports.expression import arguments, comment, signed_terms
+from polysharp.polynomial.exports.expression import arguments, clamped, comment, signed_terms
 
 if TYPE_CHECKING:
     from polysharp.polynomial.polynomial import Polynomial
@@ -24,6 +24,12 @@ def to_python(polynomial: Polynomial, name: str = "predict") -> str:
     lines += [
         f"    # {argument}: {comment(polynomial.names[i])}" for i, argument in variables.items()
     ]
+    for x, low, high in clamped(polynomial, variables):
+        # For numbers and for arrays, without a library; NaN stays NaN.
+        within = f"(({x} >= {low!r}) & ({x} <= {high!r})) * {x}"
+        lines.append(
+            f"    {x} = ({x} < {low!r}) * {low!r} + ({x} > {high!r}) * {high!r} + {within}"
+        )
     lines += ["    return ("]
     lines += [f"        {term}" for term in signed_terms(polynomial, variables)]
     return "\n".join([*lines, "    )", ""])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polysharp.errors import InputError
-from polysharp.polynomial.exports.expression import check_distinct, signed_terms
+from polysharp.polynomial.exports.expression import check_distinct, clamped, signed_terms
 
 if TYPE_CHECKING:
     from polysharp.polynomial.polynomial import Polynomial
@@ -24,6 +24,12 @@ def to_sql(polynomial: Polynomial, table: str | None = None, quote: str = '"') -
         raise InputError(f"quote must be one of {', '.join(QUOTES)}, got {quote!r}")
     check_distinct(polynomial)
     variables = {i: _quoted(polynomial.names[i], quote) for i in polynomial.inputs}
+    within = {
+        name: f"CASE WHEN {name} < {_float(a)} THEN {_float(a)} WHEN {name} > {_float(b)} "
+        f"THEN {_float(b)} ELSE {name} END"
+        for name, a, b in clamped(polynomial, variables)
+    }
+    variables = {i: within.get(name, name) for i, name in variables.items()}
     terms = signed_terms(polynomial, variables, _float)
     if table is None:
         return " ".join(terms)
