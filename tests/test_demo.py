@@ -63,7 +63,7 @@ def test_a_story_reports_what_the_model_says():
         degree=2, max_terms=2, max_inputs=3, gamma=1.0, engine="enumeration"
     )
     out = io.StringIO()
-    story = demo.run(Console(file=out, width=200), diabetes(), model, "title")
+    story = demo.run(Console(file=out, width=500), diabetes(), model, "title")
     text = out.getvalue()
     assert str(story.formula) in text
     assert str(model.solution_) in text

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -40,25 +40,27 @@ from polysharp.typing import Array, Monomial
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+PEERS = {
+    "ridge, all monomials": RidgeCV(np.logspace(-6, 4, 41)),
+    "lasso, all monomials": LassoCV(cv=5, random_state=0),
+}
 
-@dataclass(frozen=True, eq=False)
-class Split:
+
+class Split(NamedTuple):
     """Rows to fit and rows to judge by."""
 
     X: Array
-    y: Array
     X_test: Array
+    y: Array
     y_test: Array
 
     @classmethod
     def of(cls, data: Dataset) -> Split:
         """Hold out a quarter of the rows."""
-        X, X_test, y, y_test = train_test_split(data.X, data.y, test_size=0.25, random_state=0)
-        return cls(X, y, X_test, y_test)
+        return cls(*train_test_split(data.X, data.y, test_size=0.25, random_state=0))
 
 
-@dataclass(frozen=True, eq=False)
-class Score:
+class Score(NamedTuple):
     """One row of the comparison: size of a model and its error on held-out rows."""
 
     method: str
@@ -83,44 +85,50 @@ class Story:
         return replace(self.model.polynomial_, names=names, response=response)
 
 
+def run(out: Console, data: Dataset, model: SparsePolynomialRegressor, title: str) -> Story:
+    """Fit one data set and print what was found."""
+    (n, p), monomials = data.X.shape, count_monomials(data.X.shape[1], model.degree) - 1
+    out.print(f"\n[bold]{title}[/bold]")
+    out.print(
+        f"{n} rows, {p} inputs, {monomials} monomials of degree up to {model.degree}; wanted: "
+        f"the best {model.max_terms} of them in {model.max_inputs} inputs (gamma {model.gamma:g})"
+    )
+    with warnings.catch_warnings():
+        # The certificate says how far the proof came; coordinate descent of the lasso may stop
+        # short of its tolerance at the smallest penalties.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        story = tell(data, model)
+    out.print(f"\n  [bold]{story.formula}[/bold]\n")
+    out.print(f"{model.solution_}\n")
+    if data.law is not None:
+        show_law(out, story.formula, data.law)
+    rows, unit = len(story.split.y_test), f" ({data.response_unit})" if data.response_unit else ""
+    table = _table("method", "terms", "inputs", f"error on {rows} held-out rows{unit}")
+    for method, *counts, error in story.scores:
+        table.add_row(method, *map(str, counts), f"{error:.4g}")
+    out.print(table)
+    return story
+
+
 def tell(data: Dataset, model: SparsePolynomialRegressor) -> Story:
     """Fit the model and its two peers on the same rows."""
     split = Split.of(data)
-    with warnings.catch_warnings():
-        # The certificate printed below says the same, with the gap.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(split.X, split.y)
-    found = model.polynomial_
+    found = model.fit(split.X, split.y).polynomial_
     error = test_error(split.y_test, model.predict(split.X_test))
-    ours = Score("polysharp", len(found), len(found.inputs), error)
-    ridge = _score_linear(
-        "ridge, all monomials", RidgeCV(np.logspace(-6, 4, 41)), model.degree, split
-    )
-    lasso = _score_linear(
-        "lasso, all monomials", LassoCV(cv=5, random_state=0), model.degree, split
-    )
-    return Story(data, split, model, (ours, ridge, lasso))
+    scores = [Score("polysharp", len(found), len(found.inputs), error)]
+    for method, regressor in PEERS.items():
+        monomials = PolynomialFeatures(model.degree, include_bias=False)
+        pipeline = make_pipeline(monomials, StandardScaler(), regressor).fit(split.X, split.y)
+        used = monomials.powers_[regressor.coef_ != 0.0]
+        error = test_error(split.y_test, pipeline.predict(split.X_test))
+        scores.append(Score(method, len(used), int((used > 0).any(axis=0).sum()), error))
+    return Story(data, split, model, tuple(scores))
 
 
-def _score_linear(method: str, regressor: Any, degree: int, split: Split) -> Score:
-    """Score a linear method on all monomials, its penalty chosen by cross-validation."""
-    monomials = PolynomialFeatures(degree, include_bias=False)
-    pipeline = make_pipeline(monomials, StandardScaler(), regressor)
-    with warnings.catch_warnings():
-        # Coordinate descent may stop short of its tolerance at the smallest penalties.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        pipeline.fit(split.X, split.y)
-    used = monomials.powers_[regressor.coef_ != 0.0]
-    error = test_error(split.y_test, pipeline.predict(split.X_test))
-    return Score(method, len(used), int((used > 0).any(axis=0).sum()), error)
-
-
-def show_law(out: Console, story: Story, law: dict[Monomial, float]) -> None:
+def show_law(out: Console, found: Polynomial, law: dict[Monomial, float]) -> None:
     """Print planted and found coefficients side by side."""
-    planted = replace(
-        story.formula, monomials=tuple(law), coefficients=np.array(list(law.values()))
-    )
-    terms = [dict(zip(q.term_names, q.coefficients, strict=True)) for q in (planted, story.formula)]
+    planted = replace(found, monomials=tuple(law), coefficients=np.array(list(law.values())))
+    terms = [dict(zip(q.term_names, q.coefficients, strict=True)) for q in (planted, found)]
     table = _table("term", "planted", "found")
     for name in dict.fromkeys([*terms[0], *terms[1]]):
         table.add_row(name, *(f"{c[name]:.4g}" if name in c else "-" for c in terms))
@@ -134,21 +142,11 @@ def _table(first: str, *numbers: str) -> Table:
     return table
 
 
-def show_scores(out: Console, story: Story) -> None:
-    """Print the comparison on held-out rows."""
-    rows, unit = len(story.split.y_test), story.data.response_unit
-    error = f"error on {rows} held-out rows" + (f" ({unit})" if unit else "")
-    table = _table("method", "terms", "inputs", error)
-    for score in story.scores:
-        table.add_row(score.method, str(score.terms), str(score.inputs), f"{score.error:.4g}")
-    out.print(table)
-
-
 def save_plot(stories: Sequence[Story], path: Path) -> None:
     """Draw formula, certificate, predictions and comparison of every story, one row each."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.0, 3.9 * len(stories)), layout="constrained")
+    figure: Any = Figure(figsize=(9.0, 3.9 * len(stories)), layout="constrained")
     for story, panel in zip(stories, figure.subfigures(len(stories), squeeze=False), strict=True):
         split, model, solution = story.split, story.model, story.model.solution_
         left, right = panel[0].subplots(1, 2)
@@ -158,8 +156,12 @@ def save_plot(stories: Sequence[Story], path: Path) -> None:
         left.set_title(f"{len(split.y_test)} rows that were not in the fit", fontsize="medium")
         draw_scores(right, story.scores, unit)
         right.set_title("the same rows, other methods", fontsize="medium")
+        # Broken between terms: blanks within a term do not count.
+        terms = str(story.formula).replace(" ", "\N{NO-BREAK SPACE}")
+        for sign in "+-":
+            terms = terms.replace(f"\N{NO-BREAK SPACE}{sign}\N{NO-BREAK SPACE}", f" {sign} ")
         verdict = f"{solution.status}, gap {100 * solution.gap:.2f} %"
-        panel[0].suptitle(f"{_lines(str(story.formula))}\n{verdict}", fontsize="medium")
+        panel[0].suptitle("\n".join([*wrap(terms, 92), verdict]), fontsize="medium")
     with replacement(path) as place:
         figure.savefig(place, dpi=110)
 
@@ -180,30 +182,6 @@ def draw_scores(ax: Axes, scores: Sequence[Score], unit: str) -> None:
     ax.margins(x=0.35)
     ax.set_ylim(0.0, 1.25 * max(score.error for score in scores))
     tidy(ax, "terms of the formula", f"error{unit}")
-
-
-def _lines(formula: str) -> str:
-    """Break a formula between terms."""
-    terms = formula.replace(" + ", "\n+ ").replace(" - ", "\n- ").split("\n")
-    glued = [term.replace(" ", "\N{NO-BREAK SPACE}") for term in terms]
-    return "\n".join(wrap(" ".join(glued), 92))
-
-
-def run(out: Console, data: Dataset, model: SparsePolynomialRegressor, title: str) -> Story:
-    """Fit one data set and print what was found."""
-    (n, p), monomials = data.X.shape, count_monomials(data.X.shape[1], model.degree) - 1
-    out.print(f"\n[bold]{title}[/bold]")
-    out.print(
-        f"{n} rows, {p} inputs, {monomials} monomials of degree up to {model.degree}; wanted: "
-        f"the best {model.max_terms} of them in {model.max_inputs} inputs (gamma {model.gamma:g})"
-    )
-    story = tell(data, model)
-    out.print(f"\n  [bold]{story.formula}[/bold]\n")
-    out.print(f"{model.solution_}\n")
-    if data.law is not None:
-        show_law(out, story, data.law)
-    show_scores(out, story)
-    return story
 
 
 def demonstrate(output: str, time_limit: float = 60.0) -> None:
