@@ -169,7 +169,7 @@ def test_an_interrupt_during_validation_keeps_the_sizes(table, monkeypatch, caps
         (["fit", "t.csv", "-t", "y", "-o", "-"], "--output must name a file"),
         (
             ["fit", "w.csv", "-t", "y", "--weights", "rare", "--holdout", "0.1", "-l", "1"],
-            "--holdout must keep rows of positive weight aside",
+            "--holdout must hold out rows of positive weight",
         ),
     ],
 )

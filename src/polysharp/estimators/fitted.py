@@ -114,9 +114,13 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> ShownR
 
 
 def settings_of(estimator: Any) -> dict[str, Any]:
-    """Return the parameters of the fit; of a search over budgets, those of the model chosen."""
+    """Return the parameters of the fit; of a search over budgets, those of the model chosen.
+
+    Seed and time limit are the search's own: what was left of them for the last fit is nothing
+    that a reader would write again.
+    """
     given: dict[str, Any] = getattr(estimator, "best_estimator_", estimator).get_params(deep=False)
-    return given
+    return given | {name: getattr(estimator, name) for name in ("random_state", "time_limit")}
 
 
 def ranking_of(estimator: Any, rows: ShownRows) -> Ranking:

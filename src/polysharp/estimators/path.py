@@ -36,7 +36,7 @@ from polysharp.estimators.path_search import CertifiedSizes, open_folds, validat
 from polysharp.estimators.prepare import Effort, Prepared, open_fit
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.progress import open_progress
+from polysharp.progress import open_progress, r2_decimals, rounded_up
 from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import Scores
 from polysharp.selection.split_models import Budgets
@@ -170,11 +170,11 @@ class Path(Sequence[PathPoint]):
         return pd.DataFrame([_row(p) for p in self.points])
 
     def __str__(self) -> str:
-        """Return a table, one line per size."""
+        """Return a table, one line per size; "at most" is ``Solution.r2_ceiling``."""
         judged = any(p.validation_error is not None for p in self.points)
         limited = any(p.max_inputs is not None for p in self.points)
         head = f"{'terms':>5}" + (f" {'inputs':>6}" if limited else "")
-        head += f" {'objective':>11} {'gap %':>8} {'status':<8} {'train RMSE':>10}"
+        head += f" {'R2':>8} {'at most':>8} {'status':<8} {'train RMSE':>10}"
         head += f" {'validation RMSE':>18}" if judged else ""
         return "\n".join([head, *(_line(p, limited, judged) for p in self.points)])
 
@@ -322,6 +322,8 @@ def _row(p: PathPoint) -> dict[str, Any]:
         "bound": p.bound,
         "gap": p.gap,
         "status": str(p.status),
+        "r2": p.solution.r2,
+        "r2_ceiling": p.solution.r2_ceiling,
         "training_error": p.training_error,
         "validation_error": p.validation_error,
         "validation_std_error": p.validation_std_error,
@@ -331,7 +333,10 @@ def _row(p: PathPoint) -> dict[str, Any]:
 
 def _line(p: PathPoint, limited: bool, judged: bool) -> str:
     text = f"{p.max_terms:>5}" + (f" {p.max_inputs or '-':>6}" if limited else "")
-    text += f" {p.objective:>11.6g} {100 * p.gap:>8.3g} {p.status:<8} {p.training_error:>10.4g}"
+    own, limit = p.solution.r2, p.solution.r2_ceiling
+    r2 = "-" if own is None or limit is None else f"{own:.{r2_decimals(limit)}f}"
+    ceiling = "-" if limit is None or limit >= 1.0 else rounded_up(limit)
+    text += f" {r2:>8} {ceiling:>8} {p.status:<8} {p.training_error:>10.4g}"
     if judged and p.validation_error is not None:
         text += f" {p.validation_error:>10.4g} ± {p.validation_std_error or 0.0:.2g}"
     return text

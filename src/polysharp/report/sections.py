@@ -213,14 +213,16 @@ def reproduce(facts: Facts) -> Html:
     chosen = getattr(facts.model, "best_estimator_", None)
     weighted = facts.rows.weights is not None
     target = "y" if facts.reference is None else "reference"
-    own = [code(_python(facts.model if chosen is None else chosen, weighted, target))]
+    kind = type(facts.model if chosen is None else chosen)
+    own = [code(_python(kind, facts.settings, weighted, target))]
     if chosen is not None or facts.reference is not None:
         own.insert(0, p(words.without_search(facts)))
+    search = facts.model.get_params(deep=False)
     parameters = [*facts.settings.items(), ("gamma used", facts.model.gamma_)]
     return join(
         [h3("Command"), code(facts.command)] if facts.command else None,
         h3("Python"),
-        code(_python(facts.model, weighted)) if chosen is not None else None,
+        None if chosen is None else code(_python(type(facts.model), search, weighted)),
         own,
         tag(
             "details",
@@ -232,12 +234,12 @@ def reproduce(facts: Facts) -> Html:
     )
 
 
-def _python(model: Any, weighted: bool, response: str = "y") -> str:
+def _python(kind: type, given: dict[str, Any], weighted: bool, response: str = "y") -> str:
     """Return the fit in Python, with what defines the model and all that is not at its default."""
-    name, given = type(model).__name__, model.get_params(deep=False)
+    name = kind.__name__
     changed = [
         f"    {key}={words.shown(given[key])},\n"
-        for key, known in inspect.signature(type(model)).parameters.items()
+        for key, known in inspect.signature(kind).parameters.items()
         if key in DEFINING or words.shown(given[key]) != words.shown(known.default)
     ]
     fit = f"model.fit(X, {response}{', sample_weight=weights' if weighted else ''})"

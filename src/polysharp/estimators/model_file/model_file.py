@@ -26,6 +26,7 @@ from polysharp.certificate.solution import Counters, Scope, Solution, Status, St
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
 from polysharp.errors import InputError
+from polysharp.estimators.fitted import settings_of
 from polysharp.estimators.model_file.agreement import check_agreement
 from polysharp.estimators.model_file.schema import Reader
 from polysharp.estimators.parameters import check_parameters
@@ -289,7 +290,7 @@ def _read_ranking(at: Reader, p: int) -> Ranking | None:
 def _settings(model: Any) -> dict[str, Any]:
     """Return the parameters of the fit; a search over budgets has a model with those it chose."""
     known = SparsePolynomialRegressor().get_params(deep=False)
-    given = getattr(model, "best_estimator_", model).get_params(deep=False)
+    given = settings_of(model)
     return {name: given[name] for name in known if name in given}
 
 
