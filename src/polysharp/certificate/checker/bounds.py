@@ -45,32 +45,16 @@ DAMPINGS = (0.0, 1e-12, 1e-9)  # relative to the diagonal
 
 
 def certified(moments: Moments, diagonal: Diagonal, what: str) -> Array:
-    """Return d with G - diag(d) >= 0: as given, or a little less where rounding asks for it.
-
-    Columns are scaled to unit length.  The matrix is then wrong by at most unit + r_i + r_j in
-    each entry, r = error / norms, hence by no more than the row sums on the diagonal; and a
-    Cholesky factorisation that succeeds shows A + c I >= 0 with c = 4 (s + 4) u trace(A) (Rump:
-    its backward error is gamma_(s+1) trace(A), doubled for reciprocals of pivots, and again).
-    """
+    """Return d with G - diag(d) >= 0: as given, or a little less where rounding asks for it."""
     index = read_indices(diagonal.index, len(moments.q), what)
-    d, size = np.asarray(diagonal.value, dtype=np.float64), len(index)
+    d = np.asarray(diagonal.value, dtype=np.float64)
     demand(d.shape == index.shape and np.isfinite(d).all(), f"{what} is no list of numbers")
-    norms = np.maximum(moments.norms[index] + moments.error[index], 1e-140)
-    C = moments.G[np.ix_(index, index)] / np.multiply.outer(norms, norms)
-    ratio, own = moments.error[index] / norms, np.diagonal(C).copy()
-    slack = size * (moments.unit + 4.0 * U + ratio) + ratio.sum()
-    slack += 8.0 * U * (1.0 + np.abs(d) / norms**2 + slack)
-    trace = float(np.maximum(own - d / norms**2, 0.0).sum())
-    slack = SAFE * (slack + 4.0 * (size + 4.0) * U * trace) + TINY
-    step = slack * norms**2 + 4.0 * U * moments.lam  # d may be a difference of two ridges
+    step = moments.slack(index, d) * moments.lengths(index) ** 2
+    step += 4.0 * U * moments.lam  # d may be a difference of two ridges
     for times in (0.0, 1.0, 4.0):
         lowered: Array = d - times * step
-        C[np.diag_indices(size)] = own - lowered / norms**2 - slack
-        try:
-            if np.isfinite(np.linalg.cholesky(C)).all():  # which does not refuse NaN
-                return lowered
-        except np.linalg.LinAlgError:
-            continue
+        if moments.is_curvature(index, lowered):
+            return lowered
     raise Rejected(f"{what} exceeds the curvature there is")
 
 
@@ -131,15 +115,28 @@ class Tangent:
 
 
 def costs(
-    moments: Moments, sets: Indices, fixed: Any, L: int, mu: float = 0.0, damping: float = 0.0
+    moments: Moments, sets: Indices, fixed: Any, L: int, claim: float, mu: float = 0.0
 ) -> Array:
     """Return, for each row of ``sets``, a bound on every support within these monomials.
 
     It is the value at their ridge regression; with all of them ``fixed`` it bounds the cost of
     the one support that they are.  At most L are chosen of those that are not fixed.  Where
     G + lam I >= mu diag(G + lam I) on all of them, d = mu diag(G + lam I) - lam is tried as well.
-    Some ``damping`` keeps coefficients small where columns are nearly dependent.
+    What stays below the claim is tried again, with smaller coefficients or exactly.
     """
+    values = np.full(len(sets), -inf)
+    for damping in DAMPINGS if moments.floats_hold else ():
+        low = np.flatnonzero(values < claim)
+        if len(low):
+            found = _costs(moments, sets[low], fixed, L, mu, damping)
+            values[low] = np.maximum(values[low], found)
+    for a in np.flatnonzero(values < claim) if moments.is_exact else ():
+        values[a] = max(values[a], _exact_cost(moments, sets[a], fixed, L, mu))
+    return values
+
+
+def _costs(moments: Moments, sets: Indices, fixed: Any, L: int, mu: float, damping: float) -> Array:
+    """Bound many sets of one size together."""
     G = moments.G[sets[:, :, None], sets[:, None, :]]
     q, n, e = moments.q[sets], moments.norms[sets], moments.error[sets]
     size, lam = int(sets.shape[1]), moments.lam
@@ -153,26 +150,46 @@ def costs(
     slack = SAFE * (n * step[:, None] + e * (reach + step)[:, None])
     wGw, ya = np.einsum("si,si->s", w, Gw), moments.yy - np.einsum("si,si->s", q, w)
     base, aa = 0.5 * (moments.yy - wGw) - error, 2.0 * ya - moments.yy + wGw + error
-
-    def spent(rho: Array, d: Array | None) -> Array:
-        Z = prices((np.abs(rho) + slack) * (1.0 + 4.0 * U), lam, d, moments.box)
-        inside = np.broadcast_to(fixed, Z.shape)
-        largest: Array = np.sort(np.where(inside, 0.0, Z), axis=1)[:, ::-1][:, :L]
-        whole: Array = np.where(inside, Z, 0.0).sum(axis=1) + largest.sum(axis=1)
-        return whole * (1.0 + (size + 8.0) * U)
-
-    point = Point(base, ya - error, aa, Gw)
-    values = value(point, spent(q - Gw, None), scalable=True)
+    rho = (np.abs(q - Gw) + slack) * (1.0 + 4.0 * U)
+    spent = _spent(prices(rho, lam, None, moments.box), fixed, L)
+    point = Point(base, ya - error, aa, rho)
+    values = value(point, spent, scalable=True)
     if mu > 0.0:
-        d = (1.0 - 8.0 * U) * mu * (np.diagonal(G, axis1=1, axis2=2) + lam) - lam
-        d -= 8.0 * U * (lam + np.abs(d))
+        d = _moved(np.diagonal(G, axis1=1, axis2=2), lam, mu)
         dw = d * w
-        slack = slack + 4.0 * U * (np.abs(dw) + np.abs(q))
+        slack += 4.0 * U * (np.abs(dw) + np.abs(q))
+        rho = (np.abs(q - Gw + dw) + slack) * (1.0 + 4.0 * U)
         extra = 0.5 * np.einsum("si,si->s", dw, w)
         extra -= (size + 4.0) * U * np.einsum("si,si->s", np.abs(dw), np.abs(w))
+        spent = _spent(prices(rho, lam, d, moments.box), fixed, L)
         point = point._replace(base=base + extra)
-        values = np.fmax(values, value(point, spent(q - Gw + dw, d), scalable=False))
+        values = np.fmax(values, value(point, spent, scalable=False))
     return np.asarray(values)
+
+
+def _exact_cost(moments: Moments, J: Indices, fixed: Any, L: int, mu: float) -> float:
+    """Bound one set by exact products."""
+    w = _solved((moments.G[np.ix_(J, J)] + moments.lam * np.eye(len(J)))[None], moments.q[None, J])
+    best = -inf
+    for d in (None, _moved(np.diagonal(moments.G), moments.lam, mu)):
+        point = moments.at(J, w[0], d, J)
+        Z = prices(point.rho[J], moments.lam, d if d is None else d[J], moments.box)
+        best = max(best, float(value(point, _spent(Z[None], fixed, L)[0], scalable=d is None)))
+    return best
+
+
+def _moved(diagonal: Array, lam: float, mu: float) -> Array:
+    """Return d = mu diag(G + lam I) - lam, rounded down."""
+    d: Array = (1.0 - 8.0 * U) * mu * (diagonal + lam) - lam
+    return d - 8.0 * U * (lam + np.abs(d))
+
+
+def _spent(Z: Array, fixed: Any, L: int) -> Array:
+    """Return the prices of what is fixed and of the L dearest others, for each row, rounded up."""
+    inside, size = np.broadcast_to(fixed, Z.shape), Z.shape[1]
+    largest: Array = np.sort(np.where(inside, 0.0, Z), axis=1)[:, ::-1][:, :L]
+    whole: Array = np.where(inside, Z, 0.0).sum(axis=1) + largest.sum(axis=1)
+    return whole * (1.0 + (float(size) + 8.0) * U)
 
 
 def cost_above(moments: Moments, S: Indices) -> float:
@@ -185,7 +202,7 @@ def cost_above(moments: Moments, S: Indices) -> float:
     return least
 
 
-def _solved(H: Array, q: Array, damping: float) -> Array:
+def _solved(H: Array, q: Array, damping: float = 0.0) -> Array:
     """Solve a stack of systems, columns scaled to length one; any answer will do."""
     if not damping < inf:
         return np.zeros_like(q)

@@ -30,16 +30,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from polysharp.certificate.checker.bounds import DAMPINGS, costs
-from polysharp.certificate.checker.moments import SAFE, Moments, U
+from polysharp.certificate.checker.bounds import costs
+from polysharp.certificate.checker.moments import SAFE, Moments, U, is_definite
 from polysharp.certificate.checker.rules import FREE, IN, OUT, Fixings, Rules, demand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from polysharp.certificate.checker.rules import Array, Indices
-
-    Refit = Callable[[Indices, float, float], Array]
 
 MOST_PAIRS = 4e9  # in all exhausted ends of a proof together: about a minute
 VISIT = 1e4  # pairs that take as long as a visit does by itself
@@ -53,8 +49,8 @@ TOO_MANY = "it has more completions than a reader can try"
 class Exhaustion:
     """Goes through all completions of a node; ``pairs`` counts the work of all nodes."""
 
-    def __init__(self, moments: Moments, rules: Rules, refit: Refit) -> None:
-        self.moments, self.rules, self.refit, self.pairs = moments, rules, refit, 0.0
+    def __init__(self, moments: Moments, rules: Rules) -> None:
+        self.moments, self.rules, self.pairs = moments, rules, 0.0
 
     def least(self, at: Fixings, claim: float) -> float:
         """Return the claim, or what the cheapest completion costs if that is less."""
@@ -72,6 +68,7 @@ class Exhaustion:
         else:
             binding = min(self.uses.sum(axis=1).max() * self.L, self.uses.shape[1]) > self.room
             demand(binding or ways <= MOST_PAIRS, TOO_MANY)
+            demand(self.moments.floats_hold, "its completions can be tried in floats only")
             for _ in S:
                 H, b, T = _eliminated(H, b, T, 0, np.arange(1, len(b)))
             demand(isfinite(T), "its completions leave the floats")
@@ -94,7 +91,7 @@ class Exhaustion:
             # Definite after a shift: c as in ``certified``, and eps in every entry.
             shift = size * eps + 4.0 * (size + 4.0) * U * size
             more = 0.5 * float(np.linalg.eigvalsh(H)[0]) - shift
-            if more > mu and _is_definite(H - (more + shift) * np.eye(size)):
+            if more > mu and is_definite(H - (more + shift) * np.eye(size)):
                 mu = more
         B2 = k / mu
         slack = SAFE * (eps * (sqrt(B2) + 0.5 * B2) + (k + 12.0) * U)
@@ -145,10 +142,7 @@ class Exhaustion:
         for start in range(0, len(hits), CHUNK):
             some = self.J[hits[start : start + CHUNK]]
             sets = np.concatenate([np.broadcast_to(S, (len(some), len(S))), some], axis=1)
-            values = self.refit(sets, mu, 0.0)
-            for damping in DAMPINGS[1:]:
-                if (low := np.flatnonzero(values < claim)).size:
-                    values[low] = np.maximum(values[low], self.refit(sets[low], mu, damping))
+            values = costs(self.moments, sets, True, 0, claim, mu)
             for a in np.argsort(values):
                 if not values[a] >= least and self.rules.allows(sets[a]):
                     least = float(values[a])
@@ -171,13 +165,6 @@ def _combinations(size: int, k: int) -> Indices:
     return np.array(list(combinations(range(size), k)), dtype=np.intp).reshape(comb(size, k), k)
 
 
-def _is_definite(A: Array) -> bool:
-    try:
-        return bool(np.isfinite(np.linalg.cholesky(A)).all())
-    except np.linalg.LinAlgError:
-        return False
-
-
 def least_of_sets(
     moments: Moments, rules: Rules, at: Fixings, listed: list[Indices], claim: float
 ) -> tuple[float, Indices]:
@@ -197,7 +184,7 @@ def least_of_sets(
             continue
         outside = [i for i in undecided.tolist() if i not in chosen]
         J = np.flatnonzero((at.terms != OUT) & ~(rules.uses[:, outside] > 0.0).any(axis=1))
-        value = float(costs(moments, J[None, :], at.terms[J] == IN, L)[0])
+        value = float(costs(moments, J[None, :], at.terms[J] == IN, L, claim)[0])
         demand(value >= claim, f"inputs {one} prove {value:.12g}, less than the bound")
         least = min(least, value)
     return least, undecided

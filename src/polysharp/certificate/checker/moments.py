@@ -110,6 +110,9 @@ def _sum_of_rows(A: Array) -> Array:
 class Moments:
     """G, q, yy of some monomials of a statement, and bounds on their errors."""
 
+    is_exact = False
+    floats_hold = True  # whether the bounds on errors cover what is to be proved
+
     def __init__(self, s: Statement, rows: Rows, monomials: Sequence[Monomial]) -> None:
         n, f, root = len(rows.y), len(monomials), np.sqrt(rows.v)
         coded = (rows.X - s.shift) / s.scale
@@ -178,6 +181,41 @@ class Moments:
             self.yy - 2.0 * qw + wGw + error,
             (np.abs(rho) + slack) * (1.0 + 4.0 * U),
         )
+
+    def slack(self, index: Indices, d: Array) -> Array:
+        """By how much rounding may falsify G - diag(d), on the diagonal, in units of the norms.
+
+        Columns are scaled to unit length.  The matrix is then wrong by at most unit + r_i + r_j in
+        each entry, r = error / norms, hence by no more than the row sums on the diagonal; and a
+        Cholesky factorisation that succeeds shows A + c I >= 0 with c = 4 (s + 4) u trace(A)
+        (Rump: its backward error is gamma_(s+1) trace(A), doubled for reciprocals of pivots, and
+        again to be safe).
+        """
+        size, norms = len(index), self.lengths(index)
+        ratio, part = self.error[index] / norms, d / norms**2
+        slack = size * (self.unit + 4.0 * U + ratio) + ratio.sum()
+        slack += 8.0 * U * (1.0 + np.abs(part) + slack)
+        trace = float(np.maximum(self.G[index, index] / norms**2 - part, 0.0).sum())
+        return np.asarray(SAFE * (slack + 4.0 * (size + 4.0) * U * trace) + TINY)
+
+    def lengths(self, index: Indices) -> Array:
+        """Lengths of columns, errors included, none of them zero."""
+        return np.maximum(self.norms[index] + self.error[index], 1e-140)
+
+    def is_curvature(self, index: Indices, d: Array) -> bool:
+        """Whether G - diag(d) >= 0 on some monomials, beyond the doubts of rounding."""
+        norms = self.lengths(index)
+        C = self.G[np.ix_(index, index)] / np.multiply.outer(norms, norms)
+        C[np.diag_indices(len(index))] -= d / norms**2 + self.slack(index, d)
+        return is_definite(C)
+
+
+def is_definite(A: Array) -> bool:
+    """Whether a Cholesky factorisation succeeds; NumPy's does not refuse NaN."""
+    try:
+        return bool(np.isfinite(np.linalg.cholesky(A)).all())
+    except np.linalg.LinAlgError:
+        return False
 
 
 def _product(G: Array, index: Indices, w: Array, alive: Indices) -> Array:

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.certificate.checker.bounds import Tangent, certified, cost_above, costs, prices
+from polysharp.certificate.checker.bounds import Tangent, certified, cost_above, prices
 from polysharp.certificate.checker.ends import Exhaustion, least_of_sets
-from polysharp.certificate.checker.moments import Moments, Point, Rows, read_rows
+from polysharp.certificate.checker.moments import Moments, read_rows
 from polysharp.certificate.checker.rules import (
     OUT,
     Array,
@@ -98,6 +98,11 @@ def verify(
         ``model.solution_.proof``, or one read by ``Proof.load(path)``.
     X, y, sample_weight
         The rows that were given to ``fit``.
+    exact : bool, default=False
+        Evaluate in exact integers (needs python-flint, the extra ``exact``) instead of floats
+        with worst-case bounds on rounding: slower, and sharper by many digits.  Floats are taken
+        for the binary fractions they are; a table of texts or of ``decimal.Decimal`` for the
+        decimals that stand there.
 
     Returns
     -------
@@ -112,7 +117,14 @@ def verify(
                 raise Rejected("the proof has no statement")
             check_statement(statement)
             rows = read_rows(statement, X, y, sample_weight)
-            reader = _Reader(proof, statement, rows)
+            moments = Moments(statement, rows, statement.monomials)
+            if exact:
+                from polysharp.certificate.checker.exact import Exact, read_table
+
+                table = read_table(X, y, sample_weight)
+                moments = Exact(statement, rows, statement.monomials, table)
+                moments.learn(proof)
+            reader = _Reader(proof, statement, moments)
             objective = reader.objective()
             bound = reader.go()
     except Rejected as failure:
@@ -123,11 +135,10 @@ def verify(
 class _Reader:
     """One proof with the numbers that it is checked against."""
 
-    def __init__(self, proof: Proof, statement: Statement, rows: Rows) -> None:
-        self.proof, self.statement, self.rows = proof, statement, rows
+    def __init__(self, proof: Proof, statement: Statement, moments: Moments) -> None:
+        self.proof, self.statement, self.moments = proof, statement, moments
         self.rules = Rules(statement)
-        self.moments = Moments(statement, rows, statement.monomials)
-        self.ends = Exhaustion(self.moments, self.rules, self._refit)
+        self.ends = Exhaustion(moments, self.rules)
         self._diagonals: dict[int, Array] = {}
 
     def objective(self) -> float:
@@ -240,12 +251,9 @@ class _Reader:
         w = np.asarray(vector.value, dtype=np.float64)
         demand(w.shape == index.shape and np.isfinite(w).all(), "a vector is no list of numbers")
         d = self._diagonal(vector.diagonal, index, at) if vector.diagonal != -1 else None
-        point = self._point(index, w, d, np.flatnonzero(at.terms != OUT))
+        point = self.moments.at(index, w, d, np.flatnonzero(at.terms != OUT))
         Z = prices(point.rho, self.moments.lam, d, self.moments.box)
         return Tangent(point, Z, at, self.rules.room(at), scalable=d is None)
-
-    def _point(self, index: Indices, w: Array, d: Array | None, alive: Indices) -> Point:
-        return self.moments.at(index, w, d, alive)
 
     def _diagonal(self, number: int, index: Indices, at: Fixings) -> Array:
         """Return a diagonal over all monomials, checked once, that covers a vector and a node."""
@@ -260,7 +268,3 @@ class _Reader:
         d = np.zeros(f)
         d[given.index] = self._diagonals[number]
         return d
-
-    def _refit(self, sets: Indices, mu: float, damping: float) -> Array:
-        """Return lower bounds on the costs of supports, one in each row."""
-        return costs(self.moments, sets, True, 0, mu, damping)

@@ -1,0 +1,266 @@
+"""The numbers of a proof in exact integers, from the floats or the decimals of the table.
+
+Inputs x_ti - shift_i are integers N_ti over one denominator D_i per input, so that a plain
+monomial is an integer P_tj times a rational g_j, and m_tj = sqrt(orderings_j) g_j P_tj.  Any
+coefficients prove a bound: those of a vector are rounded so that w_j sqrt(orderings_j) g_j is
+an integer over 2^s, and then a = y - Mw, y'a, |a|^2 and M'a / sqrt(orderings) come from products of
+integer matrices, with no rounding at all.  Only what is left, a few sums of prices, is done in
+floats, rounded downwards.
+
+G - diag(d) >= 0 is shown by an integer identity: for a lower triangular L (from a factorisation
+in floats) the rest R = F (G - diag(d)) F - L L', F a positive diagonal, is computed exactly and
+is diagonally dominant.
+
+Part of the checker: nothing here is shared with the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import reduce
+from math import inf, lcm, nextafter, sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from polysharp.certificate.checker.moments import TINY, Moments, Point, Rows, U, scale_squared
+from polysharp.certificate.checker.rules import Array, Indices, Monomial
+from polysharp.errors import MissingSolverError
+
+if TYPE_CHECKING:
+    from polysharp.certificate.proof import Proof, Vector
+    from polysharp.certificate.statement import Statement
+
+EXTRA = 90  # bits of a vector's coefficients beyond those of y
+FINE = 70  # bits of a factorisation
+TOGETHER = 64  # vectors multiplied at a time
+
+Key = tuple[bytes, bytes]
+
+
+class Products(NamedTuple):
+    """y'a and |a|^2 exactly, M'a to the nearest float."""
+
+    ya: Fraction
+    aa: Fraction
+    rho: Array
+
+
+def rationals(values: Any) -> list[Fraction]:
+    """Read numbers as they stand: floats as binary fractions, texts and decimals as decimals."""
+    flat = np.asarray(values).reshape(-1)
+    if flat.dtype.kind in "OUS":
+        return [Fraction(str(value).strip()) for value in flat.tolist()]
+    return [Fraction(value) for value in flat.astype(np.float64).tolist()]
+
+
+class Exact(Moments):
+    """The moments of floats as a first guess, and exact products where they decide."""
+
+    is_exact = True
+
+    def __init__(
+        self, s: Statement, rows: Rows, monomials: Sequence[Monomial], table: tuple[Any, Any, Any]
+    ) -> None:
+        super().__init__(s, rows, monomials)
+        self._matrix = _flint().fmpz_mat
+        X, y, v = (rationals(part) for part in table)
+        p, kept = len(s.names), [t for t in range(len(y)) if v[t] > 0]
+        self.floats_hold = all(part.dtype.kind not in "OUS" for part in table)
+        self.v, self.v_scale = _integers([v[t] for t in kept])
+        self.y, self.y_scale = _integers([y[t] for t in kept])
+        self.total = sum(self.v) if s.fit_intercept else 1
+        self.centred = s.fit_intercept
+        numbers, unit = {}, {}
+        for i in sorted({i for m in monomials for i in m}):
+            shift, scale = Fraction(float(s.shift[i])), Fraction(float(s.scale[i]))
+            numbers[i], denominator = _integers([X[t * p + i] - shift for t in kept])
+            unit[i] = 1 / (denominator * scale)
+        ones = [1] * len(kept)
+        self.P = [
+            reduce(lambda a, b: [x * z for x, z in zip(a, b, strict=True)],
+                   (numbers[i] for i in m), ones)
+            for m in monomials
+        ]  # fmt: skip
+        self.g = [reduce(lambda a, i: a * unit[i], m, Fraction(1)) for m in monomials]
+        self.bits = [max(map(abs, column)).bit_length() for column in self.P]
+        self.orderings = [scale_squared(m, s.degree) for m in monomials]
+        self._known: dict[Key, Products] = {}
+        self._all: Any = None
+
+    def learn(self, proof: Proof) -> None:
+        """Multiply the vectors of a proof with all monomials, many at once."""
+        held = [node.vector for node in proof.nodes if node.vector is not None]
+        held += [screening.vector for node in proof.nodes for screening in node.screenings]
+        sound = [(v.index, v.value) for v in held if _is_sound(v, len(self.q))]
+        fresh = {_key(index, w): (index, w) for index, w in sound}
+        waiting = list(fresh.values())
+        for start in range(0, len(waiting), TOGETHER):
+            some = waiting[start : start + TOGETHER]
+            for (index, w), products in zip(some, self._products(some, None), strict=True):
+                self._known[_key(index, w)] = products
+
+    def at(self, index: Indices, w: Array, d: Array | None, alive: Indices) -> Point:
+        """Evaluate a vector exactly; one that was not learnt, for the monomials alive only."""
+        found = self._known.get(_key(index, w))
+        if found is None:
+            found = self._products([(index, w)], np.union1d(index, alive))[0]
+        ya, aa, rho = found
+        slack, moved = 8.0 * U * np.abs(rho) + TINY, 0.0
+        if d is not None:
+            dw = d[index] * w
+            rho = rho.copy()
+            rho[index] += dw
+            slack[index] += 8.0 * U * np.abs(dw)
+            moved = 0.5 * float(dw @ w)
+            moved -= 4.0 * (len(index) + 4.0) * U * float(np.abs(dw) @ np.abs(w))
+        base = _down(ya - aa / 2)
+        return Point(
+            base + moved - 2.0 * U * (abs(base) + abs(moved)),
+            _down(ya),
+            -_down(-aa),
+            np.abs(rho) + slack,
+        )
+
+    def _products(
+        self, vectors: list[tuple[Indices, Array]], columns: Indices | None
+    ) -> list[Products]:
+        """Return the products of some vectors with y, themselves and the monomials."""
+        y_bits = max(map(abs, self.y)).bit_length() - self.y_scale.bit_length()
+        f = len(self.P)
+        scales, coefficients = [], []
+        for index, w in vectors:
+            terms = dict(zip(index.tolist(), w.tolist(), strict=True))
+            s = max([0, *(EXTRA + self.bits[j] - y_bits for j in terms)])
+            coefficients.append([self._rounded(j, terms[j], s) if j in terms else 0
+                                 for j in range(f)])  # fmt: skip
+            scales.append(s)
+        residuals = [
+            [(y << s) - self.y_scale * int(x) for y, x in zip(self.y, row, strict=True)]
+            for s, row in zip(scales, self._fitted(coefficients), strict=True)
+        ]
+        weighted = [self._centred(a) for a in residuals]
+        if columns is None:
+            sums = (self._all_columns() * self._matrix(weighted).transpose()).transpose().tolist()
+            where: Sequence[int] = range(f)
+        else:
+            where = columns.tolist()
+            sums = [[_dot(self.P[j], b) for j in where] for b in weighted]
+        found = []
+        for a, b, row, s in zip(residuals, weighted, sums, scales, strict=True):
+            scale = self.y_scale << s
+            unit = self.total * self.v_scale * scale
+            rho = np.zeros(f)
+            rho[np.array(where, dtype=np.intp)] = [
+                int(x) * self.g[j].numerator / (self.g[j].denominator * unit)
+                * sqrt(self.orderings[j])
+                for j, x in zip(where, row, strict=True)
+            ]  # fmt: skip
+            ya = Fraction(_dot(self.y, b), unit * self.y_scale)
+            found.append(Products(ya, Fraction(_dot(a, b), unit * scale), rho))
+        return found
+
+    def _all_columns(self) -> Any:
+        if self._all is None:
+            self._all = self._matrix(self.P)
+        return self._all
+
+    def _fitted(self, coefficients: list[list[int]]) -> list[list[Any]]:
+        """Return the sums of columns with some coefficients, row by row of the table."""
+        if len(coefficients) > 1:
+            found: list[list[Any]] = (self._matrix(coefficients) * self._all_columns()).tolist()
+            return found
+        fitted = [0] * len(self.y)
+        for c, column in zip(coefficients[0], self.P, strict=True):
+            if c:
+                fitted = [f + c * x for f, x in zip(fitted, column, strict=True)]
+        return [fitted]
+
+    def _rounded(self, j: int, w: float, s: int) -> int:
+        """Return w_j sqrt(orderings_j) g_j in units of 2^-s."""
+        exact = Fraction(w) * Fraction(sqrt(self.orderings[j])) * self.g[j]
+        return (exact.numerator << s) // exact.denominator
+
+    def _centred(self, a: list[int]) -> list[int]:
+        """Return V (a - mean) in units of 1 / total."""
+        if not self.centred:
+            return [v * x for v, x in zip(self.v, a, strict=True)]
+        mean = _dot(self.v, a)
+        return [v * (self.total * x - mean) for v, x in zip(self.v, a, strict=True)]
+
+    def is_curvature(self, index: Indices, d: Array) -> bool:
+        """Whether G - diag(d) >= 0 on some monomials, by an integer identity."""
+        some = index.tolist()
+        plain = self._matrix([self.P[j] for j in some])
+        K = plain * self._matrix([self._centred(self.P[j]) for j in some]).transpose()
+        unit, one, size = self.total * self.v_scale, 1 << (2 * FINE), len(some)
+        # F = 2^-h brings the diagonal near one; a column of zeros keeps what d is.
+        h = [(int(K[a, a]).bit_length() - unit.bit_length()) // 2 for a in range(size)]
+        T = [[_shifted(int(K[a, b]), 2 * FINE - h[a] - h[b]) // unit for b in range(size)]
+             for a in range(size)]  # fmt: skip
+        for a, j in enumerate(some):
+            entry = Fraction(float(d[a])) / (self.orderings[j] * self.g[j] ** 2)
+            T[a][a] -= _shifted(entry.numerator, 2 * FINE - 2 * h[a]) // entry.denominator
+        A = np.array([[x / one for x in row] for row in T]).reshape(size, size)
+        for shift in (4.0, 64.0):
+            try:
+                lower = np.linalg.cholesky(A - shift * size**1.5 * U * np.eye(size))
+            except np.linalg.LinAlgError:
+                return False
+            if not np.isfinite(lower).all():
+                return False
+            L = self._matrix([[int(x * 2.0**FINE) for x in row] for row in lower.tolist()])
+            rest = (self._matrix(T) - L * L.transpose()).tolist()
+            # Entries of T were rounded by less than four units.
+            if all(int(2 * row[a]) - sum(abs(int(x)) + 4 for x in row) >= 4
+                   for a, row in enumerate(rest)):  # fmt: skip
+                return True
+        return False
+
+
+def _is_sound(vector: Vector, size: int) -> bool:
+    """Whether a vector can be evaluated; the others are rejected where the proof relies on them."""
+    if np.shape(vector.index) != np.shape(vector.value):
+        return False
+    inside = np.all((vector.index >= 0) & (vector.index < size))
+    return bool(inside and np.isfinite(vector.value).all())
+
+
+def _shifted(value: int, bits: int) -> int:
+    return value << bits if bits >= 0 else value >> -bits
+
+
+def _flint() -> Any:
+    try:
+        import flint
+    except ImportError as error:
+        raise MissingSolverError(
+            "exact=True needs the package python-flint, which is not installed; "
+            "run 'pip install polysharp[exact]'"
+        ) from error
+    return flint
+
+
+def _integers(values: list[Fraction]) -> tuple[list[int], int]:
+    """Return numbers as integers over one denominator."""
+    denominator = lcm(*(value.denominator for value in values))
+    return [value.numerator * (denominator // value.denominator) for value in values], denominator
+
+
+def _dot(a: Sequence[int], b: Sequence[int]) -> int:
+    return sum(x * z for x, z in zip(a, b, strict=True))
+
+
+def _down(value: Fraction) -> float:
+    return nextafter(float(value), -inf)
+
+
+def _key(index: Indices, w: Array) -> Key:
+    return index.tobytes(), w.tobytes()
+
+
+def read_table(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """Return the table as it was given, one weight per row."""
+    y = np.asarray(y).reshape(-1)
+    return np.asarray(X), y, np.broadcast_to(np.asarray(1.0 if weight is None else weight), y.shape)
