@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
+import sys
 import zipfile
 from contextlib import suppress
 from dataclasses import fields, replace
+from decimal import Decimal
+from fractions import Fraction
 from itertools import combinations, product
 from pathlib import Path
 
@@ -18,11 +22,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 import polysharp
 from polysharp import InputError, Proof, SparsePolynomialRegressor, verify
+from polysharp.certificate.checker.exact import Exact
+from polysharp.certificate.checker.moments import Rows
 from polysharp.certificate.proof import Diagonal, Screening, Vector
 from polysharp.certificate.statement import Statement
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
 from polysharp.engines.tree.listed import evaluate
+from polysharp.errors import MissingSolverError
 
 CHECKER = Path(polysharp.__file__).parent / "certificate" / "checker"
 
@@ -139,6 +146,47 @@ def test_proofs_hold_exactly(options):
     assert exact, exact.reason
     assert exact.bound >= rough.bound - 1e-14 * rough.objective
     assert exact.objective <= rough.objective
+
+
+def test_exact_products_are_those_of_rationals():
+    """Values at a vector agree with rational arithmetic to the last bit but a few."""
+    pytest.importorskip("flint")
+    X, y = make_data(4, 12)
+    X, y = np.round(X[:, :2], 3), np.round(y, 3)
+    statement = replace(base_proof("plain").statement, names=("a", "b"), kept_inputs=(0, 1),
+                        monomials=((0,), (1,), (0, 0), (0, 1), (1, 1)), total_weight=12.0, degree=2,
+                        shift=np.array([0.1, 0.0]), scale=np.array([3.0, 0.7]))  # fmt: skip
+    index, w = np.array([0, 3]), np.array([0.5, -0.25])
+    texts = X.astype(str), y.astype(str), np.ones(12)
+    for table, number in ((texts, lambda v: Fraction(str(v))), ((X, y, np.ones(12)), Fraction)):
+        exact = Exact(statement, Rows(X, y, np.ones(12)), statement.monomials, table)
+        point = exact.at(index, w, None, np.arange(5))
+        coded = [[(number(x) - Fraction(s)) / Fraction(u)
+                  for x, s, u in zip(row, statement.shift, statement.scale, strict=True)]
+                 for row in X]  # fmt: skip
+        root = Fraction(math.sqrt(2.0))
+        a = [number(t) - (root * Fraction(0.5) * u - root * Fraction(0.25) * u * z)
+             for (u, z), t in zip(coded, y, strict=True)]  # fmt: skip
+        a = [x - sum(a) / 12 for x in a]
+        assert point.aa == pytest.approx(float(sum(x * x for x in a)), rel=1e-15)
+        rho = root * sum(u * z * x for (u, z), x in zip(coded, a, strict=True))
+        assert point.rho[3] == pytest.approx(abs(float(rho)), rel=1e-14)
+
+
+def test_a_table_of_decimals_is_taken_as_it_stands():
+    pytest.importorskip("flint")
+    X, y = make_data()
+    X, y = np.round(X, 2), np.round(y, 2)
+    proof = fit(X, y).solution_.proof
+    decimals = verify(proof, X.astype(str), [Decimal(str(v)) for v in y], exact=True)
+    assert decimals, decimals.reason
+    assert decimals.bound == pytest.approx(verify(proof, X, y, exact=True).bound, rel=1e-12)
+
+
+def test_exact_without_its_package_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flint", None)
+    with pytest.raises(MissingSolverError, match=r"pip install polysharp\[exact\]"):
+        verify(base_proof("plain"), *make_data(), exact=True)
 
 
 @pytest.mark.parametrize("kind", ["weights", "duplicates", "large mean", "constant input"])
@@ -266,7 +314,7 @@ def test_the_checker_shares_no_code_with_the_search(path):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("polysharp"):
             assert node.module.startswith((*own, *records))
         if isinstance(node, ast.Import):
-            assert [alias.name for alias in node.names][0] in {"numpy", "flint"}
+            assert next(alias.name for alias in node.names) in {"numpy", "flint"}
 
 
 # Tampering is found -------------------------------------------------------------------------------
@@ -656,6 +704,8 @@ def test_the_proofs_to_be_tampered_with_hold_and_use_every_means(base):
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("tamper", ALWAYS, ids=lambda tamper: tamper.__name__)
 def test_tampering_is_found(tamper, base, exact):
+    if exact:
+        pytest.importorskip("flint")
     verdict = verify(tamper(base_proof(base)), *make_data(), exact=exact)
     assert not verdict
     assert verdict.bound == 0.0
