@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 import polysharp
 from polysharp import InputError, Proof, SparsePolynomialRegressor, verify
 from polysharp.certificate.checker.exact import Exact
-from polysharp.certificate.checker.moments import Rows
+from polysharp.certificate.checker.rows import Rows
 from polysharp.certificate.proof import Diagonal, Screening, Vector
 from polysharp.certificate.statement import Statement
 from polysharp.engines import make_engine

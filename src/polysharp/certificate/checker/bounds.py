@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.certificate.checker.moments import SAFE, TINY, Moments, Point, U
+from polysharp.certificate.checker.moments import Moments
+from polysharp.certificate.checker.rows import SAFE, TINY, Point, U
 from polysharp.certificate.checker.rules import (
     FREE,
     IN,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from polysharp.certificate.proof import Diagonal
 
 DAMPINGS = (0.0, 1e-12, 1e-9)  # relative to the diagonal
+CLOSER = 100  # supports of which the rows are asked, at most, where G has too few digits
 
 
 def certified(moments: Moments, diagonal: Diagonal, what: str) -> Array:
@@ -130,8 +132,9 @@ def costs(
         if len(low):
             found = _costs(moments, sets[low], fixed, L, mu, damping)
             values[low] = np.maximum(values[low], found)
-    for a in np.flatnonzero(values < claim) if moments.is_exact else ():
-        values[a] = max(values[a], _exact_cost(moments, sets[a], fixed, L, mu))
+    low = np.flatnonzero(values < claim)
+    for a in low if moments.is_exact else low[:CLOSER]:
+        values[a] = max(values[a], _closer_cost(moments, sets[a], fixed, L))
     return values
 
 
@@ -167,15 +170,11 @@ def _costs(moments: Moments, sets: Indices, fixed: Any, L: int, mu: float, dampi
     return np.asarray(values)
 
 
-def _exact_cost(moments: Moments, J: Indices, fixed: Any, L: int, mu: float) -> float:
-    """Bound one set by exact products."""
-    w = _solved((moments.G[np.ix_(J, J)] + moments.lam * np.eye(len(J)))[None], moments.q[None, J])
-    best = -inf
-    for d in (None, _moved(np.diagonal(moments.G), moments.lam, mu)):
-        point = moments.at(J, w[0], d, J)
-        Z = prices(point.rho[J], moments.lam, d if d is None else d[J], moments.box)
-        best = max(best, float(value(point, _spent(Z[None], fixed, L)[0], scalable=d is None)))
-    return best
+def _closer_cost(moments: Moments, J: Indices, fixed: Any, L: int) -> float:
+    """Bound one set by products with the residual, from the rows or exactly."""
+    point = moments.closer(J, moments.refit(J), J)
+    spent = _spent(prices(point.rho[None, J], moments.lam, None, moments.box), fixed, L)
+    return float(value(point, spent[0], scalable=True))
 
 
 def _moved(diagonal: Array, lam: float, mu: float) -> Array:
@@ -195,10 +194,10 @@ def _spent(Z: Array, fixed: Any, L: int) -> Array:
 def cost_above(moments: Moments, S: Indices) -> float:
     """Return an upper bound on the cost of a support: the least of some coefficients."""
     H, q, least = moments.G[np.ix_(S, S)] + moments.lam * np.eye(len(S)), moments.q[S], inf
-    for damping in (*DAMPINGS, inf):
-        w = _solved(H[None], q[None], damping)[0]
+    tries = [_solved(H[None], q[None], damping)[0] for damping in (*DAMPINGS, inf)]
+    for w in (*tries, moments.refit(S)):
         ridge = (0.5 + 8.0 * U) * moments.lam * float(w @ w)
-        least = min(least, 0.5 * float(moments.at(S, w, None, S).aa) + ridge)
+        least = min(least, 0.5 * moments.loss_at_most(S, w) + ridge)
     return least
 
 

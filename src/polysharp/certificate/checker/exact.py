@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polysharp.certificate.checker.moments import TINY, Moments, Point, Rows, U, scale_squared
+from polysharp.certificate.checker.moments import Moments
+from polysharp.certificate.checker.rows import TINY, Point, Rows, U, scale_squared
 from polysharp.certificate.checker.rules import Array, Indices, Monomial
 from polysharp.errors import MissingSolverError
 
@@ -70,8 +71,7 @@ class Exact(Moments):
         self.floats_hold = all(part.dtype.kind not in "OUS" for part in table)
         self.v, self.v_scale = _integers([v[t] for t in kept])
         self.y, self.y_scale = _integers([y[t] for t in kept])
-        self.total = sum(self.v) if s.fit_intercept else 1
-        self.centred = s.fit_intercept
+        self.sum_v = sum(self.v) if s.fit_intercept else 1
         numbers, unit = {}, {}
         for i in sorted({i for m in monomials for i in m}):
             shift, scale = Fraction(float(s.shift[i])), Fraction(float(s.scale[i]))
@@ -123,6 +123,14 @@ class Exact(Moments):
             np.abs(rho) + slack,
         )
 
+    def closer(self, index: Indices, w: Array, alive: Indices) -> Point:
+        """Evaluate a vector; nothing is closer than exact."""
+        return self.at(index, w, None, alive)
+
+    def loss_at_most(self, S: Indices, w: Array) -> float:
+        """Return an upper bound on |y - Mw|^2."""
+        return float(self.at(S, w, None, S).aa)
+
     def _products(
         self, vectors: list[tuple[Indices, Array]], columns: Indices | None
     ) -> list[Products]:
@@ -140,7 +148,7 @@ class Exact(Moments):
             [(y << s) - self.y_scale * int(x) for y, x in zip(self.y, row, strict=True)]
             for s, row in zip(scales, self._fitted(coefficients), strict=True)
         ]
-        weighted = [self._centred(a) for a in residuals]
+        weighted = [self._weighted(a) for a in residuals]
         if columns is None:
             sums = (self._all_columns() * self._matrix(weighted).transpose()).transpose().tolist()
             where: Sequence[int] = range(f)
@@ -150,7 +158,7 @@ class Exact(Moments):
         found = []
         for a, b, row, s in zip(residuals, weighted, sums, scales, strict=True):
             scale = self.y_scale << s
-            unit = self.total * self.v_scale * scale
+            unit = self.sum_v * self.v_scale * scale
             rho = np.zeros(f)
             rho[np.array(where, dtype=np.intp)] = [
                 int(x) * self.g[j].numerator / (self.g[j].denominator * unit)
@@ -182,19 +190,19 @@ class Exact(Moments):
         exact = Fraction(w) * Fraction(sqrt(self.orderings[j])) * self.g[j]
         return (exact.numerator << s) // exact.denominator
 
-    def _centred(self, a: list[int]) -> list[int]:
+    def _weighted(self, a: list[int]) -> list[int]:
         """Return V (a - mean) in units of 1 / total."""
-        if not self.centred:
+        if not self.s.fit_intercept:
             return [v * x for v, x in zip(self.v, a, strict=True)]
         mean = _dot(self.v, a)
-        return [v * (self.total * x - mean) for v, x in zip(self.v, a, strict=True)]
+        return [v * (self.sum_v * x - mean) for v, x in zip(self.v, a, strict=True)]
 
     def is_curvature(self, index: Indices, d: Array) -> bool:
         """Whether G - diag(d) >= 0 on some monomials, by an integer identity."""
         some = index.tolist()
         plain = self._matrix([self.P[j] for j in some])
-        K = plain * self._matrix([self._centred(self.P[j]) for j in some]).transpose()
-        unit, one, size = self.total * self.v_scale, 1 << (2 * FINE), len(some)
+        K = plain * self._matrix([self._weighted(self.P[j]) for j in some]).transpose()
+        unit, one, size = self.sum_v * self.v_scale, 1 << (2 * FINE), len(some)
         # F = 2^-h brings the diagonal near one; a column of zeros keeps what d is.
         h = [(int(K[a, a]).bit_length() - unit.bit_length()) // 2 for a in range(size)]
         T = [[_shifted(int(K[a, b]), 2 * FINE - h[a] - h[b]) // unit for b in range(size)]

@@ -26,7 +26,8 @@ import numpy as np
 
 from polysharp.certificate.checker.bounds import Tangent, certified, cost_above, prices
 from polysharp.certificate.checker.ends import Exhaustion, least_of_sets
-from polysharp.certificate.checker.moments import Moments, read_rows
+from polysharp.certificate.checker.moments import Moments
+from polysharp.certificate.checker.rows import read_rows
 from polysharp.certificate.checker.rules import (
     OUT,
     Array,
@@ -184,6 +185,8 @@ class _Reader:
             self.rules.deduce(at)
             for screening in node.screenings:
                 value, out, inn = self._screened(screening, at)
+                if not value >= claim:
+                    value, out, inn = self._screened(screening, at, close=True)
                 demand(value >= claim, f"screens at {value:.12g}, less than the bound")
                 least = min(least, value)
                 self.rules.screen(at, out, inn)
@@ -231,27 +234,36 @@ class _Reader:
     def _leaf(self, node: ProofNode, at: Fixings, claim: float) -> float:
         """Return a lower bound on the cost of every support of a closed node."""
         if node.kind == "dual":
-            return 0.0 if node.vector is None else self._tangent(node.vector, at).bound
+            if node.vector is None:
+                return 0.0
+            bound = self._tangent(node.vector, at).bound
+            return bound if bound >= claim else self._tangent(node.vector, at, close=True).bound
         demand(node.kind in ("single", "exhausted"), f"is {node.kind!r} while supports are left")
         demand(not at.rest, "it has monomials that are not listed")
         return self.ends.least(at, claim)
 
-    def _screened(self, screening: Screening, at: Fixings) -> tuple[float, Indices, Indices]:
+    def _screened(
+        self, screening: Screening, at: Fixings, *, close: bool = False
+    ) -> tuple[float, Indices, Indices]:
         """Return the least cost of what a screening leaves behind, and what goes out and in."""
         out = read_indices(screening.out, len(at.terms), "a screening")
         inn = read_indices(screening.inn, len(at.terms), "a screening")
-        tangent = self._tangent(screening.vector, at)
+        tangent = self._tangent(screening.vector, at, close=close)
         left = np.concatenate([tangent.with_each(out), tangent.without_each(inn)])
         return float(left.min(initial=inf)), out, inn  # NaN if one of them is
 
-    def _tangent(self, vector: Vector, at: Fixings) -> Tangent:
-        """Evaluate a vector at a node."""
+    def _tangent(self, vector: Vector, at: Fixings, *, close: bool = False) -> Tangent:
+        """Evaluate a vector at a node, from the moments or more closely, from the rows."""
         f = len(at.terms)
         index = read_indices(vector.index, f, "a vector")
         w = np.asarray(vector.value, dtype=np.float64)
         demand(w.shape == index.shape and np.isfinite(w).all(), "a vector is no list of numbers")
         d = self._diagonal(vector.diagonal, index, at) if vector.diagonal != -1 else None
-        point = self.moments.at(index, w, d, np.flatnonzero(at.terms != OUT))
+        alive = np.flatnonzero(at.terms != OUT)
+        if close and d is None:
+            point = self.moments.closer(index, w, alive)
+        else:
+            point = self.moments.at(index, w, d, alive)
         Z = prices(point.rho, self.moments.lam, d, self.moments.box)
         return Tangent(point, Z, at, self.rules.room(at), scalable=d is None)
 

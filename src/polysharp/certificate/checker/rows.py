@@ -1,0 +1,183 @@
+"""The columns that a statement speaks of, from the rows, with worst-case bounds on their rounding.
+
+The columns are m_j = scale_j prod_i (x_i - shift_i) / unit_i, centred by their weighted means
+where the intercept is free, and multiplied by the roots of the weights; y stands beside them as
+one more column.  With u = 2^-53, every number below is a worst case, and holds for sums in any
+order.  Let c_j be the exact column and m_j the computed one, but for what centring leaves of a
+mean (a mean must be a float; ``drift`` measures the rest, the same in every row):
+
+    error_j >= |c_j - m_j|       3 deg + 3 roundings of its entries before centring;
+    norms_j >= |m_j|, |c_j|
+    unit    >= |fl(a'b) - a'b| / (|a| |b|)       B + n/B roundings, since products over the rows
+                                 are summed in blocks of B = sqrt(n), and then the blocks.
+
+Any vector a over the rows proves a bound with y'a, |a|^2 and m_j'a, of which only these products
+are rounded.  That keeps all digits where |a| is much smaller than |y|, which products with
+G = M'M (``moments``) do not; but it takes a pass over the rows.
+
+Part of the checker: nothing here is shared with the search.
+"""
+
+from __future__ import annotations
+
+from math import factorial, isqrt, prod, sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from polysharp.certificate.checker.rules import Array, Indices, Monomial, demand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from polysharp.certificate.statement import Statement
+
+U = 2.0**-53
+SAFE = 1.001  # covers the rounding of the error bounds themselves
+TINY = 1e-290  # covers underflow
+BLOCK = 4096  # rows of the design held at once
+
+
+class Point(NamedTuple):
+    """What a vector's value is made of, each number rounded to the side that lowers it."""
+
+    base: Any  # <= yy/2 - w'Qw/2
+    ya: Any  # <= y'a
+    aa: Any  # >= |a|^2
+    rho: Array  # >= |m_j'a + d_j w_j|, for every monomial that was asked for
+
+
+class Rows(NamedTuple):
+    """The table as numbers, rows of weight zero left out."""
+
+    X: Array
+    y: Array
+    v: Array
+
+
+def read_rows(s: Statement, X: Any, y: Any, weight: Any) -> Rows:
+    """Check the table against the statement."""
+    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64).reshape(-1)
+    v = np.asarray(1.0 if weight is None else weight, dtype=np.float64)
+    v = v.reshape(-1) if v.ndim else np.full(len(y), v)
+    p = len(s.names)
+    demand(X.shape == (len(y), p), f"X is no table of {p} inputs by {len(y)}")
+    demand(len(y) > 0 and v.shape == y.shape, "y and sample_weight do not have a value per row")
+    demand(all(np.isfinite(a).all() for a in (X, y, v)), "the data are not finite")
+    total = float(v.sum())
+    demand(np.all(v >= 0.0) and total > 0.0, "sample_weight is negative or all zero")
+    size = sqrt(total) * float(np.abs(y[v > 0.0]).max())
+    within = 1e-30 <= total <= 1e30 and (size == 0.0 or 1e-75 <= size <= 1e75)
+    demand(within, "y or sample_weight is too large or too small: its powers leave the floats")
+    agrees = abs(total - s.total_weight) <= len(y) * 4.0 * U * total
+    demand(agrees, f"the rows have total weight {total!r}, and not {s.total_weight!r} as stated")
+    return Rows(X[v > 0.0], y[v > 0.0], v[v > 0.0])
+
+
+def scale_squared(m: Monomial, degree: int) -> int:
+    """The number of orderings of a monomial padded with ones to the degree."""
+    repeats = prod(factorial(m.count(i)) for i in set(m))
+    return factorial(degree) // (factorial(degree - len(m)) * repeats)
+
+
+def design(monomials: Sequence[Monomial], degree: int, coded: Array) -> Array:
+    """The scaled monomials at rows of coded inputs, column by column."""
+    M = np.empty((len(coded), len(monomials)), order="F")
+    for j, m in enumerate(monomials):
+        M[:, j] = sqrt(scale_squared(m, degree))
+        for i in m:
+            M[:, j] *= coded[:, i]
+    return M
+
+
+def blocks_of(n: int, size: int) -> Iterator[slice]:
+    """Slices of so many rows."""
+    return (slice(a, min(a + size, n)) for a in range(0, n, size))
+
+
+def _sum_of_rows(A: Array) -> Array:
+    """Add the rows up in pairs, so that each goes through log2(n) + 1 roundings at most."""
+    while len(A) > 1:
+        half = len(A) // 2
+        A = np.concatenate([A[:half] + A[half : 2 * half], A[2 * half :]])
+    return np.asarray(A[0])
+
+
+class Columns:
+    """Some monomials of a statement at the rows, and bounds on their errors."""
+
+    def __init__(self, s: Statement, rows: Rows, monomials: Sequence[Monomial]) -> None:
+        n, f = len(rows.y), len(monomials)
+        self.s, self.rows, self.monomials = s, rows, monomials
+        self.coded, self.root = (rows.X - s.shift) / s.scale, np.sqrt(rows.v)
+        self.block = min(n, max(16, isqrt(n)))
+        self.lam, self.total = 1.0 / s.gamma, float(rows.v.sum())
+        self.unit = SAFE * (self.block + n / self.block + 4.0) * U
+        every = np.arange(f)
+        self.mean, raw, squares, self.drift = (np.zeros(f + 1) for _ in range(4))
+        if s.fit_intercept:
+            first = self._plain(slice(0, 1), every)[0]
+            for b in blocks_of(n, BLOCK):  # about the first row: constants centre to zeros
+                self.mean += rows.v[b] @ (self._plain(b, every) - first) / self.total
+            self.mean += first
+        for b in blocks_of(n, BLOCK):
+            raw += rows.v[b] @ self._plain(b, every) ** 2
+            M = self.centred(b, every)
+            squares += _sum_of_rows(M**2)
+            self.drift += _sum_of_rows(self.root[b, None] * M)
+        demand(np.isfinite(raw).all() and np.isfinite(squares).all(), "its powers leave the floats")
+        norms = np.sqrt(squares) * (1.0 + (16.0 + n / BLOCK) * U)
+        self.entries = np.array([*(3.0 * len(m) + 3.0 for m in monomials), 0.0]) * U * np.sqrt(raw)
+        error = self.entries + 4.0 * U * norms
+        error[:f][raw[:f] < 1e-250] += 1e-120  # too small for its square to be a float
+        self.norms, self.error = norms[:f], SAFE * error[:f] + TINY
+        self.y_norm, self.y_error = float(norms[f]), SAFE * float(error[f])
+        self.off = SAFE * (error + np.abs(self.drift) / sqrt(self.total) + 24.0 * U * norms)
+        self.box = SAFE * (self.y_norm + self.y_error) / sqrt(self.lam)  # no better |w_j|
+
+    def _plain(self, b: slice, index: Indices) -> Array:
+        names = [self.monomials[j] for j in index.tolist()]
+        return np.column_stack([design(names, self.s.degree, self.coded[b]), self.rows.y[b]])
+
+    def centred(self, b: slice, index: Indices) -> Array:
+        """Return some columns at a block of rows, y last, centred and weighted."""
+        M = self._plain(b, index)
+        M -= self.mean[np.append(index, len(self.monomials))]
+        M *= self.root[b, None]
+        return M
+
+    def residual(self, index: Indices, w: Array) -> Array:
+        """Return a = y - Mw, rounded somehow."""
+        parts = [self.centred(b, index) for b in blocks_of(len(self.root), BLOCK)]
+        return np.concatenate([M[:, -1] - M[:, :-1] @ w for M in parts])
+
+    def closer(self, index: Indices, w: Array, alive: Indices) -> Point:
+        """Evaluate a vector by the products of its residual with the columns that are alive."""
+        a, f = self.residual(index, w), len(self.monomials)
+        size = sqrt(float(a @ a)) * (1.0 + (len(a) + 4.0) * U)
+        sums, rho = np.zeros(len(alive) + 1), np.zeros(f)
+        for big in blocks_of(len(a), BLOCK):
+            M, part = self.centred(big, alive), a[big]
+            for small in blocks_of(len(M), self.block):
+                sums += part[small] @ M[small]
+        rho[alive] = np.abs(sums[:-1]) + SAFE * size * (
+            self.unit * self.norms[alive] + self.off[alive]
+        )
+        ya = float(sums[-1]) - SAFE * size * (self.unit * self.y_norm + float(self.off[f]))
+        base = ya - 0.5 * size * size
+        return Point(base - 4.0 * U * (abs(ya) + size * size), ya, size * size * (1 + 4 * U), rho)
+
+    def refit(self, S: Indices) -> Array:
+        """Return coefficients of a support from the rows, which keeps more digits than G does."""
+        M, k = self.centred(slice(None), S), len(S)
+        A = np.vstack([M[:, :k], sqrt(self.lam) * np.eye(k)])
+        w = np.linalg.lstsq(A, np.append(M[:, k], np.zeros(k)), rcond=None)[0]
+        return np.asarray(w, dtype=np.float64)
+
+    def loss_at_most(self, S: Indices, w: Array) -> float:
+        """Return an upper bound on |y - Mw|^2, with whatever intercept the residual has."""
+        a = self.residual(S, w)
+        reach = self.y_norm + float(np.abs(w) @ self.norms[S])
+        off = float(np.abs(w) @ self.entries[S]) + (len(S) + 8.0) * U * reach
+        size = sqrt(float(a @ a)) * (1.0 + len(a) * U) + SAFE * off
+        return size * size * (1.0 + 8.0 * U)
