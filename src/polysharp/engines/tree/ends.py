@@ -1,0 +1,365 @@
+"""Exhaustive ends: a node with few supports left is finished by trying all of them.
+
+H is the Schur complement of G + lam I on the free monomials, b what is left of q, both scaled so
+that H has unit diagonal; at most L monomials join.  They are chosen depth first in order: choosing
+j turns H and b into Schur complements on the later monomials.  The last two are chosen together:
+with D the diagonal of H and T twice the gain that is still needed, a pair gains more than T/2 iff
+
+    D_k (b_a^2 - T D_a) + D_a b_k^2 + H_ak (T H_ak - 2 b_a b_k) > 0,
+
+without a division or a branch.  Summed as positive parts over a row this takes half a nanosecond a
+pair; the update of H by the monomial before the pair is part of the same pass.  Rows are padded
+with zeros, which add nothing, to whole blocks of BLOCK numbers.
+
+Rules are met on the way where that is cheap: monomials that need too many inputs are skipped.
+Whatever gains enough is then asked for all rules.  Without rules only supports of L terms count,
+since more terms never cost more; with rules, shorter ones count too.
+
+Rounding (see ``bounds``): k eliminations are exact for data changed by a relative eps in every
+entry, eps = unit (s_j / sqrt(H_jj))^2 + (k + 12) u; if mu bounds the eigenvalues of the scaled H
+from below, gains of k terms change by at most
+
+    slack = eps (B + B^2 / 2) + (k + 12) u  times |y|^2,     B^2 = k / mu.
+
+So supports that come within twice that of the threshold are listed, with the pairs whose test is
+positive up to its own rounding, and the caller bounds the listed ones one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numba import b1, f8, i8, njit, types, u1
+from numpy.typing import NDArray
+
+from polysharp.engines.tree.relaxation import COMPILED, INNER
+from polysharp.monomials.structure import Structure
+from polysharp.problem.bounds import UNIT, Quadratic
+from polysharp.problem.propagation import FREE, IN, States
+from polysharp.typing import Array, Indices
+
+BLOCK = 16  # numbers that one turn of the vectorised loop takes
+MOST_HITS = 5_000  # supports listed; more, and the threshold is too far below the optimum
+
+
+def ways(free: int, budget: int) -> float:
+    """Return the number of supports, in units of one pair test: short rows cost more each."""
+    return comb(free, budget) * (1.0 + 40.0 / max(free, 1))
+
+
+class Task(NamedTuple):
+    """Gain needed, cost before any gain, and the share of a new cost that need not be beaten."""
+
+    need: float
+    cost: float
+    share: float
+
+
+class Levels(NamedTuple):
+    """H, b and D after 0, 1, 2, ... monomials have been chosen; two rows of scratch."""
+
+    H: Array
+    b: Array
+    D: Array
+    scratch: Array
+
+
+class TermRules(NamedTuple):
+    """What a choice of free monomials must satisfy, given what is in.
+
+    Row i of a list of lists, ``items[starts[i] : starts[i + 1]]``, names free monomials.  One of
+    each of the first ``always`` rows must be chosen in any case; one (or all, if ``strong``) of row
+    ``always + j`` when monomial j is chosen.
+    """
+
+    uses: NDArray[np.uint8]  # inputs of the free monomials that are not in yet
+    room: int  # how many of those inputs may join
+    starts: NDArray[np.int64]
+    items: NDArray[np.int64]
+    always: int
+    strong: bool
+    plain: bool  # whether there are no rules beyond the number of terms
+
+
+@dataclass(frozen=True, eq=False)
+class Exhausted:
+    """Supports (positions, ends filled with -1) that may cost less than the threshold."""
+
+    hits: NDArray[np.int64]
+    need: float  # gain that nothing but the hits exceeds
+
+
+def exhaust(H: Array, b: Array, budget: int, task: Task, rules: TermRules) -> Exhausted | None:
+    """Try all choices of at most ``budget`` monomials; None where too many come close."""
+    size = len(b)
+    L, width = min(budget, size), size + BLOCK
+    root = np.sqrt(np.diagonal(H))
+    levels = Levels(
+        np.zeros((max(L - 2, 1), width, width)),
+        np.zeros((max(L, 2), width)),
+        np.zeros((max(L, 2), width)),
+        np.zeros((2, width)),
+    )
+    levels.H[0, :size, :size] = H / np.multiply.outer(root, root)
+    levels.b[0, :size] = b / root
+    levels.D[0, :size] = 1.0
+    hits = np.full((MOST_HITS, max(L, 1)), -1, dtype=np.int64)
+    need = np.array([task.need])
+    count = _search(levels, size, L, task, rules, need, hits)
+    return None if count > MOST_HITS else Exhausted(hits[:count], float(need[0]))
+
+
+def rounding_slack(system: Quadratic, least: float, terms: int) -> float:
+    """Return by how much rounding may change a gain of so many terms.
+
+    ``least`` bounds the eigenvalues of the scaled H from below.
+    """
+    H = np.diagonal(system.Q) + system.ridge
+    worst = float((system.sizes**2 / H).max(initial=1.0))
+    eps = 1.01 * (system.unit * worst + (terms + 12.0) * UNIT)
+    B = sqrt(1.01 * terms / least)
+    return 1.01 * (eps * (B + 0.5 * B * B) + (terms + 12.0) * UNIT) * system.response**2
+
+
+def term_rules(structure: Structure, terms: States, inputs: States) -> TermRules:
+    """Return what the rules ask of the free monomials of a node."""
+    free, held = np.flatnonzero(terms == FREE), np.flatnonzero(terms == IN)
+    nothing = np.zeros(0, dtype=np.int64)
+    plain = structure.heredity is None and not len(structure.required_inputs)
+    undecided = inputs == FREE
+    uses = structure.uses[free][:, undecided] if structure.inputs_bind else np.zeros((len(free), 0))
+    room = structure.max_inputs - int(np.count_nonzero(inputs == IN))
+    rows: list[Indices] = []
+    if not plain:
+        place = np.full(len(terms), -1, dtype=np.int64)
+        place[free] = np.arange(len(free))
+        used = structure.inputs_of(held)
+        rows = [
+            place[free[structure.uses[free, i]]] for i in structure.required_inputs if not used[i]
+        ]
+        if structure.heredity == "weak":
+            rows += [
+                place[_wanted(structure, terms, j)] for j in held if _orphan(structure, terms, j)
+            ]
+    always = len(rows)
+    if structure.heredity is not None:
+        rows += [place[_wanted(structure, terms, j)] for j in free]
+    return TermRules(
+        np.ascontiguousarray(uses, dtype=np.uint8),
+        room,
+        np.cumsum([0, *map(len, rows)], dtype=np.int64),
+        np.concatenate([nothing, *rows]),
+        always,
+        structure.heredity == "strong",
+        plain and uses.shape[1] == 0,
+    )
+
+
+def _orphan(structure: Structure, terms: States, j: np.intp) -> bool:
+    parents = structure.parents[j]
+    return bool(len(parents)) and not np.any(terms[parents] == IN)
+
+
+def _wanted(structure: Structure, terms: States, j: np.intp) -> Indices:
+    """Return the free parents that monomial j still asks for."""
+    parents: Indices = structure.parents[j]
+    if structure.heredity == "weak" and np.any(terms[parents] == IN):
+        return parents[:0]
+    return np.asarray(parents[terms[parents] == FREE])
+
+
+VEC, MAT, CUBE, INTS, INTS2 = f8[::1], f8[:, ::1], f8[:, :, ::1], i8[::1], i8[:, ::1]
+TASK = types.NamedUniTuple(f8, 3, Task)
+LEVELS = types.NamedTuple((CUBE, MAT, MAT, MAT), Levels)
+RULES = types.NamedTuple((u1[:, ::1], i8, INTS, INTS, i8, b1, b1), TermRules)
+ROW = types.UniTuple(f8, 5)
+# Sums may be taken in any order, which lets the loops be vectorised.
+FAST = {**INNER, "fastmath": {"reassoc", "contract", "arcp", "nsz", "nnan", "ninf"}}
+
+
+@njit(f8(VEC, VEC, VEC, VEC, VEC, ROW), **FAST)
+def _row_test(h, v, b, bb, D, row):  # type: ignore[no-untyped-def]
+    """Return the sum of the positive parts of the pair test over a row, H being h - v_a v."""
+    v_a, b_a, D_a, c, T = row
+    total = 0.0
+    for k in range(h.shape[0]):
+        x = h[k] - v_a * v[k]
+        x = D[k] * c + D_a * bb[k] + x * (T * x - 2.0 * b_a * b[k])
+        total += max(x, 0.0)
+    return total
+
+
+@njit(types.void(VEC, VEC, VEC, f8), **FAST)
+def _row_minus(out, h, v, v_a):  # type: ignore[no-untyped-def]
+    for k in range(h.shape[0]):
+        out[k] = h[k] - v_a * v[k]
+
+
+@njit(b1(RULES, INTS, i8), **INNER)
+def _allowed(rules, chosen, count):  # type: ignore[no-untyped-def]
+    """Whether the chosen monomials satisfy the rules."""
+    new = 0
+    for i in range(rules.uses.shape[1]):
+        for a in range(count):
+            if rules.uses[chosen[a], i] > 0:
+                new += 1
+                break
+    if new > rules.room:
+        return False
+    for a in range(-rules.always, count):
+        if a >= 0 and rules.starts.shape[0] == rules.always + 1:
+            break
+        row = a + rules.always if a < 0 else rules.always + chosen[a]
+        start, stop = rules.starts[row], rules.starts[row + 1]
+        met = 0
+        for i in range(start, stop):
+            for c in range(count):
+                if chosen[c] == rules.items[i]:
+                    met += 1
+                    break
+        every = rules.strong and a >= 0
+        if (every and met < stop - start) or (stop > start and met == 0):
+            return False
+        if a < 0 and stop == start:
+            return False
+    return True
+
+
+@njit(i8(TASK, RULES, INTS, i8, f8, VEC, INTS2, i8), **INNER)
+def _note(task, rules, chosen, count, gain, need, hits, noted):  # type: ignore[no-untyped-def]
+    """List a support that gains more than needed, if the rules allow it; return how many are."""
+    if not rules.plain and not _allowed(rules, chosen, count):
+        return noted
+    if noted < hits.shape[0]:
+        for a in range(count):
+            hits[noted, a] = chosen[a]
+    # What is found need not be found again: from now on only what is better by the tolerance.
+    need[0] = max(need[0], task.need, gain + task.share * (task.cost - gain))
+    return noted + 1
+
+
+@njit(i8(TASK, RULES, LEVELS, INTS, INTS2, VEC, types.UniTuple(i8, 4), f8), **INNER)
+def _pairs(task, rules, levels, chosen, hits, need, where, gain):  # type: ignore[no-untyped-def]
+    """Try all pairs of later monomials; H is that of the level less v v'."""
+    depth, low, high, noted = where
+    level = depth - 1 if depth > 0 else 0
+    H, b, D, v, bb = (
+        levels.H[level],
+        levels.b[depth],
+        levels.D[depth],
+        levels.scratch[0],
+        levels.scratch[1],
+    )
+    largest = 0.0
+    for k in range(low, high):
+        bb[k] = b[k] * b[k]
+        largest = max(largest, bb[k] / D[k])
+    for a in range(low, high):
+        T = 2.0 * (need[0] - gain)
+        if not rules.plain and bb[a] > T * D[a]:
+            chosen[depth] = a
+            noted = _note(
+                task, rules, chosen, depth + 1, gain + 0.5 * bb[a] / D[a], need, hits, noted
+            )
+            T = 2.0 * (need[0] - gain)
+        first = a + 1
+        stop = first + (high - first + BLOCK - 1) // BLOCK * BLOCK
+        lowered = T - 128.0 * UNIT * (largest + abs(T))  # the rounding of the test itself
+        row = (v[a], b[a], D[a], bb[a] - lowered * D[a], T)
+        if (
+            not _row_test(
+                H[a, first:stop], v[first:stop], b[first:stop], bb[first:stop], D[first:stop], row
+            )
+            > 0.0
+        ):
+            continue
+        for k in range(first, high):
+            h = H[a, k] - v[a] * v[k]
+            D_a = D[a]
+            x = D[k] * (bb[a] - lowered * D_a) + D_a * bb[k] + h * (T * h - 2.0 * b[a] * b[k])
+            if x > 0.0:
+                determinant = max(D_a * D[k] - h * h, 1e-300)
+                both = (bb[a] * D[k] + bb[k] * D_a - 2.0 * h * b[a] * b[k]) / determinant
+                chosen[depth], chosen[depth + 1] = a, k
+                noted = _note(task, rules, chosen, depth + 2, gain + 0.5 * both, need, hits, noted)
+                T = 2.0 * (need[0] - gain)
+                lowered = T - 128.0 * UNIT * (largest + abs(T))
+        if noted > hits.shape[0]:
+            break
+    return noted
+
+
+@njit(f8(LEVELS, i8, i8, i8), **INNER)
+def _chosen(levels, depth, j, size):  # type: ignore[no-untyped-def]
+    """Write b, D and v of the next level, in which j has been eliminated; return its gain."""
+    inverse = 1.0 / levels.D[depth, j]
+    root, b_j, v = np.sqrt(inverse), levels.b[depth, j], levels.scratch[0]
+    for k in range(j + 1, size):
+        v[k] = levels.H[depth, j, k] * root
+        levels.b[depth + 1, k] = levels.b[depth, k] - v[k] * b_j * root
+        # Never below zero: the ridge is part of H.
+        levels.D[depth + 1, k] = max(levels.D[depth, k] - v[k] * v[k], 1e-300)
+    return 0.5 * b_j * b_j * inverse
+
+
+@njit(types.void(LEVELS, i8, i8, i8), **INNER)
+def _descend(levels, depth, j, size):  # type: ignore[no-untyped-def]
+    """Write H of the next level, above its diagonal."""
+    v = levels.scratch[0]
+    for a in range(j + 1, size - 1):
+        first = a + 1
+        stop = first + (size - first + BLOCK - 1) // BLOCK * BLOCK
+        old, new = levels.H[depth, a, first:stop], levels.H[depth + 1, a, first:stop]
+        _row_minus(new, old, v[first:stop], v[a])
+
+
+@njit(i8(RULES, INTS, i8, i8), **INNER)
+def _count(rules, used, j, change):  # type: ignore[no-untyped-def]
+    """Count the inputs of j in ``used`` or take them off; return how many were or are new."""
+    new = 0
+    for i in range(used.shape[0]):
+        if rules.uses[j, i] > 0:
+            before = used[i]
+            used[i] += change
+            if before == 0 or used[i] == 0:
+                new += 1
+    return new
+
+
+@njit(i8(LEVELS, i8, i8, TASK, RULES, VEC, INTS2), **COMPILED)
+def _search(levels, size, L, task, rules, need, hits):  # type: ignore[no-untyped-def]
+    """Go through all choices depth first; return how many supports were listed."""
+    chosen, gains = np.zeros(L + 2, dtype=np.int64), np.zeros(L + 1)
+    used, room, noted, depth = np.zeros(rules.uses.shape[1], dtype=np.int64), rules.room, 0, 0
+    if L == 2:
+        return _pairs(task, rules, levels, chosen, hits, need, (0, 0, size, 0), 0.0)
+    chosen[0] = -1
+    while noted <= hits.shape[0]:
+        chosen[depth] += 1
+        j = chosen[depth]
+        # Without rules a choice that cannot be completed is left to others.
+        if j >= size or (rules.plain and j > size - (L - depth)):
+            depth -= 1
+            if depth < 0:
+                break
+            room += _count(rules, used, chosen[depth], -1)
+            continue
+        new = _count(rules, used, j, 1)
+        if new <= room:
+            gain = gains[depth] + _chosen(levels, depth, j, size)
+            if gain > need[0] and (L == 1 or not rules.plain):
+                noted = _note(task, rules, chosen, depth + 1, gain, need, hits, noted)
+            if depth == L - 3:
+                where = (depth + 1, j + 1, size, noted)
+                noted = _pairs(task, rules, levels, chosen, hits, need, where, gain)
+            elif L > 1:
+                _descend(levels, depth, j, size)
+                room -= new
+                gains[depth + 1], chosen[depth + 1] = gain, j
+                depth += 1
+                continue
+        _count(rules, used, j, -1)
+    return noted

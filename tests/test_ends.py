@@ -1,0 +1,131 @@
+"""Exhaustive ends against enumeration, under all rules."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from polysharp.engines.tree.ends import Task, exhaust, rounding_slack, term_rules, ways
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Structure, heredity_closed
+from polysharp.problem.problem import Problem
+from polysharp.problem.propagation import FREE, IN, OUT, propagate
+
+RULES = ("plain", "inputs", "strong", "weak", "required", "all")
+
+
+def ruled(kind: str, seed: int) -> tuple[Problem, np.ndarray, np.ndarray]:
+    """Return a small problem under rules, and the states of monomials and inputs below a node."""
+    rng = np.random.default_rng([seed, RULES.index(kind)])
+    heredity = {"strong": "strong", "weak": "weak", "all": "weak"}.get(kind)
+    basis = heredity_closed(Basis.full(3, 2).filter(bool), heredity)
+    structure = Structure.of_basis(
+        basis,
+        int(rng.integers(1, 6)),
+        2 if kind in {"inputs", "all"} else None,
+        required_terms=[(0,)] if kind in {"required", "all"} else [],
+        required_inputs=[1] if kind in {"required", "all"} else [],
+        heredity=heredity,
+    )
+    X = rng.standard_normal((12, 3))
+    M = basis.evaluate(X)
+    y = M @ (rng.standard_normal(len(basis)) * (rng.random(len(basis)) < 0.4))
+    y += rng.standard_normal(12)
+    problem = Problem.dense(M.T @ M, M.T @ y, float(y @ y), 10.0 ** rng.uniform(-3, 1), structure)
+    terms, inputs = np.zeros(len(basis), dtype=np.int8), np.zeros(3, dtype=np.int8)
+    terms[structure.required_terms] = IN
+    free = rng.permutation(np.flatnonzero(terms == FREE))
+    terms[free[: seed % 2]] = IN
+    terms[free[2 : 2 + (seed % 3 == 0)]] = OUT
+    return problem, terms, inputs
+
+
+def below(problem: Problem, terms: np.ndarray, cost: float) -> set[tuple[int, ...]]:
+    """Return the supports below a node that cost less, one after the other."""
+    held, free = np.flatnonzero(terms == IN).tolist(), np.flatnonzero(terms == FREE).tolist()
+    chosen = (
+        tuple(sorted((*held, *more)))
+        for size in range(problem.structure.max_terms - len(held) + 1)
+        for more in combinations(free, size)
+    )
+    return {
+        S
+        for S in chosen
+        if problem.structure.allows(np.array(S, dtype=np.intp))
+        and problem.refit(np.array(S, dtype=np.intp)).objective < cost
+    }
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_ends_list_what_costs_less(kind: str) -> None:
+    """Every allowed support below the threshold is listed or is no better than one that is."""
+    for seed in range(60):
+        problem, terms, inputs = ruled(kind, seed)
+        if not propagate(problem.structure, terms, inputs):
+            continue
+        held, free = np.flatnonzero(terms == IN), np.flatnonzero(terms == FREE)
+        budget = problem.structure.max_terms - len(held)
+        if not len(free) or budget < 1:
+            continue
+        H = problem.gram.block(np.arange(problem.size), np.arange(problem.size))
+        H[np.diag_indices_from(H)] += problem.lam
+        solved = np.linalg.solve(H[np.ix_(held, held)], H[np.ix_(held, free)])
+        schur = H[np.ix_(free, free)] - H[np.ix_(free, held)] @ solved
+        b = problem.q[free] - problem.q[held] @ solved
+        base = problem.refit(held).objective
+        target = base * np.random.default_rng(seed).uniform(0.3, 1.0)
+        ended = exhaust(
+            schur, b, budget, Task(base - target, base, 1e-6),
+            term_rules(problem.structure, terms, inputs),
+        )  # fmt: skip
+        assert ended is not None
+        listed = {
+            tuple(sorted((*held.tolist(), *free[row[row >= 0]].tolist()))) for row in ended.hits
+        }
+        better = below(problem, terms, target * (1.0 - 1e-9)) - {tuple(held.tolist())}
+        costs = [problem.refit(np.array(S)).objective for S in listed]
+        assert all(problem.structure.allows(np.array(S)) for S in listed)
+        assert bool(listed) == bool(better) or not better
+        if better:
+            best = min(problem.refit(np.array(S)).objective for S in better)
+            assert min(costs) <= best * (1.0 + 2e-6)
+            assert base - ended.need <= best * (1.0 + 1e-9)
+
+
+def test_ends_give_up_where_too_many_supports_come_close() -> None:
+    """A threshold that everything beats is no end."""
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((200, 40))
+    H, b = M.T @ M + np.eye(40), M.T @ rng.standard_normal(200)
+    structure = Structure(np.ones((40, 1), dtype=bool), 4, 1)
+    rules = term_rules(structure, np.zeros(40, dtype=np.int8), np.zeros(1, dtype=np.int8))
+    assert exhaust(H, b, 4, Task(-1.0, 1.0, -1e9), rules) is None
+
+
+def test_slack_covers_what_elimination_loses() -> None:
+    """Gains of nearly dependent monomials differ from exact ones by less than the slack."""
+    rng = np.random.default_rng(1)
+    for size in (1e-3, 1e-6):
+        base = rng.standard_normal((30, 1))
+        M = base + size * rng.standard_normal((30, 6))
+        y = rng.standard_normal(30)
+        G, q = M.T @ M, M.T @ y
+        problem = Problem.dense(
+            G, q, float(y @ y), 1e-8, Structure(np.ones((6, 1), dtype=bool), 3, 1)
+        )
+        H = G + 1e-8 * np.eye(6)
+        rules = term_rules(
+            problem.structure, np.zeros(6, dtype=np.int8), np.zeros(1, dtype=np.int8)
+        )
+        ended = exhaust(H, q, 3, Task(0.0, 0.5 * float(y @ y), 0.0), rules)
+        assert ended is not None
+        slack = rounding_slack(problem.system(np.arange(6), G), 1e-8 / float(np.diag(H).max()), 3)
+        costs = [problem.least_cost(problem.refit(np.array(S))) for S in combinations(range(6), 3)]
+        assert abs(0.5 * float(y @ y) - ended.need - min(costs)) <= 2.0 * slack
+
+
+def test_ways_grow_with_the_choice() -> None:
+    """The estimate follows the binomial coefficient."""
+    assert ways(164, 4) > 10 * ways(164, 3) > 100 * ways(164, 2)
