@@ -101,7 +101,7 @@ def test_ends_give_up_where_too_many_supports_come_close() -> None:
     H, b = M.T @ M + np.eye(40), M.T @ rng.standard_normal(200)
     structure = Structure(np.ones((40, 1), dtype=bool), 4, 1)
     rules = term_rules(structure, np.zeros(40, dtype=np.int8), np.zeros(1, dtype=np.int8))
-    assert exhaust(H, b, 4, Task(-1.0, 1.0, -1e9), rules) is None
+    assert exhaust(H, b, 4, Task(-1.0, -1.0, 1.0), rules) is None
 
 
 def test_slack_covers_what_elimination_loses() -> None:

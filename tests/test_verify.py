@@ -28,6 +28,7 @@ from polysharp.certificate.proof import Diagonal, Screening, Vector
 from polysharp.certificate.statement import Statement
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
+from polysharp.engines.tree import Tree
 from polysharp.engines.tree.listed import evaluate
 from polysharp.errors import MissingSolverError
 
@@ -227,6 +228,7 @@ def test_an_interrupted_search_leaves_a_proof_that_holds_or_none(call, monkeypat
     rng = np.random.default_rng(1)
     X = rng.standard_normal((40, 6))
     y = X[:, 0] * X[:, 1] + 0.5 * X[:, 2] ** 2 + rng.standard_normal(40)
+    settings = Tree(ends_worth=0.0, longest_chain=2)  # a tree that has something to split
     calls = iter(range(1, call + 1))
 
     def interrupt(*arguments):
@@ -235,7 +237,9 @@ def test_an_interrupted_search_leaves_a_proof_that_holds_or_none(call, monkeypat
         return evaluate(*arguments)
 
     monkeypatch.setattr("polysharp.engines.tree.branching.evaluate", interrupt)
-    model = SparsePolynomialRegressor(degree=2, max_terms=4, gamma=1.0, engine="tree", gap_tol=0.0)
+    model = SparsePolynomialRegressor(
+        degree=2, max_terms=4, gamma=1.0, engine=settings, gap_tol=0.0
+    )
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         proof = model.fit(X, y).solution_.proof
     assert proof is None or verify(proof, X, y)

@@ -122,6 +122,7 @@ class ProofWriter:
     limit: int
     nodes: list[ProofNode] = field(default_factory=list)
     diagonals: list[Diagonal] = field(default_factory=list)
+    numbers: dict[int, int] = field(default_factory=dict)
     stored: int = 0
 
     @property
@@ -134,12 +135,13 @@ class ProofWriter:
         self.nodes.append(ProofNode("split"))
         return len(self.nodes) - 1
 
-    def diagonal(self, index: Indices, value: Array) -> int:
-        """List a diagonal and return its number."""
-        if not self.full:
-            self.stored += len(index)
-            self.diagonals.append(Diagonal(index.copy(), value.copy()))
-        return len(self.diagonals) - 1
+    def listed(self, diagonal: Diagonal) -> int:
+        """Return the number of a diagonal, which is listed when it is first asked for."""
+        if id(diagonal) not in self.numbers:
+            self.numbers[id(diagonal)] = len(self.diagonals)
+            self.diagonals.append(diagonal)  # and so it keeps its id
+            self.stored += len(diagonal.index)
+        return self.numbers[id(diagonal)]
 
     def write(self, number: int, node: ProofNode) -> None:
         """Set a node; screenings and vectors count towards the limit."""

@@ -251,14 +251,16 @@ def semidefinite(G: Array, d: Array, accuracy: Accuracy) -> bool:
 
     In units of the sizes, rounding of G and of the scaling has norm size (unit + 4u) at most, and a
     factorisation of A that runs through proves A >= -(size + 2) u trace(A) (Rump).  All of that is
-    taken from the diagonal first.
+    taken from the diagonal first.  Sizes include what a negative d adds, so that a column of zeros
+    with all of its ridge moved is no obstacle.
     """
-    size, sizes = len(d), accuracy.sizes
+    size = len(d)
     if size == 0:
         return True
+    sizes = np.sqrt(accuracy.sizes**2 + np.maximum(-d, 0.0))
     A = G / np.multiply.outer(sizes, sizes)
     diagonal, scaled = np.diagonal(A).copy(), d / sizes**2
-    larger = max(1.0, float(np.abs(diagonal - scaled).max()))  # above 1 where d is negative
+    larger = max(1.0, float(np.abs(diagonal - scaled).max()))
     shift = larger * semidefinite_margin(size, accuracy.unit) + 8.0 * UNIT * np.abs(scaled)
     A.ravel()[:: size + 1] = diagonal - scaled - shift
     if not np.isfinite(A).all():

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from polysharp.moments.gram import DenseGram
 from polysharp.monomials.structure import Structure
-from polysharp.problem.bounds import Quadratic, semidefinite, semidefinite_margin, support_bound
-from polysharp.problem.curvature import LARGEST, curvature
+from polysharp.problem.bounds import Quadratic, semidefinite, support_bound
+from polysharp.problem.diagonal import smallest_eigenvalue
 from polysharp.problem.problem import CLEAR, Fit, Problem
 from polysharp.typing import Array, Indices
 
-RETREAT, RETREATS = 0.9, 40  # a diagonal that is not proved shrinks by this factor, so often
+RETREAT, RETREATS = 0.9, 10  # a diagonal that is not proved shrinks by this factor, so often
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,37 +74,63 @@ class Subproblem:
         """Return the quadratic of some monomials with no curvature moved."""
         return self.problem.system(self.index[among], self.gram(among))
 
-    def strengthened(self, rates: Array | None, number: int) -> Subproblem | None:
-        """Return the same monomials with fresh curvature, listed as ``number``; None without."""
-        if self.size > LARGEST:
-            return None
-        G, unit = self.gram(), self.problem.accuracy.unit
-        d = curvature(G, rates, semidefinite_margin(self.size, unit))
-        for _ in range(RETREATS):
-            if not d.any():
-                break
-            stronger = self.with_diagonal(G, d, number)
-            if stronger is not None:
-                return stronger
-            d *= RETREAT
-        return None
+    def eliminated(self, held: Indices, free: Indices) -> tuple[Array, Array, float]:
+        """Return H and b on the free monomials once the held ones are in, and what those cost."""
+        lam, q = self.problem.lam, self.system.q
+        H, b, cost = self.gram(free), q[free], 0.5 * self.system.yy
+        H.ravel()[:: len(free) + 1] += lam
+        if len(held):
+            A = self.gram(held)
+            A.ravel()[:: len(held) + 1] += lam
+            root = np.linalg.cholesky(A)
+            cross = self.system.Q[held[:, None], free]
+            V = solve_triangular(root, np.column_stack([cross, q[held]]), lower=True)
+            H -= V[:, :-1].T @ V[:, :-1]
+            b = b - V[:, :-1].T @ V[:, -1]
+            cost -= 0.5 * float(V[:, -1] @ V[:, -1])
+        return H, b, cost
 
-    def with_diagonal(self, G: Array, d: Array, number: int) -> Subproblem | None:
-        """Return the same monomials, of Gram matrix G, with d moved; None if that is not proved."""
-        lam = self.problem.lam
-        ridge = lam + d
-        d = ridge - lam  # what the ridge holds of it: exact where lam is the larger part
-        if not np.all(ridge > 0.0):
+    def curved(self, among: Indices, ridge: Array) -> Quadratic | None:
+        """Return the quadratic of some monomials with these ridges; None if that is not proved."""
+        G, lam = self.gram(among), self.problem.lam
+        known = self.problem.accuracy.among(self.index[among])
+        d = ridge - lam
+        if not (np.all(ridge > 0.0) and semidefinite(G, d, known)):
             return None
-        known = self.problem.accuracy.among(self.index)
-        if not semidefinite(G, d, known):
-            return None
-        Q = G.copy()
-        Q.ravel()[:: self.size + 1] -= d
+        G.ravel()[:: len(among) + 1] -= d
         # Subtracting d from G is rounded too, relative to all that stands on the diagonal.
         sizes = np.sqrt(known.sizes**2 + lam + ridge)
-        system = self.system._replace(Q=Q, ridge=ridge, sizes=sizes, plain=False)
-        return replace(self, system=system, diagonal=number)
+        return self.problem.system(self.index[among], G)._replace(
+            ridge=ridge, sizes=sizes, plain=False
+        )
+
+    def least_eigenvalue(self) -> float:
+        """Return a proved bound on the eigenvalues of G + lam I, scaled to unit diagonal.
+
+        It holds for what is left when monomials are taken out or eliminated too.
+        """
+        lam, G = self.problem.lam, self.gram()
+        H = np.diagonal(G) + lam
+        proved = lam / float(H.max(initial=lam))
+        level = 0.5 * smallest_eigenvalue(G, lam)
+        known = self.problem.accuracy.among(self.index)
+        if level > 2.0 * proved and semidefinite(G, level * H - lam, known):
+            return level
+        return proved
+
+    def strengthened(self, number: int) -> Subproblem | None:
+        """Return the same monomials with G's smallest eigenvalue moved, listed as ``number``."""
+        lam, G = self.problem.lam, self.gram()
+        level = 0.98 * smallest_eigenvalue(G, 0.0)
+        for _ in range(RETREATS):
+            ridge = lam + level * np.diagonal(G)
+            if not np.any(ridge > lam):
+                break
+            system = self.curved(np.arange(self.size), ridge)
+            if system is not None:
+                return replace(self, system=system, diagonal=number)
+            level *= RETREAT
+        return None
 
 
 def least_cost(problem: Problem, fit: Fit) -> float:
@@ -112,7 +139,7 @@ def least_cost(problem: Problem, fit: Fit) -> float:
     bound = support_bound(problem.system(S, problem.gram.block(S, S)), fit.w)
     if bound < fit.objective * (1.0 - CLEAR):
         # Divided by a tiny ridge, rounding of rho looms large: less so with curvature in the ridge.
-        stronger = Subproblem.of(problem, S).strengthened(None, 0)
+        stronger = Subproblem.of(problem, S).strengthened(0)
         if stronger is not None:
             bound = max(bound, support_bound(stronger.system, fit.w))
     return max(0.0, bound)

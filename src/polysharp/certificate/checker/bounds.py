@@ -51,7 +51,7 @@ def certified(moments: Moments, diagonal: Diagonal, what: str) -> Array:
     index = read_indices(diagonal.index, len(moments.q), what)
     d = np.asarray(diagonal.value, dtype=np.float64)
     demand(d.shape == index.shape and np.isfinite(d).all(), f"{what} is no list of numbers")
-    step = moments.slack(index, d) * moments.lengths(index) ** 2
+    step = moments.slack(index, d) * moments.lengths(index, d) ** 2
     step += 4.0 * U * moments.lam  # d may be a difference of two ridges
     for times in (0.0, 1.0, 4.0):
         lowered: Array = d - times * step

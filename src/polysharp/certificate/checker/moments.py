@@ -93,20 +93,21 @@ class Moments(Columns):
         (Rump: its backward error is gamma_(s+1) trace(A), doubled for reciprocals of pivots, and
         again to be safe).
         """
-        size, norms = len(index), self.lengths(index)
+        size, norms = len(index), self.lengths(index, d)
         ratio, part = self.error[index] / norms, d / norms**2
         slack = size * (self.unit + 4.0 * U + ratio) + ratio.sum()
         slack += 8.0 * U * (1.0 + np.abs(part) + slack)
         trace = float(np.maximum(self.G[index, index] / norms**2 - part, 0.0).sum())
         return np.asarray(SAFE * (slack + 4.0 * (size + 4.0) * U * trace) + TINY)
 
-    def lengths(self, index: Indices) -> Array:
-        """Lengths of columns, errors included, none of them zero."""
-        return np.maximum(self.norms[index] + self.error[index], 1e-140)
+    def lengths(self, index: Indices, d: Array) -> Array:
+        """Lengths of columns of G - diag(d), errors included, none of them zero."""
+        norms = np.maximum(self.norms[index] + self.error[index], 1e-140)
+        return np.asarray(np.sqrt(norms**2 + np.maximum(-d, 0.0)))
 
     def is_curvature(self, index: Indices, d: Array) -> bool:
         """Whether G - diag(d) >= 0 on some monomials, beyond the doubts of rounding."""
-        norms = self.lengths(index)
+        norms = self.lengths(index, d)
         C = self.G[np.ix_(index, index)] / np.multiply.outer(norms, norms)
         C[np.diag_indices(len(index))] -= d / norms**2 + self.slack(index, d)
         return is_definite(C)

@@ -2,7 +2,9 @@
 
 loop         the open nodes, least bound first
 branching    how a node over listed monomials is made, split and written into the proof
-listed       how it is bounded: fixings, relaxation, screening, exact ends
+listed       how it is bounded: fixings, ends, relaxation, screening
+effort       settings, and what may be spent on a node
+ends         all supports of a node, tried one by one
 relaxation   the compiled solver of a relaxation, with its safe bound
 input_sets   all sets of inputs that fill the budget k, bounded one by one
 rounding     incumbents
@@ -16,7 +18,8 @@ from typing import ClassVar
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
-from polysharp.engines.tree.branching import ListedKind, Settings
+from polysharp.engines.tree.branching import ListedKind
+from polysharp.engines.tree.effort import Settings
 from polysharp.engines.tree.loop import BranchAndBound
 from polysharp.errors import TooLargeError
 from polysharp.problem.problem import Problem
@@ -48,7 +51,7 @@ class Tree(Settings, Engine):
             try:
                 return loop.run()
             finally:
-                kind.cancelled = True
+                kind.effort.cancelled = True
                 # Interrupted with a node in hand, the search leaves it without an end: no proof.
                 if loop.whole and loop.hand is None:
                     run.proof = kind.proof([node for _, _, node in loop.open])

@@ -15,52 +15,22 @@ ridge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from polysharp.certificate.proof import Proof, ProofNode, ProofWriter, Vector
+from polysharp.certificate.proof import Diagonal, Proof, ProofNode, ProofWriter, Vector
 from polysharp.engines.base import Run
+from polysharp.engines.tree.effort import Effort, Settings
 from polysharp.engines.tree.input_sets import MOST_LEFT, MOST_SETS, InputSet, InputSets
-from polysharp.engines.tree.listed import ListedNode, evaluate
+from polysharp.engines.tree.listed import ListedNode, drop_chain, evaluate, try_all
 from polysharp.engines.tree.loop import NodeKind
-from polysharp.engines.tree.relaxation import FREE, IN, OUT, RATE, Aim, fresh_warm
+from polysharp.engines.tree.relaxation import FREE, IN, OUT, fresh_warm
 from polysharp.engines.tree.rounding import Rounding
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Indices
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How nodes over listed monomials are treated.
-
-    Parameters
-    ----------
-    max_proof : int
-        Stored numbers beyond which the proof is given up.
-    relaxation_rate : float
-        Multiplications per second left that a relaxation may make.
-    walks : int
-        Idle walks of the local search from each exploration.
-    explore_after : int
-        Splits after which other basins are explored: an easy proof is done by then.
-    root_rounds : int
-        Rounds of curvature at the root; each costs a semidefinite programme.
-    shrink : float
-        A node moves to a subproblem of its own when this share of the monomials is left.
-    smallest : int
-        Subproblems of so few monomials are not worth making smaller.
-    """
-
-    max_proof: int = 5_000_000
-    relaxation_rate: float = RATE
-    walks: int = 2
-    explore_after: int = 4
-    root_rounds: int = 3
-    shrink: float = 0.5
-    smallest: int = 40
 
 
 @dataclass(eq=False)
@@ -71,14 +41,17 @@ class ListedKind(NodeKind[ListedNode]):
     run: Run
     pool: ThreadPoolExecutor
     splits: int = 0
-    cancelled: bool = False  # for threads that still evaluate nodes when the search has ended
     most_sets: int = MOST_SETS
     writer: ProofWriter = field(init=False)
     rounding: Rounding = field(init=False)
+    effort: Effort = field(init=False)
 
     def __post_init__(self) -> None:
+        problem = self.run.problem
         self.writer = ProofWriter(self.settings.max_proof)
         self.rounding = Rounding(self.run, self.settings.walks)
+        largest = float(problem.gram.diagonal.max(initial=0.0)) + problem.lam
+        self.effort = Effort(self.settings, self.run, problem.lam / largest)
 
     def root(self) -> ListedNode:
         """Evaluate the whole problem, round its relaxation and strengthen it."""
@@ -90,16 +63,17 @@ class ListedKind(NodeKind[ListedNode]):
         root = ListedNode(
             0.0, core, terms, inputs, self.rounding.start(core), record=self.writer.reserve()
         )
-        evaluate(root, self._effort())
+        if self.effort.diagonal_pays(core.size):
+            self.effort.level = core.least_eigenvalue()
+        evaluate(root, self.effort)
         self.run.nodes += 1
-        for _ in range(self.settings.root_rounds):
-            if root.closed or self.run.expired:
-                break
+        if not (root.closed or self.run.expired):
             self.rounding.round(root)
-            before = root.bound
             root = self._move(root, force=True)
-            if root.bound <= before * (1.0 + 1e-3):
-                break
+        free = int(np.count_nonzero(root.terms == FREE))
+        # Beyond the size for best diagonals nothing else would close it.
+        if root.warm is not None and self.effort.outright_pays(free, root.budget):
+            try_all(root, self.effort)
         return self._offered(root)
 
     def divide(self, node: ListedNode) -> Iterator[ListedNode]:
@@ -145,28 +119,23 @@ class ListedKind(NodeKind[ListedNode]):
         return node
 
     def _write(self, node: ListedNode, **rest: object) -> None:
+        vector = node.vector
+        if vector is not None and node.moved is not None:
+            vector = replace(vector, diagonal=self.writer.listed(node.moved))
         record = ProofNode(
             screenings=tuple(node.screenings),
-            vector=node.vector,
+            vector=vector,
             **rest,  # type: ignore[arg-type]
         )
         self.writer.write(node.record, record)
 
-    def _effort(self) -> Callable[[], Aim]:
-        """How far to go with a relaxation: to the threshold of now, within the time left."""
-        threshold, rate = self.run.threshold, self.settings.relaxation_rate
-        return lambda: Aim(
-            threshold, seconds=self.run.time_left, rate=rate, cancelled=lambda: self.cancelled
-        )
-
     def _evaluated(self, children: list[ListedNode]) -> list[ListedNode]:
         """Bound children side by side; at the time limit they are left as they are."""
-        aim = self._effort()
 
         def evaluated(node: ListedNode) -> ListedNode:
             with np.errstate(all="ignore"):  # which threads do not inherit
-                over = self.cancelled or self.run.expired
-                return node if over else evaluate(node, aim)
+                over = self.effort.cancelled or self.run.expired
+                return node if over else evaluate(node, self.effort)
 
         return list((self.pool.map if self.run.threads > 1 else map)(evaluated, children))
 
@@ -176,7 +145,7 @@ class ListedKind(NodeKind[ListedNode]):
         cuts = [(chain[:a], chain[a : a + 1]) for a in range(len(chain))] + [(chain, chain[:0])]
         children = [self._child(node, inn, out, on_inputs) for inn, out in cuts]
         names = chain if on_inputs else node.core.index[chain]
-        node.vector = None
+        node.vector = node.moved = None
         self._write(
             node,
             kind="split",
@@ -188,14 +157,13 @@ class ListedKind(NodeKind[ListedNode]):
         return self._evaluated(children)
 
     def _child(self, node: ListedNode, inn: Indices, out: Indices, on_inputs: bool) -> ListedNode:
-        assert node.warm is not None
         terms, inputs = node.terms.copy(), node.inputs.copy()
         fixed = inputs if on_inputs else terms
         fixed[inn] = IN
         fixed[out] = OUT
         return ListedNode(
-            node.bound, node.core, terms, inputs, node.warm.copy(),
-            vector=node.vector, record=self.writer.reserve(),
+            node.bound, node.core, terms, inputs, node.warm.copy() if node.warm else None,
+            vector=node.vector, moved=node.moved, point=node.point, record=self.writer.reserve(),
         )  # fmt: skip
 
     def _sift(self, node: ListedNode) -> list[ListedNode] | None:
@@ -221,17 +189,16 @@ class ListedKind(NodeKind[ListedNode]):
 
     def _set_child(self, node: ListedNode, undecided: Indices, left: InputSet) -> ListedNode:
         """The part of a node that lies in one set of inputs, on a subproblem of its own."""
-        assert node.warm is not None
         core = node.core.restrict(left.terms)
         inputs = node.inputs.copy()
         inputs[np.setdiff1d(undecided, left.inputs)] = OUT
         child = ListedNode(
             node.bound, core, node.terms[left.terms], inputs,
-            fresh_warm(core.system, left.w, node.warm.nu),
-            vector=node.vector, record=self.writer.reserve(),
+            fresh_warm(core.system, left.w, node.warm.nu if node.warm else 1.0),
+            vector=node.vector, moved=node.moved, record=self.writer.reserve(),
         )  # fmt: skip
         if left.bound > node.bound:
-            child.bound, child.vector = left.bound, Vector(core.index, left.w)
+            child.bound, child.vector, child.moved = left.bound, Vector(core.index, left.w), None
         return child
 
     def _inputs_matter(self, node: ListedNode) -> bool:
@@ -259,9 +226,24 @@ class ListedKind(NodeKind[ListedNode]):
         return undecided[np.argsort(-weight, kind="stable")[:room]]
 
     def _term_chain(self, node: ListedNode) -> Indices:
-        """The incumbent's terms where it lies in the node, else those with the largest shares."""
+        """The incumbent's terms where it lies in the node, else those with the largest shares.
+
+        Where the best diagonal is known, those that the relaxation could least do without, as many
+        as it takes until the rest can be tried one by one.
+        """
         share = node.shares()
         free = np.flatnonzero(node.terms == FREE)
+        if node.point is not None:
+            longest = min(node.budget, self.settings.longest_chain)
+            length = next(
+                (
+                    k
+                    for k in range(1, longest)
+                    if self.effort.ends_pay(len(free) - k, node.budget - k)
+                ),
+                longest,
+            )
+            return drop_chain(node, length)
         length = min(node.budget, 2 * max(1, self.run.threads))
         mine = np.flatnonzero(np.isin(node.core.index, self.run.best.support, assume_unique=True))
         if self._holds_incumbent(node, mine):
@@ -280,24 +262,30 @@ class ListedKind(NodeKind[ListedNode]):
         )
 
     def _move(self, node: ListedNode, *, force: bool = False) -> ListedNode:
-        """Give a node its own subproblem, with fresh curvature, when few monomials are left."""
+        """Give a node its own subproblem when few monomials are left.
+
+        Where they are too many for their best diagonal, the smallest eigenvalue of their Gram
+        matrix moves into the ridge.
+        """
         core = node.core
         alive = np.flatnonzero(node.terms != OUT)
         few = core.size > self.settings.smallest and len(alive) <= self.settings.shrink * core.size
-        if not (few or force):
+        if not (few or (force and node.point is None)):
             return node
-        assert node.warm is not None
-        rates, w = node.rates()[alive], node.warm.w[alive]
         if len(alive) < core.size:
             core = core.restrict(alive)
-        stronger = core.strengthened(rates, len(self.writer.diagonals))
-        if stronger is not None:
-            core = stronger
-            self.writer.diagonal(core.index, core.d)
-        moved = ListedNode(
-            node.bound, core, node.terms[alive], node.inputs,
-            fresh_warm(core.system, w, node.warm.nu),
-            vector=node.vector, screenings=node.screenings, set_aside=node.set_aside,
-            record=node.record,
+        moved = replace(
+            node, core=core, terms=node.terms[alive],
+            point=None if node.point is None else node.point.among(alive),
         )  # fmt: skip
-        return evaluate(moved, self._effort())
+        if node.point is not None:
+            return moved
+        assert node.warm is not None
+        w = node.warm.w[alive]
+        if not self.effort.diagonal_pays(core.size):
+            stronger = core.strengthened(len(self.writer.diagonals))
+            if stronger is not None:
+                core = moved.core = stronger
+                self.writer.listed(Diagonal(core.index, core.d))
+        moved.warm = fresh_warm(core.system, w, node.warm.nu)
+        return evaluate(moved, self.effort)

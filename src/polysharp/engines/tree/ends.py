@@ -8,8 +8,8 @@ with D the diagonal of H and T twice the gain that is still needed, a pair gains
     D_k (b_a^2 - T D_a) + D_a b_k^2 + H_ak (T H_ak - 2 b_a b_k) > 0,
 
 without a division or a branch.  Summed as positive parts over a row this takes half a nanosecond a
-pair; the update of H by the monomial before the pair is part of the same pass.  Rows are padded
-with zeros, which add nothing, to whole blocks of BLOCK numbers.
+pair (and 25 a row); the update of H by the monomial before the pair is part of the same pass.  Rows
+are padded with zeros, which add nothing, to whole blocks of BLOCK numbers.
 
 Rules are met on the way where that is cheap: monomials that need too many inputs are skipped.
 Whatever gains enough is then asked for all rules.  Without rules only supports of L terms count,
@@ -46,8 +46,10 @@ MOST_HITS = 5_000  # supports listed; more, and the threshold is too far below t
 
 
 def ways(free: int, budget: int) -> float:
-    """Return the number of supports, in units of one pair test: short rows cost more each."""
-    return comb(free, budget) * (1.0 + 40.0 / max(free, 1))
+    """Return the number of supports, in units of one pair test, with what rows and levels cost."""
+    return comb(free, budget) + sum(
+        cost * comb(free, budget - less) for less, cost in ((1, 50), (2, 200)) if budget >= less
+    )
 
 
 class Task(NamedTuple):

@@ -1,28 +1,29 @@
 """Bounding one node over listed monomials: fixings, relaxation, screening, exact ends.
 
-A node fixes monomials and inputs in or out.  Evaluating it alternates what the rules force
-(``propagation``), the relaxation's bound (``relaxation``) and screening: at a dual point with
-bound B and prices Z, forcing a free monomial j outside the L largest costs at least
-B + Z_(L) - Z_j, and leaving out one of the L largest at least B + Z_j - Z_(L+1); where that
-reaches the threshold, j is fixed.  Three ends are exact: nothing left to choose, room for
-everything that is left, and one monomial left to choose.
+A node fixes monomials and inputs in or out, and first what the rules force (``propagation``).  Few
+supports are tried one by one (``ends``).  Else, with few monomials left, the relaxation is solved
+together with its best diagonal (``sharp``); with many, by coordinate descent (``relaxation``), and
+then screening follows: at a dual point with bound B and prices Z, forcing a free monomial j outside
+the L largest costs at least B + Z_(L) - Z_j, and leaving out one of the L largest at least
+B + Z_j - Z_(L+1); where that reaches the threshold, j is fixed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import numpy as np
 
-from polysharp.certificate.proof import Kind, Screening, Vector
+from polysharp.certificate.proof import Diagonal, Kind, Screening, Vector
+from polysharp.engines.tree.effort import Effort
+from polysharp.engines.tree.ends import Task, exhaust, rounding_slack, term_rules
 from polysharp.engines.tree.loop import Node
 from polysharp.engines.tree.relaxation import (
     FREE,
     IN,
     OUT,
     PRUNED,
-    Aim,
     Relaxed,
     States,
     Warm,
@@ -30,12 +31,15 @@ from polysharp.engines.tree.relaxation import (
     solve_relaxation,
 )
 from polysharp.moments.gram import solve_spd
-from polysharp.problem.bounds import choice_bounds, forcing_costs, support_bound
+from polysharp.problem.bounds import choice_bounds, forcing_costs, ridge_bound, support_bound
+from polysharp.problem.diagonal import Start, first_start, sharpen
 from polysharp.problem.propagation import propagate
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 
 MAX_SCREENINGS = 6
+HELD_RIDGE = 1e-6  # of lam, for monomials that are in: none is best, but a ridge is positive
+LIKELY = 0.2  # shares from here on are candidates for branching
 
 
 @dataclass(eq=False)
@@ -45,9 +49,11 @@ class ListedNode(Node):
     core: Subproblem
     terms: States
     inputs: States
-    warm: Warm | None  # the relaxation's last iterate; None once closed
+    warm: Warm | None  # the relaxation's last iterate; None once closed or sharp
     kind: Kind = "split"  # "split" while open
     vector: Vector | None = None  # proves the bound
+    moved: Diagonal | None = None  # with this diagonal, if there is one
+    point: Start | None = None  # the best diagonal's solution, over the core, once it was asked for
     screenings: list[Screening] = field(default_factory=list)
     candidates: list[Indices] = field(default_factory=list)  # supports seen, problem positions
     record: int = 0  # number in the proof
@@ -66,21 +72,22 @@ class ListedNode(Node):
     def close(self, kind: Kind, bound: float, vector: Vector | None = None) -> None:
         """End the node with a bound and its proof."""
         self.kind = kind
-        if kind in {"single", "void"} or (vector is not None and bound >= self.bound):
-            self.bound, self.vector = bound, vector
-        self.warm = self.stored = None
+        if kind in {"single", "void", "exhausted"} or (vector is not None and bound >= self.bound):
+            self.bound, self.vector, self.moved = bound, vector, None
+        self.warm = self.stored = self.point = None
 
     def compress(self) -> None:
         """Keep only the nonzero coefficients while the node waits."""
-        assert self.warm is not None
+        if self.warm is None:
+            return
         support = np.flatnonzero(self.warm.w)
         self.stored = support, self.warm.w[support]
         self.warm = Warm(np.zeros(0), np.zeros(0), self.warm.nu)
 
     def expand(self) -> None:
         """Undo ``compress``, with rho computed afresh."""
-        assert self.warm is not None
-        assert self.stored is not None
+        if self.warm is None or self.stored is None:
+            return
         w = np.zeros(self.core.size)
         w[self.stored[0]] = self.stored[1]
         self.warm = fresh_warm(self.core.system, w, self.warm.nu)
@@ -88,22 +95,18 @@ class ListedNode(Node):
 
     def shares(self) -> Array:
         """s_j of the relaxation: 1 for monomials in, 0 for those out."""
-        assert self.warm is not None
-        slope = np.sqrt(0.5 * self.core.system.ridge / max(self.warm.nu, 1e-300))
-        s: Array = np.minimum(1.0, np.abs(self.warm.w) * slope)
+        if self.point is not None:
+            s = self.point.shares.copy()
+        else:
+            assert self.warm is not None
+            slope = np.sqrt(0.5 * self.core.system.ridge / max(self.warm.nu, 1e-300))
+            s = np.minimum(1.0, np.abs(self.warm.w) * slope)
         s[self.terms == OUT] = 0.0
         s[self.terms == IN] = 1.0
         return s
 
-    def rates(self) -> Array:
-        """Growth of the relaxation's value per unit of curvature moved (see ``curvature``)."""
-        assert self.warm is not None
-        share = self.shares()
-        inverse = np.divide(1.0, share, out=np.ones_like(share), where=share > 0.0)
-        return np.asarray(0.5 * self.warm.w**2 * np.maximum(inverse - 1.0, 0.0))
 
-
-def evaluate(node: ListedNode, aim: Callable[[], Aim]) -> ListedNode:
+def evaluate(node: ListedNode, effort: Effort) -> ListedNode:
     """Bound a node until it is closed, or open with its relaxation solved; return it.
 
     When the time is up the relaxation is left as it stands, with the bound that it has proved.
@@ -115,22 +118,129 @@ def evaluate(node: ListedNode, aim: Callable[[], Aim]) -> ListedNode:
             return node
         if _ended(node):
             return node
-        assert node.warm is not None
-        allowed = aim()
-        relaxed = solve_relaxation(core.system, node.terms, node.budget, node.warm, allowed)
+        free = int(np.count_nonzero(node.terms == FREE))
+        if effort.ends_pay(free, node.budget) and try_all(node, effort):
+            return node
+        if (node.point is not None or effort.diagonal_pays(free)) and sharpened(node, effort):
+            return node
+        if node.warm is None:
+            node.warm = fresh_warm(core.system, np.zeros(core.size), 1.0)
+        aim = effort.aim()
+        relaxed = solve_relaxation(core.system, node.terms, node.budget, node.warm, aim)
         support = np.flatnonzero(relaxed.w)
         vector = Vector(core.index[support], relaxed.w[support], core.diagonal)
         if relaxed.bound > node.bound:
-            node.bound, node.vector = relaxed.bound, vector
+            node.bound, node.vector, node.moved = relaxed.bound, vector, None
         if relaxed.code == PRUNED:
             node.close("dual", node.bound)
             return node
-        if not _screen(node, relaxed, vector, allowed.threshold):
+        if not _screen(node, relaxed, vector, aim.threshold):
             break
     # What screening fixed last may force more, and a smaller subproblem must not lose it.
     if not propagate(core.structure, node.terms, node.inputs):
         node.close("void", np.inf)
     return node
+
+
+def sharpened(node: ListedNode, effort: Effort) -> bool:
+    """Solve the relaxation with its best diagonal and bound the node; False where that fails."""
+    core, began = node.core, perf_counter()
+    held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
+    H, b, cost = core.eliminated(held, free)
+    if node.point is None:
+        start = first_start(H, node.budget)
+        if start is None:
+            return False
+        start = start._replace(shares=0.5 * (start.shares + node.shares()[free]))
+    else:
+        start = node.point.among(free)
+    threshold = effort.threshold
+    result = sharpen(
+        H, b, node.budget, start,
+        aim=cost - threshold * (1.0 + 1e-7), tol=effort.settings.sharp_tol, expired=effort.expired,
+    )  # fmt: skip
+    if result is None:
+        return False
+    effort.note_diagonal(len(free), result.steps, perf_counter() - began)
+    point = Start(np.zeros(core.size), np.zeros(core.size), np.zeros(core.size))
+    point.delta[free], point.inside[free] = result.delta, start.inside
+    point.shares[free] = result.shares
+    node.point, node.warm = point, None
+    among = np.sort(np.concatenate([held, free]))
+    w = np.zeros(core.size)
+    w[free] = result.w
+    if len(held):
+        A = core.gram(held)
+        A.ravel()[:: len(held) + 1] += core.problem.lam
+        w[held] = solve_spd(A, core.system.q[held] - core.system.Q[held[:, None], free] @ result.w)
+    ridge = np.full(core.size, HELD_RIDGE * core.problem.lam)
+    # What is not proved as it stands is moved inwards.
+    for inwards in (1e-9, 1e-6, 1e-4, 1e-2, 0.2):
+        ridge[free] = (1.0 - inwards) * result.delta + inwards * start.inside
+        system = core.curved(among, ridge[among])
+        if system is not None:
+            bound = ridge_bound(system, w[among], node.terms[among] == IN, node.budget)
+            if bound > node.bound:
+                node.bound, node.vector = bound, Vector(core.index[among], w[among])
+                node.moved = Diagonal(core.index[among], system.ridge - core.problem.lam)
+            break
+    if node.bound >= threshold:
+        node.close("dual", node.bound)
+    return True
+
+
+def try_all(node: ListedNode, effort: Effort) -> bool:
+    """Close a node by trying all of its supports; False where too many come close."""
+    core, began = node.core, perf_counter()
+    held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
+    H, b, cost = core.eliminated(held, free)
+    slack = rounding_slack(core.system, effort.level, core.structure.max_terms)
+    rules = term_rules(core.structure, node.terms, node.inputs)
+    need = cost - effort.threshold - 2.0 * slack
+    result = exhaust(H, b, node.budget, Task(need, cost, effort.tolerance), rules)
+    effort.note_ends(len(free), node.budget, perf_counter() - began)
+    if result is None:
+        return False
+    bound = cost - result.need - slack
+    supports = [np.sort(np.append(held, free[hit[hit >= 0]])) for hit in result.hits]
+    if not rules.plain and core.structure.allows(held):
+        supports.append(held)  # alone it may be all that the rules allow
+    for support in supports:
+        bound = min(bound, exact_bound(core, support)[0])
+        node.candidates.append(core.index[support])
+    node.close("exhausted", bound)
+    return True
+
+
+def drop_chain(node: ListedNode, length: int) -> Indices:
+    """Return monomials whose loss would hurt most, each with those before it taken in.
+
+    With A = H + diag(delta (1/s - 1)) and omega = A^-1 b, leaving j out lowers the gain of the
+    relaxation by omega_j^2 / (2 (A^-1)_jj) while the shares stay; taking it in makes its share 1.
+    """
+    assert node.point is not None
+    held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
+    H, b, _ = node.core.eliminated(held, free)
+    delta, _, s = node.point.among(free)
+    s = np.clip(s, 1e-6, 1.0)
+    H.ravel()[:: len(free) + 1] += delta * (1.0 / s - 1.0)
+    inverse, chain = np.linalg.inv(H), list[int]()
+    for _ in range(length):
+        omega = inverse @ b
+        drop = omega**2 / np.diagonal(inverse)
+        likely = s > LIKELY
+        likely[chain] = False
+        order = (
+            np.where(likely, drop, -1.0)
+            if likely.any()
+            else np.where(np.isin(np.arange(len(free)), chain), -1.0, s)
+        )
+        j = int(np.argmax(order))
+        chain.append(j)
+        change, s[j] = -delta[j] * (1.0 / s[j] - 1.0), 1.0
+        column = inverse[:, j].copy()
+        inverse -= np.multiply.outer(column, column) * (change / (1.0 + change * column[j]))
+    return free[chain]
 
 
 def _ended(node: ListedNode) -> bool:

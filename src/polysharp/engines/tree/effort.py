@@ -1,0 +1,142 @@
+"""What a search may spend on one node, from what such things have cost so far.
+
+Second-order steps grow with the cube of the monomials, ends with the number of supports; how long
+they take on this machine is measured as the search runs.  The first guesses are those of one core.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from polysharp.engines.base import Run
+from polysharp.engines.tree.ends import ways
+from polysharp.engines.tree.relaxation import RATE, Aim
+
+MEMORY = 0.9  # weight of the past in a running mean
+WORTH_TIMING = 1e-3  # seconds; shorter measurements are noise
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How nodes over listed monomials are treated.
+
+    Parameters
+    ----------
+    max_proof : int
+        Stored numbers beyond which the proof is given up.
+    relaxation_rate : float
+        Multiplications per second left that a relaxation may make.
+    walks : int
+        Idle walks of the local search from each exploration.
+    explore_after : int
+        Splits after which other basins are explored: an easy proof is done by then.
+    shrink : float
+        A node moves to a subproblem of its own when this share of the monomials is left.
+    smallest : int
+        Subproblems of so few monomials are not worth making smaller.
+    sharp_share : float
+        Share of the time left that finding the first best diagonal may take.
+    sharp_tol : float
+        How near to the best a diagonal must be, as a share of the distance to the threshold.
+    ends_worth : float
+        A node is ended by trying all its supports if that takes no longer than so many relaxations
+        with their best diagonals; closing it by relaxations takes about ten of them.
+    outright_share : float
+        Share of the time left that trying all supports of the root may take.
+    longest_chain : int
+        Most terms that one split decides where shares come from the best diagonal.
+    """
+
+    max_proof: int = 5_000_000
+    relaxation_rate: float = RATE
+    walks: int = 2
+    explore_after: int = 4
+    shrink: float = 0.5
+    smallest: int = 40
+    sharp_share: float = 0.15
+    sharp_tol: float = 0.1
+    ends_worth: float = 8.0
+    outright_share: float = 0.3
+    longest_chain: int = 4
+
+
+@dataclass(eq=False)
+class Effort:
+    """Costs measured so far, and what they allow."""
+
+    settings: Settings
+    run: Run
+    level: float  # below the eigenvalues of G + lam I scaled to unit diagonal
+    way: float = 0.5e-9  # seconds for one support
+    step: float = 1.0  # seconds of a second-order step over the guess
+    steps: float = 8.0  # of one relaxation
+    cancelled: bool = False  # for threads that still evaluate nodes when the search has ended
+
+    @property
+    def threshold(self) -> float:
+        """A node with this bound is closed."""
+        return self.run.threshold
+
+    @property
+    def tolerance(self) -> float:
+        """Share of a cost that need not be beaten; a little less than the threshold asks for."""
+        return 0.98 * self.run.limits.gap_tol
+
+    def expired(self) -> bool:
+        """Whether the time is up."""
+        return self.cancelled or self.run.expired
+
+    def aim(self) -> Aim:
+        """How far to go with coordinate descent: to the threshold of now, within the time left."""
+        return Aim(
+            self.run.threshold,
+            seconds=self.run.time_left,
+            rate=self.settings.relaxation_rate,
+            cancelled=lambda: self.cancelled,
+        )
+
+    def ends_pay(self, free: int, budget: int) -> bool:
+        """Whether trying all supports is cheaper than relaxations."""
+        return self._ends(free, budget) <= min(
+            self.settings.ends_worth * self.steps * self._step(free), 0.3 * self._left
+        )
+
+    def outright_pays(self, free: int, budget: int) -> bool:
+        """Whether all supports may be tried although a relaxation has been of no use."""
+        return self._ends(free, budget) <= self.settings.outright_share * self._left
+
+    def diagonal_pays(self, free: int) -> bool:
+        """Whether the first best diagonal of so many monomials is affordable."""
+        return 2.0 * self.steps * self._step(free) <= self.settings.sharp_share * self._left
+
+    def note_ends(self, free: int, budget: int, seconds: float) -> None:
+        """Learn what trying all supports has taken."""
+        if seconds > WORTH_TIMING:
+            self.way = MEMORY * self.way + (1.0 - MEMORY) * seconds / ways(free, budget)
+
+    def note_diagonal(self, free: int, steps: int, seconds: float) -> None:
+        """Learn what a best diagonal has taken."""
+        if steps and seconds > WORTH_TIMING:
+            ratio = seconds / (steps * _guess(free))
+            self.step = MEMORY * self.step + (1.0 - MEMORY) * ratio
+            self.steps = MEMORY * self.steps + (1.0 - MEMORY) * steps
+
+    @property
+    def _left(self) -> float:
+        """Seconds left; without a limit, as if there were half an hour."""
+        return min(max(self.run.time_left, 0.0), 1800.0)
+
+    def _step(self, free: int) -> float:
+        return self.step * _guess(free)
+
+    def _ends(self, free: int, budget: int) -> float:
+        supports = ways(free, budget) if budget < 64 else np.inf
+        memory = 8.0 * free * free * max(budget - 2, 1)
+        return self.way * supports if memory < 2e9 else np.inf
+
+
+def _guess(free: int) -> float:
+    """Seconds of one second-order step."""
+    return 3e-4 + 4e-10 * free**3
