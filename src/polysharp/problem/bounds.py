@@ -173,6 +173,11 @@ def support_bound(system: Quadratic, w: Array) -> float:
 
 def ridge_bound(system: Quadratic, w: Array, fixed_in: Any, budget: int) -> float:
     """Return the dual value at w with some monomials in and ``budget`` of the others to join."""
+    return priced_bound(system, w, fixed_in, budget)[0]
+
+
+def priced_bound(system: Quadratic, w: Array, fixed_in: Any, budget: int) -> tuple[float, Array]:
+    """Return the dual value at w, and the price of every monomial in it."""
     rho = system.q - system.Q @ w
     reach = system.response + float(np.abs(w) @ system.sizes)
     delta = spread(system.unit, len(w), reach)
@@ -182,7 +187,7 @@ def ridge_bound(system: Quadratic, w: Array, fixed_in: Any, budget: int) -> floa
     Z = price(rho, system.sizes, system.ridge, delta)
     fixed = Z[fixed_in]
     spent = top_sum(fixed, len(fixed)) + top_sum(Z[~fixed_in], budget)
-    return admitted(float(tangent_value(ya, aa, spent)), system.yy)
+    return admitted(float(tangent_value(ya, aa, spent)), system.yy), Z
 
 
 def choice_bounds(system: Quadratic, fixed: Indices, free: Indices, W: Array) -> Array:

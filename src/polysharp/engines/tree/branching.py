@@ -119,15 +119,19 @@ class ListedKind(NodeKind[ListedNode]):
         return node
 
     def _write(self, node: ListedNode, **rest: object) -> None:
-        vector = node.vector
-        if vector is not None and node.moved is not None:
-            vector = replace(vector, diagonal=self.writer.listed(node.moved))
         record = ProofNode(
-            screenings=tuple(node.screenings),
-            vector=vector,
+            screenings=tuple(
+                replace(screening, vector=self._numbered(screening.vector, moved))
+                for screening, moved in node.screenings
+            ),
+            vector=None if node.vector is None else self._numbered(node.vector, node.moved),
             **rest,  # type: ignore[arg-type]
         )
         self.writer.write(node.record, record)
+
+    def _numbered(self, vector: Vector, moved: Diagonal | None) -> Vector:
+        """Return a vector with the number of its diagonal in the proof."""
+        return vector if moved is None else replace(vector, diagonal=self.writer.listed(moved))
 
     def _evaluated(self, children: list[ListedNode]) -> list[ListedNode]:
         """Bound children side by side; at the time limit they are left as they are."""
@@ -177,6 +181,7 @@ class ListedKind(NodeKind[ListedNode]):
             return None
         node.set_aside = min(node.set_aside, sifted.closed)
         children = [self._set_child(node, sets.undecided, left) for left in sifted.left]
+        node.vector = node.moved = None
         self._write(
             node,
             kind="sets",

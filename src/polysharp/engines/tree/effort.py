@@ -36,8 +36,9 @@ class Settings:
         A node moves to a subproblem of its own when this share of the monomials is left.
     smallest : int
         Subproblems of so few monomials are not worth making smaller.
-    sharp_share : float
-        Share of the time left that finding the first best diagonal may take.
+    sharp_seconds, sharp_share : float
+        Seconds, or share of the time spent so far, that a first best diagonal may take: where
+        coordinate descent and screening close everything soon, large matrices are not worth it.
     sharp_tol : float
         How near to the best a diagonal must be, as a share of the distance to the threshold.
     ends_worth : float
@@ -55,7 +56,8 @@ class Settings:
     explore_after: int = 4
     shrink: float = 0.5
     smallest: int = 40
-    sharp_share: float = 0.15
+    sharp_seconds: float = 0.5
+    sharp_share: float = 0.3
     sharp_tol: float = 0.1
     ends_worth: float = 8.0
     outright_share: float = 0.3
@@ -109,7 +111,8 @@ class Effort:
 
     def diagonal_pays(self, free: int) -> bool:
         """Whether the first best diagonal of so many monomials is affordable."""
-        return 2.0 * self.steps * self._step(free) <= self.settings.sharp_share * self._left
+        allowed = max(self.settings.sharp_seconds, self.settings.sharp_share * self.run.seconds)
+        return 2.0 * self.steps * self._step(free) <= min(allowed, 0.5 * self._left)
 
     def note_ends(self, free: int, budget: int, seconds: float) -> None:
         """Learn what trying all supports has taken."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,14 +25,13 @@ from polysharp.engines.tree.relaxation import (
     IN,
     OUT,
     PRUNED,
-    Relaxed,
     States,
     Warm,
     fresh_warm,
     solve_relaxation,
 )
 from polysharp.moments.gram import solve_spd
-from polysharp.problem.bounds import choice_bounds, forcing_costs, ridge_bound, support_bound
+from polysharp.problem.bounds import choice_bounds, forcing_costs, priced_bound, support_bound
 from polysharp.problem.diagonal import Start, first_start, sharpen
 from polysharp.problem.propagation import propagate
 from polysharp.problem.subproblem import Subproblem
@@ -39,6 +39,7 @@ from polysharp.typing import Array, Indices
 
 MAX_SCREENINGS = 6
 HELD_RIDGE = 1e-6  # of lam, for monomials that are in: none is best, but a ridge is positive
+WORTH_SOLVING_AGAIN = 0.85  # when no more than this share of the monomials is left
 LIKELY = 0.2  # shares from here on are candidates for branching
 
 
@@ -54,7 +55,8 @@ class ListedNode(Node):
     vector: Vector | None = None  # proves the bound
     moved: Diagonal | None = None  # with this diagonal, if there is one
     point: Start | None = None  # the best diagonal's solution, over the core, once it was asked for
-    screenings: list[Screening] = field(default_factory=list)
+    # What was fixed on the way, with the diagonals that the vectors are used with.
+    screenings: list[tuple[Screening, Diagonal | None]] = field(default_factory=list)
     candidates: list[Indices] = field(default_factory=list)  # supports seen, problem positions
     record: int = 0  # number in the proof
     stored: tuple[Indices, Array] | None = None  # w of an open node that waits
@@ -106,14 +108,22 @@ class ListedNode(Node):
         return s
 
 
+class Prices(NamedTuple):
+    """A dual point: its bound, the prices of all monomials, and what proves them."""
+
+    bound: float
+    Z: Array
+    vector: Vector
+    moved: Diagonal | None
+
+
 def evaluate(node: ListedNode, effort: Effort) -> ListedNode:
     """Bound a node until it is closed, or open with its relaxation solved; return it.
 
     When the time is up the relaxation is left as it stands, with the bound that it has proved.
     """
-    core = node.core
     for _ in range(MAX_SCREENINGS):
-        if not propagate(core.structure, node.terms, node.inputs):
+        if not propagate(node.core.structure, node.terms, node.inputs):
             node.close("void", np.inf)
             return node
         if _ended(node):
@@ -121,25 +131,43 @@ def evaluate(node: ListedNode, effort: Effort) -> ListedNode:
         free = int(np.count_nonzero(node.terms == FREE))
         if effort.ends_pay(free, node.budget) and try_all(node, effort):
             return node
-        if (node.point is not None or effort.diagonal_pays(free)) and sharpened(node, effort):
+        if node.point is None:
+            again = _descend(node, effort)
+            if not (again or node.closed) and effort.diagonal_pays(free):
+                again = sharpened(node, effort) and _fewer(node, free)
+        else:
+            again = sharpened(node, effort) and _fewer(node, free)
+        if node.closed:
             return node
-        if node.warm is None:
-            node.warm = fresh_warm(core.system, np.zeros(core.size), 1.0)
-        aim = effort.aim()
-        relaxed = solve_relaxation(core.system, node.terms, node.budget, node.warm, aim)
-        support = np.flatnonzero(relaxed.w)
-        vector = Vector(core.index[support], relaxed.w[support], core.diagonal)
-        if relaxed.bound > node.bound:
-            node.bound, node.vector, node.moved = relaxed.bound, vector, None
-        if relaxed.code == PRUNED:
-            node.close("dual", node.bound)
-            return node
-        if not _screen(node, relaxed, vector, aim.threshold):
+        if not again:
             break
     # What screening fixed last may force more, and a smaller subproblem must not lose it.
-    if not propagate(core.structure, node.terms, node.inputs):
+    if not propagate(node.core.structure, node.terms, node.inputs):
         node.close("void", np.inf)
     return node
+
+
+def _fewer(node: ListedNode, before: int) -> bool:
+    """Whether so few monomials are left that the relaxation is worth solving again."""
+    return int(np.count_nonzero(node.terms == FREE)) <= WORTH_SOLVING_AGAIN * before
+
+
+def _descend(node: ListedNode, effort: Effort) -> bool:
+    """Solve the relaxation by coordinate descent; return whether what it fixed changes it."""
+    core, aim = node.core, effort.aim()
+    if node.warm is None:
+        node.warm = fresh_warm(core.system, np.zeros(core.size), 1.0)
+    relaxed = solve_relaxation(core.system, node.terms, node.budget, node.warm, aim)
+    support = np.flatnonzero(relaxed.w)
+    vector = Vector(core.index[support], relaxed.w[support], core.diagonal)
+    if relaxed.bound > node.bound:
+        node.bound, node.vector, node.moved = relaxed.bound, vector, None
+    if relaxed.code == PRUNED:
+        node.close("dual", node.bound)
+        return False
+    inn, out = _screen(node, Prices(relaxed.bound, relaxed.Z, vector, None), aim.threshold)
+    # Fixing out what the relaxation leaves at zero does not move its value.
+    return len(inn) > 0 or bool(np.any(relaxed.warm.w[out] != 0.0))
 
 
 def sharpened(node: ListedNode, effort: Effort) -> bool:
@@ -147,6 +175,8 @@ def sharpened(node: ListedNode, effort: Effort) -> bool:
     core, began = node.core, perf_counter()
     held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
     H, b, cost = core.eliminated(held, free)
+    if not np.any(b):
+        return False
     if node.point is None:
         start = first_start(H, node.budget)
         if start is None:
@@ -179,13 +209,18 @@ def sharpened(node: ListedNode, effort: Effort) -> bool:
         ridge[free] = (1.0 - inwards) * result.delta + inwards * start.inside
         system = core.curved(among, ridge[among])
         if system is not None:
-            bound = ridge_bound(system, w[among], node.terms[among] == IN, node.budget)
+            bound, Z = priced_bound(system, w[among], node.terms[among] == IN, node.budget)
+            vector = Vector(core.index[among], w[among])
+            moved = Diagonal(core.index[among], system.ridge - core.problem.lam)
             if bound > node.bound:
-                node.bound, node.vector = bound, Vector(core.index[among], w[among])
-                node.moved = Diagonal(core.index[among], system.ridge - core.problem.lam)
+                node.bound, node.vector, node.moved = bound, vector, moved
+            if node.bound >= threshold:
+                node.close("dual", node.bound)
+            else:
+                prices = np.zeros(core.size)
+                prices[among] = Z
+                _screen(node, Prices(bound, prices, vector, moved), threshold)
             break
-    if node.bound >= threshold:
-        node.close("dual", node.bound)
     return True
 
 
@@ -259,21 +294,19 @@ def _ended(node: ListedNode) -> bool:
     return False
 
 
-def _screen(node: ListedNode, relaxed: Relaxed, vector: Vector, threshold: float) -> bool:
-    """Fix what the dual point of the relaxation decides; return whether it is worth going on."""
+def _screen(node: ListedNode, at: Prices, threshold: float) -> tuple[Indices, Indices]:
+    """Fix what a dual point decides; return what came in and what went out."""
     free = np.flatnonzero(node.terms == FREE)
-    cost, top = forcing_costs(relaxed.bound, relaxed.Z[free], node.budget)
+    cost, top = forcing_costs(at.bound, at.Z[free], node.budget)
     sure = cost >= threshold
-    if not sure.any():
-        return False
     out, inn = free[sure & ~top], free[sure & top]
-    index = node.core.index
-    node.screenings.append(Screening(vector, index[out], index[inn]))
-    node.set_aside = min(node.set_aside, float(cost[sure].min()))
-    node.terms[out] = OUT
-    node.terms[inn] = IN
-    # Fixing out what the relaxation leaves at zero does not move its value.
-    return len(inn) > 0 or bool(np.any(relaxed.warm.w[out] != 0.0))
+    if sure.any():
+        index = node.core.index
+        node.screenings.append((Screening(at.vector, index[out], index[inn]), at.moved))
+        node.set_aside = min(node.set_aside, float(cost[sure].min()))
+        node.terms[out] = OUT
+        node.terms[inn] = IN
+    return inn, out
 
 
 def _finish(node: ListedNode, free: int) -> None:
