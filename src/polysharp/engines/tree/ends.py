@@ -53,11 +53,12 @@ def ways(free: int, budget: int) -> float:
 
 
 class Task(NamedTuple):
-    """Gain needed, cost before any gain, and the share of a new cost that need not be beaten."""
+    """What to look for."""
 
-    need: float
-    cost: float
-    share: float
+    need: float  # gain from which a support is listed
+    cost: float  # before any gain
+    share: float  # of the cost of a support that is listed, by which others need not beat it
+    room: float = 0.0  # supports whose gain is less by no more than this are listed all the same
 
 
 class Levels(NamedTuple):
@@ -174,7 +175,7 @@ def _wanted(structure: Structure, terms: States, j: np.intp) -> Indices:
 
 
 VEC, MAT, CUBE, INTS, INTS2 = f8[::1], f8[:, ::1], f8[:, :, ::1], i8[::1], i8[:, ::1]
-TASK = types.NamedUniTuple(f8, 3, Task)
+TASK = types.NamedUniTuple(f8, 4, Task)
 LEVELS = types.NamedTuple((CUBE, MAT, MAT, MAT), Levels)
 RULES = types.NamedTuple((u1[:, ::1], i8, INTS, INTS, i8, b1, b1), TermRules)
 ROW = types.UniTuple(f8, 5)
@@ -239,7 +240,7 @@ def _note(task, rules, chosen, count, gain, need, hits, noted):  # type: ignore[
         for a in range(count):
             hits[noted, a] = chosen[a]
     # What is found need not be found again: from now on only what is better by the tolerance.
-    need[0] = max(need[0], task.need, gain + task.share * (task.cost - gain))
+    need[0] = max(need[0], gain + task.share * (task.cost - gain) - task.room)
     return noted + 1
 
 

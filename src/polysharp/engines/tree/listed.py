@@ -232,7 +232,8 @@ def try_all(node: ListedNode, effort: Effort) -> bool:
     slack = rounding_slack(core.system, effort.level, core.structure.max_terms)
     rules = term_rules(core.structure, node.terms, node.inputs)
     need = cost - effort.threshold - 2.0 * slack
-    result = exhaust(H, b, node.budget, Task(need, cost, effort.tolerance), rules)
+    task = Task(need, cost, effort.tolerance, 2.0 * slack)
+    result = exhaust(H, b, node.budget, task, rules)
     effort.note_ends(len(free), node.budget, perf_counter() - began)
     if result is None:
         return False

@@ -1,0 +1,91 @@
+"""The best diagonal: feasible, a bound on every choice, and as good as its own dual says."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from polysharp.problem.diagonal import Start, first_start, sharpen, smallest_eigenvalue
+
+
+def instance(seed: int, size: int = 9) -> tuple[np.ndarray, np.ndarray]:
+    """Return H and b of correlated columns under a weak or a strong ridge."""
+    rng = np.random.default_rng(seed)
+    M = rng.standard_normal((20, size)) + (seed % 3) * rng.standard_normal((20, 1))
+    M *= 10.0 ** rng.uniform(-2, 2, size)
+    y = M @ rng.standard_normal(size) + 3.0 * rng.standard_normal(20)
+    return M.T @ M + 10.0 ** rng.uniform(-3, 2) * np.eye(size), M.T @ y
+
+
+def best_gain(H: np.ndarray, b: np.ndarray, budget: int) -> float:
+    """Return what the best choice of monomials gains."""
+    return max(
+        0.5 * b[list(S)] @ np.linalg.solve(H[np.ix_(S, S)], b[list(S)])
+        for S in combinations(range(len(b)), budget)
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_bound_holds_and_is_the_best(seed: int) -> None:
+    H, b = instance(seed)
+    budget = 1 + seed % 5
+    start = first_start(H, budget)
+    assert start is not None
+    found = sharpen(H, b, budget, start, aim=0.0, tol=1e-4, max_steps=60)
+    assert found is not None
+    gain = best_gain(H, b, budget)
+    assert found.gain >= gain * (1.0 - 1e-9)
+    assert found.least <= found.gain <= found.least + 1e-2 * found.gain
+    # The value is that of the diagonal and the coefficients returned.
+    R = H - np.diag(found.delta)
+    assert np.linalg.eigvalsh(R / np.sqrt(np.outer(np.diag(H), np.diag(H))))[0] >= -1e-9
+    prices = np.sort((b - R @ found.w) ** 2 / (2.0 * found.delta))[::-1]
+    value = 0.5 * found.w @ R @ found.w + prices[:budget].sum()
+    assert value == pytest.approx(found.gain, rel=1e-6)
+    # One eigenvalue for all monomials does no better.
+    uniform = 0.99 * smallest_eigenvalue(H, 0.0) * np.diag(H)
+    other = sharpen(H, b, budget, Start(uniform, uniform, start.shares), aim=0.0, max_steps=0)
+    assert other is not None
+    assert found.gain <= other.gain * (1.0 + 1e-6)
+
+
+def test_a_child_starts_from_its_parent() -> None:
+    """Taking a monomial out leaves the diagonal feasible, and few steps are needed."""
+    H, b = instance(3, 12)
+    start = first_start(H, 4)
+    assert start is not None
+    whole = sharpen(H, b, 4, start, aim=0.0, tol=1e-2)
+    assert whole is not None
+    keep = np.arange(1, 12)
+    child = Start(whole.delta, start.inside, whole.shares).among(keep)
+    part = sharpen(H[1:, 1:], b[1:], 4, child, aim=0.0, tol=1e-2)
+    assert part is not None
+    assert part.gain <= whole.gain * (1.0 + 1e-2)
+    assert part.steps < 20
+
+
+def test_it_stops_at_the_aim() -> None:
+    H, b = instance(5)
+    start = first_start(H, 3)
+    assert start is not None
+    tight = sharpen(H, b, 3, start, aim=0.0, tol=1e-4)
+    assert tight is not None
+    aimed = sharpen(H, b, 3, start, aim=1.2 * tight.gain)
+    assert aimed is not None
+    assert aimed.gain <= 1.2 * tight.gain
+    assert aimed.steps <= tight.steps
+
+
+@pytest.mark.parametrize("size", [5, 100])
+def test_smallest_eigenvalue(size: int) -> None:
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((3 * size, size))
+    G = M.T @ M
+    C = (G + np.eye(size)) / np.sqrt(np.outer(np.diag(G) + 1.0, np.diag(G) + 1.0))
+    assert smallest_eigenvalue(G, 1.0) == pytest.approx(np.linalg.eigvalsh(C)[0], rel=2e-2)
+
+
+def test_singular_matrices_have_no_start() -> None:
+    assert first_start(np.ones((3, 3)), 1) is None
