@@ -69,9 +69,16 @@ class Compiler:
     def __init__(self, *files: str) -> None:
         self.stamp = f"{crc32(b''.join(Path(file).read_bytes() for file in files)):08x}"
 
-    def __call__(self, signature: Any, *, entry: bool = False) -> Callable[[Any], Any]:
-        """Return a decorator; Python can call what is an ``entry``, kernels can call all."""
-        options = {"cache": CACHED, "nogil": True, "error_model": "numpy"}
+    def __call__(
+        self, signature: Any, *, entry: bool = False, any_order: bool = False
+    ) -> Callable[[Any], Any]:
+        """Return a decorator; Python can call what is an ``entry``, kernels can call all.
+
+        Sums in ``any_order`` can be vectorised; such kernels must not meet NaN.
+        """
+        options: dict[str, Any] = {"cache": CACHED, "nogil": True, "error_model": "numpy"}
+        if any_order:
+            options["fastmath"] = {"reassoc", "contract", "arcp", "nsz", "nnan", "ninf"}
         if not entry:
             options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 

@@ -32,10 +32,10 @@ from math import comb, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numba import b1, f8, i8, njit, types, u1
+from numba import b1, f8, i8, types, u1
 from numpy.typing import NDArray
 
-from polysharp.engines.tree.relaxation import COMPILED, INNER
+from polysharp.engines.compiling import Compiler
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import UNIT, Quadratic
 from polysharp.problem.propagation import FREE, IN, States
@@ -179,11 +179,10 @@ TASK = types.NamedUniTuple(f8, 4, Task)
 LEVELS = types.NamedTuple((CUBE, MAT, MAT, MAT), Levels)
 RULES = types.NamedTuple((u1[:, ::1], i8, INTS, INTS, i8, b1, b1), TermRules)
 ROW = types.UniTuple(f8, 5)
-# Sums may be taken in any order, which lets the loops be vectorised.
-FAST = {**INNER, "fastmath": {"reassoc", "contract", "arcp", "nsz", "nnan", "ninf"}}
+kernel = Compiler(__file__)
 
 
-@njit(f8(VEC, VEC, VEC, VEC, VEC, ROW), **FAST)
+@kernel(f8(VEC, VEC, VEC, VEC, VEC, ROW), any_order=True)
 def _row_test(h, v, b, bb, D, row):  # type: ignore[no-untyped-def]
     """Return the sum of the positive parts of the pair test over a row, H being h - v_a v."""
     v_a, b_a, D_a, c, T = row
@@ -195,13 +194,13 @@ def _row_test(h, v, b, bb, D, row):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(types.void(VEC, VEC, VEC, f8), **FAST)
+@kernel(types.void(VEC, VEC, VEC, f8), any_order=True)
 def _row_minus(out, h, v, v_a):  # type: ignore[no-untyped-def]
     for k in range(h.shape[0]):
         out[k] = h[k] - v_a * v[k]
 
 
-@njit(b1(RULES, INTS, i8), **INNER)
+@kernel(b1(RULES, INTS, i8))
 def _allowed(rules, chosen, count):  # type: ignore[no-untyped-def]
     """Whether the chosen monomials satisfy the rules."""
     new = 0
@@ -231,7 +230,7 @@ def _allowed(rules, chosen, count):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(i8(TASK, RULES, INTS, i8, f8, VEC, INTS2, i8), **INNER)
+@kernel(i8(TASK, RULES, INTS, i8, f8, VEC, INTS2, i8))
 def _note(task, rules, chosen, count, gain, need, hits, noted):  # type: ignore[no-untyped-def]
     """List a support that gains more than needed, if the rules allow it; return how many are."""
     if not rules.plain and not _allowed(rules, chosen, count):
@@ -244,7 +243,7 @@ def _note(task, rules, chosen, count, gain, need, hits, noted):  # type: ignore[
     return noted + 1
 
 
-@njit(i8(TASK, RULES, LEVELS, INTS, INTS2, VEC, types.UniTuple(i8, 4), f8), **INNER)
+@kernel(i8(TASK, RULES, LEVELS, INTS, INTS2, VEC, types.UniTuple(i8, 4), f8))
 def _pairs(task, rules, levels, chosen, hits, need, where, gain):  # type: ignore[no-untyped-def]
     """Try all pairs of later monomials; H is that of the level less v v'."""
     depth, low, high, noted = where
@@ -295,7 +294,7 @@ def _pairs(task, rules, levels, chosen, hits, need, where, gain):  # type: ignor
     return noted
 
 
-@njit(f8(LEVELS, i8, i8, i8), **INNER)
+@kernel(f8(LEVELS, i8, i8, i8))
 def _chosen(levels, depth, j, size):  # type: ignore[no-untyped-def]
     """Write b, D and v of the next level, in which j has been eliminated; return its gain."""
     inverse = 1.0 / levels.D[depth, j]
@@ -308,7 +307,7 @@ def _chosen(levels, depth, j, size):  # type: ignore[no-untyped-def]
     return 0.5 * b_j * b_j * inverse
 
 
-@njit(types.void(LEVELS, i8, i8, i8), **INNER)
+@kernel(types.void(LEVELS, i8, i8, i8))
 def _descend(levels, depth, j, size):  # type: ignore[no-untyped-def]
     """Write H of the next level, above its diagonal."""
     v = levels.scratch[0]
@@ -319,7 +318,7 @@ def _descend(levels, depth, j, size):  # type: ignore[no-untyped-def]
         _row_minus(new, old, v[first:stop], v[a])
 
 
-@njit(i8(RULES, INTS, i8, i8), **INNER)
+@kernel(i8(RULES, INTS, i8, i8))
 def _count(rules, used, j, change):  # type: ignore[no-untyped-def]
     """Count the inputs of j in ``used`` or take them off; return how many were or are new."""
     new = 0
@@ -332,7 +331,7 @@ def _count(rules, used, j, change):  # type: ignore[no-untyped-def]
     return new
 
 
-@njit(i8(LEVELS, i8, i8, TASK, RULES, VEC, INTS2), **COMPILED)
+@kernel(i8(LEVELS, i8, i8, TASK, RULES, VEC, INTS2), entry=True)
 def _search(levels, size, L, task, rules, need, hits):  # type: ignore[no-untyped-def]
     """Go through all choices depth first; return how many supports were listed."""
     chosen, gains = np.zeros(L + 2, dtype=np.int64), np.zeros(L + 1)
