@@ -110,7 +110,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         As in ``SparsePolynomialRegressor``.
     include_terms, exclude_terms, include_inputs, exclude_inputs : optional
         As in ``SparsePolynomialRegressor``.
-    clamp : bool, default=True
+    clamp : bool, default=False
         As in ``SparsePolynomialRegressor``, here and in the comparison (but where moments judge,
         see Notes).
 
@@ -171,7 +171,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     In the errors of validation a prediction beyond the range of the responses counts as the end of
     that range, so that no absurd value at a single row decides the choice.  Where a split holds
     out more than 10,000 rows, and on Dask collections, errors come from moments: nothing is cut
-    and no input clamped there.  ``predict`` clamps inputs and cuts nothing.
+    and no input clamped there.  ``predict`` cuts nothing.
 
     Where the monomials are too many for memory and time, each split works with those that its own
     training rows point at (``polysharp.selection.screening``).
@@ -218,7 +218,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         exclude_terms: Any = None,
         include_inputs: Any = None,
         exclude_inputs: Any = None,
-        clamp: bool = True,
+        clamp: bool = False,
     ) -> None:
         self.degrees = degrees
         self.max_terms = max_terms

@@ -32,6 +32,7 @@ SHARES = tuple(10.0**-e for e in range(10))  # gammas="auto": ridges relative to
 MIDDLE = 3  # where the comparison of ridges begins: best, or next to it, on most tables
 FALLS = 0.998  # an error must fall below this share of the least so far to count as falling
 FEW_TERMS = 30  # sizes that are compared in any case
+BEHIND = 1.25  # an error with few terms that exceeds the least so far by this much stays behind
 LAST_SHARE = 0.7  # of the sizes compared: a best size beyond it says that more may be better
 HIGHEST = 5  # of degrees="auto"
 DEGREE_SHARE = 0.5  # of the time left, that one degree may take
@@ -213,6 +214,9 @@ class BudgetSearch:
                 break
             best = scores.candidates[int(np.nanargmin(scores.mean))].max_terms
             if best <= LAST_SHARE * max(sizes) or scores.least <= NOTHING * scale:
+                break
+            # More terms make up for a little, not for a ridge or a degree that is far behind.
+            if scores.least > BEHIND * self.least:
                 break
         return scores
 
