@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 import polysharp
 from polysharp import InputError, Proof, SparsePolynomialRegressor, verify
 from polysharp.certificate.checker.exact import Exact
-from polysharp.certificate.checker.rows import Rows
+from polysharp.certificate.checker.rows import CheckedRows
 from polysharp.certificate.proof import Diagonal, Screening, Vector
 from polysharp.certificate.statement import Statement
 from polysharp.engines import make_engine
@@ -164,7 +164,7 @@ def test_exact_products_are_those_of_rationals():
     index, w = np.array([0, 3]), np.array([0.5, -0.25])
     texts = X.astype(str), y.astype(str), np.ones(12)
     for table, number in ((texts, lambda v: Fraction(str(v))), ((X, y, np.ones(12)), Fraction)):
-        exact = Exact(statement, Rows(X, y, np.ones(12)), statement.monomials, table)
+        exact = Exact(statement, CheckedRows(X, y, np.ones(12)), statement.monomials, table)
         point = exact.at(index, w, None, np.arange(5))
         coded = [[(number(x) - Fraction(s)) / Fraction(u)
                   for x, s, u in zip(row, statement.shift, statement.scale, strict=True)]

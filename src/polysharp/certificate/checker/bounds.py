@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.certificate.checker.moments import Moments
+from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.rows import SAFE, TINY, Point, U
 from polysharp.certificate.checker.rules import (
     FREE,

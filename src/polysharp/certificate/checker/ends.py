@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polysharp.certificate.checker.bounds import costs
-from polysharp.certificate.checker.moments import Moments, is_definite
+from polysharp.certificate.checker.moments import CheckedMoments as Moments
+from polysharp.certificate.checker.moments import is_definite
 from polysharp.certificate.checker.rows import SAFE, U
 from polysharp.certificate.checker.rules import FREE, IN, OUT, Fixings, Rules, demand
 

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from polysharp.certificate.checker.moments import Moments
-from polysharp.certificate.checker.rows import TINY, Point, Rows, U, scale_squared
+from polysharp.certificate.checker.moments import CheckedMoments as Moments
+from polysharp.certificate.checker.rows import TINY, CheckedRows, Point, U, scale_squared
 from polysharp.certificate.checker.rules import Array, Indices, Monomial
 from polysharp.errors import MissingSolverError
 
@@ -62,7 +62,11 @@ class Exact(Moments):
     is_exact = True
 
     def __init__(
-        self, s: Statement, rows: Rows, monomials: Sequence[Monomial], table: tuple[Any, Any, Any]
+        self,
+        s: Statement,
+        rows: CheckedRows,
+        monomials: Sequence[Monomial],
+        table: tuple[Any, Any, Any],
     ) -> None:
         super().__init__(s, rows, monomials)
         self._matrix = _flint().fmpz_mat

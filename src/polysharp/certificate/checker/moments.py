@@ -21,9 +21,9 @@ from polysharp.certificate.checker.rows import (
     BLOCK,
     SAFE,
     TINY,
+    CheckedRows,
     Columns,
     Point,
-    Rows,
     U,
     blocks_of,
 )
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from polysharp.certificate.statement import Statement
 
 
-class Moments(Columns):
+class CheckedMoments(Columns):
     """G, q, yy of some monomials of a statement, and bounds on their errors."""
 
     is_exact = False
     floats_hold = True  # whether the bounds on errors cover what is to be proved
 
-    def __init__(self, s: Statement, rows: Rows, monomials: Sequence[Monomial]) -> None:
+    def __init__(self, s: Statement, rows: CheckedRows, monomials: Sequence[Monomial]) -> None:
         super().__init__(s, rows, monomials)
         f, every = len(monomials), np.arange(len(monomials))
         whole = np.zeros((f + 1, f + 1))

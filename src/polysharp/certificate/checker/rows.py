@@ -47,7 +47,7 @@ class Point(NamedTuple):
     rho: Array  # >= |m_j'a + d_j w_j|, for every monomial that was asked for
 
 
-class Rows(NamedTuple):
+class CheckedRows(NamedTuple):
     """The table as numbers, rows of weight zero left out."""
 
     X: Array
@@ -55,7 +55,7 @@ class Rows(NamedTuple):
     v: Array
 
 
-def read_rows(s: Statement, X: Any, y: Any, weight: Any) -> Rows:
+def read_rows(s: Statement, X: Any, y: Any, weight: Any) -> CheckedRows:
     """Check the table against the statement."""
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64).reshape(-1)
     v = np.asarray(1.0 if weight is None else weight, dtype=np.float64)
@@ -71,7 +71,7 @@ def read_rows(s: Statement, X: Any, y: Any, weight: Any) -> Rows:
     demand(within, "y or sample_weight is too large or too small: its powers leave the floats")
     agrees = abs(total - s.total_weight) <= len(y) * 4.0 * U * total
     demand(agrees, f"the rows have total weight {total!r}, and not {s.total_weight!r} as stated")
-    return Rows(X[v > 0.0], y[v > 0.0], v[v > 0.0])
+    return CheckedRows(X[v > 0.0], y[v > 0.0], v[v > 0.0])
 
 
 def scale_squared(m: Monomial, degree: int) -> int:
@@ -106,7 +106,7 @@ def _sum_of_rows(A: Array) -> Array:
 class Columns:
     """Some monomials of a statement at the rows, and bounds on their errors."""
 
-    def __init__(self, s: Statement, rows: Rows, monomials: Sequence[Monomial]) -> None:
+    def __init__(self, s: Statement, rows: CheckedRows, monomials: Sequence[Monomial]) -> None:
         n, f = len(rows.y), len(monomials)
         self.s, self.rows, self.monomials = s, rows, monomials
         self.coded, self.root = (rows.X - s.shift) / s.scale, np.sqrt(rows.v)

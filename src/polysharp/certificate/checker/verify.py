@@ -26,7 +26,7 @@ import numpy as np
 
 from polysharp.certificate.checker.bounds import Tangent, certified, cost_above, prices
 from polysharp.certificate.checker.ends import Exhaustion, least_of_sets
-from polysharp.certificate.checker.moments import Moments
+from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.rows import read_rows
 from polysharp.certificate.checker.rules import (
     OUT,
