@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -47,26 +46,11 @@ def add_rows(scip: Any, model: Any, columns: list[Any], rules: RuleRows) -> None
 def optimise(model: Any) -> str:
     """Run SCIP and return its status; what it had proved stays true if an LP defeats it.
 
-    SCIP looks up for Ctrl-C only now and then, and not for half a minute while it presolves.  So
-    it runs in a thread of its own; if it does not end soon after the signal, it is left alone.
+    SCIP must run in the thread that calls: nonlinear programmes crash it in any other.
     """
-    trouble: list[Exception] = []
-
-    def work() -> None:
-        with np.errstate(all="ignore"):
-            try:
-                model.optimizeNogil()
-            except Exception as error:
-                trouble.append(error)
-
-    model.setParam("misc/catchctrlc", False)
-    thread = Thread(target=work, daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(0.1)
-    except KeyboardInterrupt:
-        model.interruptSolve()
-        thread.join(1.0)
-        raise
-    return TROUBLE if trouble else str(model.getStatus())
+    with np.errstate(all="ignore"):
+        try:
+            model.optimize()
+        except Exception:
+            return TROUBLE
+    return str(model.getStatus())
