@@ -117,7 +117,8 @@ def solve_relaxation(
     code, at = STOPPED, Tally(-np.inf, np.inf, warm.nu, warm.products, warm.mass, 0.0)
     for work in aim.slices():
         at = at._replace(work=work)
-        code, at = _solve(system, part, goal, point, best, at, scratch)
+        code, values = _solve(system, part, goal, point, best, at, scratch)
+        at = Tally(*values)
         if code != STOPPED:
             break
     warm.nu, warm.products, warm.mass = at.nu, at.products, at.mass
@@ -398,7 +399,12 @@ def _choose_work(system, part, point, nu, scratch):  # type: ignore[no-untyped-d
     return count, news
 
 
-@kernel(types.Tuple((i8, TALLY))(SYSTEM, PART, GOAL, ITERATE, ITERATE, TALLY, SCRATCH), entry=True)
+# Plain numbers come back: Numba makes a named tuple by calling Python, and a Ctrl-C that arrives in
+# that moment ends in a crash.
+@kernel(
+    types.Tuple((i8, types.UniTuple(f8, 6)))(SYSTEM, PART, GOAL, ITERATE, ITERATE, TALLY, SCRATCH),
+    entry=True,
+)
 def _solve(system, part, goal, point, best, at, scratch):  # type: ignore[no-untyped-def]
     """Alternate full passes (bound, working set) and sweeps on the working set."""
     size, work, code = len(point.w), scratch.places[0], UNFINISHED
@@ -431,4 +437,4 @@ def _solve(system, part, goal, point, best, at, scratch):  # type: ignore[no-unt
                 for i in range(size):
                     point.rho[i] -= system.Q[j, i] * step
         at = Tally(at.bound, at.primal, at.nu, products, mass, at.work)
-    return code, at
+    return code, (at.bound, at.primal, at.nu, at.products, at.mass, at.work)
