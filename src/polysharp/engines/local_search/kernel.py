@@ -88,7 +88,11 @@ class State(NamedTuple):
 
 
 class Stand(NamedTuple):
-    """Where a kernel stands."""
+    """Where a kernel stands.
+
+    Kernels hand back plain numbers in this order: Numba makes a named tuple by calling Python, and
+    a Ctrl-C that arrives in that moment ends in a crash.
+    """
 
     taken: int  # slots in use
     progress: int  # the size that is being climbed to, or the steps walked
@@ -368,7 +372,7 @@ def climb(equations, rules, state, stand, task, book):  # type: ignore[no-untype
             gain, at, entrant = _best_swap(rules, state, count, gains, needed)
         if entrant >= 0:
             if equations.place[entrant] < 0:
-                return Stand(count, size, value, moves, entrant)
+                return count, size, value, moves, entrant
             count = max(count, at + 1)
             _move(equations, rules, state, at, count, entrant)
             value, moves = value - gain, moves + 1
@@ -376,9 +380,9 @@ def climb(equations, rules, state, stand, task, book):  # type: ignore[no-untype
             if book is not None:
                 _note(state, book, size - 1, count, value)
             if size >= task.last:
-                return Stand(count, size, value, moves, DONE)
+                return count, size, value, moves, DONE
             size += 1
-    return Stand(count, size, value, moves, PAUSED)
+    return count, size, value, moves, PAUSED
 
 
 @njit(**ENTRY)
@@ -405,7 +409,7 @@ def walk(equations, rules, state, stand, chase):  # type: ignore[no-untyped-def]
                 if costs[a] < cost:
                     slot, cost = a, costs[a]
             if cost == np.inf:
-                return Stand(count, s, value, moves + s, DONE)
+                return count, s, value, moves + s, DONE
             m, h = members[slot], H[slot, slot]
             costs[slot] = np.inf
             _gains(state, B[slot], w[slot] / h, 1.0 / h, gains)
@@ -418,11 +422,11 @@ def walk(equations, rules, state, stand, chase):  # type: ignore[no-untyped-def]
             if rules is not None:
                 _book(rules, m, 1)
         if equations.place[j] < 0:
-            return Stand(count, s, value, moves + s, j)
+            return count, s, value, moves + s, j
         until[members[slot]] = step + 1 + chase.draws[s, 0]
         until[j] = step + 1 + chase.draws[s, 1]
         _move(equations, rules, state, slot, count, j)
         value += cost - gains[j]
         if value < chase.record:
-            return Stand(count, s + 1, value, moves + s + 1, PAUSED)
-    return Stand(count, steps, value, moves + steps, PAUSED)
+            return count, s + 1, value, moves + s + 1, PAUSED
+    return count, steps, value, moves + steps, PAUSED

@@ -131,8 +131,8 @@ class RidgeModel:
     def climb(self, task: Climb, book: Book | None = None) -> bool:
         """Climb on, for a while; return whether nothing is left to do."""
         while True:
-            self._stand = stand = kernel.climb(
-                self._rows.equations, self.rules, self.state, self._stand, task, book
+            self._stand = stand = Stand(
+                *kernel.climb(self._rows.equations, self.rules, self.state, self._stand, task, book)
             )
             if stand.need < 0:
                 return bool(stand.need == DONE)
@@ -143,8 +143,8 @@ class RidgeModel:
         """Walk on; return the steps made, and whether nothing may move any more."""
         made = 0
         while True:
-            self._stand = stand = kernel.walk(
-                self._rows.equations, self.rules, self.state, self._stand, chase
+            self._stand = stand = Stand(
+                *kernel.walk(self._rows.equations, self.rules, self.state, self._stand, chase)
             )
             made += stand.progress
             if stand.need < 0:
