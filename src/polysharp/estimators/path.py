@@ -33,7 +33,7 @@ from polysharp.estimators.parameters import (
     sizes,
 )
 from polysharp.estimators.path_search import CertifiedSizes, open_folds, validated_sizes
-from polysharp.estimators.prepare import Effort, Prepared, open_fit
+from polysharp.estimators.prepare import FitEffort, Prepared, open_fit
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import open_progress, r2_decimals, rounded_up
@@ -262,7 +262,7 @@ def path(
     )
     check_parameters(model.get_params(deep=False))
     with open_progress(verbose) as progress, limited_threads(model.n_jobs) as threads:
-        effort = Effort.of(model, threads, progress, began)
+        effort = FitEffort.of(model, threads, progress, began)
         opened = open_fit(model, X, y, sample_weight, progress, budgets)
         folds = None
         if cv is not None:

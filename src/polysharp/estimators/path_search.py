@@ -20,7 +20,7 @@ from polysharp.data.cluster import is_dask
 from polysharp.engines.base import Limits
 from polysharp.engines.local_search import every_size
 from polysharp.errors import InfeasibleError, TooLargeError
-from polysharp.estimators.prepare import Effort, Opened, Prepared
+from polysharp.estimators.prepare import FitEffort, Opened, Prepared
 from polysharp.moments.folds import Dealt, Parts, Plan
 from polysharp.moments.gram import DenseGram
 from polysharp.problem.problem import Problem
@@ -42,7 +42,7 @@ class CertifiedSizes:
         The problem of the largest budgets.
     budgets : Budgets
         The sizes.
-    effort : Effort
+    effort : FitEffort
         Engine and time limit; a size gets an equal share of the time that is left.
     share : float
         Of the time limit; the rest is for the validation.
@@ -50,7 +50,7 @@ class CertifiedSizes:
 
     prepared: Prepared
     budgets: Budgets
-    effort: Effort
+    effort: FitEffort
     share: float
 
     def __iter__(self) -> Iterator[tuple[int, int | None, Solution]]:

@@ -47,7 +47,7 @@ HOPEFUL_GAP = 0.2  # gaps that are wider after a few seconds rarely close within
 
 
 @dataclass(frozen=True, eq=False)
-class Effort:
+class FitEffort:
     """How an answer is searched for: engine, time, tolerance, seed, threads, and who watches."""
 
     engine: Engine
@@ -67,7 +67,7 @@ class Effort:
         progress: Progress,
         began: float,
         hopeless_after: float | None = None,
-    ) -> Effort:
+    ) -> FitEffort:
         """Read the parameters of an estimator."""
         engine = make_engine(model.engine) if isinstance(model.engine, str) else model.engine
         limit = None if model.time_limit is None else float(model.time_limit)
@@ -218,7 +218,7 @@ def open_fit(
     return Opened(table, table.coded(scaling.apply), scaling, rules, gamma, choice, ranges)
 
 
-def solve(opened: Opened, n_candidates: NCandidates, effort: Effort) -> Answer:
+def solve(opened: Opened, n_candidates: NCandidates, effort: FitEffort) -> Answer:
     """Search by listing the monomials or by pricing them all, whichever the sizes call for."""
     priced = prices_all(
         n_candidates,
@@ -239,7 +239,7 @@ def solve(opened: Opened, n_candidates: NCandidates, effort: Effort) -> Answer:
     return _timed(prepared, prepared.stated(solution), seconds, effort)
 
 
-def _searched(prepared: Prepared, effort: Effort, limits: Limits) -> Solution:
+def _searched(prepared: Prepared, effort: FitEffort, limits: Limits) -> Solution:
     return search(
         effort.engine,
         prepared.problem,
@@ -251,7 +251,7 @@ def _searched(prepared: Prepared, effort: Effort, limits: Limits) -> Solution:
     )
 
 
-def _search_all_inputs(opened: Opened, effort: Effort) -> Answer:
+def _search_all_inputs(opened: Opened, effort: FitEffort) -> Answer:
     """Generate columns on demand; the certificate covers every input."""
     from polysharp.engines.columns.column_generation import search_all_inputs
     from polysharp.engines.columns.search import Search
@@ -275,7 +275,7 @@ def _search_all_inputs(opened: Opened, effort: Effort) -> Answer:
     return _timed(prepared, prepared.stated(found.solution), seconds, effort)
 
 
-def _timed(prepared: Prepared, solution: Solution, seconds: float, effort: Effort) -> Answer:
+def _timed(prepared: Prepared, solution: Solution, seconds: float, effort: FitEffort) -> Answer:
     """Say how long the preparation and the whole fit took."""
     times = {"preparation": seconds, **solution.times, "total": effort.spent}
     return Answer(prepared, replace(solution, times=times))

@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from polysharp.certificate.solution import Solution, Status
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import check_parameters
-from polysharp.estimators.prepare import Effort, open_fit, solve
+from polysharp.estimators.prepare import FitEffort, open_fit, solve
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import open_progress
 from polysharp.threads import limited_threads
@@ -234,7 +234,7 @@ class SparsePolynomialRegressor(CertifiedModel):
         began = perf_counter()
         check_parameters(self.get_params(deep=False))
         with open_progress(self.verbose) as progress, limited_threads(self.n_jobs) as threads:
-            effort = Effort.of(self, threads, progress, began, hopeless_after)
+            effort = FitEffort.of(self, threads, progress, began, hopeless_after)
             opened = open_fit(self, X, y, sample_weight, progress)
             answer = solve(opened, self.n_candidates, effort)
         prepared, self.solution_, self.reference_ = answer.prepared, answer.solution, reference
