@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from polysharp.engines.tree.ends import Task, exhaust, rounding_slack, term_rules, ways
+from polysharp.engines.tree.ends import Quest, exhaust, rounding_slack, term_rules, ways
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure, heredity_closed
 from polysharp.problem.problem import Problem
@@ -78,7 +78,7 @@ def test_ends_list_what_costs_less(kind: str) -> None:
         base = problem.refit(held).objective
         target = base * np.random.default_rng(seed).uniform(0.3, 1.0)
         ended = exhaust(
-            schur, b, budget, Task(base - target, base, 1e-6),
+            schur, b, budget, Quest(base - target, base, 1e-6),
             term_rules(problem.structure, terms, inputs),
         )  # fmt: skip
         assert ended is not None
@@ -102,7 +102,7 @@ def test_ends_give_up_where_too_many_supports_come_close() -> None:
     H, b = M.T @ M + np.eye(40), M.T @ rng.standard_normal(200)
     structure = Structure(np.ones((40, 1), dtype=bool), 4, 1)
     rules = term_rules(structure, np.zeros(40, dtype=np.int8), np.zeros(1, dtype=np.int8))
-    assert exhaust(H, b, 4, Task(-1.0, -1.0, 1.0), rules) is None
+    assert exhaust(H, b, 4, Quest(-1.0, -1.0, 1.0), rules) is None
 
 
 def test_slack_covers_what_elimination_loses() -> None:
@@ -120,7 +120,7 @@ def test_slack_covers_what_elimination_loses() -> None:
         rules = term_rules(
             problem.structure, np.zeros(6, dtype=np.int8), np.zeros(1, dtype=np.int8)
         )
-        ended = exhaust(H, q, 3, Task(0.0, 0.5 * float(y @ y), 0.0), rules)
+        ended = exhaust(H, q, 3, Quest(0.0, 0.5 * float(y @ y), 0.0), rules)
         assert ended is not None
         slack = rounding_slack(problem.system(np.arange(6), G), 1e-8 / float(np.diag(H).max()), 3)
         costs = [least_cost(problem, problem.refit(np.array(S))) for S in combinations(range(6), 3)]

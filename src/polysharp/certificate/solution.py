@@ -41,6 +41,7 @@ class Stop(StrEnum):
     TIME = "the time limit was reached"
     INTERRUPTED = "interrupted by the user"
     STALLED = "the solver could not make further progress within its tolerances"
+    STEADY = "the bound had stopped moving in proportion to the time spent"
 
 
 @dataclass(frozen=True)

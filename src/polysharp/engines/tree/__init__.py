@@ -34,6 +34,8 @@ class Tree(Settings, Engine):
     needs_start: ClassVar[bool] = False
     max_open: int = 100_000  # nodes; an open one holds a byte per monomial and a sparse vector
     largest: int = 25_000  # monomials; their Gram matrix takes 5 GB
+    # Seconds after which a search ends whose bound has stopped moving; infinite: it always goes on.
+    patience: float = 15.0
 
     def check(self, problem: Problem) -> None:
         """Refuse problems whose Gram matrix would not fit in memory."""
@@ -47,7 +49,7 @@ class Tree(Settings, Engine):
         """Prove the incumbent or improve it until the gap is closed."""
         with one_blas_thread(), ThreadPoolExecutor(max(1, run.threads)) as pool:
             kind = ListedKind(self, run, pool)
-            loop = BranchAndBound(run, kind, self.max_open)
+            loop = BranchAndBound(run, kind, self.max_open, self.patience)
             try:
                 return loop.run()
             finally:

@@ -23,7 +23,7 @@ import numpy as np
 
 from polysharp.certificate.proof import Diagonal, Proof, ProofNode, ProofWriter, Vector
 from polysharp.engines.base import Run
-from polysharp.engines.tree.effort import Effort, Settings
+from polysharp.engines.tree.effort import Settings, Spending
 from polysharp.engines.tree.input_sets import MOST_LEFT, MOST_SETS, InputSet, InputSets
 from polysharp.engines.tree.listed import ListedNode, drop_chain, evaluate, try_all
 from polysharp.engines.tree.loop import NodeKind
@@ -44,14 +44,14 @@ class ListedKind(NodeKind[ListedNode]):
     most_sets: int = MOST_SETS
     writer: ProofWriter = field(init=False)
     rounding: Rounding = field(init=False)
-    effort: Effort = field(init=False)
+    effort: Spending = field(init=False)
 
     def __post_init__(self) -> None:
         problem = self.run.problem
         self.writer = ProofWriter(self.settings.max_proof)
         self.rounding = Rounding(self.run, self.settings.walks)
         largest = float(problem.gram.diagonal.max(initial=0.0)) + problem.lam
-        self.effort = Effort(self.settings, self.run, problem.lam / largest)
+        self.effort = Spending(self.settings, self.run, problem.lam / largest)
 
     def root(self) -> ListedNode:
         """Evaluate the whole problem, round its relaxation and strengthen it."""
@@ -83,6 +83,10 @@ class ListedKind(NodeKind[ListedNode]):
         node.expand()
         moved = self._move(node)
         if moved.closed:
+            yield self._offered(moved)
+            return
+        free = int(np.count_nonzero(moved.terms == FREE))
+        if self.effort.late_ends_pay(free, moved.budget) and try_all(moved, self.effort):
             yield self._offered(moved)
             return
         self.splits += 1

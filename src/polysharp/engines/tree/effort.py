@@ -45,7 +45,10 @@ class Settings:
         A node is ended by trying all its supports if that takes no longer than so many relaxations
         with their best diagonals; closing it by relaxations takes about ten of them.
     outright_share : float
-        Share of the time left that trying all supports of the root may take.
+        Share of the time left that trying all supports of the root may take where it has too many
+        monomials for a best diagonal.
+    late_share : float
+        Share of the time spent that trying all supports of an open node may take.
     longest_chain : int
         Most terms that one split decides where shares come from the best diagonal.
     """
@@ -61,11 +64,12 @@ class Settings:
     sharp_tol: float = 0.1
     ends_worth: float = 8.0
     outright_share: float = 0.3
+    late_share: float = 0.3
     longest_chain: int = 4
 
 
 @dataclass(eq=False)
-class Effort:
+class Spending:
     """Costs measured so far, and what they allow."""
 
     settings: Settings
@@ -108,6 +112,12 @@ class Effort:
     def outright_pays(self, free: int, budget: int) -> bool:
         """Whether all supports may be tried although a relaxation has been of no use."""
         return self._ends(free, budget) <= self.settings.outright_share * self._left
+
+    def late_ends_pay(self, free: int, budget: int) -> bool:
+        """Whether an open node may be ended, the search having lasted for some time."""
+        return self._ends(free, budget) <= min(
+            self.settings.late_share * self.run.seconds, 0.5 * self._left
+        )
 
     def diagonal_pays(self, free: int) -> bool:
         """Whether the first best diagonal of so many monomials is affordable."""

@@ -52,7 +52,7 @@ def ways(free: int, budget: int) -> float:
     )
 
 
-class Task(NamedTuple):
+class Quest(NamedTuple):
     """What to look for."""
 
     need: float  # gain from which a support is listed
@@ -70,7 +70,7 @@ class Levels(NamedTuple):
     scratch: Array
 
 
-class TermRules(NamedTuple):
+class Demands(NamedTuple):
     """What a choice of free monomials must satisfy, given what is in.
 
     Row i of a list of lists, ``items[starts[i] : starts[i + 1]]``, names free monomials.  One of
@@ -95,7 +95,7 @@ class Exhausted:
     need: float  # gain that nothing but the hits exceeds
 
 
-def exhaust(H: Array, b: Array, budget: int, task: Task, rules: TermRules) -> Exhausted | None:
+def exhaust(H: Array, b: Array, budget: int, task: Quest, rules: Demands) -> Exhausted | None:
     """Try all choices of at most ``budget`` monomials; None where too many come close."""
     size = len(b)
     L, width = min(budget, size), size + BLOCK
@@ -127,7 +127,7 @@ def rounding_slack(system: Quadratic, least: float, terms: int) -> float:
     return 1.01 * (eps * (B + 0.5 * B * B) + (terms + 12.0) * UNIT) * system.response**2
 
 
-def term_rules(structure: Structure, terms: States, inputs: States) -> TermRules:
+def term_rules(structure: Structure, terms: States, inputs: States) -> Demands:
     """Return what the rules ask of the free monomials of a node."""
     free, held = np.flatnonzero(terms == FREE), np.flatnonzero(terms == IN)
     nothing = np.zeros(0, dtype=np.int64)
@@ -150,7 +150,7 @@ def term_rules(structure: Structure, terms: States, inputs: States) -> TermRules
     always = len(rows)
     if structure.heredity is not None:
         rows += [place[_wanted(structure, terms, j)] for j in free]
-    return TermRules(
+    return Demands(
         np.ascontiguousarray(uses, dtype=np.uint8),
         room,
         np.cumsum([0, *map(len, rows)], dtype=np.int64),
@@ -175,9 +175,9 @@ def _wanted(structure: Structure, terms: States, j: np.intp) -> Indices:
 
 
 VEC, MAT, CUBE, INTS, INTS2 = f8[::1], f8[:, ::1], f8[:, :, ::1], i8[::1], i8[:, ::1]
-TASK = types.NamedUniTuple(f8, 4, Task)
+TASK = types.NamedUniTuple(f8, 4, Quest)
 LEVELS = types.NamedTuple((CUBE, MAT, MAT, MAT), Levels)
-RULES = types.NamedTuple((u1[:, ::1], i8, INTS, INTS, i8, b1, b1), TermRules)
+RULES = types.NamedTuple((u1[:, ::1], i8, INTS, INTS, i8, b1, b1), Demands)
 ROW = types.UniTuple(f8, 5)
 kernel = Compiler(__file__)
 

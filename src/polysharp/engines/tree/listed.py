@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from polysharp.certificate.proof import Diagonal, Kind, Screening, Vector
-from polysharp.engines.tree.effort import Effort
-from polysharp.engines.tree.ends import Task, exhaust, rounding_slack, term_rules
+from polysharp.engines.tree.effort import Spending
+from polysharp.engines.tree.ends import Quest, exhaust, rounding_slack, term_rules
 from polysharp.engines.tree.loop import Node
 from polysharp.engines.tree.relaxation import (
     FREE,
@@ -108,7 +108,7 @@ class ListedNode(Node):
         return s
 
 
-class Prices(NamedTuple):
+class PricedPoint(NamedTuple):
     """A dual point: its bound, the prices of all monomials, and what proves them."""
 
     bound: float
@@ -117,7 +117,7 @@ class Prices(NamedTuple):
     moved: Diagonal | None
 
 
-def evaluate(node: ListedNode, effort: Effort) -> ListedNode:
+def evaluate(node: ListedNode, effort: Spending) -> ListedNode:
     """Bound a node until it is closed, or open with its relaxation solved; return it.
 
     When the time is up the relaxation is left as it stands, with the bound that it has proved.
@@ -152,7 +152,7 @@ def _fewer(node: ListedNode, before: int) -> bool:
     return int(np.count_nonzero(node.terms == FREE)) <= WORTH_SOLVING_AGAIN * before
 
 
-def _descend(node: ListedNode, effort: Effort) -> bool:
+def _descend(node: ListedNode, effort: Spending) -> bool:
     """Solve the relaxation by coordinate descent; return whether what it fixed changes it."""
     core, aim = node.core, effort.aim()
     if node.warm is None:
@@ -165,12 +165,12 @@ def _descend(node: ListedNode, effort: Effort) -> bool:
     if relaxed.code == PRUNED:
         node.close("dual", node.bound)
         return False
-    inn, out = _screen(node, Prices(relaxed.bound, relaxed.Z, vector, None), aim.threshold)
+    inn, out = _screen(node, PricedPoint(relaxed.bound, relaxed.Z, vector, None), aim.threshold)
     # Fixing out what the relaxation leaves at zero does not move its value.
     return len(inn) > 0 or bool(np.any(relaxed.warm.w[out] != 0.0))
 
 
-def sharpened(node: ListedNode, effort: Effort) -> bool:
+def sharpened(node: ListedNode, effort: Spending) -> bool:
     """Solve the relaxation with its best diagonal and bound the node; False where that fails."""
     core, began = node.core, perf_counter()
     held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
@@ -219,12 +219,12 @@ def sharpened(node: ListedNode, effort: Effort) -> bool:
             else:
                 prices = np.zeros(core.size)
                 prices[among] = Z
-                _screen(node, Prices(bound, prices, vector, moved), threshold)
+                _screen(node, PricedPoint(bound, prices, vector, moved), threshold)
             break
     return True
 
 
-def try_all(node: ListedNode, effort: Effort) -> bool:
+def try_all(node: ListedNode, effort: Spending) -> bool:
     """Close a node by trying all of its supports; False where too many come close."""
     core, began = node.core, perf_counter()
     held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
@@ -232,7 +232,7 @@ def try_all(node: ListedNode, effort: Effort) -> bool:
     slack = rounding_slack(core.system, effort.level, core.structure.max_terms)
     rules = term_rules(core.structure, node.terms, node.inputs)
     need = cost - effort.threshold - 2.0 * slack
-    task = Task(need, cost, effort.tolerance, 2.0 * slack)
+    task = Quest(need, cost, effort.tolerance, 2.0 * slack)
     result = exhaust(H, b, node.budget, task, rules)
     effort.note_ends(len(free), node.budget, perf_counter() - began)
     if result is None:
@@ -295,7 +295,7 @@ def _ended(node: ListedNode) -> bool:
     return False
 
 
-def _screen(node: ListedNode, at: Prices, threshold: float) -> tuple[Indices, Indices]:
+def _screen(node: ListedNode, at: PricedPoint, threshold: float) -> tuple[Indices, Indices]:
     """Fix what a dual point decides; return what came in and what went out."""
     free = np.flatnonzero(node.terms == FREE)
     cost, top = forcing_costs(at.bound, at.Z[free], node.budget)

@@ -26,6 +26,8 @@ import numpy as np
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import OutOfTime, Record
 
+LEAST_PROGRESS = 0.01  # share of the gap
+
 
 @dataclass(eq=False)
 class Node:
@@ -69,17 +71,20 @@ class BranchAndBound(Generic[N]):
     """The open nodes and the least bound of the closed ones.
 
     Beyond ``max_open`` open nodes the search turns depth-first, which adds at most the children of
-    one node per level.
+    one node per level.  After ``patience`` seconds the search ends when the gap has hardly moved
+    since a third of the time spent: at that rate ten times the time would not close it.
     """
 
     record: Record
     kind: NodeKind[N]
     max_open: int = 100_000
+    patience: float = np.inf
     open: list[tuple[float, int, N]] = field(default_factory=list)
     closed_bound: float = np.inf
     hand: N | None = None
     whole: bool = False  # whether the nodes cover everything: not before the root is made
     _tickets: count[int] = field(default_factory=count)
+    _gaps: list[tuple[float, float]] = field(default_factory=list)  # (seconds, gap) so far
 
     def run(self) -> Stop:
         """Search until the gap is closed, nothing is open or the time is over."""
@@ -92,6 +97,8 @@ class BranchAndBound(Generic[N]):
                 if self.record.proved:
                     return Stop.PROVED
                 self.record.check_time()
+                if self._steady():
+                    return Stop.STEADY
                 self.hand = self._next()
                 self._divide(self.hand)
                 self.hand = None
@@ -113,6 +120,16 @@ class BranchAndBound(Generic[N]):
     def _tell(self, phase: str, *, force: bool = False) -> None:
         self.record.raise_bound(min(self.bound, self.record.objective))
         self.record.report(phase, force=force)
+
+    def _steady(self) -> bool:
+        """Whether the gap has stopped moving in proportion to the time spent."""
+        now, gap = self.record.seconds, self.record.gap
+        if not self._gaps or now > 1.02 * self._gaps[-1][0]:
+            self._gaps.append((now, gap))
+        if now < self.patience:
+            return False
+        before = [then for seconds, then in self._gaps if seconds <= now / 3.0]
+        return bool(before) and before[-1] - gap < LEAST_PROGRESS * before[-1]
 
     def _next(self) -> N:
         if len(self.open) > self.max_open:
