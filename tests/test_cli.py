@@ -336,6 +336,14 @@ def test_a_proof_is_checked_on_the_command_line(folder, capsys, table):
     table.assign(load=table["load"] + 0.1 * table["speed"]).to_csv("other.csv", index=False)
     assert main(["verify", "p", "other.csv", "-q"]) == 4
     assert capsys.readouterr().out.startswith("The proof does NOT hold for other.csv: ")
+    options += ["--holdout", "0.25", "--seed", "3"]
+    holes = table.assign(speed=table["speed"].where(table.index != 4))
+    holes.to_csv("holes.csv", index=False)
+    assert main(["fit", "holes.csv", *options, "--impute", "mean", "--brief", "--proof", "q"]) == 0
+    check = ["verify", "q", "holes.csv", "-q", "--impute", "mean"]
+    assert main([*check, "--holdout", "0.25", "--seed", "3"]) == 0
+    assert main(check) == 4
+    capsys.readouterr()
     Path("p").write_bytes(Path("p").read_bytes()[:-50])
     for file in ("p", "t.csv", "nothing"):
         assert main(["verify", file, "t.csv"]) == 2

@@ -150,11 +150,12 @@ class _Lines:
     out: TextIO
     _written: float = field(default=-PERIOD)
     _pause: float = field(default=PERIOD)
+    _said: str = ""
 
     def __call__(self, text: str, last: bool) -> None:
         now = perf_counter()
-        if last or now - self._written >= self._pause:
-            self._written = now
+        if (last or now - self._written >= self._pause) and text != self._said:
+            self._written, self._said = now, text
             self._pause = PERIOD if last else min(1.5 * self._pause, LONGEST_PAUSE)
             self.out.write(f"{text}\n")
             self.out.flush()

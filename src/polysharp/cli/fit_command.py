@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     sample = shared.read_sample(options)
     inputs = plural(sample.X.shape[1], "input")
     print(f"{options.table}: {plural(len(sample), 'row')}, {inputs}, target {options.target}")
-    fitted, held_out = split(sample, options.holdout, options.seed)
+    fitted, held_out = shared.split(sample, options.holdout, options.seed)
     with warnings_as_remarks(), shared.every_core(options):
         model.fit(fitted.X, fitted.y, sample_weight=fitted.sample_weight)
     show(model, fitted, held_out, options)
@@ -120,27 +120,6 @@ def make_model(options: argparse.Namespace) -> Any:
     if options.cv is not None:
         given["cv"] = options.cv
     return SparsePolynomialRegressorCV(**given)
-
-
-def split(sample: Any, share: float | None, seed: int) -> tuple[Any, Any]:
-    """Return the rows to fit and the held-out rows, None without any."""
-    if share is None:
-        return sample, None
-    if not 0.0 < share < 1.0:
-        raise InputError(f"--holdout must be between 0 and 1, got {share:g}")
-    import numpy as np
-
-    aside = max(1, round(share * len(sample)))
-    if len(sample) - aside < 2:
-        raise InputError(
-            f"--holdout must leave at least 2 rows to fit, got {share:g} of {len(sample)} rows"
-        )
-    order = np.random.default_rng(seed).permutation(len(sample))
-    fitted, held_out = sample.rows(np.sort(order[aside:])), sample.rows(np.sort(order[:aside]))
-    weights = held_out.sample_weight
-    if weights is not None and not (weights > 0.0).any():
-        raise InputError(f"--holdout must hold out rows of positive weight, got {aside} of zero")
-    return fitted, held_out
 
 
 def show(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) -> None:
@@ -227,6 +206,8 @@ def write(
         else:
             proof.save(options.proof)
             print(f"wrote the proof to {options.proof}")
+            if held_out is not None:
+                say(f"the proof is about the rows fitted: verify with --holdout {options.holdout}")
     if options.report is not None:
         from polysharp.report import write_report
 

@@ -47,14 +47,15 @@ class Recipe:
         return cls(values, fills)
 
     @classmethod
-    def of_names(cls, names: Sequence[str], columns: Sequence[str]) -> Recipe:
+    def of_names(cls, names: Sequence[str], table: Any, impute: str | None) -> Recipe:
         """Return the indicators that names such as ``city=Paris`` ask for of a table."""
         values: dict[str, list[str]] = {}
         for name in names:
             column, mark, text = name.partition("=")
-            if mark and column in columns and name not in columns:
+            if mark and column in table.columns and name not in table.columns:
                 values.setdefault(column, []).append(text)
-        return cls(values)
+        used = [name for name in table.columns if name in {*names, *values}]
+        return cls(values, cls.learn(table[used], indicators=False, impute=impute).fills)
 
     def apply(self, frame: Any) -> Any:
         """Return the table with the columns of the recipe in place of those they are made from."""

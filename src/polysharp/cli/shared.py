@@ -154,14 +154,21 @@ def read_sample(options: argparse.Namespace) -> Sample:
 
 
 def read_rows(
-    options: argparse.Namespace, names: Sequence[str], target: str, recipe: Recipe | None = None
+    options: argparse.Namespace,
+    names: Sequence[str],
+    target: str,
+    recipe: Recipe | None = None,
+    impute: str | None = None,
 ) -> Sample:
-    """Return columns of the table that a model or a proof knows, in its order."""
+    """Return columns of the table that a model or a proof knows, in its order.
+
+    Without a recipe one is made: indicators as the names ask for them, and cells filled in.
+    """
     from polysharp.cli.columns import Wish, choose, listed
     from polysharp.cli.recipe import Recipe
 
     frame = read_frame(options)
-    recipe = Recipe.of_names(names, frame.columns) if recipe is None else recipe
+    recipe = Recipe.of_names(names, frame, impute) if recipe is None else recipe
     known = recipe.apply(frame).columns
     missing = [name for name in (*names, target) if name not in known]
     if missing:
@@ -172,6 +179,27 @@ def read_rows(
     weights = column(options, options.weights)
     wish = Wish(target, names, weights=weights, drop_missing=options.drop_missing)
     return choose(frame, options.table, wish, recipe)
+
+
+def split(sample: Any, share: float | None, seed: int) -> tuple[Any, Any]:
+    """Return the rows to fit and the held-out rows, None without any."""
+    if share is None:
+        return sample, None
+    if not 0.0 < share < 1.0:
+        raise InputError(f"--holdout must be between 0 and 1, got {share:g}")
+    import numpy as np
+
+    aside = max(1, round(share * len(sample)))
+    if len(sample) - aside < 2:
+        raise InputError(
+            f"--holdout must leave at least 2 rows to fit, got {share:g} of {len(sample)} rows"
+        )
+    order = np.random.default_rng(seed).permutation(len(sample))
+    fitted, held_out = sample.rows(np.sort(order[aside:])), sample.rows(np.sort(order[:aside]))
+    weights = held_out.sample_weight
+    if weights is not None and not (weights > 0.0).any():
+        raise InputError(f"--holdout must hold out rows of positive weight, got {aside} of zero")
+    return fitted, held_out
 
 
 def read_frame(options: argparse.Namespace) -> Any:

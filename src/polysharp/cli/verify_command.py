@@ -25,6 +25,9 @@ PROOF  what polysharp fit --proof wrote, or a model: JSON file that polysharp fi
 the check:
 --weights NAME           column with the weights of the fit
 --drop-missing           leave out rows with missing values, as the fit did
+--impute median|mean     fill missing inputs, as the fit did; a model file knows it by itself
+--holdout SHARE          leave out the rows that fit --holdout held out
+--seed N=0               of the held-out rows (0)
 --exact                  in exact arithmetic; slower, needs the package python-flint
 --time-limit SECONDS=60  to prove a model anew (60)
 --quiet -q               print the verdict alone
@@ -48,7 +51,8 @@ def run(options: argparse.Namespace) -> int:
         proof, costs = Proof.load(options.proof), None
         if proof.statement is None:
             raise InputError(f"{options.proof!r} must state what it proves, and does not")
-        sample = shared.read_rows(options, proof.statement.names, proof.statement.response)
+        names, response = proof.statement.names, proof.statement.response
+        sample = shared.read_rows(options, names, response, impute=options.impute)
     else:
         from polysharp.cli.recipe import Recipe
         from polysharp.estimators.model_file.model_file import load_columns, load_model
@@ -56,6 +60,8 @@ def run(options: argparse.Namespace) -> int:
         model = load_model(options.proof)
         law, recipe = model.polynomial_, Recipe.read(load_columns(options.proof))
         sample = shared.read_rows(options, law.names, law.response, recipe)
+    sample, _ = shared.split(sample, options.holdout, options.seed)
+    if not is_proof:
         costs = cost(model, sample)
         proof = prove(model, sample, options)
     if proof is None:

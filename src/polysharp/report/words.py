@@ -255,12 +255,12 @@ def r_squared(value: float | None) -> str:
 
     Examples
     --------
-    >>> r_squared(0.87654), r_squared(0.99987), r_squared(None)
-    ('0.876', '0.99987', '\N{EN DASH}')
+    >>> r_squared(0.87654), r_squared(0.999871), r_squared(None)
+    ('0.8765', '0.99987', '\N{EN DASH}')
     """
     if value is None:
         return "\N{EN DASH}"
-    digits = 3 if value < 0.999 or value >= 1.0 else min(6, 1 + ceil(-log10(1.0 - value) - 1e-9))
+    digits = 4 if value < 0.999 or value >= 1.0 else min(6, 1 + ceil(-log10(1.0 - value) - 1e-9))
     return f"{floor(value * 10**digits) / 10**digits:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
