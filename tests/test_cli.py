@@ -328,7 +328,7 @@ def test_a_proof_is_checked_on_the_command_line(folder, capsys, table):
     capsys.readouterr()
     assert main(["verify", "p", "t.csv"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("The proof holds for the 60 rows of t.csv. Every formula of the kind")
+    assert out.startswith("The proof holds for the 60 rows of t.csv. Every formula of this kind")
     mean = table["speed"].mean()
     assert f"(speed - {str(mean)[:10]}" in out  # the statement is whole, shift and scale included
     assert main(["verify", "m.json", "t.csv", "-q"]) == 0

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from polysharp._version import __version__
-from polysharp.cli.command import ExitCode
+from polysharp.cli.command import ExitCode, add_command
 from polysharp.cli.messages import say, say_warning
 from polysharp.errors import ClusterError
 
@@ -61,8 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in COMMANDS:
-        module = import_module(f"polysharp.cli.{name}_command")
-        module.COMMAND.add_to(commands, module.run)
+        add_command(commands, name, import_module(f"polysharp.cli.{name}_command").run)
     return parser
 
 

@@ -1,4 +1,7 @@
-"""A command and its options, written down as the lines of its help.
+"""A command and its options, read from the text of its help.
+
+``help/fit.txt`` holds usage, summary, options and examples of ``polysharp fit``; ``{table}`` stands
+for the lines of ``help/table.txt``, which several commands share.  In it
 
     --degree -r R=3         largest degree
 
@@ -21,8 +24,8 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
+from importlib.resources import files
 from typing import Any
 
 Kind = Callable[[str], Any]
@@ -86,34 +89,32 @@ KINDS: dict[str, Kind] = {
 }
 
 
-@dataclass(frozen=True)
-class Command:
-    """Name, usage and options of a command; its module's ``run`` does the work."""
+def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int]) -> None:
+    """Add a command with the options of its file of help."""
+    head, _, examples = _text(name).partition("\nexamples:\n")
+    usage, summary, *_ = head.split("\n")
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        usage=f"{usage} [options]",
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run)
+    group = parser
+    for entry in re.split(r"\n+(?! )", head.strip("\n"))[2:]:
+        if entry.endswith(":"):
+            group = parser.add_argument_group(entry.rstrip(":"))
+        else:
+            _add_option(group, " ".join(entry.split("\n")))
 
-    name: str
-    usage: str
-    summary: str
-    options: str
-    examples: str
 
-    def add_to(self, commands: Any, run: Callable[[argparse.Namespace], int]) -> None:
-        """Add the command to those of the program."""
-        parser = commands.add_parser(
-            self.name,
-            help=self.summary,
-            usage=f"polysharp {self.name} {self.usage}".rstrip() + " [options]",
-            description=f"{self.summary[0].upper()}{self.summary[1:]}.",
-            epilog=f"examples:\n{self.examples}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        parser.set_defaults(run=run)
-        group = parser
-        for entry in re.split(r"\n+(?! )", self.options.strip("\n")):
-            if entry.endswith(":"):
-                group = parser.add_argument_group(entry.rstrip(":"))
-            else:
-                _add_option(group, " ".join(entry.split("\n")))
+def _text(name: str) -> str:
+    """Return a file of help, with those it names in braces put in."""
+    text = files("polysharp.cli").joinpath("help", f"{name}.txt").read_text(encoding="utf-8")
+    return re.sub(r"\{(\w+)\}", lambda part: _text(part[1]).rstrip("\n"), text)
 
 
 def _add_option(group: Any, entry: str) -> None:

@@ -5,23 +5,7 @@ from __future__ import annotations
 import argparse
 
 from polysharp.cli import shared
-from polysharp.cli.command import Command, ExitCode
-
-COMMAND = Command(
-    "demo",
-    "",
-    "fit the data that come with the package",
-    """
---output -o FILE=demo.png  the picture
---table FILE               write the rides as a table, fit nothing
---time-limit SECONDS=60    for each of the two models (60)
-""",
-    """\
-  polysharp demo
-  polysharp demo --output picture.png
-  polysharp demo --table rides.csv      the table of the first data set, to try polysharp fit on
-""",
-)
+from polysharp.cli.command import ExitCode
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import argparse
 from typing import Any
 
 from polysharp.cli import shared
-from polysharp.cli.command import Command, ExitCode
+from polysharp.cli.command import ExitCode
 from polysharp.cli.many_files import fit_files, stands_for_many
 from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.errors import InputError
@@ -20,50 +20,6 @@ from polysharp.progress import plural
 OUTPUTS = ("output", "report", "proof")
 CHECKED_SPLITS = 5  # by which the sizes are judged where no search has done so
 CV_NAMES = {"degree": "degrees", "gamma": "gammas", "center": "centers"}
-
-
-COMMAND = Command(
-    "fit",
-    "TABLE --target NAME",
-    "find the best polynomial for a table",
-    f"""
-{shared.TABLE}
---scheduler ADDRESS  of a Dask cluster whose workers read the table
-{shared.COLUMNS}
-budgets:
---degree -r R     largest degree; 3 with --max-terms, else chosen from 1 to 5
---max-terms -l L  at most so many terms; chosen by validation if not given
---gamma -g G      the ridge on coefficients is 1 / gamma; chosen by validation if not given
-{shared.BUDGETS}
-choosing by validation:
---cv N  folds (10 for a small table, else 5); --max-terms is then a limit
---rule shortest|consensus|one-se|best  the shortest formula that validation cannot tell from the
-        best (default), the one nearest to the mean of all that do as well as the best, the shortest
-        within one standard error, or the best
-{shared.RULES}
-{shared.SEARCH}
-results:
---output -o FILE  write the model as JSON
---report FILE     write a report as HTML
---proof FILE      write the proof, for polysharp.verify
---digits N=4      of the formula shown
---holdout SHARE   hold random rows out of the fit, to judge the model
---brief           do not compare other sizes and other methods
---require-proof   exit with 3 unless proved to be the best
-""",
-    """\
-  polysharp fit rides.csv --target power
-      choose everything by validation, print the formula
-  polysharp fit rides.csv -t power -x id,date -o model.json --report report.html
-      leave two columns out, write the model and a report
-  polysharp fit rides.parquet -t power --degree 3 --max-terms 5 --max-inputs 4 --gamma 1
-      the best five terms in four inputs, and the proof that they are
-  polysharp fit 'rides/*.parquet' -t power --scheduler tcp://10.0.0.1:8786
-      a folder or a pattern is read in blocks, here by the workers of a Dask cluster
-  polysharp fit rides.csv -t power --max-terms 5 --require-proof -q -o model.json || echo "no proof"
-      for scripts: exit code 3 where the proof is not complete
-""",
-)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -140,7 +96,7 @@ def show(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) ->
         if sample is not None:
             predicted = model.predict(sample.X)
             errors = accuracy(sample.y, predicted, sample.sample_weight)
-            print(f"{errors} on the {len(sample)} {what}")
+            print(f"{errors} on the {len(sample):,} {what}")
 
 
 def _in_words(

@@ -11,7 +11,7 @@ from typing import Any
 
 from polysharp._version import __version__
 from polysharp.cli import shared
-from polysharp.cli.command import Command, ExitCode
+from polysharp.cli.command import ExitCode
 from polysharp.errors import InputError
 from polysharp.files import write_file
 
@@ -35,28 +35,6 @@ OPTIONAL = {
     "torch": "GPUs",
     "dask": "tables beyond memory",
 }
-
-
-COMMAND = Command(
-    "info",
-    "[MODEL]",
-    "show a saved model, or what is installed",
-    """
-[MODEL]             JSON file that polysharp fit wrote
---as text|latex|sympy|python|c|sql|onnx  the formula as code
---name NAME=predict  of the function
---table NAME        of the table, for a whole SQL query
---digits N=6        of text and LaTeX
---output -o FILE    write to a file
-""",
-    """\
-  polysharp info                            versions, engines, optional libraries
-  polysharp info model.json                 formula, certificate, settings
-  polysharp info model.json --as python     the formula as a function
-  polysharp info model.json --as sql --table rides
-  polysharp info model.json --as onnx --output model.onnx
-""",
-)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,39 +6,7 @@ import argparse
 from typing import Any
 
 from polysharp.cli import shared
-from polysharp.cli.command import Command, ExitCode
-
-COMMAND = Command(
-    "path",
-    "TABLE --target NAME",
-    "show the best formula of every size",
-    f"""
-{shared.TABLE}
-{shared.COLUMNS}
-budgets:
---degree -r R       largest degree (3)
---max-terms -l L    every number of terms up to this one (20)
---gamma -g G        the ridge on coefficients is 1 / gamma; 'auto' is chosen by validation (auto)
-{shared.BUDGETS}
-validation:
---cv N=5            folds (5); 0 for no validation
---rule one-se|best  which size to name: the shortest within one standard error of the best
-                    (default), or the best
-{shared.RULES}
-{shared.SEARCH}
-results:
---formulas        print the formula of every size
---output -o FILE  write sizes and formulas as a table
---digits N=4      of the formulas shown
---require-proof   exit with 3 unless every size is proved
-""",
-    """\
-  polysharp path rides.csv --target power
-      formulas of 1 to 20 terms with their errors on rows of the fit and on held-out rows
-  polysharp path rides.csv -t power --degree 2 --max-terms 8 --formulas
-  polysharp path rides.csv -t power --max-inputs 2,4 --gamma 1 --output sizes.csv
-""",
-)
+from polysharp.cli.command import ExitCode
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,7 +20,9 @@ def run(options: argparse.Namespace) -> int:
     sample = shared.read_sample(options)
     with shared.every_core(options):
         curve = path(sample.X, sample.y, sample.sample_weight, cv=options.cv or None, **given)
-    print(f"{options.table}: {len(sample)} rows, degree {curve.degree}, gamma {curve.gamma:.4g}\n")
+    print(
+        f"{options.table}: {len(sample):,} rows, degree {curve.degree}, gamma {curve.gamma:.4g}\n"
+    )
     print(curve)
     if options.formulas:
         print("", *(point.polynomial.formula(options.digits) for point in curve), sep="\n")

@@ -10,34 +10,11 @@ import argparse
 from typing import Any
 
 from polysharp.cli import shared
-from polysharp.cli.command import Command, ExitCode
+from polysharp.cli.command import ExitCode
 from polysharp.cli.messages import say
 from polysharp.errors import InputError
 
 COLUMN = "prediction"
-
-
-COMMAND = Command(
-    "predict",
-    "MODEL TABLE",
-    "apply a saved model to new rows",
-    f"""
-{shared.MODEL}
-{shared.TABLE}
-columns and results:
---keep A,B,...        columns to copy to the output
---keep-all            copy every column
---exclude -x A,B,...  columns to ignore
---ignore-unknown      ignore columns that the model does not know
---output -o FILE=-    CSV, Parquet, Feather or Excel
-""",
-    """\
-  polysharp predict model.json new.csv
-      one prediction per row, as CSV to standard output
-  polysharp predict model.json new.csv --keep id --output predictions.parquet
-  polysharp predict model.json new.csv --keep-all -o with_predictions.xlsx
-""",
-)
 
 
 def run(options: argparse.Namespace) -> int:

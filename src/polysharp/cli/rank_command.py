@@ -5,27 +5,8 @@ from __future__ import annotations
 import argparse
 
 from polysharp.cli import shared
-from polysharp.cli.command import Command, ExitCode
+from polysharp.cli.command import ExitCode
 from polysharp.errors import InputError
-
-COMMAND = Command(
-    "rank",
-    "TABLE --target NAME",
-    "rank the inputs by kernel regression",
-    f"""
-{shared.TABLE}
-{shared.COLUMNS}
-the ranking:
---degree -r N=3    of the kernel (3)
---gamma -g NUMBER  1 / ridge; 1 / sqrt(rows) if not given
---top N            show the best so many only
---output -o FILE   write the ranking as a table
-""",
-    """\
-  polysharp rank rides.csv --target power
-  polysharp rank wide.parquet -t y --degree 2 --top 20 --output ranking.csv
-""",
-)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -62,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
             "share": ranking.scores[order] / total,
         }
     )
-    print(f"{options.table}: {len(y)} rows, degree {options.degree}, gamma {gamma:.4g}")
+    print(f"{options.table}: {len(y):,} rows, degree {options.degree}, gamma {gamma:.4g}")
     width = max(len("input"), *(len(name) for name in table["input"]))
     print(f"{'rank':>4}  {'input':<{width}}  {'score':>10}  {'share':>7}")
     for row in table.itertuples():

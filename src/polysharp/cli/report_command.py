@@ -6,32 +6,8 @@ import argparse
 from typing import Any
 
 from polysharp.cli import shared
-from polysharp.cli.command import Command, ExitCode
+from polysharp.cli.command import ExitCode
 from polysharp.errors import InputError
-
-COMMAND = Command(
-    "report",
-    "MODEL TABLE",
-    "write a report about a saved model",
-    f"""
-{shared.MODEL}
-{shared.TABLE}
-the report:
---output -o FILE=report.html  HTML file
---title TEXT         title of the page
---target -t NAME     the model's own if not given
---weights NAME       column with weights of the rows
---drop-missing       leave out rows with missing values
---sizes L            compare formulas of up to so many terms; twice the model's, at least 8, if not
-                     given; 0 for no comparison
---time-limit SECONDS=30  of the comparison (30)
---quiet -q           show no progress
-""",
-    """\
-  polysharp report model.json rides.csv --output report.html
-  polysharp report model.json may.csv -o may.html --title "Rides in May" --sizes 0
-""",
-)
 
 
 def run(options: argparse.Namespace) -> int:

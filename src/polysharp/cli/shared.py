@@ -17,55 +17,6 @@ if TYPE_CHECKING:
     from polysharp.cli.columns import Sample
     from polysharp.cli.recipe import Recipe
 
-TABLE = """\
-the table:
-TABLE             CSV or other text (.gz too), Parquet, Feather or Excel; - is CSV from a pipe
---delimiter CHAR  of text; 'tab', 'whitespace'; found out if not given
---decimal CHAR=.  decimal mark of text (.)
---encoding NAME=utf-8-sig  of text (UTF-8)
---sheet NAME      of Excel; the first if not given
---no-header       the first line holds no names: columns are x1, x2, ..., or 1, 2, ... in options
---missing TEXT+   what stands for a missing value, such as '?'; empty cells and NA always do"""
-
-MODEL = "MODEL  JSON file that polysharp fit wrote"
-
-COLUMNS = """\
-columns:
---target -t NAME!     column to explain
---inputs -i A,B,...   columns to explain it by; all others if not given
---exclude -x A,B,...  columns that are no inputs
---weights NAME        column with weights of the rows
---drop-missing        leave out rows with missing values
---impute median|mean  fill missing inputs with the median or mean of their column
---indicators          make 0/1 columns of text columns that have few values"""
-
-RULES = """\
-rules about terms:
---max-interaction N     inputs in one term
---interaction-degree N  degree of terms of several inputs
---heredity weak|strong  a term needs its parents in the formula
---include-term TERM+    a product such as 'x0^2 x3' that must be in the formula
---exclude-term TERM+    a product such as 'x0^2 x3' that must not be in the formula
---include-input NAME+   an input that must be in it"""
-
-SEARCH = """\
-the search:
---candidates COUNT    inputs kept by the triage: a number, 'auto' or 'all'
---no-intercept        no free intercept
---no-scale            take inputs in their own units
---engine NAME         how to search, see polysharp info
---time-limit LIMIT    for the search (60), or 'none'
---gap-tol SHARE       gap that counts as proved (0.0001)
---jobs -j N           cores to use, -1 for all; default: all to compare budgets, one for the proof
---device NAME         PyTorch device, such as cuda
---seed N=0            of random choices (0)
---quiet -q            show no progress"""
-
-
-BUDGETS = """\
---max-inputs -k K  at most so many inputs in all terms together
---[no-]center      fit in coded variables (x - mean)"""
-
 PARAMETERS = {  # of the library, and what the command line calls them
     **{
         name: name

@@ -49,10 +49,15 @@ def table_of(model: Any, sizes: Path) -> str:
     """Return a short table of sizes, the model's own marked."""
     curve = errors_of(model, sizes)
     own = int(settings_of(model)["max_terms"])
+    referred = (
+        getattr(model, "reference_", None) is not None
+    )  # a certificate about a mean of models
     lines = [f"  {'terms':>5}  {'error on rows not seen':>22}  {'R2 at most':>10}"]
     for point in sizes:
         mark = ">" if point.max_terms == own else " "
-        limit = point.solution.r2_ceiling
+        # The model's own proof has had more time than those of the other sizes.
+        found = model.solution_ if point.max_terms == own and not referred else point.solution
+        limit = found.r2_ceiling
         ceiling = "-" if limit is None or limit >= 1.0 else rounded_up(limit)
         error = _error(curve, point.max_terms)
         lines.append(f"{mark} {point.max_terms:>5}  {error:>22}  {ceiling:>10}")

@@ -11,34 +11,9 @@ import argparse
 from typing import Any
 
 from polysharp.cli import shared
-from polysharp.cli.command import Command, ExitCode
+from polysharp.cli.command import ExitCode
 from polysharp.cli.messages import say
 from polysharp.errors import InputError
-
-COMMAND = Command(
-    "verify",
-    "PROOF TABLE",
-    "check a proof, or the certificate of a model",
-    f"""
-PROOF  what polysharp fit --proof wrote, or a model: JSON file that polysharp fit wrote
-{shared.TABLE}
-the check:
---weights NAME           column with the weights of the fit
---drop-missing           leave out rows with missing values, as the fit did
---impute median|mean     fill missing inputs, as the fit did; a model file knows it by itself
---holdout SHARE          leave out the rows that fit --holdout held out
---seed N=0               of the held-out rows (0)
---exact                  in exact arithmetic; slower, needs the package python-flint
---time-limit SECONDS=60  to prove a model anew (60)
---quiet -q               print the verdict alone
-""",
-    """\
-  polysharp verify rides.proof rides.csv
-      the proof that polysharp fit --proof wrote: exit code 0 where it holds, 4 where it does not
-  polysharp verify model.json rides.csv
-      prove the certificate of a model anew, and check that proof
-""",
-)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -128,7 +103,7 @@ def in_words(
         )
     better = max(0.0, 1.0 - verdict.bound / own) if own > 0.0 else 0.0
     return (
-        f"The proof holds for the {rows} rows of {options.table}. Every formula of the kind below "
+        f"The proof holds for the {rows:,} rows of {options.table}. Every formula of this kind "
         f"costs at least {rounded_down(verdict.bound, 9)} on them, and this one {own:.9g}: no "
         f"other choice of terms can lower the cost by more than {rounded_up(100 * better)} %. The "
         "cost is half the sum of squared errors plus a penalty on large coefficients. Everything "

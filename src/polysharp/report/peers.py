@@ -17,6 +17,7 @@ from sklearn.linear_model import LinearRegression
 
 from polysharp.estimators.fitted import spread
 from polysharp.selection.splits import read_splits
+from polysharp.threads import limited_threads
 from polysharp.typing import Array
 
 MOST_ROWS = 20_000  # boosting takes a second or two for so many; of more, evenly spaced ones
@@ -63,7 +64,9 @@ def compare_peers(
     splits = read_splits(min(cv, len(some)), rows[0], rows[1], seed=seed)
     found = []
     for name, method in methods.items():
-        errors = np.array(list(_errors(method, splits, *rows)))
+        # Tables of this size are not worth waking threads for.
+        with limited_threads(1):
+            errors = np.array(list(_errors(method, splits, *rows)))
         found.append(
             Peer(name, float(errors.mean()), float(errors.std() / np.sqrt(max(1, len(errors) - 1))))
         )

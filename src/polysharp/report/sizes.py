@@ -144,6 +144,8 @@ def _numbers(facts: Facts) -> Html:
     if facts.path is not None:
         head += ["R² at most", "gap"]
         proved = {(point.max_inputs, point.max_terms): point.solution for point in facts.path}
+        if facts.place is not None and facts.reference is None:  # its own proof had more time
+            proved[facts.place[0].max_inputs, facts.budget] = facts.solution
         for row, (curve, a) in zip(rows, places, strict=True):
             solution = proved.get((curve.max_inputs, int(curve.sizes[a])))
             limit = None if solution is None else solution.r2_ceiling
