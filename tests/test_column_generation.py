@@ -29,7 +29,6 @@ from polysharp.pricing.pool import Pool
 from polysharp.problem.assemble import assemble
 from polysharp.problem.problem import Problem
 from polysharp.progress import Event
-from polysharp.ranking.triage import prices_all
 from polysharp.synthetic import make_sparse_polynomial
 
 TINY = Sizes(first=5, added=4, listed=25, pool=12, handed=12)
@@ -308,28 +307,6 @@ def test_too_many_required_inputs():
             engine=make_engine("tree"),
             limits=Limits(),
         )
-
-
-@pytest.mark.parametrize(
-    ("n_candidates", "p", "n", "options", "expected"),
-    [
-        (None, 34, 100, {}, False),  # 7770 monomials: listed
-        (None, 35, 100, {}, True),
-        (None, 1000, 10_000, {}, True),
-        (None, 35, 100, {"listed": True}, False),
-        (35, 1000, 100, {}, False),
-        ("auto", 200, 2000, {}, True),  # 5 x 2.7e9 multiply-adds
-        ("auto", 1000, 2000, {}, False),  # 5 x 3.4e11
-        ("auto", 1000, 2000, {"time_limit": 300.0}, True),
-        ("auto", 1000, 10_000, {"time_limit": None}, True),
-        ("auto", 1000, 10_000, {"on_gpu": True}, True),
-    ],
-)
-def test_when_everything_is_priced(n_candidates, p, n, options, expected):
-    settings = {"listed": False, "time_limit": 60.0, "on_gpu": False, **options}
-    rules = TermRules(degree=3, max_terms=1)
-    assert prices_all(n_candidates, rules, n, p, **settings) is expected
-    assert not prices_all(n_candidates, replace(rules, degree=5), n, p, **settings)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from polysharp.monomials.basis import Basis, count_monomials
 from polysharp.monomials.structure import Structure, parents_of
 from polysharp.monomials.term_rules import TermRules
 from polysharp.problem.assemble import Held, assemble
-from polysharp.ranking.triage import triage_size
+from polysharp.ranking.extent import triage_size
 from polysharp.synthetic import make_sparse_polynomial
 
 
@@ -357,10 +357,10 @@ def test_every_engine_takes_a_constant_response(engine, level):
 @pytest.mark.parametrize("engine", [*PROVING, "local-search"])
 def test_every_engine_stops_at_the_time_limit_with_a_model(engine):
     X, y = data(100)
-    best = model(3, 3).fit(X, y).solution_.objective
+    best = model(3, 3, gamma=0.1).fit(X, y).solution_.objective
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = model(3, 3, engine, time_limit=1e-6, gap_tol=0.0).fit(X, y)
+        fitted = model(3, 3, engine, gamma=0.1, time_limit=1e-6, gap_tol=0.0).fit(X, y)
     assert fitted.solution_.bound <= best * (1.0 + 1e-9)  # however early it was stopped
     assert fitted.solution_.objective >= best * (1.0 - 1e-9)
     assert np.isfinite(fitted.predict(X)).all()

@@ -19,7 +19,7 @@ from polysharp.pricing.design import (
     tiles,
 )
 from polysharp.ranking.ranking import KernelSettings
-from polysharp.ranking.row_ranking import KernelRows, averaged_scores, rank_rows, row_blocks
+from polysharp.ranking.row_ranking import KernelRows, averaged_scores, rank_rows
 from polysharp.synthetic import make_sparse_polynomial
 
 
@@ -77,18 +77,8 @@ def test_one_block_is_algorithm_1():
     expected = rank_inputs(data.X, data.y, 3, 0.01, sample_weight=weights, fit_intercept=True)
     rows = MemoryRows(data.X, data.y, weights)
     settings = KernelSettings(3, 0.01 * weights.sum(), True)
-    found = averaged_scores(rows, np.arange(12), settings, 2048)
+    found = averaged_scores(rows, np.arange(12), settings, KernelRows())
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-10)
-
-
-def test_blocks_of_rows_are_even_and_cover_all():
-    for n in (1, 2048, 2049, 10_000):
-        blocks = list(row_blocks(n, 2048))
-        assert [b.start for b in blocks] == [0, *(b.stop for b in blocks[:-1])]
-        assert blocks[-1].stop == n
-        sizes = [b.stop - b.start for b in blocks]
-        assert max(sizes) <= 2048
-        assert max(sizes) - min(sizes) <= 1
 
 
 def test_long_tables_in_memory_are_ranked_by_blocks():
@@ -96,6 +86,7 @@ def test_long_tables_in_memory_are_ranked_by_blocks():
     rows, settings = MemoryRows(data.X, data.y), KernelSettings(3, 0.03, True)
     whole = rank_rows(rows, np.arange(40), settings)
     found = rank_rows(rows, np.arange(40), settings, sizes=KernelRows(whole=600, block=400))
+    assert found.n_rows == whole.n_rows == 1200
     assert not np.allclose(found.scores, whole.scores)
     assert set(data.inputs) <= set(found.order[:6].tolist())
 

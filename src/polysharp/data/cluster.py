@@ -19,6 +19,7 @@ from contextlib import contextmanager, nullcontext
 from functools import reduce
 from itertools import count
 from operator import add
+from os import cpu_count
 from time import monotonic
 from typing import Any
 from uuid import uuid4
@@ -113,6 +114,12 @@ def _client() -> Any:
     get = dask_module("dask.base").get_scheduler()
     owner = getattr(get, "__self__", None)
     return owner if hasattr(owner, "scheduler_info") else None
+
+
+def n_threads() -> int:
+    """Return how many blocks are worked on at a time."""
+    client = _client()
+    return (cpu_count() or 1) if client is None else max(1, sum(client.nthreads().values()))
 
 
 def _locally(root: Any, name: str, total: int, on_block: OnBlock | None) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from polysharp.data.arrays import CPU
 from polysharp.data.checks import check_finite, check_magnitudes, check_powers, input_names
-from polysharp.data.cluster import sum_over_blocks
+from polysharp.data.cluster import n_threads, sum_over_blocks
 from polysharp.data.dask_blocks import Piece, check_columns, cut_into_blocks, is_frame
 from polysharp.data.rows import Code, MemoryRows, Rows
 from polysharp.data.summary import Ranges, Summary
@@ -82,6 +82,11 @@ class DaskRows(Rows):
     read: BlockReader
     summary: Summary
     place = CPU  # workers compute on their CPUs
+
+    @property
+    def workers(self) -> int:  # type: ignore[override]
+        """Threads of the cluster, or of this machine."""
+        return n_threads()
 
     @property
     def names(self) -> tuple[str, ...]:  # type: ignore[override]

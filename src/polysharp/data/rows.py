@@ -34,6 +34,7 @@ class Rows(ABC):
     names: tuple[str, ...]  # of the inputs
     response: str
     place: Place  # where products of large matrices are computed
+    workers: int = 1  # blocks that are worked on at a time
 
     @property
     @abstractmethod

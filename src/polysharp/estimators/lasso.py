@@ -35,6 +35,7 @@ from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.problem.assemble import Assembled, assemble
+from polysharp.ranking.extent import triage_size
 from polysharp.ranking.ranking import Ranking
 from polysharp.ranking.triage import choose_inputs
 from polysharp.typing import Array, Indices, Monomial
@@ -204,8 +205,9 @@ class PolynomialLasso(PolynomialModel):
         scaling = Scaling.of(data.ranges, scale=self.scale, center=self.center)
         rows = data.coded(scaling.apply)
         gamma = data.total_weight**-0.5
+        size = triage_size(self.n_candidates, rules, rows.shape[1])
         kept, ranking = choose_inputs(
-            self.n_candidates, rules, rows, gamma=gamma, fit_intercept=self.fit_intercept
+            size, rules, rows, gamma=gamma, fit_intercept=self.fit_intercept
         )
         if rules.count(len(kept)) > MAX_DENSE:
             raise TooLargeError(

@@ -219,7 +219,7 @@ def path(
         Judge every size on held-out rows as well; a number means so many shuffled folds.
     time_limit : float or None, default=60.0
         Seconds for the searches, shared by the sizes; the gap of each size says how far its proof
-        came.  The passes over the rows and the validation are not cut short.
+        came.  The validation is not cut short.
     verbose : int, default=0
         1 shows progress.
     **options
@@ -267,7 +267,8 @@ def path(
         folds = None
         if cv is not None:
             folds = open_folds(opened, model, cv, (X, y, sample_weight), effort.seed)
-        prepared = opened.prepare(model.n_candidates, progress)
+        extent = opened.extent(model.n_candidates, effort, prices=False)
+        prepared = opened.prepare(extent, effort)
         share = 1.0 if cv is None else CERTIFIED_SHARE
         tell = progress.on_block("sizes")
         points: list[PathPoint] = []

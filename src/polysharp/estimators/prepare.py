@@ -7,19 +7,20 @@ and ``path`` do both; the search over budgets opens the rows and cuts them into 
 adds the search, in one of two ways:
 
     two steps     rank the inputs, keep p' of them, list their monomials, search (the paper)
-    all inputs    no triage and no list of monomials: columns are generated on demand
+    priced        no list of monomials: columns are generated on demand; of all inputs, as a rule
 
-The second is taken when the monomials are too many to list and pricing can reach them all:
-``triage.prices_all`` states the rule.
+``ranking.extent`` states which way is taken, and how many inputs and rows it takes into account.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from polysharp.certificate.solution import Scope, Solution, Stop
 from polysharp.certificate.statement import with_statement
@@ -36,13 +37,18 @@ from polysharp.polynomial.polynomial import Polynomial
 from polysharp.pricing.design import Design
 from polysharp.problem.assemble import Assembled, assemble
 from polysharp.problem.problem import Problem
-from polysharp.progress import Progress
+from polysharp.progress import Pace, Progress, TooSlow
+from polysharp.ranking.extent import Extent, Machine, NCandidates, choose_extent, product_rate
 from polysharp.ranking.ranking import Ranking
-from polysharp.ranking.triage import NCandidates, choose_inputs, prices_all
+from polysharp.ranking.triage import choose_inputs, keep_best
 from polysharp.selection.ridge import GammaChoice, choose_gamma
 from polysharp.selection.split_models import Budgets
-from polysharp.typing import Array, Indices
+from polysharp.typing import Array, Indices, OnBlock
 
+PREPARATION = 0.7  # of the time left that a step of the preparation may turn out to take
+LEAST_SECONDS = 0.5  # for the preparation, however small the limit is
+LITTLE = 0.1  # of the limit, for a search that comes late
+SURELY = 1.5  # times the time left: estimates that exceed it are hardly wrong
 HOPEFUL_GAP = 0.2  # gaps that are wider after a few seconds rarely close within a minute
 
 
@@ -76,15 +82,28 @@ class FitEffort:
         return cls(engine, limit, gap_tol, seed, threads, progress, began, hopeless_after)
 
     @property
+    def left(self) -> float | None:
+        """Seconds that are left of the time limit."""
+        return None if self.time_limit is None else max(0.0, self.time_limit - self.spent)
+
+    @property
     def spent(self) -> float:
         """Seconds since the fit began."""
         return perf_counter() - self.began
 
     def limits(self) -> Limits:
-        """What is left of the time limit."""
-        if self.time_limit is None:
+        """What is left of the time limit; a search that begins late is given a little."""
+        if self.time_limit is None or self.left is None:
             return Limits(None, self.gap_tol)
-        return Limits(max(0.0, self.time_limit - self.spent), self.gap_tol)
+        little = min(LEAST_SECONDS, LITTLE * self.time_limit)
+        return Limits(max(little, self.left), self.gap_tol)
+
+    def paced(self, stage: str, timed: bool) -> OnBlock | None:
+        """Return a callback for work in blocks; where it is ``timed``, it must leave some time."""
+        tell, left = self.progress.on_block(stage), self.left
+        if left is None or not timed:
+            return tell
+        return Pace(PREPARATION * max(left, LEAST_SECONDS), tell)
 
     def first_limits(self) -> Limits:
         """The time after which a wide gap counts as hopeless, or what is left of the limit."""
@@ -100,7 +119,7 @@ class FitEffort:
             self.hopeless_after is not None
             and solution.stop is Stop.TIME
             and solution.gap <= HOPEFUL_GAP
-            and self.limits().time_limit != 0.0
+            and self.left != 0.0
         )
 
 
@@ -121,26 +140,63 @@ class Opened:
         """Inputs that are not excluded."""
         return self.rules.allowed(self.rows.shape[1])
 
-    def prepare(self, n_candidates: NCandidates, progress: Progress) -> Prepared:
-        """Choose the inputs, list their monomials, and turn the rows into a problem."""
-        inputs, ranking = choose_inputs(
-            n_candidates,
+    def extent(self, n_candidates: NCandidates, effort: FitEffort, *, prices: bool) -> Extent:
+        """Choose what the fit works on; warn where that is the user's choice and takes too long."""
+        machine, place = None, self.rows.place
+        if effort.left is not None:
+            seconds = max(effort.left, LEAST_SECONDS)
+            machine = Machine(seconds, lambda: self.rows.workers * product_rate(place))
+        shape = self.rows.shape[0], len(self.allowed)
+        extent = choose_extent(n_candidates, self.rules, shape, prices=prices, machine=machine)
+        if effort.left is not None and extent.seconds > SURELY * effort.left + 1.0:
+            warnings.warn(
+                f"n_candidates={n_candidates!r} takes about {extent.seconds:.0f} s before the "
+                f"search begins, more than time_limit={effort.time_limit:g}; n_candidates='auto' "
+                "keeps to the limit.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        return extent
+
+    def choose_inputs(
+        self, extent: Extent, effort: FitEffort, known: Ranking | None = None
+    ) -> tuple[Indices, Ranking | None]:
+        """Return the inputs kept, and the ranking where some had to go."""
+        if known is not None:
+            return keep_best(known.order, self.rules, extent.n_inputs), known
+        return choose_inputs(
+            extent.n_inputs,
             self.rules,
             self.rows,
             gamma=self.gamma,
             fit_intercept=not self.rules.constant,
-            on_block=progress.on_block("ranking inputs"),
+            kernel=extent.kernel,
+            on_block=effort.paced("ranking inputs", extent.timed),
         )
-        basis = self.rules.basis(inputs)
-        assembled = assemble(
-            self.rows,
-            basis,
-            self.rules.structure(basis),
-            lam=1.0 / self.gamma,
-            fit_intercept=not self.rules.constant,
-            on_block=progress.on_block("moments"),
-        )
-        return Prepared(self, basis, assembled, inputs, ranking)
+
+    def prepare(self, extent: Extent, effort: FitEffort) -> Prepared:
+        """Choose the inputs, list their monomials, and turn the rows into a problem.
+
+        Where ``extent`` was chosen for the time there is and the moments turn out to take longer,
+        fewer inputs are kept.
+        """
+        known: Ranking | None = None
+        while True:
+            inputs, known = self.choose_inputs(extent, effort, known)
+            basis = self.rules.basis(inputs)
+            try:
+                assembled = assemble(
+                    self.rows,
+                    basis,
+                    self.rules.structure(basis),
+                    lam=1.0 / self.gamma,
+                    fit_intercept=not self.rules.constant,
+                    on_block=effort.paced("moments", extent.timed),
+                )
+            except TooSlow as slow:
+                extent = extent.smaller(self.rules, slow.seconds, effort.left)
+            else:
+                return Prepared(self, basis, assembled, inputs, known, extent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +208,7 @@ class Prepared:
     assembled: Assembled
     inputs: Indices  # that the search is given
     ranking: Ranking | None  # where some inputs had to go
+    extent: Extent
 
     @property
     def problem(self) -> Problem:
@@ -162,6 +219,18 @@ class Prepared:
     def scope(self) -> Scope:
         """Which inputs a certificate covers."""
         return "all-inputs" if self.ranking is None else "kept-inputs"
+
+    def remark(self, time_limit: float | None) -> str | None:
+        """Say what the time limit has left out, None where it has left out nothing."""
+        if not self.extent.shortened or time_limit is None or self.ranking is None:
+            return None
+        n, p = self.opened.rows.shape
+        ranked = self.ranking.n_rows or n
+        rows = "all rows" if ranked >= n else f"{ranked:,} of {n:,} rows"
+        return (
+            f"With time_limit={time_limit:g} the search was given {len(self.inputs)} of the {p} "
+            f"inputs, the best in a ranking on {rows}; a longer time_limit takes more of them."
+        )
 
     def polynomial(self, solution: Solution) -> Polynomial:
         """Return the formula of a solution, in the user's names and units."""
@@ -204,34 +273,34 @@ def open_fit(
     """
     table = open_rows(model, X, y, sample_weight, progress)
     rules = read_rules(model.get_params(deep=False), table.names)
-    coding = {"scale": bool(model.scale), "center": bool(model.center)}
+    scale, center = bool(model.scale), bool(model.center)
     choice = None
     if model.gamma == "auto":
         budgets = budgets or Budgets((rules.max_terms,), (rules.max_inputs,))
-        choice = choose_gamma(table, rules, budgets, **coding, progress=progress)
+        choice = choose_gamma(
+            table,
+            rules,
+            budgets,
+            scale=scale,
+            center=center,
+            progress=progress,
+            time_limit=model.time_limit,
+        )
         gamma = table.total_weight**-0.5 if choice is None else choice.gamma
     else:
         gamma = float(model.gamma)
     measured = table.ranges
-    scaling = Scaling.of(measured, **coding)
+    scaling = Scaling.of(measured, scale=scale, center=center)
     ranges = np.array([measured.low, measured.high]) if model.clamp else None
     return Opened(table, table.coded(scaling.apply), scaling, rules, gamma, choice, ranges)
 
 
 def solve(opened: Opened, n_candidates: NCandidates, effort: FitEffort) -> Answer:
     """Search by listing the monomials or by pricing them all, whichever the sizes call for."""
-    priced = prices_all(
-        n_candidates,
-        opened.rules,
-        opened.rows.shape[0],
-        len(opened.allowed),
-        listed=not effort.engine.prices,
-        time_limit=effort.time_limit,
-        on_gpu=opened.rows.place.on_gpu,
-    )
-    if priced:
-        return _search_all_inputs(opened, effort)
-    prepared = opened.prepare(n_candidates, effort.progress)
+    extent = opened.extent(n_candidates, effort, prices=effort.engine.prices)
+    if extent.priced:
+        return _search_priced(opened, extent, effort)
+    prepared = opened.prepare(extent, effort)
     seconds = effort.spent
     solution = _searched(prepared, effort, effort.first_limits())
     if effort.hopeful(solution):
@@ -251,12 +320,13 @@ def _searched(prepared: Prepared, effort: FitEffort, limits: Limits) -> Solution
     )
 
 
-def _search_all_inputs(opened: Opened, effort: FitEffort) -> Answer:
-    """Generate columns on demand; the certificate covers every input."""
+def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> Answer:
+    """Generate columns on demand; the certificate covers every input that the extent has."""
     from polysharp.engines.columns.column_generation import search_all_inputs
-    from polysharp.engines.columns.search import Search
+    from polysharp.engines.columns.search import Search, Sizes
 
-    rules, inputs = opened.rules, opened.allowed
+    rules = opened.rules
+    inputs, ranking = opened.choose_inputs(extent, effort)
     design = Design(opened.rows, inputs, rules.degree, fit_intercept=not rules.constant)
     seconds = effort.spent
     found = search_all_inputs(
@@ -269,10 +339,16 @@ def _search_all_inputs(opened: Opened, effort: FitEffort) -> Answer:
             listener=effort.progress.listener,
             seed=effort.seed,
             threads=effort.threads,
+            sizes=Sizes(
+                first=extent.pool,
+                added=min(Sizes.added, extent.pool),
+                listed=extent.pool + extent.pool // 2,
+            ),
         )
     )
-    prepared = Prepared(opened, found.basis, found.assembled, inputs, None)
-    return _timed(prepared, prepared.stated(found.solution), seconds, effort)
+    prepared = Prepared(opened, found.basis, found.assembled, inputs, ranking, extent)
+    solution = replace(found.solution, scope=prepared.scope)
+    return _timed(prepared, prepared.stated(solution), seconds, effort)
 
 
 def _timed(prepared: Prepared, solution: Solution, seconds: float, effort: FitEffort) -> Answer:

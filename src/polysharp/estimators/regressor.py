@@ -54,9 +54,9 @@ class SparsePolynomialRegressor(CertifiedModel):
         monomials are listed up to 8192, and beyond that priced without being formed
         (``degree`` up to 4), so that p in the thousands is no obstacle; higher degrees, "big-m"
         and "enumeration" always list them, and refuse a list that is too long.  "auto" keeps
-        all where they can be listed, or priced well within ``time_limit`` (see
-        ``polysharp.ranking.triage``), and otherwise as many as have 8192 monomials; ``scope``
-        says which inputs the certificate covers.
+        all where they can be listed, or priced, well within ``time_limit``, otherwise as many as
+        have 8192 monomials, or fewer where there is no time for so many (see
+        ``polysharp.ranking.extent``); ``scope`` says which inputs the certificate covers.
     fit_intercept : bool, default=True
         Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of
         the monomials.
@@ -73,8 +73,9 @@ class SparsePolynomialRegressor(CertifiedModel):
         "cutting-planes-gurobi", "big-m", "enumeration", "local-search"; or an ``Engine`` object
         with settings of its own.
     time_limit : float or None, default=60.0
-        Seconds for the whole fit; the search gets what the preparation leaves.  The triage and
-        the pass over the rows are not cut short.
+        Seconds for the whole fit; the search gets what the preparation leaves.  With
+        ``n_candidates="auto"`` the preparation keeps to it as well, and a warning says what was
+        left out; where your own ``n_candidates`` takes longer, a warning says so at once.
     gap_tol : float, default=1e-4
         Relative gap between objective and proven bound at which a model counts as optimal.
     n_jobs : int or None, default=None
@@ -245,6 +246,8 @@ class SparsePolynomialRegressor(CertifiedModel):
         self.powers_ = self.polynomial_.powers
         self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
         self.gamma_, self.gamma_choice_ = opened.gamma, opened.choice
+        if remark := prepared.remark(self.time_limit):
+            warnings.warn(remark, ConvergenceWarning, stacklevel=3)
         if effort.engine.proves:
             _warn_if_unproved(answer.solution)
         return self

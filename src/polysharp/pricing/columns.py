@@ -24,9 +24,9 @@ import numpy as np
 from polysharp.data.arrays import products
 from polysharp.data.rows import MemoryRows
 from polysharp.pricing.panels import scales
-from polysharp.typing import Array, Indices, Monomial
+from polysharp.typing import Array, Indices, Monomial, OnBlock
 
-CHUNK_BYTES = 64 * 2**20
+CHUNK_BYTES = 64 * 2**20  # of columns that are multiplied with others at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,10 +134,10 @@ class ColumnTable:
         M *= self.arrays.array(scales(keys.astype(np.int32), self.degree))[:, None]
         return M
 
-    def chunks(self, monomials: Sequence[Monomial]) -> Iterator[Indices]:
-        """Positions of monomials of one degree, so many that their columns stay small."""
+    def chunks(self, monomials: Sequence[Monomial], size: int | None = None) -> Iterator[Indices]:
+        """Positions of ``size`` monomials of one degree, by default what stays in the cache."""
         degree = np.array([len(m) for m in monomials], dtype=np.intp)
-        size = max(16, CHUNK_BYTES // (8 * len(self.rows)))
+        size = size or max(1, self.arrays.block_bytes // (32 * len(self.rows)))
         for d in np.unique(degree):
             where = np.flatnonzero(degree == d)
             for start in range(0, len(where), size):
@@ -153,7 +153,7 @@ class ColumnTable:
             self._last = a, value
         return self._last[1]
 
-    def residual_sums(self, formula: Formula, *, norms: bool) -> Sums:
+    def residual_sums(self, formula: Formula, norms: bool) -> Sums:
         """Sum what is needed to know about a vector, with ``norms`` also to bound its rounding."""
         a, v = self.values(formula), self.rows.weights
         va, t = v * a, self.rows.y - formula.y_mean
@@ -180,7 +180,12 @@ class ColumnTable:
         return found
 
     def cross_moments(
-        self, old: tuple[ColumnBlock, ...], monomials: Sequence[Monomial], y_mean: float, room: int
+        self,
+        old: tuple[ColumnBlock, ...],
+        monomials: Sequence[Monomial],
+        y_mean: float,
+        room: int,
+        on_block: OnBlock | None = None,
     ) -> CrossMoments:
         """Return the moments of old and new monomials with the new ones, and with y - ``y_mean``.
 
@@ -189,17 +194,23 @@ class ColumnTable:
         size, total = sum(len(block.monomials) for block in old) + len(monomials), None
         at_once = max(64, room // (8 * size))
         if len(self.rows) <= at_once:
-            return self._cross_moments(old, monomials, y_mean)
+            return self._cross_moments(old, monomials, y_mean, on_block)
         bare = tuple(block.bare() for block in old)
         for start in range(0, len(self.rows), at_once):
             part = self.cut(slice(start, min(start + at_once, len(self.rows))))
             moments = part._cross_moments(bare, monomials, y_mean)
             total = moments if total is None else total + moments
+            if on_block is not None:
+                on_block(start + len(part.rows), len(self.rows))
         assert total is not None, "empty blocks are left out"
         return total
 
     def _cross_moments(
-        self, old: tuple[ColumnBlock, ...], monomials: Sequence[Monomial], y_mean: float
+        self,
+        old: tuple[ColumnBlock, ...],
+        monomials: Sequence[Monomial],
+        y_mean: float,
+        on_block: OnBlock | None = None,
     ) -> CrossMoments:
         arrays, v, t = self.arrays, self.rows.weights, self.rows.y - y_mean
         weight, t_mean = float(v.sum()), float(v @ t / v.sum())
@@ -207,7 +218,7 @@ class ColumnTable:
         blocks = [block if block.mean is not None else self._centred(block) for block in old]
         new = [
             self._centred(ColumnBlock(tuple(monomials[j] for j in some)))
-            for some in self.chunks(monomials)
+            for some in self.chunks(monomials, max(16, CHUNK_BYTES // (8 * len(self.rows))))
         ]
         before = sum(len(block.monomials) for block in old)
         cross = np.empty((before + len(monomials), len(monomials)))
@@ -221,6 +232,8 @@ class ColumnTable:
                 cross[rows, mine] = part if left is not right else 0.5 * (part + part.T)
                 at = rows.stop
             stop = mine.stop
+            if on_block is not None:
+                on_block(stop, len(monomials))
         # Among the new ones, what stands below the diagonal mirrors what stands above it.
         square = cross[before:]
         lower = np.tril_indices(len(square), -1)

@@ -90,16 +90,25 @@ class Design:
         self.target = self.residual([], np.zeros(0))
         self.pricer = Prices(self)
 
-    def _sum(self, stage: str, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Sum ``function(table, *args, **options)`` over the blocks."""
+    def _sum(
+        self,
+        stage: str,
+        function: Callable[..., Any],
+        *args: Any,
+        on_block: OnBlock | None = None,
+    ) -> Any:
+        """Sum ``function(table, *args)`` over the blocks."""
         if self._block is not None:
-            return function(self._block, *args, **options)
+            return function(self._block, *args, **({"on_block": on_block} if on_block else {}))
         return self.rows.sum_over_blocks(
-            stage, _on_table, self.inputs, self.degree, function, args, options
+            stage, _on_table, self.inputs, self.degree, function, args, on_block=on_block
         )
 
     def gram(
-        self, old: tuple[ColumnBlock, ...], monomials: Sequence[Monomial]
+        self,
+        old: tuple[ColumnBlock, ...],
+        monomials: Sequence[Monomial],
+        on_block: OnBlock | None = None,
     ) -> tuple[Array, tuple[ColumnBlock, ...]]:
         """Return columns of G for new monomials, sorted by degree: rows are the old, then the new.
 
@@ -107,7 +116,10 @@ class Design:
         """
         room = TASK_BYTES if self._block is None else KEPT_BYTES
         found: CrossMoments = self._sum(
-            "gram", ColumnTable.cross_moments, old, tuple(monomials), self.y_mean, room
+            "gram",
+            ColumnTable.cross_moments,
+            *(old, tuple(monomials), self.y_mean, room),
+            on_block=on_block,
         )
         columns, q = (found.cross, found.q) if self.fit_intercept else found.uncentred()
         mean = found.mean[len(found.mean) - len(q) :] * self.fit_intercept
@@ -128,7 +140,7 @@ class Design:
         _, mean = self.moments(monomials)
         formula = Formula(tuple(monomials), w, self.y_mean - float(mean @ w), self.y_mean)
         blocked = self._block is None
-        sums: Sums = self._sum("residual", ColumnTable.residual_sums, formula, norms=blocked)
+        sums: Sums = self._sum("residual", ColumnTable.residual_sums, formula, blocked)
         number = sums.number
         if not len(monomials):
             self.yy = number("vtt")
@@ -167,10 +179,9 @@ def _on_table(
     degree: int,
     function: Callable[..., Any],
     args: tuple[Any, ...],
-    options: dict[str, Any],
 ) -> Any:
     """Ask a block that is read for one question; columns do not travel."""
-    found = function(ColumnTable(rows, inputs, degree), *args, **options)
+    found = function(ColumnTable(rows, inputs, degree), *args)
     return replace(found, blocks=()) if isinstance(found, CrossMoments) else found
 
 

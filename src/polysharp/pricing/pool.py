@@ -14,7 +14,7 @@ import numpy as np
 
 from polysharp.pricing.columns import ColumnBlock
 from polysharp.pricing.design import Design
-from polysharp.typing import Array, Indices, Monomial
+from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +40,14 @@ class Pool:
         """Position of each monomial."""
         return {m: j for j, m in enumerate(self.monomials)}
 
-    def extended(self, design: Design, monomials: Sequence[Monomial]) -> Pool:
+    def extended(
+        self, design: Design, monomials: Sequence[Monomial], on_block: OnBlock | None = None
+    ) -> Pool:
         """Return the pool with those of ``monomials`` that it does not hold yet."""
         wanted = [m for m in dict.fromkeys(monomials) if m not in self.index]
         if not wanted:
             return self
-        columns, blocks = design.gram(self.blocks, sorted(wanted, key=len))
+        columns, blocks = design.gram(self.blocks, sorted(wanted, key=len), on_block)
         old, names = len(self), tuple(m for block in blocks for m in block.monomials)
         G = np.empty((len(names), len(names)))
         G[:old, :old] = self.G

@@ -76,7 +76,8 @@ class Sweep:
         arrays, table = self.pricer.arrays, self.pricer.exact_table
         values = np.zeros(len(keys))
         degree = (keys >= 0).sum(axis=1)
-        at_a_time = max(1, 2**22 // self.pricer.n)
+        # A quarter of a block for the cache: each factor takes a copy of it.
+        at_a_time = max(1, arrays.block_bytes // (32 * self.pricer.n))
         for d in range(self.pricer.degree + 1):
             where = np.flatnonzero(degree == d)
             for start in range(0, len(where), at_a_time):

@@ -49,11 +49,14 @@ class Ranking:
     order: Indices  # (p,): inputs, best first; equal scores in order of index
     degree: int
     gamma: float
+    n_rows: int | None = None  # that were ranked; None where that is not known
 
     @classmethod
-    def of_scores(cls, scores: Array, degree: int, gamma: float) -> Ranking:
+    def of_scores(
+        cls, scores: Array, degree: int, gamma: float, n_rows: int | None = None
+    ) -> Ranking:
         """Order the inputs by score."""
-        return cls(scores, np.argsort(-scores, kind="stable"), degree, gamma)
+        return cls(scores, np.argsort(-scores, kind="stable"), degree, gamma, n_rows)
 
 
 def rank_inputs(
@@ -101,7 +104,7 @@ def rank_inputs(
     """
     settings = KernelSettings(degree, gamma, fit_intercept)
     rows = MemoryRows(X, y, sample_weight)
-    return Ranking.of_scores(scores_of(rows, None, settings, on_block), degree, gamma)
+    return Ranking.of_scores(scores_of(rows, None, settings, on_block), degree, gamma, len(X))
 
 
 class KernelSettings(NamedTuple):

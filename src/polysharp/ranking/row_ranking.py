@@ -2,7 +2,7 @@
 
     at most 16,384 rows in memory     Algorithm 1 itself                    (``ranking``)
     f <= 8192 monomials               the same scores, from the moments of all rows
-    else                              Algorithm 1 on 2048 rows at a time, scores averaged
+    else, or in a hurry               Algorithm 1 on 2048 rows at a time, scores averaged
 
 The kernel of n rows has n^2 entries and its factorisation takes n^3/3 operations.  Divide and
 conquer (Zhang, Duchi & Wainwright) ranks B rows at a time and averages,
@@ -12,14 +12,14 @@ conquer (Zhang, Duchi & Wainwright) ranks B rows at a time and averages,
 W_b the weight of block b: n B p operations instead of n^2 (n + p), one B x B kernel at a time, and
 per row the same ridge as the whole has.  What is lost: a block sees only B rows, so every score
 carries the noise of a fit to B rows, about the same for all inputs, and averaging lessens its
-scatter but not its level.  Scores depend on where the blocks are cut; with one block they are
-Algorithm 1's.
+scatter but not its level.  Of m blocks each has every m-th row, so that any of them is a sample of
+the whole table, and a ranking that has to hurry does with some of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from polysharp.data.rows import MemoryRows, Rows
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.moments.moments import moments_of
 from polysharp.monomials.basis import Basis, count_monomials
+from polysharp.progress import TooSlow
 from polysharp.ranking.ranking import KernelSettings, Ranking, scores_from_moments, scores_of
 from polysharp.typing import Array, Indices, OnBlock
 
@@ -35,8 +36,10 @@ from polysharp.typing import Array, Indices, OnBlock
 class KernelRows:
     """How many rows one kernel matrix takes."""
 
-    whole: int = 16384  # tables in memory up to here are ranked by one kernel: 2 GiB
+    # Tables in memory up to here are ranked by one kernel, 2 GiB; 0 to rank by blocks in any case.
+    whole: int = 16384
     block: int = 2048  # rows at a time beyond that: 32 MiB
+    share: float = 1.0  # of the blocks that are ranked, at least one
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +48,13 @@ class AveragedScores:
 
     weighted: Array
     weight: float
+    n_rows: int
 
     def __add__(self, other: AveragedScores) -> AveragedScores:
         """Return the scores of both sets of blocks."""
-        return AveragedScores(self.weighted + other.weighted, self.weight + other.weight)
+        return AveragedScores(
+            self.weighted + other.weighted, self.weight + other.weight, self.n_rows + other.n_rows
+        )
 
     @property
     def scores(self) -> Array:
@@ -69,40 +75,42 @@ def rank_rows(
     sizes = KernelRows() if sizes is None else sizes
     if rows.block is not None and len(rows.block) <= sizes.whole:
         scores = scores_of(rows.block, inputs, settings, on_block)
-    elif count_monomials(len(inputs), degree) <= MAX_DENSE:
+    elif sizes.whole and count_monomials(len(inputs), degree) <= MAX_DENSE:
         basis = Basis.full(inputs.tolist(), degree)
         shift = rows.y_mean if fit_intercept else 0.0
         moments = moments_of(rows, basis, y_shift=shift, on_block=on_block)
         scores = scores_from_moments(basis, moments, gamma, fit_intercept)
     else:
         whole = settings._replace(gamma=gamma * rows.total_weight)
-        scores = rows.sum_over_blocks(
-            "ranking", averaged_scores, inputs, whole, sizes.block, on_block=on_block
-        ).scores
-    return Ranking.of_scores(scores, degree, gamma)
+        averaged: AveragedScores = rows.sum_over_blocks(
+            "ranking", averaged_scores, inputs, whole, sizes, on_block=on_block
+        )
+        return Ranking.of_scores(averaged.scores, degree, gamma, averaged.n_rows)
+    return Ranking.of_scores(scores, degree, gamma, rows.shape[0])
 
 
 def averaged_scores(
     rows: MemoryRows,
     inputs: Indices,
     settings: KernelSettings,
-    block: int,
+    sizes: KernelRows,
     on_block: OnBlock | None = None,
 ) -> AveragedScores:
-    """Average over blocks of rows; ``settings.gamma`` is gamma times the weight of all rows."""
-    total = AveragedScores(np.zeros(len(inputs)), 0.0)
-    for cut in row_blocks(len(rows), block):
-        part = rows.take(cut)
+    """Average over blocks of rows; ``settings.gamma`` is gamma times the weight of all rows.
+
+    When ``on_block`` raises ``TooSlow``, the blocks done by then are averaged.
+    """
+    total = AveragedScores(np.zeros(len(inputs)), 0.0, 0)
+    count = ceil(len(rows) / sizes.block)
+    ranked = max(1, round(sizes.share * count))
+    for number in range(ranked):
+        part = rows.take(slice(number, None, count))
         own = settings._replace(gamma=settings.gamma / part.total_weight)
         scores = scores_of(part, inputs, own)
-        total += AveragedScores(part.total_weight * scores, part.total_weight)
-        if on_block is not None:
-            on_block(cut.stop, len(rows))
+        total += AveragedScores(part.total_weight * scores, part.total_weight, len(part))
+        try:
+            if on_block is not None:
+                on_block(number + 1, ranked)
+        except TooSlow:
+            break
     return total
-
-
-def row_blocks(n: int, size: int) -> Iterator[slice]:
-    """Cut n rows into blocks of at most ``size`` rows, nearly equal."""
-    count = -(-n // size)
-    for b in range(count):
-        yield slice(b * n // count, (b + 1) * n // count)

@@ -16,13 +16,14 @@ many each fold works with those that its training rows point at (``screening``).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import perf_counter
 
 import numpy as np
 
 from polysharp.data.rows import MemoryRows, Rows
 from polysharp.moments.folds import Plan
 from polysharp.monomials.term_rules import TermRules
-from polysharp.progress import Progress
+from polysharp.progress import Clock, Progress
 from polysharp.selection.folds import HIGHEST_PRICED, FoldMoments, Folds, lowered
 from polysharp.selection.scores import standard_error, strongest
 from polysharp.selection.split_models import Budgets
@@ -30,10 +31,15 @@ from polysharp.selection.splits import chosen_cv, content_folds, content_hash
 from polysharp.threads import one_blas_thread
 from polysharp.typing import Array
 
+GOLDEN = 0.6180339887498949
 SHARES = tuple(10.0 ** (-e / 2) for e in (*range(9), 10, 12, 14, 16, 18))
 MOST_ROWS = 20_000  # more do not change the choice
-MOST_MONOMIALS = 1_500  # in the moments of the folds
+MOST_MONOMIALS = 1_500  # in the moments of the folds, where there is time enough
+ENOUGH_SECONDS = 20.0  # of a time limit
+TIME_SHARE = 0.25  # of a time limit after which no more ridges are compared
+FEWEST = 3  # ridges that are compared in any case
 WORK = 2e10  # multiply-adds for moments, and for screening: a second or two
+WORK_SHARE = 4e8  # of them per second of a time limit: a fifth of it goes into the choice
 LEAST_ROWS = 500  # of a sample, however many monomials there are
 LEAST_KINDS = 6  # with fewer different rows there is nothing to hold out
 
@@ -83,6 +89,8 @@ def choose_gamma(
     scale: bool,
     center: bool,
     progress: Progress,
+    time_limit: float | None = None,
+    clock: Clock = perf_counter,
 ) -> GammaChoice | None:
     """Choose gamma for models of some sizes; None where there are too few rows to hold any out.
 
@@ -98,15 +106,29 @@ def choose_gamma(
         As in the estimator.
     progress : Progress
         Who watches.
+    time_limit : float or None
+        Seconds of the whole fit, of which the choice takes a small part.
+    clock : callable
+        Where the time is read.
     """
-    moments = _moments(rows, rules, budgets, scale, center, progress)
+    until = np.inf if time_limit is None else clock() + TIME_SHARE * time_limit
+    moments = _moments(
+        rows, rules, budgets, time_limit, scale=scale, center=center, progress=progress
+    )
     if moments is None:
         return None
     n, splits = rows.total_weight, moments.splits()
-    gammas = np.array([1.0 / (share * n) for share in SHARES])
+    found: dict[int, list[Array]] = {}
     with one_blas_thread():
-        found = [[split.compare(g, budgets).error.ravel() for split in splits] for g in gammas]
-    errors = np.array(found)  # (gammas, splits, sizes)
+        # In an order that is spread over the grid, however few there is time for.
+        for a in np.argsort(GOLDEN * np.arange(len(SHARES)) % 1.0):
+            if len(found) >= FEWEST and clock() > until:
+                break
+            gamma = 1.0 / (SHARES[a] * n)
+            found[int(a)] = [split.compare(gamma, budgets).error.ravel() for split in splits]
+    compared = sorted(found)
+    gammas = np.array([1.0 / (SHARES[a] * n) for a in compared])
+    errors = np.array([found[a] for a in compared])  # (gammas, splits, sizes)
     if np.isnan(errors).all():
         return None
     mean = errors.mean(axis=1)
@@ -128,26 +150,40 @@ def _moments(
     rows: Rows,
     rules: TermRules,
     budgets: Budgets,
+    time_limit: float | None,
+    *,
     scale: bool,
     center: bool,
     progress: Progress,
 ) -> FoldMoments | None:
     """Return the moments of folds of the rows, or of a sample; None where rows are too few."""
     p = len(rules.allowed(rows.shape[1]))
-    count = rules.count(p)
-    listed = count <= MOST_MONOMIALS
-    if not listed and rules.degree > HIGHEST_PRICED:
-        # Nothing prices the higher degrees; their best ridge is near to that of degree 4.
-        rules = lowered(rules, HIGHEST_PRICED)
-        return _moments(rows, rules, budgets, scale, center, progress)
-    # Listing costs n f^2 / 2, screening three passes of n f in each of five folds.
-    work = 0.5 * count * count if listed else 15.0 * count + 0.5 * MOST_MONOMIALS**2
-    sample = sample_rows(rows, int(min(MOST_ROWS, max(LEAST_ROWS, WORK / work))))
-    parts = content_folds(sample, chosen_cv("auto", sample.total_weight))
+    room, most = WORK, MOST_MONOMIALS
+    if time_limit is not None:
+        room = min(WORK, WORK_SHARE * max(1.0, time_limit))
+        most = int(MOST_MONOMIALS * min(1.0, max(0.2, time_limit / ENOUGH_SECONDS)))
+
+    def work(count: int) -> float:
+        """Count the multiply-adds per row: listing, or three passes of screening in five folds."""
+        return 0.5 * count * count if count <= most else 15.0 * count + 0.5 * most * most
+
+    # Nothing prices degrees above 4, and a few rows of very many monomials take too long: the best
+    # ridge is then near to that of a lower degree.
+    while rules.degree > 1:
+        count = rules.count(p)
+        prices = rules.degree <= HIGHEST_PRICED and LEAST_ROWS * work(count) <= room
+        if count <= most or prices:
+            break
+        rules = lowered(rules, rules.degree - 1)
+    sample = sample_rows(rows, int(min(MOST_ROWS, max(LEAST_ROWS, room / work(rules.count(p))))))
+    n_folds = chosen_cv("auto", sample.total_weight)
+    if most < MOST_MONOMIALS:
+        n_folds = min(n_folds, 5)
+    parts = content_folds(sample, n_folds)
     if len(parts) < 2 or len(np.unique(content_hash(sample))) < LEAST_KINDS:
         return None
     folds = Folds(sample, parts, Plan.k_fold(len(parts)), rules, scale)
-    return folds.moments(center, MOST_MONOMIALS, size=max(budgets.max_terms), progress=progress)
+    return folds.moments(center, most, size=max(budgets.max_terms), progress=progress)
 
 
 def sample_rows(rows: Rows, most: int) -> MemoryRows:

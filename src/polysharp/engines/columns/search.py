@@ -147,7 +147,7 @@ class Search(Record):
             held = {*hold, *self.best.monomials, *monomials, *required_monomials(self.rules)}
             held = set(self.rules.with_parents(held))
             self._thin(held, max(0, self.sizes.pool // 2 - len(new)))
-        self.pool = self.pool.extended(self.design, new)
+        self.pool = self.pool.extended(self.design, new, self._on_block)
 
     def _thin(self, held: set[Monomial], room: int) -> None:
         """Keep what is held and, of the others, those that were wanted last."""
