@@ -26,6 +26,7 @@ from polysharp.engines.base import Engine, Run
 from polysharp.engines.master import TOLERANCE, Master
 from polysharp.engines.scip_model import STOPS, TROUBLE, add_rows, load_scip, optimise, quiet_model
 from polysharp.errors import TooLargeError
+from polysharp.problem.bounds import UNIT, support_bound
 from polysharp.problem.problem import Problem
 from polysharp.typing import Array
 
@@ -50,9 +51,11 @@ class BigM(Engine):
 
     def search(self, run: Run) -> Stop:
         """Estimate the constants, then let SCIP solve the programme."""
-        if not (run.proved or run.expired):
+        try:
             ellipsoid = Ellipsoid.of(run.problem)
-            run.raise_bound(ellipsoid.least - 100.0 * run.problem.resolution)
+        except np.linalg.LinAlgError:  # singular to rounding: no constant can be proved
+            return Stop.STALLED
+        run.raise_bound(ellipsoid.least)
         master: Master | None = Master.of(run)
         while not (run.proved or run.expired):
             if master is None:
@@ -70,19 +73,27 @@ class Ellipsoid:
 
     R: Array
     centre: Array
-    least: float
+    least: float  # rounded down
     spread: Array  # square roots of the diagonal of H^-1
 
     @classmethod
     def of(cls, problem: Problem) -> Ellipsoid:
         """Factor the Gram matrix of all monomials."""
         everything = np.arange(problem.size)
-        H = problem.gram.block(everything, everything) + problem.lam * np.eye(problem.size)
-        R = cholesky(H)
+        G = problem.gram.block(everything, everything)
+        R = cholesky(G + problem.lam * np.eye(problem.size))
         half = solve_triangular(R, problem.q, trans="T")
         inverse = solve_triangular(R, np.eye(problem.size))
-        least = max(0.0, 0.5 * (problem.yy - float(half @ half)))
-        return cls(R, solve_triangular(R, half), least, np.sqrt((inverse**2).sum(axis=1)))
+        centre: Array = solve_triangular(R, half)
+        least = max(0.0, support_bound(problem.system(everything, G), centre))
+        return cls(R, centre, least, np.sqrt((inverse**2).sum(axis=1)))
+
+    def rounding(self, problem: Problem, limits: Array) -> float:
+        """Return what rounding of R may add to the cost of a w within the limits."""
+        known = problem.accuracy
+        largest = np.sort(limits * known.sizes)[::-1][: problem.structure.max_terms].sum()
+        reach = float(np.abs(self.centre) @ known.sizes + largest)
+        return (known.unit + 2.0 * (problem.size + 16.0) * UNIT) * reach**2
 
     def limits(self, cost: float, slack: float) -> Array:
         """Return B_j: no solution of at most this cost has a larger coefficient."""
@@ -103,6 +114,7 @@ class _Formulation:
         self.model.setParam("presolving/donotmultaggr", True)
         best = run.best.objective
         self.limits = ellipsoid.limits(best, 1e-9 * best + 100.0 * run.problem.resolution)
+        self.rounding = ellipsoid.rounding(run.problem, self.limits)
         add = self.model.addVar
         self.columns = [add(vtype="B", lb=float(low)) for low in master.rules.lower]
         # Coefficients in units of their limits, so that every variable is of order one.
@@ -173,7 +185,8 @@ class _Formulation:
         eta = min(self.model.getDualbound(), self.master.eta(self.run.best.objective))
         # The quadratic row may be broken by the tolerance, and so may each of its f definitions.
         slack = TOLERANCE * (len(self.w) + 1)
-        self.run.raise_bound(self.master.floor + (eta - slack) * self.master.scale)
+        bound = self.master.floor + (eta - slack) * self.master.scale
+        self.run.raise_bound(bound - self.rounding)
         self.run.nodes = self._nodes_before + int(self.model.getNTotalNodes())
         self.run.report("big-M programme")
 

@@ -29,7 +29,9 @@ from scipy import sparse
 from polysharp.engines.base import Run
 from polysharp.moments.gram import DenseGram
 from polysharp.monomials.structure import Structure
+from polysharp.problem.bounds import semidefinite
 from polysharp.problem.problem import Problem
+from polysharp.problem.subproblem import least_cost
 from polysharp.typing import Array, Indices
 
 ACCEPT = 1e-6  # shortfall of eta below c(S), relative to the open gap, that needs no cut
@@ -167,8 +169,7 @@ class Master:
     def tangent(self, s: Array) -> Cut:
         """Return the tangent of c at s (over the kept monomials)."""
         active = np.flatnonzero(s > 0.0)
-        value, slopes = self.problem.tangent(active, s[active])
-        return Cut(value - float(slopes[active] @ s[active]), slopes)
+        return Cut(*self.problem.tangent(active, s[active]))
 
     def corner(self, s: Array, value: float, floor: float) -> Cut:
         """Return the cut that is exact at binary s and says eta >= floor elsewhere."""
@@ -195,7 +196,14 @@ class Master:
         gram = DenseGram(self.problem.gram.block(stay, stay))
         return Master(
             self.posed,
-            replace(self.problem, gram=gram, q=self.problem.q[stay], structure=budgets),
+            replace(
+                self.problem,
+                gram=gram,
+                q=self.problem.q[stay],
+                structure=budgets,
+                known=self.problem.accuracy.among(stay),
+                misfit=None,
+            ),
             self.kept[stay],
             self.rules.restrict(keep, fixed_in),
             tuple(replace(cut, slopes=cut.slopes[stay]) for cut in self.cuts),
@@ -205,16 +213,18 @@ class Master:
 
     def ridge_raised(self) -> Master:
         """Move the smallest eigenvalue of G into the ridge; the same master where it is 0."""
-        f = len(self.kept)
+        f, lam, known = len(self.kept), self.problem.lam, self.problem.accuracy
         if not 0 < f <= LARGEST_SPECTRUM:
             return self
         G = self.problem.gram.block(np.arange(f), np.arange(f))
         values = np.linalg.eigvalsh(G)
-        e = float(values[0] - 1e-13 * f * values[-1])
-        if e <= 0.05 * self.problem.lam:
+        ridge = lam + 0.999 * float(values[0])
+        e = ridge - lam
+        if not (e > 0.05 * lam and semidefinite(G, np.full(f, e), known)):
             return self
         G[np.diag_indices(f)] -= e
-        problem = replace(self.problem, gram=DenseGram(G), lam=self.problem.lam + e)
+        known = known.with_ridge(lam, ridge)
+        problem = replace(self.problem, gram=DenseGram(G), lam=ridge, known=known, misfit=None)
         return replace(self, problem=problem)
 
 
@@ -248,8 +258,8 @@ class Separator:
         if visits == 1:
             cut = self.master.tangent(s).clipped(floor)
         elif visits == 2:
-            value = self.run.problem.refit(self.master.kept[s > 0.5]).objective
-            cut = self.master.corner(s, value, floor)
+            fit = self.run.problem.refit(self.master.kept[s > 0.5])
+            cut = self.master.corner(s, least_cost(self.run.problem, fit), floor)
         else:
             return None
         self.added.append(cut)

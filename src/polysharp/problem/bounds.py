@@ -39,7 +39,7 @@ them arrays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,6 +89,13 @@ class Accuracy:
         K_y = float(np.sqrt(1.0 + weight * y_mean**2 / norm_y**2)) if norm_y > 0.0 else 1.0
         unit = 2.0 * (products + ENTRY * K) * UNIT
         return cls(unit + (unit * max(K, K_y)) ** 2, norms, norm_y)
+
+    def with_ridge(self, lam: float, ridge: Array | float) -> Accuracy:
+        """Return the accuracy where the ridge has changed from lam, and G by as much.
+
+        That is rounded too, relative to all that stands on the diagonal.
+        """
+        return replace(self, sizes=np.sqrt(self.sizes**2 + lam + ridge))
 
     def among(self, index: Indices) -> Accuracy:
         """Return the accuracy of the moments of some monomials."""

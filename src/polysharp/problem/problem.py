@@ -123,32 +123,33 @@ class Problem:
 
         With a = y - M_S w, for any w:  1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2)).
         """
-        S, w, known = fit.support, fit.w, self.accuracy
-        rho = self.correlations(S, w)
+        ya, aa, prices = self._dual(fit.support, fit.w)
+        spent = bounds.top_sum(prices, self.structure.max_terms)
+        return max(0.0, bounds.admitted(bounds.scaled_value(ya, aa, spent)[0], self.yy))
+
+    def _dual(self, S: Indices, w: Array) -> tuple[float, float, Array]:
+        """Return ya, aa and all prices at w, each rounded to the side that lowers a bound."""
+        known, rho = self.accuracy, self.correlations(S, w)
         reach = known.response + float(np.abs(w) @ known.sizes[S])
         delta = bounds.spread(known.unit, len(S), reach)
         qw, wrho = float(self.q[S] @ w), float(w @ rho[S])
         ya, aa = bounds.safe_sums(self.yy, qw, wrho, known.response, reach, delta)
-        prices = bounds.price(rho, known.sizes, self.lam, delta)
-        spent = bounds.top_sum(prices, self.structure.max_terms)
-        return max(0.0, bounds.admitted(bounds.scaled_value(ya, aa, spent)[0], self.yy))
+        return ya, aa, bounds.price(rho, known.sizes, self.lam, delta)
 
     def correlations(self, support: Indices, w: Array) -> Array:
         """Return m_j'a = q_j - G_jS w for all j, the correlations of the residual."""
         return self.q - self.gram.times(support, w)
 
     def tangent(self, active: Indices, s: Array) -> tuple[float, Array]:
-        """Return c(s) and its slopes at the point with ``s > 0`` on ``active``, 0 elsewhere.
+        """Return the tangent of c at the point with ``s > 0`` on ``active``, 0 elsewhere.
 
-        For every s', c(s') >= value + slopes'(s' - s).
+        For every s', c(s') >= constant + slopes's'; both are rounded down.
         """
-        if not len(active):
-            return 0.5 * self.yy, -0.5 / self.lam * self.q**2
         H = self.gram.block(active, active)
         # Scaled by sqrt(s) on both sides, which stays well posed as s_j -> 0.
         root = np.sqrt(s)
         H *= np.multiply.outer(root, root)
         H[np.diag_indices_from(H)] += self.lam
-        w = root * solve_spd(H, root * self.q[active])
-        value = 0.5 * (self.yy - float(self.q[active] @ w))
-        return value, -0.5 / self.lam * self.correlations(active, w) ** 2
+        w = root * solve_spd(H, root * self.q[active]) if len(active) else np.zeros(0)
+        ya, aa, prices = self._dual(active, w)
+        return float(bounds.tangent_value(ya, aa, 0.0)), -prices

@@ -39,6 +39,8 @@ class Subproblem:
         gram = problem.gram
         # The whole of a dense G is only read: no copy.
         G = gram.G if whole and isinstance(gram, DenseGram) else gram.block(index, index)
+        if whole and not isinstance(gram, DenseGram):
+            problem = replace(problem, gram=DenseGram(G))  # not to be made again
         if not G.flags.c_contiguous:
             G = G.T if G.flags.f_contiguous else np.ascontiguousarray(G)
         structure = problem.structure if whole else problem.structure.restrict(index)
@@ -56,10 +58,8 @@ class Subproblem:
 
     def gram(self, among: Indices | None = None) -> Array:
         """Return G over some of the monomials, all by default, as a new matrix."""
-        J = np.arange(self.size) if among is None else among
-        G = self.system.Q[J[:, None], J]
-        G.ravel()[:: len(J) + 1] += self.d[J]
-        return G
+        J = self.index if among is None else self.index[among]
+        return self.problem.gram.block(J, J)  # Q + diag(d) would be rounded twice
 
     def restrict(self, keep: Indices) -> Subproblem:
         """Return the part of a subset; its curvature stays valid (a principal submatrix)."""
@@ -98,8 +98,7 @@ class Subproblem:
         if not (np.all(ridge > 0.0) and semidefinite(G, d, known)):
             return None
         G.ravel()[:: len(among) + 1] -= d
-        # Subtracting d from G is rounded too, relative to all that stands on the diagonal.
-        sizes = np.sqrt(known.sizes**2 + lam + ridge)
+        sizes = known.with_ridge(lam, ridge).sizes
         return self.problem.system(self.index[among], G)._replace(
             ridge=ridge, sizes=sizes, plain=False
         )
