@@ -244,7 +244,7 @@ def path(
     >>> [point.status.value for point in curve]
     ['optimal', 'optimal', 'optimal', 'optimal']
     >>> print(curve.best("one-se").polynomial.formula(1))
-    y = -0.0005 - 1 x2 + 2 x0 x1
+    y = -0.004 - 1 x2 + 2 x0 x1
     """
     began = perf_counter()
     for name, given in (("max_terms", max_terms), ("max_inputs", max_inputs)):

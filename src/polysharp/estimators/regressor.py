@@ -144,7 +144,7 @@ class SparsePolynomialRegressor(CertifiedModel):
     >>> from polysharp import SparsePolynomialRegressor
     >>> X = np.random.default_rng(0).standard_normal((100, 3))
     >>> y = 2.0 + 3.0 * X[:, 0] ** 2 - X[:, 1] * X[:, 2]
-    >>> model = SparsePolynomialRegressor(degree=2, max_terms=2, gamma=1e6, engine="enumeration")
+    >>> model = SparsePolynomialRegressor(degree=2, max_terms=2, gamma=1e4, engine="enumeration")
     >>> print(model.fit(X, y).polynomial_)
     y = 2 + 3 x0^2 - 1 x1 x2
     >>> model.solution_.status

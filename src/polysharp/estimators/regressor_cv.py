@@ -187,7 +187,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     >>> search.best_params_["degree"], search.best_params_["max_terms"]
     (2, 2)
     >>> print(search.polynomial_.formula(2))
-    y = 1 + 2 x0 x1 - 1 x2^2
+    y = 0.98 + 2 x0 x1 - 0.99 x2^2
     """
 
     def __init__(
