@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Context
 from math import ceil
 from time import perf_counter
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from polysharp.typing import OnBlock
+if TYPE_CHECKING:  # it loads NumPy, which the help of a command can do without
+    from polysharp.typing import OnBlock
 
 PERIOD = 1.0  # seconds between the first two plain lines; each pause is half as long again
 LONGEST_PAUSE = 30.0
