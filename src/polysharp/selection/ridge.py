@@ -21,6 +21,7 @@ from time import perf_counter
 import numpy as np
 
 from polysharp.data.rows import MemoryRows, Rows
+from polysharp.errors import InfeasibleError
 from polysharp.moments.folds import Plan
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Clock, Progress
@@ -112,9 +113,12 @@ def choose_gamma(
         Where the time is read.
     """
     until = np.inf if time_limit is None else clock() + TIME_SHARE * time_limit
-    moments = _moments(
-        rows, rules, budgets, time_limit, scale=scale, center=center, progress=progress
-    )
+    try:
+        moments = _moments(
+            rows, rules, budgets, time_limit, scale=scale, center=center, progress=progress
+        )
+    except InfeasibleError:
+        return None  # the fit itself finds the empty model, or says what cannot be
     if moments is None:
         return None
     n, splits = rows.total_weight, moments.splits()
