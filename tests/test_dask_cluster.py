@@ -199,7 +199,7 @@ def test_joblib_carries_validation_and_resampling_to_the_cluster(workers, rows):
     np.testing.assert_allclose(*scores, rtol=1e-9)
     assert str(same) == str(shares)
     ran = workers.run_on_scheduler(_prefixes)
-    assert any("batch_of_run" in name for name in ran)
+    assert any("batch_of_compare" in name for name in ran)
     assert any("resample" in name for name in ran)
 
 
