@@ -227,6 +227,8 @@ def test_one_sentence_and_exit_code_2(folder, capsys, content, options, pieces):
 
 def test_a_file_that_is_not_there(folder, capsys):
     refused(capsys, fit(file="missing.csv"), "'missing.csv' is not there")
+    address = "https://example.org/t.csv"
+    refused(capsys, fit(file=address), f"'{address}' is an address and no file; download it first")
 
 
 def test_a_folder(folder, capsys):

@@ -38,7 +38,7 @@ print(search.polynomial_)
 print(search.solution_)
 
 # %%
-# On the rows kept aside it is nearly as good as ridge regression on all 65 monomials.
+# On held-out rows it is nearly as good as ridge regression on all 65 monomials.
 
 ridge = make_pipeline(
     PolynomialFeatures(2, include_bias=False), StandardScaler(), RidgeCV(np.logspace(-3, 4, 30))
