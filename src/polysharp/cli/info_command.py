@@ -32,6 +32,7 @@ OPTIONAL = {
     "matplotlib": "plots",
     "sympy": "to_sympy",
     "onnx": "to_onnx",
+    "python-flint": "exact checks of proofs",
     "torch": "GPUs",
     "dask": "tables beyond memory",
 }
@@ -119,7 +120,7 @@ def installed() -> str:
     for package, purpose in OPTIONAL.items():
         found = _version(package)
         state = found or f"not there: pip install {package}"
-        lines.append(f"  {package:<12}{f'({purpose})':<24}{state}")
+        lines.append(f"  {package:<14}{f'({purpose})':<24}{state}")
     return "\n".join(lines) + "\n"
 
 

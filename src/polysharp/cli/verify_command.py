@@ -107,5 +107,6 @@ def in_words(
         f"costs at least {rounded_down(verdict.bound, 9)} on them, and this one {own:.9g}: no "
         f"other choice of terms can lower the cost by more than {rounded_up(100 * better)} %. The "
         "cost is half the sum of squared errors plus a penalty on large coefficients. Everything "
-        "was computed anew from the table, by code that has no part in the search."
+        f"was computed anew from the table{', in exact arithmetic,' if options.exact else ','} by "
+        "code that has no part in the search."
     )
