@@ -364,6 +364,16 @@ def test_an_interrupted_search_is_written_and_told(folder, capsys, monkeypatch):
     assert load_model("m.json").solution_.stop is Stop.INTERRUPTED
 
 
+def test_an_interrupt_of_the_comparison_loses_no_model(folder, capsys, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("polysharp.cli.sizes.sizes_near", interrupt)
+    assert fit("-q", "-o", "m.json") == 130
+    assert capsys.readouterr().err == "polysharp: the comparison was interrupted\n"
+    assert load_model("m.json").polynomial_.monomials
+
+
 def test_an_interrupt_outside_of_the_search(folder, capsys, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt

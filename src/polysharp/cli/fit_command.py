@@ -50,10 +50,15 @@ def finish(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) 
     about: dict[str, Any] = {}
     interrupted = model.solution_.stop is Stop.INTERRUPTED
     if fitted is not None and not options.brief and not interrupted:
-        about = compare(model, fitted, options)
+        try:
+            about = compare(model, fitted, options)
+        except KeyboardInterrupt:  # the model is there, and must not be lost
+            interrupted = True
+            say("the comparison was interrupted")
     remark(model)
     write(model, fitted, held_out, about, options)
-    return exit_code(model.solution_, options.require_proof)
+    code = exit_code(model.solution_, options.require_proof)
+    return ExitCode.INTERRUPTED if interrupted else code
 
 
 def make_model(options: argparse.Namespace) -> Any:
