@@ -192,3 +192,17 @@ def test_progress_is_shown_when_asked_for(capsys):
     X, y = law()
     polysharp.path(X, y, degree=1, max_terms=2, verbose=1)
     assert "sizes: 100 %" in capsys.readouterr().err
+
+
+def test_ceilings_rise_with_the_size_and_stand_above_every_formula():
+    """No formula compared here has an R2 above the ceiling of its size, or of a larger one."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    y = X[:, 0] * X[:, 1] - X[:, 2] + 0.5 * rng.standard_normal(40)
+    curve = polysharp.path(X, y, degree=2, max_terms=6, gamma=0.1, engine="enumeration")
+    ceilings = [curve.r2_ceilings()[None, size] for size in range(1, 7)]
+    assert ceilings == sorted(ceilings)
+    for point, ceiling in zip(curve, ceilings, strict=True):
+        assert 1 - np.var(y - point.polynomial(X)) / np.var(y) <= ceiling + 1e-12
+    better = curve.r2_ceilings({(None, 6): curve[0].bound})
+    assert len(set(better.values())) == 1  # a bound for six terms holds for fewer

@@ -40,6 +40,14 @@ def path_of(
     return path(sample.X, sample.y, sample.sample_weight, **given)
 
 
+def known_bound(model: Any) -> dict[tuple[int | None, int], float]:
+    """Return the bound of the model itself by its size: its proof had more time than others."""
+    if getattr(model, "reference_", None) is not None:
+        return {}  # it is about a mean of models
+    known = settings_of(model)
+    return {(known["max_inputs"], int(known["max_terms"])): model.solution_.bound}
+
+
 def errors_of(model: Any, sizes: Path) -> SizeCurve:
     """Return the validation errors that are known: those of the search, or of the sizes."""
     return search_curve(model) if hasattr(model, "cv_results_") else size_curves(sizes)[0]
@@ -49,15 +57,11 @@ def table_of(model: Any, sizes: Path) -> str:
     """Return a short table of sizes, the model's own marked."""
     curve = errors_of(model, sizes)
     own = int(settings_of(model)["max_terms"])
-    referred = (
-        getattr(model, "reference_", None) is not None
-    )  # a certificate about a mean of models
+    ceilings = sizes.r2_ceilings(known_bound(model))
     lines = [f"  {'terms':>5}  {'error on rows not seen':>22}  {'R2 at most':>10}"]
     for point in sizes:
         mark = ">" if point.max_terms == own else " "
-        # The model's own proof has had more time than those of the other sizes.
-        found = model.solution_ if point.max_terms == own and not referred else point.solution
-        limit = found.r2_ceiling
+        limit = ceilings[point.max_inputs, point.max_terms]
         ceiling = "-" if limit is None or limit >= 1.0 else rounded_up(limit)
         error = _error(curve, point.max_terms)
         lines.append(f"{mark} {point.max_terms:>5}  {error:>22}  {ceiling:>10}")

@@ -16,7 +16,7 @@ models on the training moments (no proof is needed there), and the validation ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -41,6 +41,8 @@ from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import Scores
 from polysharp.selection.split_models import Budgets
 from polysharp.threads import limited_threads
+
+Size = tuple[int | None, int]  # max_inputs and max_terms
 
 CERTIFIED_SHARE = 0.8  # of the time limit, where the rest is needed for the validation
 
@@ -163,20 +165,53 @@ class Path(Sequence[PathPoint]):
         close = [p for p in judged if (p.validation_error or 0.0) <= limit]
         return min(close, key=lambda p: (p.n_terms, p.n_inputs, p.validation_error))
 
+    def r2_ceilings(self, bounds: Mapping[Size, float] | None = None) -> dict[Size, float | None]:
+        """Return the R2 that no polynomial of a size exceeds without larger coefficients.
+
+        Larger, that is, than the largest of all sizes here (sum of squares in the scaled basis, see
+        ``Solution.r2_ceiling``), so that ceilings do not fall as terms are added.  A bound for
+        more terms holds for fewer as well.
+
+        Parameters
+        ----------
+        bounds : mapping or None
+            Better bounds that are known, by (max_inputs, max_terms).
+
+        Returns
+        -------
+        dict
+            By (max_inputs, max_terms); None where it is not known.
+        """
+        norms = [float(p.solution.coefficients @ p.solution.coefficients) for p in self.points]
+        penalty = max(norms, default=0.0) / self.gamma
+        best: dict[int | None, float] = {}  # bound by max_inputs, of the size at hand or more
+        found: dict[Size, float | None] = {}
+        for p in sorted(self.points, key=lambda p: -p.max_terms):
+            size, total = (p.max_inputs, p.max_terms), p.solution.total_squares
+            known = max(p.bound, (bounds or {}).get(size, 0.0), best.get(p.max_inputs, 0.0))
+            best[p.max_inputs] = known
+            found[size] = min(1.0, 1.0 - (2.0 * known - penalty) / total) if total else None
+        return found
+
     def to_frame(self) -> Any:
         """Return a pandas data frame with one row per point."""
         import pandas as pd
 
-        return pd.DataFrame([_row(p) for p in self.points])
+        ceilings = self.r2_ceilings()
+        return pd.DataFrame([_row(p, ceilings[p.max_inputs, p.max_terms]) for p in self.points])
 
     def __str__(self) -> str:
-        """Return a table, one line per size; "at most" is ``Solution.r2_ceiling``."""
+        """Return a table, one line per size; "at most" are the ``r2_ceilings``."""
         judged = any(p.validation_error is not None for p in self.points)
         limited = any(p.max_inputs is not None for p in self.points)
         head = f"{'terms':>5}" + (f" {'inputs':>6}" if limited else "")
         head += f" {'R2':>8} {'at most':>8} {'status':<8} {'train RMSE':>10}"
         head += f" {'validation RMSE':>18}" if judged else ""
-        return "\n".join([head, *(_line(p, limited, judged) for p in self.points)])
+        ceilings = self.r2_ceilings()
+        lines = [
+            _line(p, ceilings[p.max_inputs, p.max_terms], limited, judged) for p in self.points
+        ]
+        return "\n".join([head, *lines])
 
 
 def path(
@@ -313,7 +348,7 @@ def _judged(curve: Path, scores: Scores) -> Path:
     return replace(curve, points=tuple(points), n_splits=scores.errors.shape[1])
 
 
-def _row(p: PathPoint) -> dict[str, Any]:
+def _row(p: PathPoint, ceiling: float | None) -> dict[str, Any]:
     return {
         "max_terms": p.max_terms,
         "max_inputs": p.max_inputs,
@@ -324,7 +359,7 @@ def _row(p: PathPoint) -> dict[str, Any]:
         "gap": p.gap,
         "status": str(p.status),
         "r2": p.solution.r2,
-        "r2_ceiling": p.solution.r2_ceiling,
+        "r2_ceiling": ceiling,
         "training_error": p.training_error,
         "validation_error": p.validation_error,
         "validation_std_error": p.validation_std_error,
@@ -332,9 +367,9 @@ def _row(p: PathPoint) -> dict[str, Any]:
     }
 
 
-def _line(p: PathPoint, limited: bool, judged: bool) -> str:
+def _line(p: PathPoint, limit: float | None, limited: bool, judged: bool) -> str:
     text = f"{p.max_terms:>5}" + (f" {p.max_inputs or '-':>6}" if limited else "")
-    own, limit = p.solution.r2, p.solution.r2_ceiling
+    own = p.solution.r2
     r2 = "-" if own is None or limit is None else f"{own:.{r2_decimals(limit)}f}"
     ceiling = "-" if limit is None or limit >= 1.0 else rounded_up(limit)
     text += f" {r2:>8} {ceiling:>8} {p.status:<8} {p.training_error:>10.4g}"

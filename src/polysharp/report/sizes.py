@@ -36,7 +36,7 @@ def size(facts: Facts) -> Html | None:
     )
     ceilings = (
         "“R² at most” is what no formula of that size exceeds on the rows of the fit without "
-        "larger coefficients. "
+        "larger coefficients than those of the formulas compared. "
     )
     return join(
         p(
@@ -143,14 +143,16 @@ def _numbers(facts: Facts) -> Html:
     rows = [_row(curve, a) for curve, a in places]
     if facts.path is not None:
         head += ["R² at most", "gap"]
-        proved = {(point.max_inputs, point.max_terms): point.solution for point in facts.path}
+        gaps = {(point.max_inputs, point.max_terms): point.gap for point in facts.path}
+        own, better = (facts.settings["max_inputs"], facts.budget), {}
         if facts.place is not None and facts.reference is None:  # its own proof had more time
-            proved[facts.place[0].max_inputs, facts.budget] = facts.solution
+            gaps[own], better[own] = facts.solution.gap, facts.solution.bound
+        ceilings = facts.path.r2_ceilings(better)
         for row, (curve, a) in zip(rows, places, strict=True):
-            solution = proved.get((curve.max_inputs, int(curve.sizes[a])))
-            limit = None if solution is None else solution.r2_ceiling
-            row += [DASH if limit is None else rounded_up(limit)]
-            row += [DASH if solution is None else percent(solution.gap)]
+            size = (curve.max_inputs, int(curve.sizes[a]))
+            limit, gap = ceilings.get(size), gaps.get(size)
+            row.append(DASH if limit is None else rounded_up(limit))
+            row.append(DASH if gap is None else percent(gap))
     caption = "Error of the best polynomial of every size"
     chosen = None
     if facts.place is not None:
