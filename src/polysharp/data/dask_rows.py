@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from polysharp.data.arrays import CPU
+from polysharp.data.arrays import CPU, Place
 from polysharp.data.checks import check_finite, check_magnitudes, check_powers, input_names
 from polysharp.data.cluster import n_threads, sum_over_blocks
 from polysharp.data.dask_blocks import Piece, check_columns, cut_into_blocks, is_frame
@@ -36,7 +37,16 @@ def open_collections(
     blocks = cut_into_blocks(X, y, sample_weight)
     summary = _summary(blocks, read, progress)
     _check_whole(summary, int(model.degree), read.names, sample_weight is not None)
-    return DaskRows(blocks, read, summary)
+    return DaskRows(
+        blocks,
+        read,
+        read.names,
+        read.response,
+        (summary.n_rows, len(read.names)),
+        summary.weight,
+        summary.y_center,
+        summary.ranges,
+    )
 
 
 def _summary(blocks: Sequence[Piece], read: BlockReader, progress: Progress) -> Summary:
@@ -80,48 +90,19 @@ class DaskRows(Rows):
 
     blocks: Sequence[Piece]
     read: BlockReader
-    summary: Summary
-    place = CPU  # workers compute on their CPUs
+    names: tuple[str, ...]
+    response: str
+    shape: tuple[int, int]
+    total_weight: float
+    y_mean: float
+    ranges: Ranges
+    place: Place = CPU  # workers compute on their CPUs
+    block: None = None  # nothing gathers the rows
 
-    @property
+    @cached_property
     def workers(self) -> int:  # type: ignore[override]
         """Threads of the cluster, or of this machine."""
         return n_threads()
-
-    @property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the inputs."""
-        return self.read.names
-
-    @property
-    def response(self) -> str:  # type: ignore[override]
-        """Name of the response."""
-        return self.read.response
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and inputs."""
-        return self.summary.n_rows, len(self.names)
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the weights."""
-        return self.summary.weight
-
-    @property
-    def y_mean(self) -> float:
-        """The weighted mean of y, or the number that all of them are."""
-        return self.summary.y_center
-
-    @property
-    def ranges(self) -> Ranges:
-        """What the first pass measured."""
-        return self.summary.ranges
-
-    @property
-    def block(self) -> None:
-        """Nothing gathers the rows."""
-        return None
 
     def coded(self, code: Code) -> DaskRows:
         """Return the rows with their inputs coded, which is done when they are read."""

@@ -35,31 +35,11 @@ class Rows(ABC):
     response: str
     place: Place  # where products of large matrices are computed
     workers: int = 1  # blocks that are worked on at a time
-
-    @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Rows and inputs."""
-
-    @property
-    @abstractmethod
-    def total_weight(self) -> float:
-        """What n is when a row of weight two counts as two rows."""
-
-    @property
-    @abstractmethod
-    def y_mean(self) -> float:
-        """The weighted mean of y; of equal numbers that number itself: they centre to zeros."""
-
-    @property
-    @abstractmethod
-    def ranges(self) -> Ranges:
-        """Ranges, means and variances of the inputs as the user gave them."""
-
-    @property
-    @abstractmethod
-    def block(self) -> MemoryRows | None:
-        """All rows, where they are in memory."""
+    shape: tuple[int, int]  # rows and inputs
+    total_weight: float  # what n is when a row of weight two counts as two rows
+    y_mean: float  # weighted; of equal numbers that number itself, so that they centre to zeros
+    ranges: Ranges  # of the inputs as the user gave them
+    block: MemoryRows | None  # all rows, where they are in memory
 
     @abstractmethod
     def coded(self, code: Code) -> Rows:
@@ -97,8 +77,8 @@ class MemoryRows(Rows):
     def __len__(self) -> int:
         return len(self.y)
 
-    @property
-    def shape(self) -> tuple[int, int]:
+    @cached_property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
         """Rows and inputs."""
         n, p = self.X.shape
         return n, p
@@ -108,25 +88,25 @@ class MemoryRows(Rows):
         """The weights as an array."""
         return np.ones(len(self.y)) if self.sample_weight is None else self.sample_weight
 
-    @property
-    def total_weight(self) -> float:
+    @cached_property
+    def total_weight(self) -> float:  # type: ignore[override]
         """Sum of the weights."""
         return float(len(self) if self.sample_weight is None else self.sample_weight.sum())
 
     @cached_property
-    def y_mean(self) -> float:
+    def y_mean(self) -> float:  # type: ignore[override]
         """The weighted mean of y, or the number that all of them are."""
         if self.y.min() == self.y.max():
             return float(self.y[0])
         return float(np.average(self.y, weights=self.sample_weight))
 
-    @property
-    def ranges(self) -> Ranges:
+    @cached_property
+    def ranges(self) -> Ranges:  # type: ignore[override]
         """Ranges, means and variances of the inputs."""
         return Ranges.of(self.X, self.weights)
 
     @property
-    def block(self) -> MemoryRows:
+    def block(self) -> MemoryRows:  # type: ignore[override]
         """These rows."""
         return self
 

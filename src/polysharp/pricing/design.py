@@ -222,12 +222,9 @@ class Prices:
             keys, values = np.concatenate([keys, more]), np.concatenate([values, of_more])
             best = order_by_value(keys, np.abs(values))[:top]
             keys, values = keys[best], values[best]
-        error = self._error(a)
-        threshold = 0.0
-        if len(values) == top and top < self.n_monomials:
-            threshold = float(np.abs(values).min()) + error
         names = tuple(tuple(i for i in key if i >= 0) for key in keys.tolist())
-        return Priced(names, values, threshold, error)
+        all_listed = len(values) < top or top >= self.n_monomials
+        return Priced.of(names, values, self._error(a), all_listed=all_listed)
 
     def _error(self, a: RowVector) -> float:
         """Bound the rounding of any scaled correlation."""

@@ -41,6 +41,14 @@ class Priced:
     threshold: float  # no monomial that is not listed exceeds this in magnitude
     error: float = 0.0  # rounding of a correlation that is listed
 
+    @classmethod
+    def of(
+        cls, monomials: tuple[Monomial, ...], listed: Array, error: float, *, all_listed: bool
+    ) -> Priced:
+        """Bound what is not listed by the last one that is."""
+        threshold = 0.0 if all_listed else float(np.abs(listed).min()) + error
+        return cls(monomials, listed, threshold, error)
+
     @property
     def values(self) -> Array:
         """|m_j'a|."""
@@ -129,10 +137,8 @@ class Pricer:
         narrower.keep = keep if mine is None else lambda keys: mine(keys) & keep(keys)
         return narrower
 
-    def price(
-        self, a: Array, top: int, *, at_least: float = 0.0, on_block: OnBlock | None = None
-    ) -> Priced:
-        """Return the ``top`` monomials of largest |m_j'a| among those of at least ``at_least``.
+    def price(self, a: Array, top: int, *, on_block: OnBlock | None = None) -> Priced:
+        """Return the ``top`` monomials of largest |m_j'a|.
 
         ``on_block(done, total)`` counts monomials; an exception it raises ends the pass.
         """
@@ -141,19 +147,14 @@ class Pricer:
         direction = self.direction(a)
         peak = float(np.abs(direction).max(initial=0.0))
         if peak == 0.0:
-            return self._all_zero(top, at_least)
-        sweep = Sweep(self, direction / peak, top, at_least / peak)
+            return self._all_zero(top)
+        sweep = Sweep(self, direction / peak, top)
         keys, correlations = sweep.run(on_block)
         correlations *= peak
-        error = peak * sweep.exact_error
-        threshold = self._threshold(correlations, top, at_least, error)
-        return Priced(self.monomials(keys), correlations, threshold, error)
-
-    def _threshold(self, listed: Array, top: int, at_least: float, error: float) -> float:
-        """Bound what is not listed: below the last one listed, or below what was asked for."""
-        if len(listed) == top and top < self.n_monomials:
-            return max(float(np.abs(listed).min()), at_least) + error
-        return at_least + error if at_least > 0.0 else 0.0
+        all_listed = len(correlations) < top or top >= self.n_monomials
+        return Priced.of(
+            self.monomials(keys), correlations, peak * sweep.exact_error, all_listed=all_listed
+        )
 
     def direction(self, a: Array) -> Array:
         """Return the vector that plain monomials are multiplied with: weighted, centred."""
@@ -175,7 +176,7 @@ class Pricer:
             return np.ones(len(keys), dtype=bool)
         return self.keep(self.inputs[keys].astype(np.int32).reshape(keys.shape))
 
-    def _all_zero(self, top: int, at_least: float) -> Priced:
+    def _all_zero(self, top: int) -> Priced:
         """Every correlation is zero: the first monomials of the basis win the tie."""
         first = 1 if self.fit_intercept else 0
         everything = (
@@ -184,5 +185,5 @@ class Pricer:
             for m in combinations_with_replacement(self.inputs.tolist(), d)
             if self.keep is None or self.keep(np.array([m], dtype=np.int32).reshape(1, d))[0]
         )
-        monomials = tuple(islice(everything, top)) if at_least <= 0.0 else ()
-        return Priced(monomials, np.zeros(len(monomials)), max(0.0, float(at_least)))
+        monomials = tuple(islice(everything, top))
+        return Priced(monomials, np.zeros(len(monomials)), 0.0)

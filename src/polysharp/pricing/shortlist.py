@@ -24,20 +24,19 @@ SLACK = 4096  # candidates beyond 2 K that may wait before they are looked throu
 
 
 class Shortlist:
-    """Keep the ``size`` largest candidates of at least ``floor`` seen so far."""
+    """Keep the ``size`` largest candidates seen so far."""
 
     def __init__(
         self,
         size: int,
         width: int,
-        floor: float,
         exact: Callable[[Keys], Array],
         exact_error: float,
         slack: int = SLACK,
     ) -> None:
-        self.size, self.floor, self.slack = size, floor, slack
+        self.size, self.slack = size, slack
         self.exact, self.exact_error = exact, exact_error
-        self.threshold = floor
+        self.threshold = 0.0
         self._keys: Keys = np.zeros((0, width), dtype=np.int32)
         self._value = np.zeros(0)
         self._margin = np.zeros(0)
@@ -61,8 +60,7 @@ class Shortlist:
         """Return the keys and exact signed values of the largest, in order."""
         self._drop_hopeless()
         signed = self._settle()
-        wanted = np.abs(signed) >= self.floor
-        return self._keys[wanted], signed[wanted]
+        return self._keys, signed
 
     def _drop_hopeless(self) -> None:
         """Raise the threshold to what is known now and drop all that cannot reach it."""

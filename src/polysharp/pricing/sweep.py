@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Sweep:
     """One pass over all monomials against one vector."""
 
-    def __init__(self, pricer: Pricer, a: Array, top: int, floor: float) -> None:
+    def __init__(self, pricer: Pricer, a: Array, top: int) -> None:
         self.pricer = pricer
         arrays, r, n = pricer.arrays, pricer.degree, pricer.n
         self.exact_a, self.a = arrays.array(a), arrays.array(a, pricer.precision)
@@ -52,7 +52,7 @@ class Sweep:
             r,
         )
         self.exact_error = (n + 16) * ROUNDOFF["float64"] * largest
-        self.shortlist = Shortlist(top, r, floor, self.exact, self.exact_error, pricer.slack)
+        self.shortlist = Shortlist(top, r, self.exact, self.exact_error, pricer.slack)
 
     def run(self, on_block: OnBlock | None) -> tuple[Keys, Array]:
         """Offer every monomial, degree by degree, and return the shortlist."""
