@@ -426,7 +426,7 @@ def test_a_basis_without_any_monomial_that_may_be_used_leaves_the_empty_model():
     X, y = np.random.default_rng(0).standard_normal((30, 40)), np.arange(30.0)
     linear = [(i,) for i in range(40)]
     model = SparsePolynomialRegressor(
-        3, 4, n_candidates=None, heredity="strong", exclude_terms=linear
+        3, 4, gamma=1.0, n_candidates=None, heredity="strong", exclude_terms=linear
     ).fit(X, y)
     assert model.polynomial_.monomials == ()
     assert model.solution_.status == "optimal"

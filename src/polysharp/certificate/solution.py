@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from html import escape
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from polysharp.errors import CertificateError
 from polysharp.problem.problem import Problem
@@ -111,7 +111,7 @@ class Solution:
     stop: Stop
     engine: str
     gamma: float
-    scope: Scope
+    scope: Scope = "all-inputs"
     counters: Counters = field(default_factory=Counters)
     seconds: float = 0.0
     times: dict[str, float] = field(default_factory=dict)
@@ -184,21 +184,17 @@ def certify(
     support: Indices,
     bound: float,
     *,
-    gap_tol: float,
-    stop: Stop,
     engine: str,
-    scope: Scope = "all-inputs",
-    counters: Counters | None = None,
-    seconds: float = 0.0,
-    trace: tuple[Event, ...] = (),
     proof: Proof | None = None,
     whole: bool = True,
+    **facts: Any,
 ) -> Solution:
     """Recompute the certificate from the problem and the support, or raise.
 
     The bound is the better of the engine's and the one that the residual of the final model
     proves by itself; the latter only where the problem is the ``whole`` one that the
     certificate speaks of, and not a part of its monomials.  With a proof it is the bound proved.
+    ``facts`` are further fields of the solution.
     """
     if not problem.structure.allows(support):
         raise CertificateError(f"{engine} returned a support that breaks the rules: {support}")
@@ -217,14 +213,9 @@ def certify(
         coefficients=fit.w,
         objective=objective,
         bound=min(best, objective),
-        gap_tol=gap_tol,
-        stop=stop,
         engine=engine,
         gamma=problem.gamma,
-        scope=scope,
-        counters=counters or Counters(),
-        seconds=seconds,
-        trace=trace,
         proof=proof,
         total_squares=problem.yy,
+        **facts,
     )

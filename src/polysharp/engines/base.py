@@ -11,9 +11,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,12 @@ class Limits:
 
     time_limit: float | None = None  # seconds
     gap_tol: float = 1e-4
+
+    def part(self, share: float, spent: float = 0.0) -> Limits:
+        """Return the limits with a share of the time, less what is spent."""
+        if self.time_limit is None:
+            return self
+        return replace(self, time_limit=max(0.0, share * self.time_limit - spent))
 
 
 class OutOfTime(Exception):
@@ -96,14 +102,14 @@ class Record(ABC):
         self.bound = max(self.bound, bound)
 
     @property
-    def counters(self) -> Counters:
-        """Work done so far."""
-        return Counters(nodes=self.nodes, cuts=self.cuts, rounds=self.rounds)
-
-    @property
-    def trace(self) -> tuple[Event, ...]:
-        """The events reported so far."""
-        return tuple(self._trace)
+    def facts(self) -> dict[str, Any]:
+        """What a solution says about the search: tolerance, work, time, events."""
+        return {
+            "gap_tol": self.limits.gap_tol,
+            "counters": Counters(nodes=self.nodes, cuts=self.cuts, rounds=self.rounds),
+            "seconds": self.seconds,
+            "trace": tuple(self._trace),
+        }
 
     def report(self, phase: str, *, force: bool = False) -> None:
         """Emit an event, at most ten a second unless forced."""
@@ -202,19 +208,6 @@ class Engine(ABC):
             with suppress(KeyboardInterrupt):
                 stop = self.search(run)
             run.report("done", force=True)
-            return self._certified(run, stop, scope)
-
-    def _certified(self, run: Run, stop: Stop, scope: Scope) -> Solution:
-        return certify(
-            run.problem,
-            run.best.support,
-            run.bound,
-            gap_tol=run.limits.gap_tol,
-            stop=stop,
-            engine=self.name,
-            scope=scope,
-            counters=run.counters,
-            seconds=run.seconds,
-            trace=run.trace,
-            proof=run.proof,
-        )
+            facts = {"stop": stop, "scope": scope, **run.facts}
+            best, bound = run.best.support, run.bound
+            return certify(problem, best, bound, engine=self.name, proof=run.proof, **facts)

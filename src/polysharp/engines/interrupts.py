@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from types import FrameType, TracebackType
 from typing import Any, Self
 
 
@@ -28,17 +27,12 @@ class DeferredInterrupt:
             self._previous = signal.signal(signal.SIGINT, self._note)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if self._previous is not None:
             signal.signal(signal.SIGINT, self._previous)
         if self.pending and error is None:
             raise KeyboardInterrupt
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
+    def _note(self, *signal_and_frame: Any) -> None:
+        del signal_and_frame
         self.pending = True

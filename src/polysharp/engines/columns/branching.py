@@ -20,7 +20,6 @@ from itertools import islice
 import numpy as np
 
 from polysharp.certificate.solution import Stop
-from polysharp.engines.base import Limits
 from polysharp.engines.columns.dual_point import DualPoint
 from polysharp.engines.columns.priced import PricedNode, few_survivors, raise_bound
 from polysharp.engines.columns.search import Search
@@ -136,12 +135,11 @@ class PricedKind(NodeKind[PricedNode]):
     def _solve(self, node: PricedNode, problem: Problem, basis: Basis, others: float) -> None:
         """Solve what is left of a node with the engine."""
         search = self.search
-        left = search.time_left
-        limit = HANDED_SHARE * max(0.0, left) if np.isfinite(left) else None
+        left = search.limits.part(HANDED_SHARE, HANDED_SHARE * search.seconds)
         try:
             solution = search.engine.solve(
                 problem,
-                limits=Limits(limit, search.limits.gap_tol),
+                limits=left,
                 listener=search.inner_listener,
                 seed=search.seed,
                 threads=search.threads,
@@ -161,6 +159,10 @@ class PricedKind(NodeKind[PricedNode]):
         """Split along a chain of inputs while k is undecided, of monomials otherwise."""
         inputs = self._input_chain(node)
         terms = [] if inputs else self._term_chain(node)
+        if not inputs and not terms:  # nothing to decide, and an engine could not end it
+            node.single = True
+            yield node
+            return
         for a in range(len(inputs or terms) + 1):
             yield self._child(
                 node,

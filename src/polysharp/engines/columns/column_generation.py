@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from polysharp.certificate.solution import Counters, Solution, Stop, certify
+from polysharp.certificate.solution import Solution, Stop, certify
 from polysharp.engines.base import OutOfTime
 from polysharp.engines.columns.branching import prove
 from polysharp.engines.columns.dual_point import DualPoint
@@ -87,12 +87,9 @@ def _found(search: Search, stop: Stop) -> Found:
         problem,
         np.arange(len(monomials)),
         search.bound,
-        gap_tol=search.limits.gap_tol,
-        stop=Stop.PROVED if search.proved else stop,
         engine=search.engine.name,
-        counters=Counters(nodes=search.nodes, rounds=search.rounds),
-        seconds=search.seconds,
-        trace=search.trace,
         whole=False,
+        stop=Stop.PROVED if search.proved else stop,
+        **search.facts,
     )
     return Found(solution, basis, Assembled(problem, mean, search.design.y_mean))
