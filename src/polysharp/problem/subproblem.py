@@ -14,6 +14,7 @@ from polysharp.problem.diagonal import smallest_eigenvalue
 from polysharp.problem.problem import CLEAR, Fit, Problem
 from polysharp.typing import Array, Indices
 
+ENOUGH = 1024  # monomials that are looked at first: most tables with more have fewer rows
 RETREAT, RETREATS = 0.9, 10  # a diagonal that is not proved shrinks by this factor, so often
 
 
@@ -119,6 +120,10 @@ class Subproblem:
 
     def strengthened(self, number: int) -> Subproblem | None:
         """Return the same monomials with G's smallest eigenvalue moved, listed as ``number``."""
+        # With fewer rows than monomials a part of them shows that there is none.
+        some = np.arange(min(self.size, ENOUGH))
+        if self.size > ENOUGH and not smallest_eigenvalue(self.gram(some), 0.0) > 0.0:
+            return None
         lam, G = self.problem.lam, self.gram()
         level = 0.98 * smallest_eigenvalue(G, 0.0)
         for _ in range(RETREATS):

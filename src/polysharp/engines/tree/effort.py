@@ -104,10 +104,14 @@ class Spending:
         )
 
     def ends_pay(self, free: int, budget: int) -> bool:
-        """Whether trying all supports is cheaper than relaxations."""
-        return self._ends(free, budget) <= min(
-            self.settings.ends_worth * self.steps * self._step(free), 0.3 * self._left
-        )
+        """Whether trying all supports is cheaper than relaxations.
+
+        Where no best diagonal would be made, coordinate descent is what it must compete with.
+        """
+        worth = self.settings.late_share * self.run.seconds
+        if self.diagonal_pays(free):
+            worth = self.settings.ends_worth * self.steps * self._step(free)
+        return self._ends(free, budget) <= min(worth, 0.3 * self._left)
 
     def outright_pays(self, free: int, budget: int) -> bool:
         """Whether all supports may be tried although a relaxation has been of no use."""
@@ -147,7 +151,8 @@ class Spending:
     def _ends(self, free: int, budget: int) -> float:
         supports = ways(free, budget) if budget < 64 else np.inf
         memory = 8.0 * free * free * max(budget - 2, 1)
-        return self.way * supports if memory < 2e9 else np.inf
+        eliminated = 3e-8 * free * free  # seconds to take out what is in
+        return self.way * supports + eliminated if memory < 2e9 else np.inf
 
 
 def _guess(free: int) -> float:
