@@ -19,9 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from polysharp.engines.base import Engine, Limits
-from polysharp.engines.cutting_planes import CuttingPlanes
-from polysharp.engines.cutting_planes_gurobi import CuttingPlanesGurobi
-from polysharp.engines.cutting_planes_multitree import CuttingPlanesMultitree
+from polysharp.engines.cutting_planes import (
+    CuttingPlanes,
+    CuttingPlanesGurobi,
+    CuttingPlanesMultitree,
+)
 from polysharp.engines.local_search import LocalSearch
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis

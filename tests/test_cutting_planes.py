@@ -7,18 +7,23 @@ import signal
 import sys
 import threading
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from polysharp.certificate.solution import Status, Stop
 from polysharp.engines.base import Engine, Limits, Run
-from polysharp.engines.cutting_planes import CuttingPlanes
-from polysharp.engines.cutting_planes_gurobi import CuttingPlanesGurobi
-from polysharp.engines.cutting_planes_multitree import CuttingPlanesMultitree
+from polysharp.engines.big_m import BigM
+from polysharp.engines.cutting_planes import (
+    CuttingPlanes,
+    CuttingPlanesGurobi,
+    CuttingPlanesMultitree,
+)
+from polysharp.engines.cutting_planes.master import STEEPEST, Cut, Master, RuleRows
+from polysharp.engines.cutting_planes.outer import Dialogue, Separator
+from polysharp.engines.cutting_planes.root import RootLP, strengthen
 from polysharp.engines.enumeration import Enumeration
-from polysharp.engines.master import Cut, Master, RuleRows, Separator
-from polysharp.engines.root_cuts import RootLP, strengthen
 from polysharp.errors import MissingSolverError
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
@@ -151,7 +156,7 @@ def test_interruption_keeps_incumbent_and_bound(engine: Engine, moment: int) -> 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent as on POSIX")
-@pytest.mark.parametrize("engine", [ENGINES[1], ENGINES[3]], ids=_label)
+@pytest.mark.parametrize("engine", [ENGINES[1], ENGINES[3], BigM()], ids=_label)
 def test_ctrl_c_inside_the_solver(engine: Engine) -> None:
     problem, _ = planted_problem(150, 12, None, 10, 1.0)
     timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
@@ -232,15 +237,15 @@ def test_raised_ridge_keeps_the_cost_of_supports_and_lifts_the_tangent() -> None
     problem, _ = planted_problem(80, 3, None, 3, 1.0)
     master = Master.of(Run(problem, Limits()))
     raised = master.ridge_raised()
-    assert raised.problem.lam > problem.lam
+    assert np.all(raised.part.system.ridge > problem.lam)
     s = np.full(problem.size, 0.3)
     assert raised.tangent(s).constant + raised.tangent(s).slopes @ s > (
         master.tangent(s).constant + master.tangent(s).slopes @ s
     )
     support = np.array([0, 4, 7])
-    assert raised.problem.refit(support).objective == pytest.approx(
-        problem.refit(support).objective
-    )
+    s = np.isin(np.arange(problem.size), support).astype(float)
+    value = raised.tangent(s).constant + raised.tangent(s).slopes @ s
+    assert value == pytest.approx(problem.refit(support).objective)
 
 
 def test_relaxation_bound_is_safe_for_any_multipliers() -> None:
@@ -255,7 +260,7 @@ def test_relaxation_bound_is_safe_for_any_multipliers() -> None:
     rng = np.random.default_rng(0)
     for _ in range(50):
         y = rng.normal(size=whole.rules.A.shape[0] + 3)
-        assert lp._safe(np.zeros(whole.rules.size), y).bound <= optimum * (1.0 + 1e-9)
+        assert lp.safe(np.zeros(whole.rules.size), y).bound <= optimum * (1.0 + 1e-9)
     assert len(master.kept) <= problem.size
 
 
@@ -293,3 +298,91 @@ def test_missing_solver_is_named(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingSolverError, match=package):
         engine.solve(small_problem(1))
+
+
+HOSTILE = ("heavy-tails", "large", "near-duplicates", "large-mean")
+
+
+def hostile_problem(kind: str, seed: int) -> tuple[Problem, np.ndarray, np.ndarray]:
+    """A problem whose moments say little in floating point, with its columns and response."""
+    rng = np.random.default_rng(seed)
+    n, p, degree = 30, 2, 3
+    X = rng.normal(size=(n, p))
+    if kind == "heavy-tails":
+        X, degree = rng.standard_cauchy(size=(n, p)), 6
+    elif kind == "large":
+        X *= 1e10
+    elif kind == "near-duplicates":
+        X[:, 1] = X[:, 0] * (1.0 + 1e-9 * rng.normal(size=n))
+    else:
+        X += 1e6
+    basis = Basis.full(p, degree)
+    root = np.sqrt(10.0 ** rng.uniform(-6, 6, size=n))  # weights
+    M = basis.evaluate(X) * root[:, None]
+    y = (X[:, 0] * X[:, 1] + rng.normal(size=n)) * root
+    structure = Structure.of_basis(basis, 2)
+    lam = 10.0 ** rng.uniform(-6, 6)
+    return Problem.dense(M.T @ M, M.T @ y, float(y @ y), lam, structure), M, y
+
+
+def exact_optimum(problem: Problem, M: np.ndarray, y: np.ndarray) -> float:
+    """The least cost over all supports, in long double from the columns themselves."""
+    M, y, lam = M.astype(np.longdouble), y.astype(np.longdouble), np.longdouble(problem.lam)
+    least = np.longdouble(np.inf)
+    for S in combinations(range(problem.size), problem.structure.max_terms):
+        A = M[:, S]
+        (a, b), (_, d) = A.T @ A + lam * np.eye(2, dtype=np.longdouble)
+        q, r = A.T @ y
+        w = np.array([d * q - b * r, a * r - b * q]) / (a * d - b * b)
+        e = y - A @ w
+        least = min(least, (e @ e + lam * (w @ w)) / 2)
+    return float(least)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("engine", [*ENGINES, BigM()], ids=_label)
+def test_no_bound_exceeds_the_optimum_of_hostile_data(engine: Engine, kind: str, seed: int) -> None:
+    problem, M, y = hostile_problem(kind, seed)
+    solution = engine.solve(problem, limits=Limits(time_limit=5.0))
+    assert solution.bound <= exact_optimum(problem, M, y) * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_cut_holds_for_the_data_and_not_only_for_their_moments(kind: str) -> None:
+    problem, M, y = hostile_problem(kind, 1)
+    master = Master.of(Run(problem, Limits()))
+    rng = np.random.default_rng(0)
+    pairs = [np.sort(rng.choice(problem.size, 2, replace=False)) for _ in range(30)]
+    for _ in range(10):
+        cut = master.tangent(rng.random(problem.size) * (rng.random(problem.size) < 0.4))
+        for S in pairs:
+            few = Structure(np.eye(2, dtype=bool), 2, 2)
+            own = Problem.dense(np.eye(2), np.zeros(2), 1.0, problem.lam, few)
+            cost = exact_optimum(own, M[:, S], y)
+            assert cut.constant + float(cut.slopes[S].sum()) <= cost * (1.0 + 1e-12)
+
+
+def test_rows_for_solvers_are_bounded_and_say_no_more_than_their_cut() -> None:
+    master = replace(Master.of(Run(small_problem(2), Limits())), floor=1.0, scale=1e-12)
+    f = len(master.kept)
+    rng = np.random.default_rng(0)
+    cut = Cut(5.0, -(10.0 ** rng.uniform(-25, 3, size=f)))
+    where, values, side = master.row(cut)
+    assert max(side, values.max()) <= STEEPEST
+    for _ in range(100):
+        chosen = rng.choice(f, size=min(f, master.most_terms), replace=False)
+        s = np.isin(np.arange(f), chosen)
+        least = max(0.0, side - float(values[s[where]].sum()))
+        assert least <= max(0.0, master.eta(cut.constant + float(cut.slopes[s].sum())))
+
+
+def test_a_solver_s_bound_is_lowered_by_its_tolerances() -> None:
+    run = Run(small_problem(2), Limits())
+    master = Master.of(run)
+    assert master.safe_cost(run, 1.0) < run.best.objective
+    assert master.safe_cost(run, 0.5) < master.floor + 0.5 * master.scale
+    talk = Dialogue(run, master)
+    for nothing in (np.nan, np.inf, -np.inf, 1e20, -1e20):
+        talk.follow(nothing, 0)
+    assert run.bound == 0.0

@@ -12,18 +12,10 @@ from typing import Any
 from polysharp._version import __version__
 from polysharp.cli import shared
 from polysharp.cli.command import ExitCode
+from polysharp.engines import HOMES, engine_class
 from polysharp.errors import InputError
 from polysharp.files import write_file
 
-ENGINES = {  # and the package each one needs
-    "tree": "numba",
-    "cutting-planes": "pyscipopt",
-    "cutting-planes-multitree": "highspy",
-    "cutting-planes-gurobi": "gurobipy",
-    "big-m": "pyscipopt",
-    "enumeration": None,
-    "local-search": None,
-}
 REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "rich")
 OPTIONAL = {
     "pandas": "tables",
@@ -110,11 +102,12 @@ def installed() -> str:
     lines = [f"polysharp {__version__}, Python {python_version()}, {platform()}", ""]
     lines += ["libraries: " + ", ".join(f"{name} {_version(name)}" for name in REQUIRED), ""]
     lines += ["engines:"]
-    for engine, package in ENGINES.items():
-        state = "there"
-        if package is not None:
-            found = _version(package)
-            state = f"there, {package} {found}" if found else f"not there: pip install {package}"
+    for engine in HOMES:
+        versions = {package: _version(package) for package in engine_class(engine).packages}
+        missing = [package for package, found in versions.items() if not found]
+        state = ", ".join(["there", *(f"{package} {found}" for package, found in versions.items())])
+        if missing:
+            state = f"not there: pip install {' '.join(missing)}"
         lines.append(f"  {engine:<26}{state}")
     lines += ["", "optional libraries:"]
     for package, purpose in OPTIONAL.items():

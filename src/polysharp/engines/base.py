@@ -19,7 +19,7 @@ import numpy as np
 
 from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Counters, Scope, Solution, Stop, certify
-from polysharp.errors import InputError
+from polysharp.errors import InputError, load_optional
 from polysharp.problem.problem import Fit, Problem
 from polysharp.progress import Event, relative_gap
 from polysharp.typing import Indices
@@ -172,6 +172,8 @@ class Engine(ABC):
     """A search method; subclasses are frozen dataclasses of settings, with traits of the class."""
 
     name: ClassVar[str]
+    packages: ClassVar[tuple[str, ...]] = ()  # what it needs beyond the required ones,
+    extra: ClassVar[str] = "solvers"  # and the extra that brings them
     proves: ClassVar[bool] = True  # whether more time closes the gap
     needs_start: ClassVar[bool] = True  # whether it is given the local search's model to begin with
     prices: ClassVar[bool] = True  # whether it can finish a search in which monomials are priced
@@ -181,8 +183,10 @@ class Engine(ABC):
         """Improve ``run.best`` and ``run.bound`` until done; say why it ended."""
 
     def check(self, problem: Problem) -> None:
-        """Raise a user error if this engine does not accept the problem; by default it does."""
+        """Raise a user error if a package is missing or, in engines that say so, by the problem."""
         del problem
+        for package in self.packages:
+            load_optional(package, f"engine={self.name!r}", self.extra)
 
     def solve(
         self,

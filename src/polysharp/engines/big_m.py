@@ -6,11 +6,13 @@ The constants B_j (the paper's M) come from the data and are valid by proof.  Wi
 w0 = H^-1 q the dense solution and c0 its cost, every w costs c0 + 1/2 (w - w0)'H(w - w0), so a
 w no worse than an incumbent of cost U lies in an ellipsoid, whose extent along axis j is
 
-    |w_j - w0_j| <= sqrt(2 (U - c0) (H^-1)_jj);      B_j = |w0_j| + that root.
+    |w_j - w0_j| <= sqrt(2 (U - c0) (H^-1)_jj);      B_j = |w0_j| + that root,
 
-The cost enters as c0 + 1/2 |v|^2 with v = R (w - w0), H = R'R: squares of single variables.  It
-is kept to compare the two formulations; experiment 7 does, against the pure binary one of
-``cutting_planes``.
+and lam/2 w_j^2 <= U, which needs no inverse: it is all there is where H is nearly singular.
+
+The cost enters as yy/2 - |t|^2/2 + 1/2 |R w - t|^2 with H = R'R, R't = q: squares of single
+variables.  It is kept to compare the two formulations; experiment 7 does, against the pure binary
+one of ``cutting_planes``.
 """
 
 from __future__ import annotations
@@ -19,18 +21,21 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky, eigh, solve_triangular
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
-from polysharp.engines.master import TOLERANCE, Master
-from polysharp.engines.scip_model import STOPS, TROUBLE, add_rows, load_scip, optimise, quiet_model
+from polysharp.engines.cutting_planes.master import RESIDUAL, TOLERANCE, Master
+from polysharp.engines.cutting_planes.outer import Dialogue
+from polysharp.engines.cutting_planes.scip_model import STOPS, ScipModel
 from polysharp.errors import TooLargeError
-from polysharp.problem.bounds import UNIT, support_bound
+from polysharp.problem.bounds import UNIT, support_bound, top_sum
 from polysharp.problem.problem import Problem
 from polysharp.typing import Array
 
 LARGEST = 2000  # monomials: the programme has f dense rows
+STEEPEST = 1e7  # numbers beyond this a solver does not keep apart
+ACCURATE = 1e-5  # relative accuracy of H^-1 that the constants count on
 
 
 @dataclass(frozen=True)
@@ -38,11 +43,12 @@ class BigM(Engine):
     """The mixed-integer quadratic formulation, with one proven constant per coefficient."""
 
     name: ClassVar[str] = "big-m"
+    packages: ClassVar[tuple[str, ...]] = ("pyscipopt",)
     prices: ClassVar[bool] = False
 
     def check(self, problem: Problem) -> None:
         """Refuse to start without SCIP, or on more monomials than dense rows allow."""
-        load_scip(self.name)
+        super().check(problem)
         if problem.size > LARGEST:
             raise TooLargeError(
                 f"engine='big-m' takes at most {LARGEST} monomials, and this problem has "
@@ -51,106 +57,124 @@ class BigM(Engine):
 
     def search(self, run: Run) -> Stop:
         """Estimate the constants, then let SCIP solve the programme."""
-        try:
+        if not (run.proved or run.expired):
             ellipsoid = Ellipsoid.of(run.problem)
-        except np.linalg.LinAlgError:  # singular to rounding: no constant can be proved
-            return Stop.STALLED
-        run.raise_bound(ellipsoid.least)
+            run.raise_bound(ellipsoid.least)
         master: Master | None = Master.of(run)
         while not (run.proved or run.expired):
             if master is None:
                 return Stop.STALLED
-            status = _Formulation(load_scip(self.name), run, master, ellipsoid).solve()
-            if status in STOPS and not run.proved:
-                return STOPS[status]
+            formulation = _Formulation(Dialogue(run, master), ellipsoid)
+            stop = STOPS.get(formulation.solve()) if formulation.sound else Stop.STALLED
+            if stop is not None and not run.proved:
+                return stop
             master = master.renewed(run, ())
         return Stop.PROVED if run.proved else Stop.TIME
 
 
 @dataclass(frozen=True, eq=False)
 class Ellipsoid:
-    """The cost of all w: least + 1/2 |R (w - centre)|^2."""
+    """The cost of all w: yy/2 - |t|^2/2 + 1/2 |R w - t|^2, at least ``least``."""
 
+    problem: Problem
     R: Array
+    t: Array
     centre: Array
-    least: float  # rounded down
-    spread: Array  # square roots of the diagonal of H^-1
+    least: float
+    spread: Array  # square roots of the diagonal of H^-1; infinite where H is nearly singular
 
     @classmethod
     def of(cls, problem: Problem) -> Ellipsoid:
-        """Factor the Gram matrix of all monomials."""
+        """Factor the Gram matrix of all monomials, scaled so that one tolerance serves them all."""
         everything = np.arange(problem.size)
         G = problem.gram.block(everything, everything)
-        R = cholesky(G + problem.lam * np.eye(problem.size))
-        half = solve_triangular(R, problem.q, trans="T")
-        inverse = solve_triangular(R, np.eye(problem.size))
-        centre: Array = solve_triangular(R, half)
+        H = G + problem.lam * np.eye(problem.size)
+        root = np.sqrt(np.diagonal(H))
+        C = H / np.multiply.outer(root, root)
+        values, vectors = eigh(C)
+        values = np.maximum(values, problem.size * UNIT)
+        half = (vectors / np.sqrt(values)).T  # half'half = C^-1
+        centre = half.T @ (half @ (problem.q / root)) / root
+        spread = np.sqrt((half**2).sum(axis=0)) / root
+        if not values[0] ** 2 > problem.size * UNIT / ACCURATE:
+            spread[:] = np.inf
+        try:
+            R = cholesky(H)
+            t = solve_triangular(R, problem.q, trans="T")
+        except np.linalg.LinAlgError:
+            R = (vectors * np.sqrt(values)).T * root
+            t = half @ (problem.q / root)
         least = max(0.0, support_bound(problem.system(everything, G), centre))
-        return cls(R, centre, least, np.sqrt((inverse**2).sum(axis=1)))
-
-    def rounding(self, problem: Problem, limits: Array) -> float:
-        """Return what rounding of R may add to the cost of a w within the limits."""
-        known = problem.accuracy
-        largest = np.sort(limits * known.sizes)[::-1][: problem.structure.max_terms].sum()
-        reach = float(np.abs(self.centre) @ known.sizes + largest)
-        return (known.unit + 2.0 * (problem.size + 16.0) * UNIT) * reach**2
+        return cls(problem, R, t, centre, least, spread)
 
     def limits(self, cost: float, slack: float) -> Array:
         """Return B_j: no solution of at most this cost has a larger coefficient."""
-        reach = np.sqrt(2.0 * (max(0.0, cost - self.least) + slack))
-        limits: Array = np.abs(self.centre) + reach * self.spread
+        cost += slack
+        reach = np.sqrt(2.0 * max(0.0, cost - self.least))
+        own = np.abs(self.centre) + reach * self.spread
+        own += ACCURATE * (own + float(np.linalg.norm(self.R @ self.centre)) * self.spread)
+        own = np.where(np.isfinite(self.spread), own, np.inf)
+        limits: Array = np.minimum(own, np.sqrt(2.0 * cost / self.problem.lam) * (1.0 + 4.0 * UNIT))
         return limits
 
+    def error(self, limits: Array) -> float:
+        """Return by how much rounding of R and t may change the cost of coefficients so large."""
+        known, structure = self.problem.accuracy, self.problem.structure
+        sizes = (known.sizes + np.sqrt(self.problem.lam)) * limits
+        reach = known.response + float(np.linalg.norm(self.t)) + top_sum(sizes, structure.max_terms)
+        return (known.unit + 8.0 * (len(limits) + 4.0) * UNIT) * reach**2
 
-class _Formulation:
+
+class _Formulation(ScipModel):
     """The programme in SCIP, in units of the open gap: eta = (cost - floor) / scale."""
 
-    def __init__(self, scip: Any, run: Run, master: Master, ellipsoid: Ellipsoid) -> None:
-        self.scip, self.run, self.master, self.ellipsoid = scip, run, master, ellipsoid
-        self._nodes_before = run.nodes
-        self.error: BaseException | None = None
-        self.model = quiet_model(scip, run.time_left)
+    phase = "big-M programme"
+
+    def __init__(self, talk: Dialogue, ellipsoid: Ellipsoid) -> None:
+        super().__init__(talk)
+        run, master, add = talk.run, talk.master, self.model.addVar
+        self.ellipsoid, best = ellipsoid, run.best.objective
         # SCIP's perspective cuts stumble over multiply aggregated variables.
         self.model.setParam("presolving/donotmultaggr", True)
-        best = run.best.objective
         self.limits = ellipsoid.limits(best, 1e-9 * best + 100.0 * run.problem.resolution)
-        self.rounding = ellipsoid.rounding(run.problem, self.limits)
-        add = self.model.addVar
-        self.columns = [add(vtype="B", lb=float(low)) for low in master.rules.lower]
         # Coefficients in units of their limits, so that every variable is of order one.
+        self.rows = ellipsoid.R * self.limits / np.sqrt(master.scale)
+        self.shift = ellipsoid.t / np.sqrt(master.scale)
+        self.error = ellipsoid.error(self.limits) / master.scale
+        steepest = max(np.abs(self.rows).max(), np.abs(self.shift).max())
+        self.sound = bool(steepest < STEEPEST and self.error < 1.0)
+        if not self.sound:
+            return
         self.w = [add(lb=-1.0, ub=1.0) for _ in self.limits]
         self.v = [add(lb=None, ub=None) for _ in self.limits]
-        self.eta = add(lb=0.0, obj=1.0)
-        self._add_rows()
+        self._add_loss()
         self._offer_start()
         self._watch()
 
-    def _add_rows(self) -> None:
-        model, s, ellipsoid = self.model, self.columns, self.ellipsoid
-        add_rows(self.scip, model, s, self.master.rules)
-        rows = ellipsoid.R * self.limits / np.sqrt(self.master.scale)
-        shift = ellipsoid.R @ ellipsoid.centre / np.sqrt(self.master.scale)
-        for j in range(len(self.w)):
+    def _add_loss(self) -> None:
+        model, s = self.model, self.columns
+        for j, (row, v) in enumerate(zip(self.rows, self.v, strict=True)):
             model.addCons(self.w[j] <= s[j])
             model.addCons(self.w[j] >= -s[j])
-            line = self.scip.quicksum(float(rows[j, i]) * self.w[i] for i in range(j, len(self.w)))
-            model.addCons(line - self.v[j] == float(shift[j]))
-        offset = self.master.eta(ellipsoid.least)
+            line = self.scip.quicksum(float(row[i]) * self.w[i] for i in np.flatnonzero(row))
+            model.addCons(line - v == float(self.shift[j]))
+        whole = self.talk.master.eta(0.5 * self.talk.run.problem.yy)
+        offset = whole - 0.5 * float(self.shift @ self.shift)
         model.addCons(self.eta >= 0.5 * self.scip.quicksum(v * v for v in self.v) + offset)
 
     def _offer_start(self) -> None:
-        best, solution = self.run.best, self.model.createSol()
+        best, solution = self.talk.run.best, self.model.createSol()
+        point, eta = self.talk.start()
         w = np.zeros(len(self.w))
-        w[best.support] = best.w
-        v = self.ellipsoid.R @ (w - self.ellipsoid.centre) / np.sqrt(self.master.scale)
-        values = [
-            *zip(self.columns, self.master.point(best.support), strict=True),
-            *zip(self.w, w / self.limits, strict=True),
-            *zip(self.v, v, strict=True),
-            (self.eta, self.master.eta(best.objective) + TOLERANCE),
-        ]
-        for variable, value in values:
-            self.model.setSolVal(solution, variable, float(value))
+        w[best.support] = best.w / self.limits[best.support]
+        for variables, values in (
+            (self.columns, point),
+            (self.w, w),
+            (self.v, self.rows @ w - self.shift),
+            ([self.eta], [eta + TOLERANCE]),
+        ):
+            for variable, value in zip(variables, values, strict=True):
+                self.model.setSolVal(solution, variable, float(value))
         self.model.addSol(solution)
 
     def _watch(self) -> None:
@@ -165,38 +189,17 @@ class _Formulation:
                 self.model.dropEvent(events, self)
 
             def eventexec(self, event: Any) -> None:
-                programme.on_event()
+                programme.talk.guarded(programme.follow, None, self.model.interruptSolve)
 
         self.model.includeEventhdlr(Watcher(), "progress", "bounds and incumbents for the run")
 
-    def on_event(self) -> None:
-        """Carry bounds and incumbents over; keep an exception, which SCIP would swallow."""
-        try:
-            self._follow()
-        except BaseException as error:
-            self.error = self.error or error
-            self.model.interruptSolve()
-
-    def _follow(self) -> None:
-        if self.model.getNSols():
-            solution = self.model.getBestSol()
-            s = [self.model.getSolVal(solution, x) for x in self.columns[: len(self.w)]]
-            self.run.offer(np.flatnonzero(np.array(s) > 0.5))
-        eta = min(self.model.getDualbound(), self.master.eta(self.run.best.objective))
+    def follow(self) -> None:
+        """Carry bounds and incumbents over to the run."""
+        run, model = self.talk.run, self.model
+        if model.getNSols():
+            solution = model.getBestSol()
+            s = [model.getSolVal(solution, x) for x in self.columns[: len(self.w)]]
+            run.offer(np.flatnonzero(np.array(s) > 0.5))
         # The quadratic row may be broken by the tolerance, and so may each of its f definitions.
-        slack = TOLERANCE * (len(self.w) + 1)
-        bound = self.master.floor + (eta - slack) * self.master.scale
-        self.run.raise_bound(bound - self.rounding)
-        self.run.nodes = self._nodes_before + int(self.model.getNTotalNodes())
-        self.run.report("big-M programme")
-
-    def solve(self) -> str:
-        """Run SCIP; an exception from the watcher is raised again here."""
-        share = 0.5 * self.run.limits.gap_tol * self.run.best.objective / self.master.scale
-        self.model.setParam("limits/absgap", share)
-        status = optimise(self.model)
-        if self.error is not None:
-            raise self.error
-        if status != TROUBLE:
-            self._follow()
-        return status
+        slack = TOLERANCE * len(self.w) + RESIDUAL * float(np.abs(self.rows).max()) + self.error
+        self.talk.follow(model.getDualbound() - slack, model.getNTotalNodes(), self.phase)

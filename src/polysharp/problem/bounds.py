@@ -178,6 +178,19 @@ def support_bound(system: Quadratic, w: Array) -> float:
     return ridge_bound(system, w, np.ones(len(w), dtype=bool), 0)
 
 
+def dual_values(
+    q: Array, rho: Array, A: Indices, w: Array, known: Accuracy, yy: float, ridge: Any
+) -> tuple[float, float, Array]:
+    """Return ya, aa and all prices, each rounded to the side that lowers a bound.
+
+    w are the coefficients of the monomials A, and rho = q - Q_:A w.
+    """
+    reach = known.response + float(np.abs(w) @ known.sizes[A])
+    delta = spread(known.unit, len(A), reach)
+    ya, aa = safe_sums(yy, float(q[A] @ w), float(w @ rho[A]), known.response, reach, delta)
+    return ya, aa, price(rho, known.sizes, ridge, delta)
+
+
 def ridge_bound(system: Quadratic, w: Array, fixed_in: Any, budget: int) -> float:
     """Return the dual value at w with some monomials in and ``budget`` of the others to join."""
     return priced_bound(system, w, fixed_in, budget)[0]
@@ -185,13 +198,9 @@ def ridge_bound(system: Quadratic, w: Array, fixed_in: Any, budget: int) -> floa
 
 def priced_bound(system: Quadratic, w: Array, fixed_in: Any, budget: int) -> tuple[float, Array]:
     """Return the dual value at w, and the price of every monomial in it."""
-    rho = system.q - system.Q @ w
-    reach = system.response + float(np.abs(w) @ system.sizes)
-    delta = spread(system.unit, len(w), reach)
-    ya, aa = safe_sums(
-        system.yy, float(system.q @ w), float(w @ rho), system.response, reach, delta
-    )
-    Z = price(rho, system.sizes, system.ridge, delta)
+    known = Accuracy(system.unit, system.sizes, system.response)
+    rho, every = system.q - system.Q @ w, np.arange(len(w))
+    ya, aa, Z = dual_values(system.q, rho, every, w, known, system.yy, system.ridge)
     fixed = Z[fixed_in]
     spent = top_sum(fixed, len(fixed)) + top_sum(Z[~fixed_in], budget)
     return admitted(float(tangent_value(ya, aa, spent)), system.yy), Z

@@ -5,11 +5,6 @@
 with lam = 1/gamma, G = M'M, q = M'y:  w_S = (G_SS + lam I)^-1 q_S  and, for any w on S,
 
     c(S) <= 1/2 (yy - 2 q_S'w + w'(G_SS + lam I) w)            (equal at w_S).
-
-c extends to fractional s in [0,1]^f, where it is convex (the paper's theorem):
-
-    c(s)  = 1/2 y'(I + gamma sum_j s_j m_j m_j')^-1 y,  slope_j = -(gamma/2) (m_j'a)^2,
-    m_j'a = q_j - G_jA w_A   with   (G_AA + lam diag(1/s_A)) w_A = q_A,  A = {s > 0}.
 """
 
 from __future__ import annotations
@@ -123,33 +118,13 @@ class Problem:
 
         With a = y - M_S w, for any w:  1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2)).
         """
-        ya, aa, prices = self._dual(fit.support, fit.w)
+        S, w = fit.support, fit.w
+        ya, aa, prices = bounds.dual_values(
+            self.q, self.correlations(S, w), S, w, self.accuracy, self.yy, self.lam
+        )
         spent = bounds.top_sum(prices, self.structure.max_terms)
         return max(0.0, bounds.admitted(bounds.scaled_value(ya, aa, spent)[0], self.yy))
-
-    def _dual(self, S: Indices, w: Array) -> tuple[float, float, Array]:
-        """Return ya, aa and all prices at w, each rounded to the side that lowers a bound."""
-        known, rho = self.accuracy, self.correlations(S, w)
-        reach = known.response + float(np.abs(w) @ known.sizes[S])
-        delta = bounds.spread(known.unit, len(S), reach)
-        qw, wrho = float(self.q[S] @ w), float(w @ rho[S])
-        ya, aa = bounds.safe_sums(self.yy, qw, wrho, known.response, reach, delta)
-        return ya, aa, bounds.price(rho, known.sizes, self.lam, delta)
 
     def correlations(self, support: Indices, w: Array) -> Array:
         """Return m_j'a = q_j - G_jS w for all j, the correlations of the residual."""
         return self.q - self.gram.times(support, w)
-
-    def tangent(self, active: Indices, s: Array) -> tuple[float, Array]:
-        """Return the tangent of c at the point with ``s > 0`` on ``active``, 0 elsewhere.
-
-        For every s', c(s') >= constant + slopes's'; both are rounded down.
-        """
-        H = self.gram.block(active, active)
-        # Scaled by sqrt(s) on both sides, which stays well posed as s_j -> 0.
-        root = np.sqrt(s)
-        H *= np.multiply.outer(root, root)
-        H[np.diag_indices_from(H)] += self.lam
-        w = root * solve_spd(H, root * self.q[active]) if len(active) else np.zeros(0)
-        ya, aa, prices = self._dual(active, w)
-        return float(bounds.tangent_value(ya, aa, 0.0)), -prices

@@ -11,23 +11,23 @@ costs d = -A'y, every allowed (s, h) satisfies
     c(s) >= L + sum_j max(d_j, 0) (x_j - lower_j) + sum_j max(-d_j, 0) (1 - x_j),
     L    =  b'y + sum_j min(d_j lower_j, d_j),
 
-whatever y is, so L is a safe bound however inexactly the LP was solved, and a column is fixed
-at zero (one) where moving it to one (zero) lifts this above the incumbent.  Once few monomials
-are left, the smallest eigenvalue of their Gram matrix goes into the ridge and the loop begins
-again on the stronger c.
+whatever y is, so L, rounded down, is a bound however inexactly the LP was solved, and a column is
+fixed at zero (one) where moving it to one (zero) lifts this above the incumbent.  Once few
+monomials are left, curvature of their Gram matrix goes into the ridge and the loop begins again on
+the stronger c.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.engines.base import Run
-from polysharp.engines.master import Cut, Master
-from polysharp.errors import load_optional
+from polysharp.engines.cutting_planes.highs_model import HighsModel
+from polysharp.engines.cutting_planes.master import Cut, Master
+from polysharp.problem.bounds import UNIT
 from polysharp.typing import Array
 
 Mask = NDArray[np.bool_]
@@ -84,7 +84,7 @@ def _in_out(run: Run, master: Master) -> Master:
     while relaxed is not None:
         run.rounds += 1
         run.cuts += 1
-        run.raise_bound(min(relaxed.bound - 10.0 * run.problem.resolution, run.best.objective))
+        run.raise_bound(min(relaxed.bound, run.best.objective))
         _offer_rounding(run, master, relaxed.x, centre)
         run.report("root cuts")
         history.append(relaxed.bound)
@@ -168,7 +168,7 @@ def _stalled(history: list[float], run: Run) -> bool:
     if len(history) >= MAX_ROUNDS:
         return True
     gained = history[-1] - history[-1 - PATIENCE]
-    return gained < STALL * (run.best.objective - history[-1])
+    return not gained >= STALL * (run.best.objective - history[-1])
 
 
 def _fixings(run: Run, master: Master, relaxed: LinearPoint) -> tuple[Mask, Mask]:
@@ -195,72 +195,28 @@ def _offer_rounding(run: Run, master: Master, x: Array, centre: Array) -> None:
         run.offer(structure.greedy(master.kept[order]))
 
 
-def load_highs() -> Any:
-    """Import highspy, or say how to get it."""
-    return load_optional("highspy", "an engine of cutting planes", "solvers")
-
-
-def linear_model(master: Master, *, least_eta: float) -> Any:
-    """Return the rules of a master, without its cuts, as a HiGHS model; eta is the last column."""
-    highspy, rules = load_highs(), master.rules
-    n = rules.size
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = n + 1, rules.A.shape[0]
-    lp.col_cost_ = np.append(np.zeros(n), 1.0)
-    lp.col_lower_ = np.append(rules.lower, least_eta)
-    lp.col_upper_ = np.append(np.ones(n), highspy.kHighsInf)
-    lp.row_lower_ = np.maximum(rules.low, -highspy.kHighsInf)
-    lp.row_upper_ = np.minimum(rules.high, highspy.kHighsInf)
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = rules.A.indptr
-    lp.a_matrix_.index_ = rules.A.indices
-    lp.a_matrix_.value_ = rules.A.data
-    return lp
-
-
-class RootLP:
-    """The linear relaxation of a master, in HiGHS; eta is free there, which guides early rounds."""
+class RootLP(HighsModel):
+    """The linear relaxation of a master."""
 
     def __init__(self, master: Master) -> None:
-        self.master = master
-        self.cuts: list[Cut] = []
+        super().__init__(master, {"threads": 1}, binary=False)
         self._lower, self._upper = master.rules.lower.copy(), np.ones(master.rules.size)
-        self._api = highspy = load_highs()
-        self._highs = highspy.Highs()
-        self._highs.setOptionValue("output_flag", False)
-        self._highs.setOptionValue("threads", 1)
-        self._highs.passModel(linear_model(master, least_eta=-highspy.kHighsInf))
-        for cut in master.cuts:
-            self.add(cut)
-
-    def add(self, cut: Cut) -> None:
-        """Add a cut."""
-        where, values, side = self.master.row(cut)
-        index = np.append(where, self.master.rules.size).astype(np.int32)
-        value = np.append(values, 1.0)
-        added = self._highs.addRow(side, self._api.kHighsInf, len(index), index, value)
-        if added != self._api.HighsStatus.kError:  # HiGHS refuses numbers beyond 1e15
-            self.cuts.append(cut)
 
     def bind(self, column: int, low: float, high: float) -> None:
         """Change the bounds of a column."""
         self._lower[column], self._upper[column] = low, high
-        self._highs.changeColBounds(int(column), low, high)
+        self.highs.changeColBounds(int(column), low, high)
 
     def solve(self, run: Run) -> LinearPoint | None:
         """Solve; None where HiGHS has no answer (time, or numerical trouble)."""
-        if np.isfinite(run.time_left):
-            self._highs.setOptionValue("time_limit", max(0.0, run.time_left))
-        self._highs.run()
-        solved = self._highs.getModelStatus() == self._api.HighsModelStatus.kOptimal
-        if not solved or not self.cuts:
+        if not self.run(run):
             return None
-        answer = self._highs.getSolution()
+        answer = self.highs.getSolution()
         x = np.clip(np.array(answer.col_value)[:-1], 0.0, 1.0)
-        return self._safe(x, np.array(answer.row_dual))
+        return self.safe(x, np.array(answer.row_dual))
 
-    def _safe(self, x: Array, y: Array) -> LinearPoint:
-        """Bound and reduced costs recomputed from the multipliers alone."""
+    def safe(self, x: Array, y: Array) -> LinearPoint:
+        """Bound and reduced costs from the multipliers alone, rounded down."""
         rules, f = self.master.rules, len(self.master.kept)
         split = rules.A.shape[0]
         weights = np.maximum(y[split:], 0.0)
@@ -270,12 +226,20 @@ class RootLP:
         y = np.where(np.isfinite(rules.low), y, np.minimum(y, 0.0))
         y = np.where(np.isfinite(rules.high), y, np.maximum(y, 0.0))
         side = np.where(y > 0.0, rules.low, rules.high)
+        constants = np.array([cut.constant for cut in self.cuts])
+        slopes = np.array([cut.slopes for cut in self.cuts])
         d = -(rules.A.T @ y)
-        d[:f] += weights @ np.array([cut.slopes for cut in self.cuts])
-        bound = float(weights @ np.array([cut.constant for cut in self.cuts]))
-        bound += float(y[y != 0.0] @ side[y != 0.0])
+        d[:f] += weights @ slopes
+        reach = abs(rules.A).T @ np.abs(y)
+        reach[:f] -= weights @ slopes  # slopes are never positive
+        given = y != 0.0
+        bound = float(weights @ constants) + float(y[given] @ side[given])
         bound += float(np.minimum(d * self._lower, d * self._upper).sum())
-        return LinearPoint(x, bound, d, weights)
+        # Every number above is a sum of so many products, each of them wrong by a rounding.
+        size = float(weights @ np.abs(constants) + np.abs(y[given]) @ np.abs(side[given]))
+        size += float((reach + np.abs(d)).sum())
+        margin = 2.0 * (len(y) + len(d) + len(weights) + 16.0) * UNIT * size
+        return LinearPoint(x, bound - margin if np.isfinite(bound) else -np.inf, d, weights)
 
     def carrying(self, relaxed: LinearPoint) -> tuple[Cut, ...]:
         """The cuts with a positive multiplier, and the latest ones."""

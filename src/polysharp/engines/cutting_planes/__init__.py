@@ -1,0 +1,13 @@
+"""Algorithm 2: allowed supports under tangents of c, with three solvers that branch.
+
+- ``master``: rules and cuts; ``root``: cuts at fractional points, before any branching;
+- ``outer``: the loop that all solvers share, and what they are told;
+- ``scip``, ``gurobi``: one tree with cuts added as they are broken; ``highs``: a tree for each cut;
+- ``scip_model``, ``highs_model``: how SCIP and HiGHS are used here.
+"""
+
+from polysharp.engines.cutting_planes.gurobi import CuttingPlanesGurobi
+from polysharp.engines.cutting_planes.highs import CuttingPlanesMultitree
+from polysharp.engines.cutting_planes.scip import CuttingPlanes
+
+__all__ = ["CuttingPlanes", "CuttingPlanesGurobi", "CuttingPlanesMultitree"]

@@ -1,0 +1,154 @@
+"""Outer approximation, whichever solver branches: the loop, and what every solver is told.
+
+strengthen the root  ->  let a solver branch on the master, with cuts added as they are broken
+                     ->  begin again in smaller units, where that closed most of the open gap
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from polysharp.certificate.solution import Stop
+from polysharp.engines.base import Engine, Run
+from polysharp.engines.cutting_planes.master import Cut, Master
+from polysharp.engines.cutting_planes.root import prepare
+from polysharp.errors import TooLargeError
+from polysharp.problem.problem import Problem
+from polysharp.problem.subproblem import least_cost
+from polysharp.typing import Array
+
+ACCEPT = 1e-6  # shortfall of eta below c(S), relative to the open gap, that needs no cut
+
+
+@dataclass(frozen=True)
+class OuterApproximation(Engine):
+    """Algorithm 2 with some solver.
+
+    Parameters
+    ----------
+    root_cuts : bool
+        Add tangents at fractional points, fix columns and raise the ridge at the root; False is
+        the paper's pure form, with cuts at binary points only.
+    """
+
+    packages: ClassVar[tuple[str, ...]] = ("highspy",)
+    largest: ClassVar[int] = 25_000  # monomials; their Gram matrix takes 5 GB
+    root_cuts: bool = True
+
+    def check(self, problem: Problem) -> None:
+        """Refuse to start without the solver, or where the Gram matrix does not fit in memory."""
+        super().check(problem)
+        if problem.size > self.largest:
+            raise TooLargeError(
+                f"engine={self.name!r} holds the Gram matrix of at most {self.largest:,} "
+                f"monomials, and this problem has {problem.size:,}; lower degree or n_candidates"
+            )
+
+    @abstractmethod
+    def branch(self, talk: Dialogue) -> Stop | None:
+        """Let the solver branch on the master; say why it ended if not by itself."""
+
+    def search(self, run: Run) -> Stop:
+        """Strengthen the root, then let the solver branch and ask for cuts."""
+        master: Master | None = prepare(run, root_cuts=self.root_cuts)
+        while not (run.proved or run.expired):
+            if master is None:
+                return Stop.STALLED
+            talk = Dialogue(run, master, clip=self.root_cuts)
+            stop = self.branch(talk)
+            if stop is not None and not run.proved:
+                return stop
+            master = master.renewed(run, talk.separator.added)
+        return Stop.PROVED if run.proved else Stop.TIME
+
+
+@dataclass(eq=False)
+class Dialogue:
+    """What a solver is told about the run, and the run about the solver."""
+
+    run: Run
+    master: Master
+    clip: bool = True
+    error: BaseException | None = None
+    separator: Separator = field(init=False)
+    nodes_before: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.separator = Separator(self.run, self.master, clip=self.clip)
+        self.nodes_before = self.run.nodes
+
+    def gap(self, share: float) -> float:
+        """Return a share of the gap tolerance in the units of the solver."""
+        return share * self.run.limits.gap_tol * self.run.best.objective / self.master.scale
+
+    def start(self) -> tuple[Array, float]:
+        """Return the incumbent as columns and eta."""
+        best = self.run.best
+        return self.master.point(best.support), max(0.0, self.master.eta(best.objective))
+
+    def follow(self, eta: float, nodes: float, phase: str = "branch and cut") -> None:
+        """Carry a solver's bound and counters over to the run; it may have no bound yet."""
+        if np.isfinite(eta) and abs(eta) < 1e20:  # what solvers take for infinite
+            self.run.raise_bound(self.master.safe_cost(self.run, eta))
+        self.run.nodes = self.nodes_before + max(0, int(nodes))
+        self.run.report(phase)
+
+    def guarded(self, answer: Callable[[], Any], otherwise: Any, end: Callable[[], Any]) -> Any:
+        """Run a callback; keep its exception, which a solver would swallow, and end the solver."""
+        try:
+            return answer()
+        except BaseException as error:
+            self.error = self.error or error
+            end()
+            return otherwise
+
+    def finish(self) -> None:
+        """Raise what a callback has kept."""
+        if self.error is not None:
+            raise self.error
+
+
+class Separator:
+    """Answers a solver's candidate (s, eta) with the cut it breaks, or with none."""
+
+    def __init__(self, run: Run, master: Master, *, clip: bool) -> None:
+        self.run, self.master, self.clip = run, master, clip
+        self.added: list[Cut] = []
+        self._seen: dict[bytes, int] = {}
+
+    def accepts(self, s: Array, eta: float) -> bool:
+        """Whether eta (in the units of the solvers) is not below c(s); offers s as incumbent."""
+        fit = self.run.problem.refit(self.master.kept[s > 0.5])
+        if fit.objective < self.run.best.objective:
+            self.run.offer(fit.support)
+        value = self.master.eta(fit.objective)
+        return value - eta <= ACCEPT * max(1.0, abs(value))
+
+    def cut(self, s: Array, eta: float) -> Cut | None:
+        """Return a cut that removes (s, eta), or None where nothing more can be asked.
+
+        A support that comes back gets its corner; one that comes back even then is let pass,
+        which costs tightness of the bound and never its validity.
+        """
+        if self.accepts(s, eta):
+            return None
+        key = np.packbits(s > 0.5).tobytes()
+        visits = self._seen[key] = self._seen.get(key, 0) + 1
+        s = np.where(s > 0.5, 1.0, 0.0)
+        floor = self.run.bound if self.clip else 0.0
+        if visits == 1:
+            cut = self.master.tangent(s).clipped(floor)
+        elif visits == 2:
+            problem = self.run.problem
+            value = least_cost(problem, problem.refit(self.master.kept[s > 0.5]))
+            cut = self.master.corner(s, value, floor)
+        else:
+            return None
+        self.added.append(cut)
+        self.run.cuts += 1
+        return cut
