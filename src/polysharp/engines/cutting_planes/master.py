@@ -44,6 +44,7 @@ NEGLIGIBLE = 1e-8  # slopes below this, in the units of the solvers, leave a row
 STEEPEST = 1e6  # and none is larger: more digits than that a solver does not keep apart
 TOLERANCE = 1e-7  # of reduced costs, in the units of the solvers: what a solver is asked for
 RESIDUAL = 1e-10  # of the rows that carry a linear programme, relative to their largest entry
+LARGEST_SPECTRUM = 1500  # monomials above which an eigenvalue costs more than it gives
 WORTHWHILE = 1.05  # factor by which curvature must raise the mean ridge to be moved
 
 
@@ -248,8 +249,9 @@ class Master:
 
     def ridge_raised(self) -> Master:
         """Move curvature into the ridge; the same master where there is too little."""
-        stronger = self.part.strengthened(None, 0)
-        ridge = self.part.system.ridge
+        if not 0 < len(self.kept) <= LARGEST_SPECTRUM:
+            return self
+        stronger, ridge = self.part.strengthened(0), self.part.system.ridge
         if stronger is None or stronger.system.ridge.mean() <= WORTHWHILE * ridge.mean():
             return self
         return replace(self, part=stronger)
