@@ -7,7 +7,7 @@ A support s (monomials) with inputs h is allowed when
 and, when asked for: required monomials are in, every required input is used by some monomial,
 and heredity holds.  The parents of a monomial are the monomials of the basis with one factor
 less (the constant counts as always present): strong heredity wants all parents in, weak
-heredity at least one.
+heredity at least one.  With ``exact_size`` sum_j s_j = l.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class Structure:
     required_inputs: Indices = field(default_factory=_no_indices)
     heredity: Heredity = None
     parents: tuple[Indices, ...] = ()  # per monomial; only with heredity
+    exact_size: bool = False  # whether l is the number of terms, and not the most
 
     @classmethod
     def of_basis(
@@ -104,7 +105,7 @@ class Structure:
 
     @cached_property
     def plain(self) -> bool:
-        """Whether budgets are all there is: every subset of an allowed support is allowed."""
+        """Whether budgets are all there is: no choice of monomials asks for another one."""
         return (
             self.heredity is None and not len(self.required_terms) and not len(self.required_inputs)
         )
@@ -144,6 +145,7 @@ class Structure:
         used = self.inputs_of(support)
         return (
             len(support) == int(chosen.sum()) <= self.max_terms
+            and (len(support) == self.max_terms or not self.exact_size)
             and int(used.sum()) <= self.max_inputs
             and bool(chosen[self.required_terms].all())
             and bool(used[self.required_inputs].all())
@@ -177,7 +179,7 @@ class Structure:
         return replace(
             self,
             uses=self.uses[keep],
-            max_terms=min(self.max_terms, len(keep)),
+            max_terms=self.max_terms if self.exact_size else min(self.max_terms, len(keep)),
             required_terms=place[self.required_terms],
             parents=tuple(ranks[ranks >= 0] for ranks in parents),
         )
@@ -190,7 +192,8 @@ class Structure:
         """
         f, p = self.n_terms, self.n_inputs
         rows: list[sparse.csr_array] = [_row(f + p, np.arange(f))]
-        lower, upper = [-np.inf], [float(self.max_terms)]
+        fewest = float(self.max_terms) if self.exact_size else -np.inf
+        lower, upper = [fewest], [float(self.max_terms)]
 
         def add(block: sparse.csr_array, low: float, high: float) -> None:
             rows.append(block)

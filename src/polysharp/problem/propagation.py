@@ -4,7 +4,8 @@ States are 1 (in), 0 (free), -1 (out).  ``propagate`` applies, until nothing cha
 
 - a monomial that is in brings its inputs in; an input that is out takes its monomials out;
 - with k inputs in, all others are out; a monomial that needs more new inputs than are left is
-  out; with l monomials in, all others are out;
+  out; with l monomials in, all others are out; where exactly l are asked for and no more are left,
+  those are in;
 - a required input with a single monomial left that uses it brings that monomial in;
 - strong heredity: a monomial that is in brings its parents in, one with a parent out is out;
   weak heredity: one with all parents out is out, one that is in with a single parent left
@@ -55,6 +56,12 @@ def _apply_budget(structure: Structure, terms: States) -> None:
         raise Contradiction
     if count == structure.max_terms:
         terms[terms == FREE] = OUT
+    elif structure.exact_size:
+        left = int(np.count_nonzero(terms != OUT))
+        if left < structure.max_terms:
+            raise Contradiction
+        if left == structure.max_terms:
+            terms[terms == FREE] = IN
 
 
 def _apply_inputs(structure: Structure, terms: States, inputs: States) -> None:

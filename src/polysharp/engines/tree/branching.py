@@ -119,7 +119,9 @@ class ListedKind(NodeKind[ListedNode]):
         """Take the supports that a node has seen."""
         for support in node.candidates:
             self.run.offer(support)
-        node.candidates = []
+        for support in node.named:
+            self.run.name(support)
+        node.candidates, node.named = [], []
         return node
 
     def _write(self, node: ListedNode, **rest: object) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polysharp.engines.base import Run
-from polysharp.engines.tree.ends import ways
+from polysharp.engines.tree.ends import Quest, ways
 from polysharp.engines.tree.relaxation import RATE, Aim
 
 MEMORY = 0.9  # weight of the past in a running mean
@@ -89,6 +89,19 @@ class Spending:
     def tolerance(self) -> float:
         """Share of a cost that need not be beaten; a little less than the threshold asks for."""
         return 0.98 * self.run.limits.gap_tol
+
+    def names(self, bound: float) -> bool:
+        """Whether a support of so much at least is one of those that the search names."""
+        return self.run.names and not bound >= self.threshold
+
+    def quest(self, cost: float, slack: float, fewest: int) -> Quest:
+        """What to look for among all supports of a node, where rounding may hide ``slack``.
+
+        Once one is found, only better ones matter, unless all are to be named.
+        """
+        need = cost - self.threshold - 2.0 * slack
+        room = np.inf if self.run.names else 2.0 * slack
+        return Quest(need, cost, self.tolerance, room, float(fewest))
 
     def expired(self) -> bool:
         """Whether the time is up."""

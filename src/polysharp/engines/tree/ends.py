@@ -13,7 +13,7 @@ are padded with zeros, which add nothing, to whole blocks of BLOCK numbers.
 
 Rules are met on the way where that is cheap: monomials that need too many inputs are skipped.
 Whatever gains enough is then asked for all rules.  Without rules only supports of L terms count,
-since more terms never cost more; with rules, shorter ones count too.
+since more terms never cost more; with rules, shorter ones count too, down to ``fewest``.
 
 Rounding (see ``bounds``): k eliminations are exact for data changed by a relative eps in every
 entry, eps = unit (s_j / sqrt(H_jj))^2 + (k + 12) u; if mu bounds the eigenvalues of the scaled H
@@ -59,6 +59,7 @@ class Quest(NamedTuple):
     cost: float  # before any gain
     share: float  # of the cost of a support that is listed, by which others need not beat it
     room: float = 0.0  # supports whose gain is less by no more than this are listed all the same
+    fewest: float = 0.0  # terms of a support that is listed
 
 
 class Levels(NamedTuple):
@@ -95,8 +96,10 @@ class Exhausted:
     need: float  # gain that nothing but the hits exceeds
 
 
-def exhaust(H: Array, b: Array, budget: int, task: Quest, rules: Demands) -> Exhausted | None:
-    """Try all choices of at most ``budget`` monomials; None where too many come close."""
+def exhaust(
+    H: Array, b: Array, budget: int, task: Quest, rules: Demands, most: int = MOST_HITS
+) -> Exhausted | None:
+    """Try all choices of at most ``budget`` monomials; None where more than ``most`` come close."""
     size = len(b)
     L, width = min(budget, size), size + BLOCK
     root = np.sqrt(np.diagonal(H))
@@ -109,10 +112,10 @@ def exhaust(H: Array, b: Array, budget: int, task: Quest, rules: Demands) -> Exh
     levels.H[0, :size, :size] = H / np.multiply.outer(root, root)
     levels.b[0, :size] = b / root
     levels.D[0, :size] = 1.0
-    hits = np.full((MOST_HITS, max(L, 1)), -1, dtype=np.int64)
+    hits = np.empty((most, max(L, 1)), dtype=np.int64)
     need = np.array([task.need])
     count = _search(levels, size, L, task, rules, need, hits)
-    return None if count > MOST_HITS else Exhausted(hits[:count], float(need[0]))
+    return None if count > most else Exhausted(hits[:count], float(need[0]))
 
 
 def rounding_slack(system: Quadratic, least: float, terms: int) -> float:
@@ -175,7 +178,7 @@ def _wanted(structure: Structure, terms: States, j: np.intp) -> Indices:
 
 
 VEC, MAT, CUBE, INTS, INTS2 = f8[::1], f8[:, ::1], f8[:, :, ::1], i8[::1], i8[:, ::1]
-TASK = types.NamedUniTuple(f8, 4, Quest)
+TASK = types.NamedUniTuple(f8, 5, Quest)
 LEVELS = types.NamedTuple((CUBE, MAT, MAT, MAT), Levels)
 RULES = types.NamedTuple((u1[:, ::1], i8, INTS, INTS, i8, b1, b1), Demands)
 ROW = types.UniTuple(f8, 5)
@@ -233,11 +236,11 @@ def _allowed(rules, chosen, count):  # type: ignore[no-untyped-def]
 @kernel(i8(TASK, RULES, INTS, i8, f8, VEC, INTS2, i8))
 def _note(task, rules, chosen, count, gain, need, hits, noted):  # type: ignore[no-untyped-def]
     """List a support that gains more than needed, if the rules allow it; return how many are."""
-    if not rules.plain and not _allowed(rules, chosen, count):
+    if not rules.plain and (count < task.fewest or not _allowed(rules, chosen, count)):
         return noted
     if noted < hits.shape[0]:
-        for a in range(count):
-            hits[noted, a] = chosen[a]
+        for a in range(hits.shape[1]):
+            hits[noted, a] = chosen[a] if a < count else -1
     # What is found need not be found again: from now on only what is better by the tolerance.
     need[0] = max(need[0], gain + task.share * (task.cost - gain) - task.room)
     return noted + 1

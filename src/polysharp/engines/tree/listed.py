@@ -18,7 +18,7 @@ import numpy as np
 
 from polysharp.certificate.proof import Diagonal, Kind, Screening, Vector
 from polysharp.engines.tree.effort import Spending
-from polysharp.engines.tree.ends import Quest, exhaust, rounding_slack, term_rules
+from polysharp.engines.tree.ends import MOST_HITS, exhaust, rounding_slack, term_rules
 from polysharp.engines.tree.loop import Node
 from polysharp.engines.tree.relaxation import (
     FREE,
@@ -38,6 +38,7 @@ from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 
 MAX_SCREENINGS = 6
+MOST_NAMED = 100_000  # supports below one node; with more to name it is split first
 HELD_RIDGE = 1e-6  # of lam, for monomials that are in: none is best, but a ridge is positive
 WORTH_SOLVING_AGAIN = 0.85  # when no more than this share of the monomials is left
 LIKELY = 0.2  # shares from here on are candidates for branching
@@ -58,6 +59,7 @@ class ListedNode(Node):
     # What was fixed on the way, with the diagonals that the vectors are used with.
     screenings: list[tuple[Screening, Diagonal | None]] = field(default_factory=list)
     candidates: list[Indices] = field(default_factory=list)  # supports seen, problem positions
+    named: list[Indices] = field(default_factory=list)  # those that the bound does not cover
     record: int = 0  # number in the proof
     stored: tuple[Indices, Array] | None = None  # w of an open node that waits
 
@@ -126,7 +128,7 @@ def evaluate(node: ListedNode, effort: Spending) -> ListedNode:
         if not propagate(node.core.structure, node.terms, node.inputs):
             node.close("void", np.inf)
             return node
-        if _ended(node):
+        if _ended(node, effort):
             return node
         free = int(np.count_nonzero(node.terms == FREE))
         if effort.ends_pay(free, node.budget) and try_all(node, effort):
@@ -231,9 +233,9 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
     H, b, cost = core.eliminated(held, free)
     slack = rounding_slack(core.system, effort.level, core.structure.max_terms)
     rules = term_rules(core.structure, node.terms, node.inputs)
-    need = cost - effort.threshold - 2.0 * slack
-    task = Quest(need, cost, effort.tolerance, 2.0 * slack)
-    result = exhaust(H, b, node.budget, task, rules)
+    task = effort.quest(cost, slack, node.budget if core.structure.exact_size else 0)
+    most = MOST_NAMED if effort.run.names else MOST_HITS
+    result = exhaust(H, b, node.budget, task, rules, most)
     effort.note_ends(len(free), node.budget, perf_counter() - began)
     if result is None:
         return False
@@ -242,8 +244,11 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
     if not rules.plain and core.structure.allows(held):
         supports.append(held)  # alone it may be all that the rules allow
     for support in supports:
-        bound = min(bound, exact_bound(core, support)[0])
-        node.candidates.append(core.index[support])
+        if effort.run.names:
+            node.named.append(core.index[support])
+        else:
+            bound = min(bound, exact_bound(core, support)[0])
+            node.candidates.append(core.index[support])
     node.close("exhausted", bound)
     return True
 
@@ -279,7 +284,7 @@ def drop_chain(node: ListedNode, length: int) -> Indices:
     return free[chain]
 
 
-def _ended(node: ListedNode) -> bool:
+def _ended(node: ListedNode, effort: Spending) -> bool:
     """Whether a node could be treated exactly: its few supports are bounded one by one.
 
     A node that rules of inputs or heredity keep from being one support stays open.
@@ -287,10 +292,10 @@ def _ended(node: ListedNode) -> bool:
     structure, budget = node.core.structure, node.budget
     free = int(np.count_nonzero(node.terms == FREE))
     if free <= budget or budget == 0:
-        _finish(node, free)
+        _finish(node, free, effort)
         return True
     if budget == 1 and structure.plain and not structure.inputs_bind:
-        _single(node)
+        _single(node, effort)
         return True
     return False
 
@@ -310,7 +315,7 @@ def _screen(node: ListedNode, at: PricedPoint, threshold: float) -> tuple[Indice
     return inn, out
 
 
-def _finish(node: ListedNode, free: int) -> None:
+def _finish(node: ListedNode, free: int, effort: Spending) -> None:
     """Close a node whose best support is everything that is left (if the rules allow it)."""
     core = node.core
     alive = node.terms == IN
@@ -318,7 +323,10 @@ def _finish(node: ListedNode, free: int) -> None:
         alive |= node.terms == FREE
     support = np.flatnonzero(alive)
     bound, vector = exact_bound(core, support)
-    if core.structure.allows(support):
+    if core.structure.allows(support) and effort.names(bound):
+        node.named.append(core.index[support])
+        node.close("exhausted", np.inf)
+    elif core.structure.allows(support):
         node.candidates.append(core.index[support])
         node.close("dual", bound, vector)
     elif free == 0 or node.budget == 0:
@@ -334,7 +342,7 @@ def exact_bound(core: Subproblem, support: Indices) -> tuple[float, Vector]:
     return support_bound(system, w), Vector(core.index[support], w, core.diagonal)
 
 
-def _single(node: ListedNode) -> None:
+def _single(node: ListedNode, effort: Spending) -> None:
     """Bound every choice of the one monomial left, with coefficients from one factorisation.
 
     With a fixed set F and H = Q_FF + ridge, the best coefficients with monomial j are
@@ -350,6 +358,11 @@ def _single(node: ListedNode) -> None:
     # It is at least the ridge that was there before any curvature moved.
     last = (system.q[free] - base[:, 0] @ cross) / np.maximum(schur, core.problem.lam)
     bounds = choice_bounds(system, fixed, free, np.vstack([base - B * last, last]))
+    if effort.run.names:
+        low = ~(bounds >= effort.threshold)
+        node.named += [core.index[np.sort(np.append(fixed, j))] for j in free[low]]
+        node.close("exhausted", float(bounds[~low].min(initial=np.inf)))
+        return
     alone, vector = exact_bound(core, fixed)
     node.candidates.append(core.index[np.sort(np.append(fixed, free[np.argmin(bounds)]))])
     node.close("single", float(min(bounds.min(), alone)), vector)

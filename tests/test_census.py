@@ -1,0 +1,70 @@
+"""A census names every support within a factor of the best one: enumeration is the referee."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from instances import make_instance
+
+from polysharp.engines.base import Limits
+from polysharp.engines.tree import Tree
+from polysharp.engines.tree.census import Census, take_census
+from polysharp.errors import InfeasibleError
+from polysharp.problem.problem import Problem
+
+WITHIN = (0.001, 0.01, 0.03, 0.1)
+BRANCHING = Tree(ends_worth=0.0, late_share=0.0, outright_share=0.0)  # no end tries everything
+DESCENT = Tree(ends_worth=0.0, late_share=0.0, outright_share=0.0, sharp_seconds=0.0, smallest=2)
+
+
+def costs_of_all(problem: Problem, size: int) -> dict[tuple[int, ...], float]:
+    """What every allowed support of one size costs."""
+    sets = (np.array(one, dtype=np.intp) for one in combinations(range(problem.size), size))
+    return {
+        tuple(S.tolist()): problem.refit(S).objective for S in sets if problem.structure.allows(S)
+    }
+
+
+def named(census: Census) -> dict[tuple[int, ...], float]:
+    rows = map(tuple, census.supports.tolist())
+    return dict(zip(rows, census.costs.tolist(), strict=True))
+
+
+def compare(seed: int, within: float, engine: Tree, start: int = 0) -> int:
+    """Compare one census with enumeration; return how many supports are within the factor."""
+    problem = make_instance(seed).problem
+    best = next(
+        size
+        for size in range(problem.structure.max_terms, -1, -1)
+        if (every := costs_of_all(problem, size))
+    )
+    order = sorted(every, key=lambda S: every[S])
+    first = np.array(order[min(start, len(order) - 1)], dtype=np.intp)
+    census = take_census(problem, first, within, limits=Limits(60.0), engine=engine)
+    least = every[order[0]]
+    limit = least * (1.0 + within)
+    assert census.complete
+    assert census.supports.shape[1] == best
+    assert census.bound >= limit
+    found = named(census)
+    assert found.items() <= every.items()
+    # What costs exactly as much as the limit may be on either side of it.
+    missing = {S for S, cost in every.items() if cost <= limit * (1.0 - 1e-9)} - found.keys()
+    assert not missing, (seed, within, missing)
+    assert all(cost >= census.bound * (1.0 - 1e-6) for S, cost in every.items() if S not in found)
+    return sum(cost <= limit for cost in every.values())
+
+
+@pytest.mark.parametrize("engine", [Tree(), BRANCHING, DESCENT], ids=["ends", "splits", "descent"])
+@pytest.mark.parametrize("seed", range(0, 60, 2))
+def test_every_support_within_the_factor_is_named(seed: int, engine: Tree) -> None:
+    compare(seed, WITHIN[seed // 2 % 4], engine, start=seed % 3)
+
+
+@pytest.mark.slow
+def test_a_thousand_problems_agree_with_enumeration() -> None:
+    engines = [Tree(), BRANCHING, DESCENT]
+    counts = [compare(seed, WITHIN[seed % 4], engines[seed % 3]) for seed in range(100, 1100)]
+    assert len(counts) == 1000 and min(counts) == 1 and max(counts) > 20
