@@ -112,13 +112,14 @@ def take_census(
         with suppress(KeyboardInterrupt):
             stop = engine.search(run)
         run.report("done", force=True)
-    supports = np.frombuffer(b"".join(run.costs), dtype=np.int32).reshape(-1, len(start))
-    costs = np.fromiter(run.costs.values(), dtype=np.float64, count=len(run.costs))
+    count = len(run.costs)
+    supports: Indices = np.frombuffer(b"".join(run.costs), dtype=np.int32).astype(np.intp)
+    supports = supports.reshape(count, len(start))
+    costs = np.fromiter(run.costs.values(), dtype=np.float64, count=count)
     order = np.lexsort((*supports.T[::-1], costs))
-    supports = supports[order].astype(np.intp)
     facts = run.facts
     return Census(
-        supports,
+        supports[order],
         costs[order],
         run.bound,
         run.proved,
