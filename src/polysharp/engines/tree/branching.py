@@ -32,6 +32,8 @@ from polysharp.engines.tree.rounding import Rounding
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Indices
 
+MANY_WAYS = 1e18  # supports beyond hope; sums of so many can be taken apart again
+
 
 @dataclass(eq=False)
 class ListedKind(NodeKind[ListedNode]):
@@ -83,10 +85,12 @@ class ListedKind(NodeKind[ListedNode]):
         node.expand()
         moved = self._move(node)
         if moved.closed:
+            self._forget(node)
             yield self._offered(moved)
             return
-        free = int(np.count_nonzero(moved.terms == FREE))
-        if self.effort.late_ends_pay(free, moved.budget) and try_all(moved, self.effort):
+        late = self.effort.late_ends_pay()
+        self._forget(node)
+        if late and try_all(moved, self.effort):
             yield self._offered(moved)
             return
         self.splits += 1
@@ -101,6 +105,7 @@ class ListedKind(NodeKind[ListedNode]):
 
     def close(self, node: ListedNode) -> None:
         """Write a closed node into the proof."""
+        self._forget(node)
         if not node.closed:
             node.close("dual", node.bound)
         self._write(node, kind=node.kind)
@@ -108,6 +113,14 @@ class ListedKind(NodeKind[ListedNode]):
     def wait(self, node: ListedNode) -> None:
         """Keep only the nonzero coefficients while the node waits."""
         node.compress()
+        free = int(np.count_nonzero(node.terms == FREE))
+        node.ways = min(self.effort.ways(free, node.budget), MANY_WAYS)
+        self.effort.ways_left += node.ways
+
+    def _forget(self, node: ListedNode) -> None:
+        """Take a node's supports off those that are open."""
+        self.effort.ways_left -= node.ways
+        node.ways = 0.0
 
     def proof(self, left: list[ListedNode]) -> Proof | None:
         """Return the proof, with nodes that are left open as they stand."""

@@ -48,7 +48,8 @@ class Settings:
         Share of the time left that trying all supports of the root may take where it has too many
         monomials for a best diagonal.
     late_share : float
-        Share of the time spent that trying all supports of an open node may take.
+        Share of the time spent that trying all supports of all open nodes may take; then it is
+        done.
     longest_chain : int
         Most terms that one split decides where shares come from the best diagonal.
     """
@@ -61,10 +62,10 @@ class Settings:
     smallest: int = 40
     sharp_seconds: float = 0.5
     sharp_share: float = 0.3
-    sharp_tol: float = 0.1
-    ends_worth: float = 8.0
+    sharp_tol: float = 0.5
+    ends_worth: float = 4.0
     outright_share: float = 0.3
-    late_share: float = 0.3
+    late_share: float = 0.5
     longest_chain: int = 4
 
 
@@ -78,6 +79,7 @@ class Spending:
     way: float = 0.5e-9  # seconds for one support
     step: float = 1.0  # seconds of a second-order step over the guess
     steps: float = 8.0  # of one relaxation
+    ways_left: float = 0.0  # supports of all open nodes
     cancelled: bool = False  # for threads that still evaluate nodes when the search has ended
 
     @property
@@ -130,11 +132,16 @@ class Spending:
         """Whether all supports may be tried although a relaxation has been of no use."""
         return self._ends(free, budget) <= self.settings.outright_share * self._left
 
-    def late_ends_pay(self, free: int, budget: int) -> bool:
-        """Whether an open node may be ended, the search having lasted for some time."""
-        return self._ends(free, budget) <= min(
-            self.settings.late_share * self.run.seconds, 0.5 * self._left
+    def late_ends_pay(self) -> bool:
+        """Whether everything that is open may be ended, the search having lasted for some time."""
+        return self.way * self.ways_left <= min(
+            self.settings.late_share * self.run.seconds, 0.8 * self._left
         )
+
+    def ways(self, free: int, budget: int) -> float:
+        """Return how many supports there are to try, in units of a pair; infinite if too many."""
+        memory = 8.0 * free * free * max(budget - 2, 1)
+        return ways(free, budget) if budget < 64 and memory < 2e9 else np.inf
 
     def diagonal_pays(self, free: int) -> bool:
         """Whether the first best diagonal of so many monomials is affordable."""
@@ -162,10 +169,8 @@ class Spending:
         return self.step * _guess(free)
 
     def _ends(self, free: int, budget: int) -> float:
-        supports = ways(free, budget) if budget < 64 else np.inf
-        memory = 8.0 * free * free * max(budget - 2, 1)
         eliminated = 3e-8 * free * free  # seconds to take out what is in
-        return self.way * supports + eliminated if memory < 2e9 else np.inf
+        return self.way * self.ways(free, budget) + eliminated
 
 
 def _guess(free: int) -> float:

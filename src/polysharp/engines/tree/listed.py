@@ -62,6 +62,7 @@ class ListedNode(Node):
     named: list[Indices] = field(default_factory=list)  # those that the bound does not cover
     record: int = 0  # number in the proof
     stored: tuple[Indices, Array] | None = None  # w of an open node that waits
+    ways: float = 0.0  # its supports, while it is open
 
     @property
     def budget(self) -> int:
