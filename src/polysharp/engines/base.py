@@ -137,9 +137,10 @@ class Run(Record):
         seed: int = 0,
         threads: int = 1,
         start: Indices | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__(limits, listener)
-        self.problem, self.seed, self.threads = problem, seed, threads
+        self.problem, self.seed, self.threads, self.device = problem, seed, threads, device
         self.proof: Proof | None = None
         self.best: Fit = problem.refit(first_support(problem) if start is None else start)
 
@@ -205,8 +206,12 @@ class Engine(ABC):
         seed: int = 0,
         threads: int = 1,
         scope: Scope = "all-inputs",
+        device: Any = None,
     ) -> Solution:
-        """Search and certify; ``start`` is an allowed support to begin from."""
+        """Search and certify; ``start`` is an allowed support to begin from.
+
+        ``device`` is a PyTorch device that may help with the search, None without one.
+        """
         self.check(problem)
         if start is not None:
             start = np.asarray(start, dtype=np.intp)
@@ -214,7 +219,7 @@ class Engine(ABC):
                 raise InputError(f"start must satisfy the budgets and rules, got {start.tolist()}")
         # Numbers that overflow end as "no bound" or "no better", never as an answer.
         with np.errstate(all="ignore"):
-            run = Run(problem, limits or Limits(), listener, seed, threads, start)
+            run = Run(problem, limits or Limits(), listener, seed, threads, start, device)
             stop = Stop.INTERRUPTED
             with suppress(KeyboardInterrupt):
                 stop = self.search(run)

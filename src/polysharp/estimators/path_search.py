@@ -102,6 +102,7 @@ class CertifiedSizes:
             seed=effort.seed,
             threads=effort.threads,
             scope=self.prepared.scope,
+            device=self.prepared.opened.rows.place.device,
         )
 
     def _seconds(self, left: int) -> float | None:

@@ -317,6 +317,7 @@ def _searched(prepared: Prepared, effort: FitEffort, limits: Limits) -> Solution
         seed=effort.seed,
         threads=effort.threads,
         scope=prepared.scope,
+        device=prepared.opened.rows.place.device,
     )
 
 

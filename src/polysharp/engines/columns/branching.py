@@ -143,6 +143,7 @@ class PricedKind(NodeKind[PricedNode]):
                 listener=search.inner_listener,
                 seed=search.seed,
                 threads=search.threads,
+                device=search.design.rows.place.device,
             )
         except (InfeasibleError, TooLargeError):
             # Infeasible by a heuristic search, so no proof, or beyond the engine: split instead.

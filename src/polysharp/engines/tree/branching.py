@@ -23,7 +23,7 @@ import numpy as np
 
 from polysharp.certificate.proof import Diagonal, Proof, ProofNode, ProofWriter, Vector
 from polysharp.engines.base import Run
-from polysharp.engines.tree.effort import Settings, Spending
+from polysharp.engines.tree.effort import BEYOND_HOPE, Settings, Spending
 from polysharp.engines.tree.input_sets import MOST_LEFT, MOST_SETS, InputSet, InputSets
 from polysharp.engines.tree.listed import ListedNode, drop_chain, evaluate, try_all
 from polysharp.engines.tree.loop import NodeKind
@@ -31,8 +31,6 @@ from polysharp.engines.tree.relaxation import FREE, IN, OUT, fresh_warm
 from polysharp.engines.tree.rounding import Rounding
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Indices
-
-MANY_WAYS = 1e18  # supports beyond hope; sums of so many can be taken apart again
 
 
 @dataclass(eq=False)
@@ -114,13 +112,13 @@ class ListedKind(NodeKind[ListedNode]):
         """Keep only the nonzero coefficients while the node waits."""
         node.compress()
         free = int(np.count_nonzero(node.terms == FREE))
-        node.ways = min(self.effort.ways(free, node.budget), MANY_WAYS)
-        self.effort.ways_left += node.ways
+        node.ends = min(self.effort.ends(free, node.budget), BEYOND_HOPE)
+        self.effort.ends_left += node.ends
 
     def _forget(self, node: ListedNode) -> None:
         """Take a node's supports off those that are open."""
-        self.effort.ways_left -= node.ways
-        node.ways = 0.0
+        self.effort.ends_left -= node.ends
+        node.ends = 0.0
 
     def proof(self, left: list[ListedNode]) -> Proof | None:
         """Return the proof, with nodes that are left open as they stand."""

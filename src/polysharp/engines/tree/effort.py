@@ -6,7 +6,10 @@ they take on this machine is measured as the search runs.  The first guesses are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from math import comb
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +19,9 @@ from polysharp.engines.tree.relaxation import RATE, Aim
 
 MEMORY = 0.9  # weight of the past in a running mean
 WORTH_TIMING = 1e-3  # seconds; shorter measurements are noise
+BEYOND_HOPE = 1e9  # seconds; sums of such can be taken apart again
+LAUNCHES = 5e-3  # seconds for what a device has to be told before it tries supports
+SAFE_LEVEL = 1e-10  # eigenvalues from here on leave no pivot below zero in any order of operations
 
 
 @dataclass(frozen=True)
@@ -77,10 +83,18 @@ class Spending:
     run: Run
     level: float  # below the eigenvalues of G + lam I scaled to unit diagonal
     way: float = 0.5e-9  # seconds for one support
+    device_way: float = 4e-12  # and on a CUDA device
     step: float = 1.0  # seconds of a second-order step over the guess
     steps: float = 8.0  # of one relaxation
-    ways_left: float = 0.0  # supports of all open nodes
+    ends_left: float = 0.0  # seconds to try the supports of all open nodes
     cancelled: bool = False  # for threads that still evaluate nodes when the search has ended
+    device: Any = field(init=False)  # that tries supports, None without one
+
+    def __post_init__(self) -> None:
+        structure, device = self.run.problem.structure, self.run.device
+        ruled = structure.heredity is not None or len(structure.required_inputs) > 0
+        able = device is not None and device.type == "cuda" and find_spec("triton") is not None
+        self.device = device if able and not (ruled or structure.inputs_bind) else None
 
     @property
     def threshold(self) -> float:
@@ -126,31 +140,36 @@ class Spending:
         worth = self.settings.late_share * self.run.seconds
         if self.diagonal_pays(free):
             worth = self.settings.ends_worth * self.steps * self._step(free)
-        return self._ends(free, budget) <= min(worth, 0.3 * self._left)
+        return self.ends(free, budget) <= min(worth, 0.3 * self._left)
 
     def outright_pays(self, free: int, budget: int) -> bool:
         """Whether all supports may be tried although a relaxation has been of no use."""
-        return self._ends(free, budget) <= self.settings.outright_share * self._left
+        return self.ends(free, budget) <= self.settings.outright_share * self._left
 
     def late_ends_pay(self) -> bool:
         """Whether everything that is open may be ended, the search having lasted for some time."""
-        return self.way * self.ways_left <= min(
-            self.settings.late_share * self.run.seconds, 0.8 * self._left
-        )
+        return self.ends_left <= min(self.settings.late_share * self.run.seconds, 0.8 * self._left)
 
-    def ways(self, free: int, budget: int) -> float:
-        """Return how many supports there are to try, in units of a pair; infinite if too many."""
-        memory = 8.0 * free * free * max(budget - 2, 1)
-        return ways(free, budget) if budget < 64 and memory < 2e9 else np.inf
+    def ends(self, free: int, budget: int) -> float:
+        """Return the seconds that trying all supports takes; infinite where it cannot be done."""
+        eliminated = 3e-8 * free * free  # seconds to take out what is in
+        return min(self._ends_here(free, budget), self._ends_there(free, budget)) + eliminated
+
+    def on_device(self, free: int, budget: int) -> bool:
+        """Whether supports are tried on the device."""
+        return self._ends_there(free, budget) < self._ends_here(free, budget)
 
     def diagonal_pays(self, free: int) -> bool:
         """Whether the first best diagonal of so many monomials is affordable."""
         allowed = max(self.settings.sharp_seconds, self.settings.sharp_share * self.run.seconds)
         return 2.0 * self.steps * self._step(free) <= min(allowed, 0.5 * self._left)
 
-    def note_ends(self, free: int, budget: int, seconds: float) -> None:
-        """Learn what trying all supports has taken."""
-        if seconds > WORTH_TIMING:
+    def note_ends(self, free: int, budget: int, seconds: float, *, there: bool) -> None:
+        """Learn what trying all supports has taken, here or on the device."""
+        if there and seconds > 4.0 * LAUNCHES:
+            way = (seconds - LAUNCHES) / comb(free, budget)
+            self.device_way = MEMORY * self.device_way + (1.0 - MEMORY) * way
+        elif not there and seconds > WORTH_TIMING:
             self.way = MEMORY * self.way + (1.0 - MEMORY) * seconds / ways(free, budget)
 
     def note_diagonal(self, free: int, steps: int, seconds: float) -> None:
@@ -168,9 +187,15 @@ class Spending:
     def _step(self, free: int) -> float:
         return self.step * _guess(free)
 
-    def _ends(self, free: int, budget: int) -> float:
-        eliminated = 3e-8 * free * free  # seconds to take out what is in
-        return self.way * self.ways(free, budget) + eliminated
+    def _ends_here(self, free: int, budget: int) -> float:
+        memory = 8.0 * free * free * max(budget - 2, 1)
+        return self.way * ways(free, budget) if budget < 64 and memory < 2e9 else np.inf
+
+    def _ends_there(self, free: int, budget: int) -> float:
+        if self.device is None or not 3 <= budget < 64 or self.level < SAFE_LEVEL:
+            return np.inf
+        # Few monomials leave most of a tile empty.
+        return LAUNCHES * (1 + budget) + self.device_way * comb(free, budget) * (1.0 + 300.0 / free)
 
 
 def _guess(free: int) -> float:

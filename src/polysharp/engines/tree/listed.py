@@ -62,7 +62,7 @@ class ListedNode(Node):
     named: list[Indices] = field(default_factory=list)  # those that the bound does not cover
     record: int = 0  # number in the proof
     stored: tuple[Indices, Array] | None = None  # w of an open node that waits
-    ways: float = 0.0  # its supports, while it is open
+    ends: float = 0.0  # seconds to try its supports, while it is open
 
     @property
     def budget(self) -> int:
@@ -236,8 +236,14 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
     rules = term_rules(core.structure, node.terms, node.inputs)
     task = effort.quest(cost, slack, node.budget if core.structure.exact_size else 0)
     most = MOST_NAMED if effort.run.names else MOST_HITS
-    result = exhaust(H, b, node.budget, task, rules, most)
-    effort.note_ends(len(free), node.budget, perf_counter() - began)
+    there = rules.plain and effort.on_device(len(free), node.budget)
+    if there:
+        from polysharp.engines.tree.ends_cuda import exhaust_on_device
+
+        result = exhaust_on_device(H, b, node.budget, task, effort.device, most)
+    else:
+        result = exhaust(H, b, node.budget, task, rules, most)
+    effort.note_ends(len(free), node.budget, perf_counter() - began, there=there)
     if result is None:
         return False
     bound = cost - result.need - slack
