@@ -99,7 +99,9 @@ def drawn(family: Family, rho: float, seed: int, threads: int) -> Instance:
     return Instance(setting, seed, X, y, basis, problem, planted, seconds)
 
 
-def outcomes(instance: Instance, peer: str | None, options: argparse.Namespace) -> Iterator[Outcome]:
+def outcomes(
+    instance: Instance, peer: str | None, options: argparse.Namespace
+) -> Iterator[Outcome]:
     """Yield what we reach, and then the peer."""
     limits = {"gap_tol": GAP_TOL, "threads": options.threads, "time_limit": options.time_limit}
     yield yardstick.solve("tree", instance, **limits)
