@@ -57,7 +57,7 @@ class Batch(NamedTuple):
     offset: int  # position of the first row
 
 
-class Found(NamedTuple):
+class Triples(NamedTuple):
     """Supports that pass, and twice their gains."""
 
     supports: Array
@@ -158,7 +158,7 @@ def _passing(batch: Batch, need: float, noise: float) -> list[tuple[int, int]]:
     return [(int(entry), int(tile)) for entry, tile in (best > 0.0).nonzero().tolist()]
 
 
-def _triples(batch: Batch, where: tuple[int, int], need: float, noise: float) -> Found:
+def _triples(batch: Batch, where: tuple[int, int], need: float, noise: float) -> Triples:
     """Return the triples of a tile that pass."""
     entry, tile = where
     H, b, m = batch.H[entry], batch.b[entry], batch.b.shape[1]
@@ -183,7 +183,7 @@ def _triples(batch: Batch, where: tuple[int, int], need: float, noise: float) ->
     triples = batch.offset + torch.stack([K[k], A[a], B[c]], dim=1)
     total = gained + both / (product - h**2).clamp(min=1e-300)
     supports = torch.cat([batch.prefixes[entry].expand(len(k), -1), triples], dim=1)
-    return Found(supports.cpu().numpy(), total[k, a, c].cpu().numpy())
+    return Triples(supports.cpu().numpy(), total[k, a, c].cpu().numpy())
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
