@@ -10,7 +10,7 @@ from instances import make_instance
 
 from polysharp.engines.base import Limits
 from polysharp.engines.tree import Tree
-from polysharp.engines.tree.census import Census, take_census
+from polysharp.engines.tree.census import Census, of_exact_size, take_census
 from polysharp.problem.problem import Problem
 
 WITHIN = (0.001, 0.01, 0.03, 0.1)
@@ -41,6 +41,7 @@ def compare(seed: int, within: float, engine: Tree, start: int = 0) -> int:
     )
     order = sorted(every, key=lambda S: every[S])
     first = np.array(order[min(start, len(order) - 1)], dtype=np.intp)
+    problem = of_exact_size(problem, best)
     census = take_census(problem, first, within, limits=Limits(60.0), engine=engine)
     least = every[order[0]]
     limit = least * (1.0 + within)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:  # what the table below says, for readers of types
     from polysharp.estimators.regressor_cv import (
         SparsePolynomialRegressorCV as SparsePolynomialRegressorCV,
     )
+    from polysharp.estimators.rivals import Rivals as Rivals
+    from polysharp.estimators.rivals import rivals as rivals
     from polysharp.estimators.stability import Stability as Stability
     from polysharp.estimators.stability import stability as stability
     from polysharp.polynomial.polynomial import Polynomial as Polynomial
@@ -54,6 +56,7 @@ _NAMES = {
     "estimators.model_file.model_file": "load_model save_model",
     "estimators.regressor": "SparsePolynomialRegressor",
     "estimators.regressor_cv": "SparsePolynomialRegressorCV",
+    "estimators.rivals": "Rivals rivals",
     "estimators.stability": "Stability stability",
     "polynomial.polynomial": "Polynomial",
     "ranking.ranking": "Ranking rank_inputs",

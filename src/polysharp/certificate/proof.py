@@ -89,13 +89,15 @@ class ProofNode:
 class Proof:
     """The claim "no allowed support costs less than ``bound``", and the tree that proves it.
 
-    ``statement`` says what the claim is about in terms of the data; the estimator adds it.
+    ``statement`` says what the claim is about in terms of the data; the estimator adds it.  The
+    claim leaves out the supports in ``exceptions``, which are named one by one.
     """
 
     bound: float
     nodes: tuple[ProofNode, ...]
     diagonals: tuple[Diagonal, ...] = ()
     statement: Statement | None = None
+    exceptions: tuple[tuple[int, ...], ...] = ()
 
     def about(self, statement: Statement) -> Proof:
         """Return the proof with its statement."""

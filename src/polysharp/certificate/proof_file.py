@@ -61,6 +61,8 @@ def save(proof: Proof, path: str | PathLike[str]) -> None:
         **_joined("diagonal_index", [d.index for d in proof.diagonals]),
         "diagonal_value": _end_to_end([d.value for d in proof.diagonals]),
     }
+    if proof.exceptions:
+        arrays |= _joined("exceptions", proof.exceptions)
     header: dict[str, Any] = {"format": FORMAT, "version": VERSION, "bound": proof.bound}
     if proof.statement is not None:
         stated = {f.name: getattr(proof.statement, f.name) for f in fields(Statement)}
@@ -168,7 +170,10 @@ def _proof(header: dict[str, Any], stored: dict[str, Numbers]) -> Proof:
         for index, value in zip(_lists(stored, "diagonal_index"), d_values, strict=True)
     )
     statement = _statement(header["statement"], stored) if "statement" in header else None
-    return Proof(_real(header["bound"]), nodes, diagonals, statement)
+    exceptions: tuple[tuple[int, ...], ...] = ()
+    if "exceptions" in stored:
+        exceptions = tuple(tuple(support.tolist()) for support in _lists(stored, "exceptions"))
+    return Proof(_real(header["bound"]), nodes, diagonals, statement, exceptions)
 
 
 def _statement(stated: dict[str, Any], stored: dict[str, Numbers]) -> Statement:
@@ -211,7 +216,7 @@ READ: dict[str, Callable[[Any], Any]] = {
         ("excluded_terms", "required_terms", "support"), _tuple_of(_tuple_of(_of(int)))
     ),
     **dict.fromkeys(("total_weight", "gamma", "objective"), _real),
-    **dict.fromkeys(("listed", "fit_intercept"), _of(bool)),
+    **dict.fromkeys(("listed", "fit_intercept", "exact_size"), _of(bool)),
     **dict.fromkeys(
         ("degree", "max_interaction", "interaction_degree", "max_terms", "max_inputs"), _of(int)
     ),

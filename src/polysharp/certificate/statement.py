@@ -33,7 +33,8 @@ class Statement:
     The kind: monomials of degree at most ``degree`` in ``kept_inputs``, with at most
     ``max_interaction`` distinct inputs, of degree at most ``interaction_degree`` where they have
     two inputs or more, the constant only without a free intercept, without ``excluded_terms``,
-    and without those that can never meet the heredity.  ``monomials`` lists them: positions in
+    and without those that can never meet the heredity; ``max_terms`` of them at most, or exactly
+    so many with ``exact_size``.  ``monomials`` lists them: positions in
     that list name them in the proof, as positions in ``kept_inputs`` name inputs there.  Where
     they are too many to list (``listed`` is false), the list has those that the proof names, and
     the claim covers all others as well.
@@ -64,13 +65,15 @@ class Statement:
     heredity: Heredity
     support: tuple[Monomial, ...]  # of the model found
     objective: float  # which it does not exceed
+    exact_size: bool = False
 
     def __str__(self) -> str:
         """Everything that the claim depends on, line by line."""
         among = f"of {len(self.monomials)} monomials" if self.listed else "monomials"
+        size = "exactly" if self.exact_size else "at most"
         lines = [
             f"response: {self.response}, rows of total weight {self.total_weight!r}",
-            f"polynomials: degree {self.degree}, at most {self.max_terms} {among} in at most "
+            f"polynomials: degree {self.degree}, {size} {self.max_terms} {among} in at most "
             f"{self.max_inputs} of {len(self.kept_inputs)} inputs ({len(self.names)} were given)",
             f"terms: at most {self.max_interaction} inputs in one, degree at most "
             f"{self.interaction_degree} where there are two or more",
@@ -127,6 +130,7 @@ class Statement:
             heredity=rules.heredity,
             support=tuple(basis.monomials[j] for j in solution.support),
             objective=solution.objective * (1.0 + CLAIM_ROOM),
+            exact_size=structure.exact_size,
         )
 
 

@@ -183,20 +183,25 @@ class Opened:
         known: Ranking | None = None
         while True:
             inputs, known = self.choose_inputs(extent, effort, known)
-            basis = self.rules.basis(inputs)
             try:
-                assembled = assemble(
-                    self.rows,
-                    basis,
-                    self.rules.structure(basis),
-                    lam=1.0 / self.gamma,
-                    fit_intercept=not self.rules.constant,
-                    on_block=effort.paced("moments", extent.timed),
-                )
+                return self.over(inputs, known, extent, effort)
             except TooSlow as slow:
                 extent = extent.smaller(self.rules, slow.seconds, effort.left)
-            else:
-                return Prepared(self, basis, assembled, inputs, known, extent)
+
+    def over(
+        self, inputs: Indices, ranking: Ranking | None, extent: Extent, effort: FitEffort
+    ) -> Prepared:
+        """List the monomials of some inputs, and turn the rows into a problem."""
+        basis = self.rules.basis(inputs)
+        assembled = assemble(
+            self.rows,
+            basis,
+            self.rules.structure(basis),
+            lam=1.0 / self.gamma,
+            fit_intercept=not self.rules.constant,
+            on_block=effort.paced("moments", extent.timed),
+        )
+        return Prepared(self, basis, assembled, inputs, ranking, extent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +239,11 @@ class Prepared:
 
     def polynomial(self, solution: Solution) -> Polynomial:
         """Return the formula of a solution, in the user's names and units."""
-        support, w, table = solution.support, solution.coefficients, self.opened.table
+        return self.formula(solution.support, solution.coefficients)
+
+    def formula(self, support: tuple[int, ...], w: Array) -> Polynomial:
+        """Return the formula of a support with its coefficients."""
+        table = self.opened.table
         intercept = self.assembled.intercept(support, w)
         basis = self.basis.select(support)
         scaling, ranges = self.opened.scaling, self.opened.ranges

@@ -230,12 +230,9 @@ def _counted(found: list[tuple[Monomial, ...]], model: Polynomial) -> Stability:
     used = np.zeros(len(model.names))
     for terms in found:
         used[sorted({i for m in terms for i in m})] += 1.0
-    blank = Polynomial(
-        tuple(every), np.ones(len(every)), 0.0, model.names, model.shifts, model.response
-    )
     return Stability(
         monomials=tuple(every),
-        term_names=blank.term_names,
+        term_names=model.names_of(every),
         shares=np.array([counts[m] for m in every]) / len(found),
         in_model=np.array([m in own for m in every]),
         input_shares=used / len(found),

@@ -12,6 +12,7 @@ fits well within the rows seen may be anything a little outside of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
@@ -130,6 +131,17 @@ class Polynomial:
     def term_names(self) -> tuple[str, ...]:
         """Readable name of every term, as the formula shows it."""
         return text.term_names(self)
+
+    def names_of(self, monomials: Iterable[Monomial]) -> tuple[str, ...]:
+        """Return readable names of any terms in the same inputs, as this formula would show them.
+
+        Examples
+        --------
+        >>> Polynomial((), np.zeros(0), 0.0, ("a", "b")).names_of([(0, 0), (0, 1)])
+        ('a^2', 'a b')
+        """
+        terms = tuple(monomials)
+        return replace(self, monomials=terms, coefficients=np.ones(len(terms))).term_names
 
     def __call__(self, X: ArrayLike) -> Array:
         """Evaluate at the rows of X, shape (n, p)."""

@@ -39,6 +39,8 @@ from polysharp.certificate.checker.rules import FREE, IN, OUT, Fixings, Rules, d
 if TYPE_CHECKING:
     from polysharp.certificate.checker.rules import Array, Indices
 
+Support = tuple[int, ...]
+
 MOST_PAIRS = 4e9  # in all exhausted ends of a proof together: about a minute
 VISIT = 1e4  # pairs that take as long as a visit does by itself
 MOST_HITS = 200_000  # refitted below one node
@@ -51,8 +53,9 @@ TOO_MANY = "it has more completions than a reader can try"
 class Exhaustion:
     """Goes through all completions of a node; ``pairs`` counts the work of all nodes."""
 
-    def __init__(self, moments: Moments, rules: Rules) -> None:
+    def __init__(self, moments: Moments, rules: Rules, excepted: frozenset[Support]) -> None:
         self.moments, self.rules, self.pairs = moments, rules, 0.0
+        self.excepted = excepted  # supports that the claim leaves out
 
     def least(self, at: Fixings, claim: float) -> float:
         """Return the claim, or what the cheapest completion costs if that is less."""
@@ -66,7 +69,8 @@ class Exhaustion:
         ways = comb(len(J), self.L)
         H, b, T, mu = self._scaled(np.concatenate([S, J]), len(S) + self.L, claim)
         if ways <= FEW:
-            self.hits = [_combinations(len(J), k) for k in range(self.L + 1)]
+            fewest = self.L if self.rules.exact_size else 0
+            self.hits = [_combinations(len(J), k) for k in range(fewest, self.L + 1)]
         else:
             binding = min(self.uses.sum(axis=1).max() * self.L, self.uses.shape[1]) > self.room
             demand(binding or ways <= MOST_PAIRS, TOO_MANY)
@@ -75,7 +79,7 @@ class Exhaustion:
                 H, b, T = _eliminated(H, b, T, 0, np.arange(1, len(b)))
             demand(isfinite(T), "its completions leave the floats")
             if T <= 64.0 * U:
-                self.hits.append(np.zeros((1, 0), dtype=np.intp))
+                self._mark((), np.zeros((1, 0), dtype=np.intp))
             self._visit(H, b, T, np.arange(len(J)), ())
         return min(claim, *(self._refitted(S, hits, mu, claim) for hits in self.hits), inf)
 
@@ -129,7 +133,8 @@ class Exhaustion:
                 self._visit(*_eliminated(H, b, T, a, later), J[later], (*chosen, int(J[a])))
 
     def _mark(self, chosen: tuple[int, ...], more: Indices) -> None:
-        if len(more):
+        short = len(chosen) + more.shape[1] < self.L
+        if len(more) and not (short and self.rules.exact_size):
             first = np.broadcast_to(np.array(chosen, dtype=np.intp), (len(more), len(chosen)))
             self.hits.append(np.concatenate([first, more], axis=1))
             hits = sum(map(len, self.hits))
@@ -144,6 +149,11 @@ class Exhaustion:
         for start in range(0, len(hits), CHUNK):
             some = self.J[hits[start : start + CHUNK]]
             sets = np.concatenate([np.broadcast_to(S, (len(some), len(S))), some], axis=1)
+            if self.excepted:
+                others = [tuple(sorted(one)) not in self.excepted for one in sets.tolist()]
+                sets = sets[np.array(others, dtype=bool)]
+            if not len(sets):
+                continue
             values = costs(self.moments, sets, True, 0, claim, mu)
             for a in np.argsort(values):
                 if not values[a] >= least and self.rules.allows(sets[a]):

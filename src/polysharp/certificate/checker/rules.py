@@ -183,7 +183,7 @@ class Rules:
         for m, j in place.items():
             self.uses[j, [column[i] for i in m]] = 1.0
         self.max_terms, self.max_inputs, self.heredity = s.max_terms, s.max_inputs, s.heredity
-        self.listed = s.listed
+        self.listed, self.exact_size = s.listed, s.exact_size
         self.required_terms = np.array([place[m] for m in s.required_terms], dtype=np.intp)
         self.required_inputs = np.array([column[i] for i in s.required_inputs], dtype=np.intp)
         heirs = place.items() if s.heredity else ()
@@ -242,6 +242,12 @@ class Rules:
                 raise Empty
             if left == 0:
                 at.terms[at.terms == FREE], at.rest = OUT, False
+            elif self.exact_size and not at.rest:
+                free = np.flatnonzero(at.terms == FREE)
+                if len(free) < left:
+                    raise Empty
+                if len(free) == left:
+                    at.terms[free] = IN
             now = 1 + int(np.count_nonzero(at.terms)) + int(np.count_nonzero(at.inputs))
 
     def _apply_hierarchy(self, at: Fixings) -> None:

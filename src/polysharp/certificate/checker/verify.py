@@ -8,7 +8,8 @@ evaluates a lower bound wherever the proof relies on one (``bounds``, ``ends``).
     - every split is covered by its children: with chain c_1..c_m, either some c_a is the first
       one out, or all are in; with sets of inputs, every set that fills the budget is a child, or
       the ridge regression on all of its monomials costs at least the bound,
-    - everything that screening fixes, and every leaf, costs at least the bound.
+    - everything that screening fixes, and every leaf, costs at least the bound, except supports
+      that the claim leaves out by name.
 
 Every value is rounded downwards by what rounding can add at worst, and the least of them is what
 is proved; there is no tolerance.
@@ -62,12 +63,15 @@ class Verdict:
         What the stated model costs at most; NaN where that was not reached.
     reason : str
         The first thing that is wrong, and where.
+    excepted : int
+        How many polynomials, named one by one in the proof, the bound does not speak of.
     """
 
     valid: bool
     bound: float
     objective: float
     reason: str = ""
+    excepted: int = 0
 
     def __bool__(self) -> bool:
         return self.valid
@@ -79,9 +83,10 @@ class Verdict:
         down, up = Context(prec=9, rounding=ROUND_FLOOR), Context(prec=9, rounding=ROUND_CEILING)
         bound = float(down.create_decimal_from_float(self.bound))
         objective = float(up.create_decimal_from_float(self.objective))
+        but = f", but for the {self.excepted} that it names," if self.excepted else ""
         return (
-            f"valid: the model costs at most {objective:.9g}, and no polynomial of the kind stated "
-            f"costs less than {bound:.9g}"
+            f"valid: the model costs at most {objective:.9g}, and no polynomial of the kind stated"
+            f"{but} costs less than {bound:.9g}"
         )
 
     def _repr_html_(self) -> str:
@@ -130,7 +135,8 @@ def verify(
             bound = reader.go()
     except Rejected as failure:
         return Verdict(False, 0.0, objective, str(failure))
-    return Verdict(True, min(bound, objective), objective)
+    excepted = len(proof.exceptions)
+    return Verdict(True, bound if excepted else min(bound, objective), objective, "", excepted)
 
 
 class _Reader:
@@ -139,8 +145,17 @@ class _Reader:
     def __init__(self, proof: Proof, statement: Statement, moments: Moments) -> None:
         self.proof, self.statement, self.moments = proof, statement, moments
         self.rules = Rules(statement)
-        self.ends = Exhaustion(moments, self.rules)
+        self.ends = Exhaustion(moments, self.rules, self._excepted())
         self._diagonals: dict[int, Array] = {}
+
+    def _excepted(self) -> frozenset[tuple[int, ...]]:
+        """Return the supports that the claim leaves out, which must be allowed themselves."""
+        size = len(self.statement.monomials)
+        named = [read_indices(one, size, "an exception") for one in self.proof.exceptions]
+        demand(all(map(self.rules.allows, named)), "an exception breaks the rules")
+        found = frozenset(tuple(sorted(one.tolist())) for one in named)
+        demand(len(found) == len(named), "an exception is named twice")
+        return found
 
     def objective(self) -> float:
         """Return what the model costs at most; it must be allowed, and cost no more than stated."""

@@ -89,6 +89,11 @@ class Census:
     proof: Proof | None  # its exceptions are the supports named
 
 
+def of_exact_size(problem: Problem, terms: int) -> Problem:
+    """Return a problem with exactly so many terms in place of at most l."""
+    return replace(problem, structure=replace(problem.structure, max_terms=terms, exact_size=True))
+
+
 def take_census(
     problem: Problem,
     start: Indices,
@@ -100,14 +105,14 @@ def take_census(
     threads: int = 1,
     engine: Tree | None = None,
 ) -> Census:
-    """Name every support of as many terms as ``start`` that costs at most 1 + within the best."""
+    """Name every support of the size of ``start`` that costs at most 1 + within times the best.
+
+    The problem asks for exactly so many terms.
+    """
     engine = Tree(patience=np.inf) if engine is None else engine
     engine.check(problem)
-    structure = replace(problem.structure, max_terms=len(start), exact_size=True)
     with np.errstate(all="ignore"):  # see ``Engine.solve``
-        run = CensusRun(
-            replace(problem, structure=structure), start, within, limits, listener, seed, threads
-        )
+        run = CensusRun(problem, start, within, limits, listener, seed, threads)
         stop = Stop.INTERRUPTED
         with suppress(KeyboardInterrupt):
             stop = engine.search(run)
@@ -117,7 +122,9 @@ def take_census(
     supports = supports.reshape(count, len(start))
     costs = np.fromiter(run.costs.values(), dtype=np.float64, count=count)
     order = np.lexsort((*supports.T[::-1], costs))
-    facts = run.facts
+    facts, proof = run.facts, run.proof
+    if proof is not None:
+        proof = replace(proof, exceptions=tuple(map(tuple, supports[order].tolist())))
     return Census(
         supports[order],
         costs[order],
@@ -126,5 +133,5 @@ def take_census(
         stop,
         facts["counters"],
         facts["seconds"],
-        run.proof,
+        proof,
     )

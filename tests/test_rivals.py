@@ -1,0 +1,219 @@
+"""Every formula that comes close to a fitted one: the door, its proof, its files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polysharp import (
+    InputError,
+    PolynomialLasso,
+    Proof,
+    SparsePolynomialRegressor,
+    SparsePolynomialRegressorCV,
+    load_model,
+    rivals,
+    save_model,
+    verify,
+)
+from polysharp.estimators.rivals import Rivals
+
+WITHIN = 0.3  # of the example
+
+RULES: list[dict[str, Any]] = [
+    {},
+    {"max_inputs": 2},
+    {"heredity": "strong"},
+    {"heredity": "weak", "max_inputs": 3},
+    {"include_terms": ["x3"], "exclude_terms": ["x0 x1"]},
+    {"include_inputs": ["x2"], "fit_intercept": False},
+]
+
+
+def table(seed: int = 0, n: int = 60, p: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs of which the last two can replace each other."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    X[:, -1] = X[:, -2] + 0.2 * rng.standard_normal(n)
+    return X, X[:, 0] ** 2 + X[:, -2] + X[:, 1] * X[:, -2] + 0.8 * rng.standard_normal(n)
+
+
+def fitted(X: Any, y: Any, **options: Any) -> SparsePolynomialRegressor:
+    settings = {"degree": 2, "max_terms": 3, "gamma": 1.0, **options}
+    return SparsePolynomialRegressor(**settings).fit(X, y)
+
+
+def by_fits(model: SparsePolynomialRegressor, X: Any, y: Any, within: float) -> set[frozenset[Any]]:
+    """The referee: fit every choice of terms by itself, as one that is required."""
+    names = [f"x{i}" for i in range(X.shape[1])]
+    terms = [*combinations(names, 1), *combinations(names, 2), *((n, n) for n in names)]
+    terms = [t for t in terms if model.fit_intercept or t]
+    if not model.fit_intercept:
+        terms.append(())
+    costs = {}
+    for some in combinations(terms, len(model.polynomial_)):
+        settings = model.get_params() | {"include_terms": list(some), "engine": "enumeration"}
+        required = {tuple(t.split()) for t in model.include_terms or ()}
+        if not required <= set(some):
+            continue
+        try:
+            one = SparsePolynomialRegressor(**settings).fit(X, y)
+        except ValueError:  # the rules do not allow it
+            continue
+        costs[frozenset(one.polynomial_.monomials)] = one.solution_.objective
+    limit = min(costs.values()) * (1.0 + within)
+    return {terms for terms, cost in costs.items() if cost <= limit}
+
+
+@pytest.mark.parametrize("rules", RULES, ids=[str(rule) for rule in RULES])
+def test_rivals_are_those_that_fits_one_by_one_find(rules: dict[str, Any]) -> None:
+    X, y = table(n=30)
+    model = fitted(X, y, max_terms=2, **rules)
+    found = rivals(model, X, y, within=0.3)
+    assert found.complete
+    assert found.bound >= 1.3 * found.objectives[0]
+    assert {frozenset(p.monomials) for p in found} == by_fits(model, X, y, 0.3)
+    assert found.polynomials[0].monomials == model.polynomial_.monomials
+    np.testing.assert_allclose(found.best.coefficients, model.polynomial_.coefficients)
+    verdict = verify(found.proof, X, y)
+    assert verdict, verdict.reason
+    assert verdict.bound >= 1.3 * found.objectives[0]
+    assert verdict.excepted >= found.count
+
+
+@pytest.fixture(scope="module")
+def example() -> tuple[SparsePolynomialRegressor, np.ndarray, np.ndarray, Rivals]:
+    X, y = table()
+    model = fitted(X, y)
+    return model, X, y, rivals(model, X, y, within=WITHIN)
+
+
+def test_what_rivals_say(example: Any) -> None:
+    model, _, _, found = example
+    assert found.count == len(found) > 2
+    assert list(found.objectives) == sorted(found.objectives)
+    has = [set(p.term_names) for p in found]
+    for name, share in found.shares.terms.items():
+        assert share == pytest.approx(np.mean([name in own for own in has]))
+    assert set(found.indispensable.terms) == set.intersection(*has)
+    assert set(found.indispensable.inputs) < set(found.shares.inputs)
+    for term, swaps in found.replaceable.terms.items():
+        assert term not in found.indispensable.terms
+        for swap in swaps:
+            other = (set(model.polynomial_.term_names) - set(swap.out)) | set(swap.into)
+            assert found.excess[has.index(other)] == pytest.approx(swap.excess)
+    assert set(found.replaceable.inputs) == {"x2", "x3"}
+    assert "it is proved that there are no others" in str(found)
+    frame = found.to_frame()
+    assert frame["x0^2"].tolist() == ["x0^2" in own for own in has]
+    assert frame["objective"].tolist() == found.objectives.tolist()
+
+
+def test_a_proof_of_completeness_fails_when_one_is_left_out(example: Any, tmp_path: Path) -> None:
+    _, X, y, found = example
+    found.proof.save(tmp_path / "rivals.proof")
+    proof = Proof.load(tmp_path / "rivals.proof")
+    assert proof.exceptions == found.proof.exceptions
+    assert verify(proof, X, y)
+    for a in range(len(proof.exceptions)):
+        fewer = proof.exceptions[:a] + proof.exceptions[a + 1 :]
+        assert not verify(replace(proof, exceptions=fewer), X, y)
+    assert not verify(replace(proof, exceptions=(*proof.exceptions, (0,))), X, y)
+    assert not verify(replace(proof, exceptions=(*proof.exceptions, proof.exceptions[0])), X, y)
+    assert not verify(replace(proof, bound=4.0 * proof.bound), X, y)
+    at_most = replace(proof.statement, exact_size=False)
+    assert not verify(replace(proof, statement=at_most), X, y)
+
+
+def test_the_best_ones_are_held_and_all_are_written(example: Any, tmp_path: Path) -> None:
+    model, X, y, found = example
+    file = tmp_path / "rivals.jsonl"
+    few = rivals(model, X, y, within=WITHIN, max_count=2, path=file)
+    assert (len(few), few.count, few.proof) == (2, found.count, None)
+    assert few.shares == found.shares
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["objective"] for line in lines] == found.objectives.tolist()
+    for line, polynomial in zip(lines, found, strict=True):
+        assert line["terms"] == dict(
+            zip(polynomial.term_names, polynomial.coefficients.tolist(), strict=True)
+        )
+
+
+def test_a_worse_model_meets_the_best_one_among_its_rivals() -> None:
+    X, y = table()
+    worse = fitted(X, y, include_terms=["x1", "x3"])
+    worse.set_params(include_terms=None)
+    best = fitted(X, y)
+    found = rivals(worse, X, y, within=0.05)
+    assert found.complete
+    assert found.polynomials[0].monomials == best.polynomial_.monomials
+    assert found.count == rivals(best, X, y, within=0.05).count
+
+
+def test_without_time_only_what_is_there_is_claimed(example: Any) -> None:
+    model, X, y, found = example
+    little = rivals(model, X, y, within=WITHIN, time_limit=1e-9)
+    assert not little.complete
+    assert little.bound <= found.objectives[0]
+    assert little.polynomials[0].monomials == model.polynomial_.monomials
+    assert "so far" in str(little)
+
+
+def test_weights_models_from_files_and_searches(tmp_path: Path) -> None:
+    X, y = table(n=40)
+    weights = np.random.default_rng(1).integers(0, 3, 40).astype(float)
+    settings = SparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0)
+    model = settings.fit(X, y, weights)
+    save_model(model, tmp_path / "model.json")
+    found = rivals(load_model(tmp_path / "model.json"), X, y, weights, within=0.1)
+    rows = np.repeat(np.arange(40), weights.astype(int))
+    again = rivals(fitted(X[rows], y[rows], max_terms=2), X[rows], y[rows], within=0.1)
+    assert [p.monomials for p in found] == [p.monomials for p in again]
+    assert verify(found.proof, X, y, weights)
+    search = SparsePolynomialRegressorCV(
+        degrees=2, max_terms=3, gammas=1.0, rule="consensus", random_state=0
+    ).fit(X, y)
+    one = rivals(search, X, y, within=0.05)
+    assert one.polynomials[0].monomials == search.polynomial_.monomials
+    assert one.best.response == search.polynomial_.response
+
+
+def test_rows_on_dask_have_the_same_rivals(example: Any) -> None:
+    da = pytest.importorskip("dask.array")
+    model, X, y, found = example
+    blocks = da.from_array(X, chunks=(20, -1)), da.from_array(y, chunks=20)
+    again = rivals(model, *blocks, within=WITHIN)
+    assert again.complete
+    assert [p.monomials for p in again] == [p.monomials for p in found]
+
+
+def test_a_constant_has_no_rivals() -> None:
+    X, _ = table()
+    model = fitted(X, np.ones(60))
+    found = rivals(model, X, np.ones(60))
+    assert found.count >= 1
+
+
+def test_refusals(example: Any, tmp_path: Path) -> None:
+    model, X, y, _ = example
+    for options, said in [
+        ({"within": -0.1}, "within must be"),
+        ({"within": np.nan}, "within must be"),
+        ({"max_count": 0}, "max_count must be"),
+        ({"time_limit": 0}, "time_limit must be"),
+        ({"path": tmp_path}, "path must name a file"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            rivals(model, X, y, **options)
+    with pytest.raises(InputError, match="must be the rows of the fit"):
+        rivals(model, X, 2.0 * y)
+    with pytest.raises(InputError, match="columns of the fit"):
+        rivals(model, X[:, :3], y)
+    with pytest.raises(InputError, match="model must be"):
+        rivals(PolynomialLasso().fit(X, y), X, y)
