@@ -32,6 +32,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Stop, certify
+from polysharp.engines.tree import Tree
 from polysharp.engines.tree.census import Census, of_exact_size, take_census
 from polysharp.errors import InputError
 from polysharp.estimators.model import CertifiedModel
@@ -280,6 +281,7 @@ def rivals(
             listener=progress.listener,
             seed=effort.seed,
             threads=threads,
+            engine=effort.engine if isinstance(effort.engine, Tree) else Tree(),
         )
     response = model.polynomial_.response
     return _rivals(prepared, census, float(within), int(max_count), response, path)

@@ -103,13 +103,14 @@ def take_census(
     listener: Listener | None = None,
     seed: int = 0,
     threads: int = 1,
-    engine: Tree | None = None,
+    engine: Tree,
 ) -> Census:
     """Name every support of the size of ``start`` that costs at most 1 + within times the best.
 
-    The problem asks for exactly so many terms.
+    The problem asks for exactly so many terms.  That the bound does not move is no reason to stop:
+    supports are named all the same.
     """
-    engine = Tree(patience=np.inf) if engine is None else engine
+    engine = replace(engine, patience=np.inf)
     engine.check(problem)
     with np.errstate(all="ignore"):  # see ``Engine.solve``
         run = CensusRun(problem, start, within, limits, listener, seed, threads)
