@@ -12,6 +12,8 @@ from enum import StrEnum
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from polysharp.errors import CertificateError
 from polysharp.problem.problem import Problem
 from polysharp.progress import Event, plural, r2_decimals, relative_gap, rounded_down, rounded_up
@@ -134,7 +136,7 @@ class Solution:
         """R2 on the rows of the fit, the penalty on the coefficients left out."""
         if not self.total_squares:
             return None
-        penalty = float(self.coefficients @ self.coefficients) / self.gamma
+        penalty = float(np.vdot(self.coefficients, self.coefficients)) / self.gamma
         return 1.0 - (2.0 * self.objective - penalty) / self.total_squares
 
     @property

@@ -39,6 +39,7 @@ them arrays.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -189,6 +190,17 @@ def dual_values(
     delta = spread(known.unit, len(A), reach)
     ya, aa = safe_sums(yy, float(q[A] @ w), float(w @ rho[A]), known.response, reach, delta)
     return ya, aa, price(rho, known.sizes, ridge, delta)
+
+
+def joint_values(
+    points: Iterable[tuple[float, float, Array]],
+) -> tuple[float, float, Array]:
+    """Add the ``dual_values`` of several responses with one support, rounded to the same sides."""
+    ya, aa, Z = zip(*points, strict=True)
+    margin = 2.0 * (len(ya) + 2.0) * UNIT
+    low = sum(ya) - margin * sum(map(abs, ya))
+    high = sum(aa) + margin * sum(map(abs, aa))
+    return low, high, total(np.sum(Z, axis=0), len(Z))
 
 
 def ridge_bound(system: Quadratic, w: Array, fixed_in: Any, budget: int) -> float:

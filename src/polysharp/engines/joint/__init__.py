@@ -1,0 +1,33 @@
+"""Branch and bound for several responses with one support.
+
+branching    how nodes are made, bounded and split
+relaxation   the solver of a node's relaxation
+supports     incumbents
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from polysharp.certificate.solution import Stop
+from polysharp.engines.base import Engine, Run
+from polysharp.engines.joint.branching import JointKind
+from polysharp.engines.tree.loop import BranchAndBound
+from polysharp.problem.joint import JointProblem
+
+
+@dataclass(frozen=True)
+class JointTree(Engine):
+    """The tree engine for a ``JointProblem``."""
+
+    name: ClassVar[str] = "tree"
+    needs_start: ClassVar[bool] = False
+    max_open: int = 100_000
+    patience: float = 15.0  # seconds after which a bound that has stopped moving ends the search
+
+    def search(self, run: Run) -> Stop:
+        """Prove the incumbent or improve it until the gap is closed."""
+        assert isinstance(run.problem, JointProblem)
+        loop = BranchAndBound(run, JointKind(run.problem, run), self.max_open, self.patience)
+        return loop.run()

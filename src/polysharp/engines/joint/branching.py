@@ -1,0 +1,246 @@
+"""Nodes of the search for several responses: bounded by the joint relaxation, split along terms.
+
+A node is split as in ``tree.branching``: child a of a chain c_1, ..., c_m has c_1..c_{a-1} in and
+c_a out, the last child has all of them in; where the incumbent lies in the node, the chain is the
+incumbent.  Screening, ends and curvature are those of the tree for one response, with prices that
+add over the responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from polysharp.engines.base import Run
+from polysharp.engines.joint.relaxation import JointIterate, relax, shares
+from polysharp.engines.joint.supports import improve
+from polysharp.engines.tree.loop import Node, NodeKind
+from polysharp.moments.gram import solve_spd
+from polysharp.problem.bounds import choice_bounds, forcing_costs, support_bound
+from polysharp.problem.diagonal import first_start
+from polysharp.problem.joint import JointCore, JointProblem
+from polysharp.problem.propagation import FREE, IN, OUT, States, propagate
+from polysharp.problem.subproblem import Subproblem
+from polysharp.typing import Indices
+
+ROUNDS = 4  # of screening and solving again
+SHRINK, SMALLEST = 0.5, 40  # a node moves to its own core when this share is left of more than that
+DENSE = 1500  # monomials up to which curvature is looked for one by one
+INWARDS = (0.98, 0.9, 0.5)  # multiples of a diagonal that are tried until one is proved
+
+
+@dataclass(eq=False)
+class JointNode(Node):
+    """Monomials and inputs that are in, out or free."""
+
+    core: JointCore
+    terms: States
+    inputs: States
+    at: JointIterate
+    done: bool = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether no division can raise the bound."""
+        return self.done
+
+    @property
+    def budget(self) -> int:
+        """Monomials that may still be chosen."""
+        chosen = int(np.count_nonzero(self.terms == IN))
+        return self.core.part.structure.max_terms - chosen
+
+    def end(self, bound: float) -> None:
+        """Close the node with the bound of all that is left in it."""
+        self.bound, self.done = bound, True
+
+
+@dataclass(eq=False)
+class JointKind(NodeKind[JointNode]):
+    """Makes and splits the nodes of one search."""
+
+    problem: JointProblem
+    record: Run
+
+    def root(self) -> JointNode:
+        """Evaluate the whole problem."""
+        core = JointCore.of(self.problem)
+        best = improve(self.problem, self.record.best.support, self._expired)
+        self.record.offer_fit(best)
+        terms = np.zeros(core.size, dtype=np.int8)
+        terms[core.part.structure.required_terms] = IN
+        inputs = np.zeros(core.part.structure.n_inputs, dtype=np.int8)
+        W = np.zeros_like(core.q)
+        W[:, best.support] = best.w
+        node = JointNode(0.0, core, terms, inputs, JointIterate(W, 0.0))
+        self._evaluate(node)
+        self.record.nodes += 1
+        if not node.closed:
+            self._round(node, walk=True)
+            node = self._moved(node, force=True)
+        return node
+
+    def divide(self, node: JointNode) -> Iterator[JointNode]:
+        """Split a node along a chain of terms and evaluate its children."""
+        node = self._moved(node)
+        if node.closed:
+            yield node
+            return
+        chain = self._chain(node)
+        for a in range(len(chain) + 1):
+            terms, inputs = node.terms.copy(), node.inputs.copy()
+            terms[chain[:a]] = IN
+            terms[chain[a : a + 1]] = OUT
+            child = replace(node, terms=terms, inputs=inputs)
+            self.record.nodes += 1
+            if not self.record.expired:
+                self._evaluate(child)
+                if not child.closed:
+                    self._round(child)
+            yield child
+
+    def _expired(self) -> bool:
+        return self.record.expired
+
+    def _evaluate(self, node: JointNode) -> None:
+        """Bound a node until it is closed, or open with its relaxation solved."""
+        structure = node.core.part.structure
+        for _ in range(ROUNDS):
+            if not propagate(structure, node.terms, node.inputs):
+                node.end(np.inf)
+            elif not self._ended(node):
+                threshold = self.record.threshold
+                found = relax(
+                    node.core, node.terms, node.budget, node.at, threshold, self._expired
+                )
+                node.at, node.bound = found.last, max(node.bound, found.bound)
+                if node.bound >= threshold:
+                    node.done = True
+                elif self._screen(node, found.bound, found.Z, threshold):
+                    continue
+            return
+
+    def _screen(self, node: JointNode, bound: float, Z: np.ndarray, threshold: float) -> bool:
+        """Fix what prices decide; return whether the relaxation changes by it."""
+        free = np.flatnonzero(node.terms == FREE)
+        cost, top = forcing_costs(bound, Z[free], node.budget)
+        sure = cost >= threshold
+        if not sure.any():
+            return False
+        node.set_aside = min(node.set_aside, float(cost[sure].min()))
+        inn, out = free[sure & top], free[sure & ~top]
+        node.terms[inn], node.terms[out] = IN, OUT
+        return len(inn) > 0 or bool(node.at.W[:, out].any())
+
+    def _ended(self, node: JointNode) -> bool:
+        """Whether so few supports are left that no relaxation is needed."""
+        structure, budget = node.core.part.structure, node.budget
+        held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
+        if len(free) <= budget or budget == 0:
+            whole = held if budget == 0 else np.sort(np.append(held, free))
+            bound = self._support_bound(node.core, whole)
+            if structure.allows(whole):
+                self.record.offer(node.core.part.index[whole])
+                node.end(bound)
+            elif not len(free) or budget == 0:
+                node.end(np.inf)
+            else:  # rules forbid all of it together: it is split
+                node.bound = max(node.bound, bound)
+            return True
+        if budget == 1 and structure.plain and not structure.inputs_bind:
+            costs = _single_bounds(node.core, held, free)
+            self.record.offer(node.core.part.index[np.append(held, free[np.argmin(costs)])])
+            node.end(float(min(costs.min(), self._support_bound(node.core, held))))
+            return True
+        return False
+
+    @staticmethod
+    def _support_bound(core: JointCore, support: Indices) -> float:
+        """Return what a support costs, rounded down: responses are bounded one by one."""
+        cost = 0.0
+        for system in core.systems(support):
+            H = system.Q + np.diag(system.ridge)
+            w = solve_spd(H, system.q) if len(support) else np.zeros(0)
+            cost += support_bound(system, w)
+        return cost * (1.0 - 1e-13)
+
+    def _chain(self, node: JointNode) -> Indices:
+        """The incumbent's terms where it lies in the node, else those with the largest shares."""
+        s = self._shares(node)
+        free = np.flatnonzero(node.terms == FREE)
+        mine = np.flatnonzero(np.isin(node.core.part.index, self.record.best.support))
+        held = np.flatnonzero(node.terms == IN)
+        if (
+            len(mine) == len(self.record.best.support)
+            and np.all(node.terms[mine] != OUT)
+            and len(held) < len(mine)
+            and np.isin(held, mine).all()
+        ):
+            free = np.intersect1d(free, mine)
+            return free[np.argsort(-s[free], kind="stable")]
+        return free[np.argsort(-s[free], kind="stable")[: min(node.budget, 2)]]
+
+    @staticmethod
+    def _shares(node: JointNode) -> np.ndarray:
+        return shares(node.at.W, node.core.system.ridge, node.terms, node.at.nu)
+
+    def _round(self, node: JointNode, *, walk: bool = False) -> None:
+        """Offer the support that a relaxation points at; ``walk`` on from it where that is worth it."""
+        s = self._shares(node)
+        order = np.argsort(-np.where(node.terms == IN, np.inf, s), kind="stable")
+        chosen = node.core.part.structure.greedy(order[s[order] > 0.0])
+        support = np.sort(node.core.part.index[chosen])
+        if not self.problem.structure.allows(support):
+            return
+        if walk:
+            self.record.offer_fit(improve(self.problem, support, self._expired))
+        else:
+            self.record.offer(support)
+
+    def _moved(self, node: JointNode, *, force: bool = False) -> JointNode:
+        """Give a node a core of its own, with curvature, when few monomials are left."""
+        alive = np.flatnonzero(node.terms != OUT)
+        few = node.core.size > SMALLEST and len(alive) <= SHRINK * node.core.size
+        if not (few or force):
+            return node
+        core = node.core.restrict(alive)
+        stronger = _strengthened(core.part, node.budget)
+        core = core if stronger is None else core.curved(stronger)
+        moved = replace(node, core=core, terms=node.terms[alive], at=node.at.among(alive))
+        self._evaluate(moved)
+        return moved
+
+
+def _strengthened(part: Subproblem, budget: int) -> Subproblem | None:
+    """Return a part with curvature moved into the ridge, if there is any."""
+    if part.size > DENSE:
+        return part.strengthened(0)
+    H = part.gram()
+    H.ravel()[:: len(H) + 1] += part.problem.lam
+    start = first_start(H, max(budget, 1))
+    if start is None:
+        return None
+    every = np.arange(part.size)
+    for factor in INWARDS:
+        # What was the best multiple is lowered until it is proved.
+        system = part.curved(every, factor * start.delta / 0.9)
+        if system is not None:
+            return replace(part, system=system, diagonal=0)
+    return None
+
+
+def _single_bounds(core: JointCore, held: Indices, free: Indices) -> np.ndarray:
+    """Return bounds on the cost of the terms in with each of the free ones."""
+    system = core.system
+    cross = system.Q[held[:, None], free]
+    H = system.Q[held[:, None], held] + np.diag(system.ridge[held])
+    solved = solve_spd(H, np.column_stack([core.q[:, held].T, cross]))
+    base, B = solved[:, : len(core.q)], solved[:, len(core.q) :]
+    schur = system.Q[free, free] + system.ridge[free] - np.einsum("if,if->f", cross, B)
+    costs = np.zeros(len(free))
+    for own, system in zip(base.T, core.systems(np.arange(core.size)), strict=True):
+        last = (system.q[free] - own @ cross) / np.maximum(schur, core.problem.lam)
+        costs += choice_bounds(system, held, free, np.vstack([own[:, None] - B * last, last]))
+    return costs - 1e-13 * np.abs(costs)

@@ -1,0 +1,68 @@
+"""Supports for several responses: one term after another, then swaps while they improve.
+
+With R the terms that stay and V = L^-1 G_R: for a factor L of their block, adding monomial j gains
+
+    1/2 sum_t rho_tj^2 / (G_jj + lam - |V_:j|^2),      rho = q - (q_R L^-T) V,
+
+for all j at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from polysharp.problem.joint import JointProblem
+from polysharp.problem.problem import Fit
+from polysharp.typing import Array, Indices
+
+TRIED = 64  # newcomers that rules are asked about, best first
+
+
+def improve(problem: JointProblem, support: Indices, expired: Callable[[], bool]) -> Fit:
+    """Fill a support up to the budget and swap its terms while that lowers the cost."""
+    best = problem.refit(support)
+    while len(best.support) < problem.structure.max_terms and not expired():
+        grown = _with_best(problem, best.support)
+        if grown is None or not grown.objective < best.objective - problem.resolution:
+            break
+        best = grown
+    improved = True
+    while improved and not expired():
+        improved = False
+        for j in best.support.tolist():
+            swapped = _with_best(problem, best.support[best.support != j], without=j)
+            if swapped is not None and swapped.objective < best.objective - problem.resolution:
+                best, improved = swapped, True
+                break
+    return best
+
+
+def _with_best(problem: JointProblem, stay: Indices, without: int = -1) -> Fit | None:
+    """Return the fit of the terms that stay with the one that gains most, None if none may join."""
+    gains = _gains(problem, stay)
+    gains[stay] = -np.inf
+    if without >= 0:
+        gains[without] = -np.inf
+    count = min(TRIED, len(gains))
+    dearest = np.argpartition(-gains, count - 1)[:count]
+    for j in dearest[np.argsort(-gains[dearest], kind="stable")]:
+        support = np.append(stay, j)
+        if gains[j] > 0.0 and problem.structure.allows(support):
+            return problem.refit(support)
+    return None
+
+
+def _gains(problem: JointProblem, stay: Indices) -> Array:
+    every = np.arange(problem.size)
+    q, left = problem.correlated(every), problem.gram.diagonal + problem.lam
+    if len(stay):
+        H = problem.gram.block(stay, stay)
+        H[np.diag_indices_from(H)] += problem.lam
+        cross = problem.gram.columns(stay).T
+        V = solve_triangular(np.linalg.cholesky(H), np.hstack([cross, q[:, stay].T]), lower=True)
+        V, z = V[:, : problem.size], V[:, problem.size :]
+        q, left = q - z.T @ V, left - np.einsum("ij,ij->j", V, V)
+    return np.einsum("tj,tj->j", q, q) / np.maximum(left, problem.lam)
