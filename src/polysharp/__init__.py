@@ -27,6 +27,9 @@ if TYPE_CHECKING:  # what the table below says, for readers of types
     from polysharp.estimators.lasso import PolynomialLasso as PolynomialLasso
     from polysharp.estimators.model_file.model_file import load_model as load_model
     from polysharp.estimators.model_file.model_file import save_model as save_model
+    from polysharp.estimators.multitask import (
+        MultiTaskSparsePolynomialRegressor as MultiTaskSparsePolynomialRegressor,
+    )
     from polysharp.estimators.path import Path as Path
     from polysharp.estimators.path import PathPoint as PathPoint
     from polysharp.estimators.path import path as path
@@ -54,6 +57,7 @@ _NAMES = {
     "estimators.kernel": "PolynomialKernelRegressor",
     "estimators.lasso": "PolynomialLasso",
     "estimators.model_file.model_file": "load_model save_model",
+    "estimators.multitask": "MultiTaskSparsePolynomialRegressor",
     "estimators.regressor": "SparsePolynomialRegressor",
     "estimators.regressor_cv": "SparsePolynomialRegressorCV",
     "estimators.rivals": "Rivals rivals",

@@ -44,9 +44,36 @@ def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> MemoryRows:
             "compute() first, or use SparsePolynomialRegressor"
         )
     place = Place.find(X, getattr(model, "device", None))
-    X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
     # What a Dask array calls its name is a key of its graph.
     response = None if type(y).__module__.startswith("dask.array") else getattr(y, "name", None)
+    X, y, weights = _checked(model, X, y, sample_weight)
+    response = response if isinstance(response, str) else "y"
+    return MemoryRows(X, y, weights, input_names(model), response, place)
+
+
+def check_responses(model: Any, X: Any, y: Any, sample_weight: Any) -> list[MemoryRows]:
+    """Check rows with several responses, the columns of y; return the rows of each."""
+    place = Place.find(X, getattr(model, "device", None))
+    columns = getattr(y, "columns", None)
+    X, y, weights = _checked(model, X, y, sample_weight, multi_output=True)
+    if y.ndim != 2:
+        raise InputError(
+            f"y must have two dimensions, a column for each response, got shape {y.shape}; for one "
+            "response use SparsePolynomialRegressor"
+        )
+    names = [f"y{t}" for t in range(y.shape[1])] if columns is None else list(map(str, columns))
+    own = input_names(model)
+    return [
+        MemoryRows(X, np.ascontiguousarray(values), weights, own, name, place)
+        for name, values in zip(names, y.T, strict=True)
+    ]
+
+
+def _checked(
+    model: Any, X: Any, y: Any, sample_weight: Any, *, multi_output: bool = False
+) -> tuple[Array, Array, Array | None]:
+    """Return inputs, responses and weights as floats that the method can work with."""
+    X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
     with named_columns(X):
         X, y = validate_data(
             model,
@@ -54,6 +81,7 @@ def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> MemoryRows:
             y,
             dtype=np.float64,
             y_numeric=True,
+            multi_output=multi_output,
             ensure_all_finite=False,
             ensure_min_samples=2,
         )
@@ -65,8 +93,7 @@ def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> MemoryRows:
         X, y, weights = _weighted(X, y, sample_weight)
     check_powers(X, int(model.degree), names)
     check_magnitudes(y, 1.0 if weights is None else float(weights.sum()))
-    response = response if isinstance(response, str) else "y"
-    return MemoryRows(X, y, weights, names, response, place)
+    return X, y, weights
 
 
 @contextmanager

@@ -174,13 +174,12 @@ class Opened:
             on_block=effort.paced("ranking inputs", extent.timed),
         )
 
-    def prepare(self, extent: Extent, effort: FitEffort) -> Prepared:
+    def prepare(self, extent: Extent, effort: FitEffort, known: Ranking | None = None) -> Prepared:
         """Choose the inputs, list their monomials, and turn the rows into a problem.
 
-        Where ``extent`` was chosen for the time there is and the moments turn out to take longer,
-        fewer inputs are kept.
+        ``known`` is a ranking of the inputs where there is one already.  Where ``extent`` was
+        chosen for the time there is and the moments turn out to take longer, fewer inputs are kept.
         """
-        known: Ranking | None = None
         while True:
             inputs, known = self.choose_inputs(extent, effort, known)
             try:
@@ -280,7 +279,13 @@ def open_fit(
     Sets ``n_features_in_`` and ``feature_names_in_`` on the model.  ``budgets`` are the sizes that
     gamma is for, by default those of the model.
     """
-    table = open_rows(model, X, y, sample_weight, progress)
+    return open_table(model, open_rows(model, X, y, sample_weight, progress), progress, budgets)
+
+
+def open_table(
+    model: Any, table: Rows, progress: Progress, budgets: Budgets | None = None
+) -> Opened:
+    """Do the same for rows that have been checked."""
     rules = read_rules(model.get_params(deep=False), table.names)
     scale, center = bool(model.scale), bool(model.center)
     choice = None

@@ -249,11 +249,12 @@ class SparsePolynomialRegressor(CertifiedModel):
         if remark := prepared.remark(self.time_limit):
             warnings.warn(remark, ConvergenceWarning, stacklevel=3)
         if effort.engine.proves:
-            _warn_if_unproved(answer.solution)
+            warn_if_unproved(answer.solution)
         return self
 
 
-def _warn_if_unproved(solution: Solution) -> None:
+def warn_if_unproved(solution: Solution) -> None:
+    """Warn of a gap that is wider than was asked for."""
     if solution.status is not Status.OPTIMAL:
         warnings.warn(
             f"The model is not proved to be the best: {solution}; a longer time_limit, "

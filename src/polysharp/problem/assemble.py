@@ -14,6 +14,7 @@ Three forms of G, by the memory they take (f monomials, n rows):
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -93,6 +94,34 @@ def assemble(
     )
     misfit = RowMisfit(basis, rows.block, mean, y_mean)
     return Assembled(Problem(gram, q, yy, lam, structure, known, misfit), mean, y_mean)
+
+
+def assemble_more(
+    first: Assembled, basis: Basis, tables: Sequence[MemoryRows], *, fit_intercept: bool
+) -> list[Assembled]:
+    """Build the problems of further responses at the rows of the first: only q and yy are new."""
+    problem, mean, rows = first.problem, first.mean, tables[0]
+    y_means = np.array([table.y_mean if fit_intercept else 0.0 for table in tables])
+    Y = np.column_stack([table.y for table in tables]) - y_means
+    q = np.zeros((len(basis), len(tables)))
+    for some in basis.blocks(len(rows)):
+        M = basis.evaluate(rows.X[some]) - mean
+        q += M.T @ (rows.weights[some, None] * Y[some])
+    more = []
+    for own, values, table, y_mean in zip(q.T, Y.T, tables, y_means.tolist(), strict=True):
+        yy = float((rows.weights * values) @ values)
+        known = Accuracy.of(
+            problem.gram.diagonal,
+            yy,
+            len(rows),
+            weight=rows.total_weight,
+            mean=mean,
+            y_mean=y_mean,
+        )
+        misfit = RowMisfit(basis, table, mean, y_mean)
+        new = replace(problem, q=np.ascontiguousarray(own), yy=yy, known=known, misfit=misfit)
+        more.append(Assembled(new, mean, y_mean))
+    return more
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from polysharp.moments.gram import solve_spd
 from polysharp.problem import bounds
 from polysharp.problem.bounds import Quadratic
 from polysharp.problem.problem import Fit, Problem
+from polysharp.problem.propagation import States
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 
@@ -70,9 +71,7 @@ class JointProblem(Problem):
         """Return the lower bound that the residuals of a fit prove."""
         S = fit.support
         ya, aa, prices = bounds.joint_values(
-            bounds.dual_values(
-                own.q, own.correlations(S, w), S, w, own.accuracy, own.yy, own.lam
-            )
+            bounds.dual_values(own.q, own.correlations(S, w), S, w, own.accuracy, own.yy, own.lam)
             for own, w in zip(self.responses, fit.w, strict=True)
         )
         spent = bounds.top_sum(prices, self.structure.max_terms)
@@ -121,12 +120,24 @@ class JointCore:
             for q, own in zip(self.q, self.problem.responses, strict=True)
         ]
 
+    def eliminated(self, held: Indices, free: Indices) -> tuple[Array, Array, float]:
+        """Return H and b on the free monomials once the held ones are in, and what those cost."""
+        H, _, _ = self.part.eliminated(held, free)
+        b, cost = self.q[:, free], 0.5 * self.problem.yy
+        if len(held):
+            A = self.part.gram(held)
+            A.ravel()[:: len(held) + 1] += self.problem.lam
+            solved = solve_spd(A, self.q[:, held].T)
+            b = b - solved.T @ self.system.Q[held[:, None], free]
+            cost -= 0.5 * float(np.vdot(self.q[:, held].T, solved))
+        return H, np.ascontiguousarray(b), cost
+
     def correlations(self, W: Array) -> Array:
         """Return rho = q - W Q."""
         A = np.flatnonzero(W.any(axis=0))
         return self.q - W[:, A] @ self.system.Q[A]
 
-    def bound(self, W: Array, terms: Array, budget: int) -> tuple[float, Array, Array, float]:
+    def bound(self, W: Array, terms: States, budget: int) -> tuple[float, Array, Array, float]:
         """Return the bound that W proves, the prices it counts, rho, and aa.
 
         ``terms`` are 1 for monomials in, 0 for free ones, -1 for those out.

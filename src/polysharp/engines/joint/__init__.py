@@ -15,6 +15,7 @@ from polysharp.engines.base import Engine, Run
 from polysharp.engines.joint.branching import JointKind
 from polysharp.engines.tree.loop import BranchAndBound
 from polysharp.problem.joint import JointProblem
+from polysharp.threads import one_blas_thread
 
 
 @dataclass(frozen=True)
@@ -29,5 +30,6 @@ class JointTree(Engine):
     def search(self, run: Run) -> Stop:
         """Prove the incumbent or improve it until the gap is closed."""
         assert isinstance(run.problem, JointProblem)
-        loop = BranchAndBound(run, JointKind(run.problem, run), self.max_open, self.patience)
-        return loop.run()
+        with one_blas_thread():
+            kind = JointKind(run.problem, run)
+            return BranchAndBound(run, kind, self.max_open, self.patience).run()

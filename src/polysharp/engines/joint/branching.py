@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from polysharp.engines.base import Run
+from polysharp.engines.joint import ends
 from polysharp.engines.joint.relaxation import JointIterate, relax, shares
 from polysharp.engines.joint.supports import improve
+from polysharp.engines.tree.ends import rounding_slack
 from polysharp.engines.tree.loop import Node, NodeKind
 from polysharp.moments.gram import solve_spd
 from polysharp.problem.bounds import choice_bounds, forcing_costs, support_bound
@@ -23,11 +26,12 @@ from polysharp.problem.diagonal import first_start
 from polysharp.problem.joint import JointCore, JointProblem
 from polysharp.problem.propagation import FREE, IN, OUT, States, propagate
 from polysharp.problem.subproblem import Subproblem
-from polysharp.typing import Indices
+from polysharp.typing import Array, Indices
 
 ROUNDS = 4  # of screening and solving again
 SHRINK, SMALLEST = 0.5, 40  # a node moves to its own core when this share is left of more than that
-DENSE = 1500  # monomials up to which curvature is looked for one by one
+DENSE = 400  # monomials up to which curvature is looked for one by one
+ENDS_SECONDS, ENDS_SHARE = 0.02, 0.1  # for trying all supports: at least, and of the time spent
 INWARDS = (0.98, 0.9, 0.5)  # multiples of a diagonal that are tried until one is proved
 
 
@@ -63,6 +67,11 @@ class JointKind(NodeKind[JointNode]):
 
     problem: JointProblem
     record: Run
+
+    @cached_property
+    def level(self) -> float:
+        """A proved bound on the eigenvalues of G + lam I, scaled to unit diagonal."""
+        return Subproblem.of(self.problem.responses[0]).least_eigenvalue()
 
     def root(self) -> JointNode:
         """Evaluate the whole problem."""
@@ -110,11 +119,9 @@ class JointKind(NodeKind[JointNode]):
         for _ in range(ROUNDS):
             if not propagate(structure, node.terms, node.inputs):
                 node.end(np.inf)
-            elif not self._ended(node):
+            elif not (self._ended(node) or self._tried_all(node)):
                 threshold = self.record.threshold
-                found = relax(
-                    node.core, node.terms, node.budget, node.at, threshold, self._expired
-                )
+                found = relax(node.core, node.terms, node.budget, node.at, threshold, self._expired)
                 node.at, node.bound = found.last, max(node.bound, found.bound)
                 if node.bound >= threshold:
                     node.done = True
@@ -122,7 +129,32 @@ class JointKind(NodeKind[JointNode]):
                     continue
             return
 
-    def _screen(self, node: JointNode, bound: float, Z: np.ndarray, threshold: float) -> bool:
+    def _tried_all(self, node: JointNode) -> bool:
+        """Whether a node could be ended by trying all of its supports."""
+        core, structure = node.core, node.core.part.structure
+        held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
+        worth = max(ENDS_SECONDS, ENDS_SHARE * self.record.seconds)
+        if ends.seconds(len(free), node.budget, len(core.q)) > worth:
+            return False
+        H, b, cost = core.eliminated(held, free)
+        size = float(np.sqrt(sum(own.accuracy.response**2 for own in core.problem.responses)))
+        system = core.system._replace(response=size)
+        slack = rounding_slack(system, self.level, structure.max_terms)
+        need = cost - self.record.threshold - 2.0 * slack
+        hits = ends.exhaust(H, b, node.budget, need)
+        if hits is None:
+            return False
+        supports = [np.sort(np.append(held, free[hit])) for hit in hits]
+        if not all(structure.allows(support) for support in supports):
+            return False  # a part of such a support may be allowed
+        bound = cost - need - slack
+        for support in supports:
+            bound = min(bound, self._support_bound(core, support))
+            self.record.offer(core.part.index[support])
+        node.end(bound)
+        return True
+
+    def _screen(self, node: JointNode, bound: float, Z: Array, threshold: float) -> bool:
         """Fix what prices decide; return whether the relaxation changes by it."""
         free = np.flatnonzero(node.terms == FREE)
         cost, top = forcing_costs(bound, Z[free], node.budget)
@@ -183,11 +215,11 @@ class JointKind(NodeKind[JointNode]):
         return free[np.argsort(-s[free], kind="stable")[: min(node.budget, 2)]]
 
     @staticmethod
-    def _shares(node: JointNode) -> np.ndarray:
+    def _shares(node: JointNode) -> Array:
         return shares(node.at.W, node.core.system.ridge, node.terms, node.at.nu)
 
     def _round(self, node: JointNode, *, walk: bool = False) -> None:
-        """Offer the support that a relaxation points at; ``walk`` on from it where that is worth it."""
+        """Offer the support that a relaxation points at, or what swaps make of it."""
         s = self._shares(node)
         order = np.argsort(-np.where(node.terms == IN, np.inf, s), kind="stable")
         chosen = node.core.part.structure.greedy(order[s[order] > 0.0])
@@ -231,7 +263,7 @@ def _strengthened(part: Subproblem, budget: int) -> Subproblem | None:
     return None
 
 
-def _single_bounds(core: JointCore, held: Indices, free: Indices) -> np.ndarray:
+def _single_bounds(core: JointCore, held: Indices, free: Indices) -> Array:
     """Return bounds on the cost of the terms in with each of the free ones."""
     system = core.system
     cross = system.Q[held[:, None], free]

@@ -79,7 +79,7 @@ def relax(
 
 def shares(W: Array, ridge: Array, terms: States, nu: float) -> Array:
     """s_j of the relaxation: 1 for monomials in, 0 for those out."""
-    s = np.minimum(1.0, np.sqrt(0.5 * ridge * np.einsum("tj,tj->j", W, W) / max(nu, 1e-300)))
+    s: Array = np.minimum(1.0, np.sqrt(0.5 * ridge * np.einsum("tj,tj->j", W, W) / max(nu, 1e-300)))
     s[terms == OUT] = 0.0
     s[terms == IN] = 1.0
     return s

@@ -65,4 +65,5 @@ def _gains(problem: JointProblem, stay: Indices) -> Array:
         V = solve_triangular(np.linalg.cholesky(H), np.hstack([cross, q[:, stay].T]), lower=True)
         V, z = V[:, : problem.size], V[:, problem.size :]
         q, left = q - z.T @ V, left - np.einsum("ij,ij->j", V, V)
-    return np.einsum("tj,tj->j", q, q) / np.maximum(left, problem.lam)
+    gains: Array = np.einsum("tj,tj->j", q, q) / np.maximum(left, problem.lam)
+    return gains

@@ -1,0 +1,218 @@
+"""Several responses, one set of terms: the estimator for laws that share their form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from polysharp.data.checks import check_responses
+from polysharp.data.cluster import is_dask
+from polysharp.data.rows import MemoryRows
+from polysharp.engines.joint import JointTree
+from polysharp.errors import InputError
+from polysharp.estimators.fitted import spread
+from polysharp.estimators.parameters import check_parameters
+from polysharp.estimators.prepare import FitEffort, Opened, open_table
+from polysharp.estimators.regressor import SparsePolynomialRegressor, warn_if_unproved
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.problem.assemble import assemble_more
+from polysharp.problem.joint import JointProblem
+from polysharp.progress import open_progress
+from polysharp.ranking.extent import Extent
+from polysharp.ranking.ranking import Ranking
+from polysharp.threads import limited_threads
+from polysharp.typing import Array
+
+ASKED = 5  # responses that choose gamma="auto" and rank the inputs, evenly spaced among all
+
+
+class MultiTaskSparsePolynomialRegressor(SparsePolynomialRegressor):
+    """The best small polynomials for several responses that share their terms, with a certificate.
+
+    One set of at most ``max_terms`` monomials in at most ``max_inputs`` inputs serves all
+    responses; each has coefficients and an intercept of its own.  Every response is divided by its
+    standard deviation, and the sum of the responses' objectives is minimised: the certificate is
+    about that sum.
+
+    Parameters
+    ----------
+    degree, max_terms, max_inputs, gamma, n_candidates, fit_intercept, scale, center, device, \
+engine, time_limit, gap_tol, n_jobs, verbose, random_state, max_interaction, interaction_degree, \
+heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, clamp
+        As in ``SparsePolynomialRegressor``; ``engine`` is "auto" or "tree".  With
+        ``gamma="auto"`` a few of the responses choose one each, and the median is taken.
+
+    Attributes
+    ----------
+    polynomials_ : tuple of Polynomial
+        One formula per response, in the user's names and units, all with the same terms.
+    solution_ : Solution
+        The certificate; ``coefficients`` has a row per response, ``r2`` is their mean R2.  There is
+        no proof file.
+    intercept_ : ndarray
+        The free intercepts.
+    powers_ : ndarray of shape (n_terms, p)
+        Exponents of the inputs in every term.
+    gamma_ : float
+        The gamma used.
+    response_scales_ : ndarray
+        What the responses were divided by.
+    kept_inputs_ : ndarray
+        Indices of the inputs that the search was given.
+    ranking_ : Ranking or None
+        Scores of the triage, added over the responses; None where every input was kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from polysharp import MultiTaskSparsePolynomialRegressor
+    >>> X = np.random.default_rng(0).standard_normal((100, 3))
+    >>> Y = np.column_stack([X[:, 0] * X[:, 1] + 2.0 * X[:, 2], X[:, 2] - 3.0 * X[:, 0] * X[:, 1]])
+    >>> model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1e4).fit(X, Y)
+    >>> for polynomial in model.polynomials_:
+    ...     print(polynomial)
+    y0 = 2 x2 + 1 x0 x1
+    y1 = 1 x2 - 3 x0 x1
+    >>> model.solution_.status
+    <Status.OPTIMAL: 'optimal'>
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Find the best polynomials.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, p)
+            Inputs, in memory.
+        y : array or data frame of shape (n, responses)
+            Responses, one per column.
+        sample_weight : array of shape (n,) or None
+            Weights of the rows.
+
+        Returns
+        -------
+        self
+        """
+        began = perf_counter()
+        self._check(X)
+        with open_progress(self.verbose) as progress, limited_threads(self.n_jobs) as threads:
+            effort = FitEffort.of(self, threads, progress, began)
+            tables = check_responses(self, X, y, sample_weight)
+            scales = np.array([_spread(table, self.fit_intercept) for table in tables])
+            scaled = [
+                replace(table, y=table.y / unit) for table, unit in zip(tables, scales, strict=True)
+            ]
+            opened, extent = self._opened(scaled, effort)
+            known = _joint_ranking(opened, scaled, extent, effort)
+            prepared = opened.prepare(extent, effort, known)
+            coded = scaled[0].coded(opened.scaling.apply)
+            codes = [replace(coded, y=table.y, response=table.response) for table in scaled]
+            assembled = assemble_more(
+                prepared.assembled, prepared.basis, codes, fit_intercept=bool(self.fit_intercept)
+            )
+            seconds = effort.spent
+            solution = JointTree().solve(
+                JointProblem.of([own.problem for own in assembled]),
+                limits=effort.limits(),
+                listener=progress.listener,
+                seed=effort.seed,
+                scope=prepared.scope,
+            )
+        times = {"preparation": seconds, "search": solution.seconds, "total": effort.spent}
+        self.solution_ = replace(solution, times=times)
+        self.polynomials_ = tuple(
+            Polynomial.from_scaled(
+                prepared.basis.select(solution.support),
+                unit * w,
+                unit * own.intercept(solution.support, w),
+                opened.scaling,
+                table.names,
+                table.response,
+                opened.ranges,
+            )
+            for own, unit, w, table in zip(
+                assembled, scales.tolist(), solution.coefficients, tables, strict=True
+            )
+        )
+        self.intercept_: Any = np.array([polynomial.intercept for polynomial in self.polynomials_])
+        self.powers_, self.response_scales_ = self.polynomials_[0].powers, scales
+        self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
+        self.gamma_ = opened.gamma
+        warn_if_unproved(self.solution_)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return the polynomials' values at the rows of X, a column per response."""
+        check_is_fitted(self)
+        rows = self._checked_rows(X)
+        return np.column_stack([polynomial(rows) for polynomial in self.polynomials_])
+
+    def calibrate(self, X: Any, y: Any, *, cv: Any = None) -> Self:
+        """Refuse: intervals are for one response at a time."""
+        del X, y, cv
+        raise InputError(
+            "calibrate is for one response; fit SparsePolynomialRegressor with include_terms for "
+            "intervals of one of several"
+        )
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the terms; ``input_features`` is there for API compatibility."""
+        del input_features
+        check_is_fitted(self)
+        return np.array(self.polynomials_[0].term_names, dtype=object)
+
+    def _check(self, X: Any) -> None:
+        parameters = self.get_params(deep=False)
+        check_parameters(parameters)
+        if self.engine not in ("auto", "tree"):
+            raise InputError(
+                f"engine must be 'auto' or 'tree' for several responses, got {self.engine!r}"
+            )
+        if is_dask(X):
+            raise InputError("X must be in memory for several responses, got a Dask collection")
+
+    def _opened(self, tables: list[MemoryRows], effort: FitEffort) -> tuple[Opened, Extent]:
+        """Open the first response; gamma="auto" is the median of what some responses choose."""
+        some = [tables[t] for t in spread(len(tables), ASKED)] if self.gamma == "auto" else tables
+        opened = open_table(self, some[0], effort.progress)
+        if self.gamma == "auto":
+            others = [open_table(self, table, effort.progress).gamma for table in some[1:]]
+            opened = replace(opened, gamma=float(np.median([opened.gamma, *others])))
+        return opened, opened.extent(self.n_candidates, effort, prices=False)
+
+    def _said_of_the_fit(self) -> list[str]:
+        return [*map(str, self.polynomials_), str(self.solution_)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        return tags
+
+
+def _spread(table: MemoryRows, centred: bool) -> float:
+    """Return the standard deviation of a response, or its size without an intercept."""
+    values = table.y - (table.y_mean if centred else 0.0)
+    size = float(np.sqrt(table.weights @ values**2 / table.total_weight))
+    return size if size > 0.0 else 1.0
+
+
+def _joint_ranking(
+    opened: Opened, tables: list[MemoryRows], extent: Extent, effort: FitEffort
+) -> Ranking | None:
+    """Add the scores of some responses where inputs have to go."""
+    scores: Array | float = 0.0
+    ranking: Ranking | None = None
+    for t in spread(len(tables), ASKED):
+        own = replace(opened, rows=tables[t].coded(opened.scaling.apply))
+        _, ranking = own.choose_inputs(extent, effort)
+        if ranking is None:
+            return None
+        scores = scores + ranking.scores / (float(ranking.scores.sum()) or 1.0)
+    assert ranking is not None
+    return Ranking.of_scores(np.asarray(scores), ranking.degree, ranking.gamma, ranking.n_rows)
