@@ -8,7 +8,7 @@ Enumeration solves every one in a few milliseconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from polysharp.certificate.solution import Solution
 from polysharp.engines import make_engine
 from polysharp.moments.moments import Moments, accumulate
 from polysharp.monomials.basis import Basis, count_monomials
+from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Heredity, Structure
 from polysharp.problem.problem import Problem
 
@@ -109,3 +110,27 @@ def make_instance(seed: int) -> Instance:
 def optimum(problem: Problem) -> Solution:
     """The referee's answer."""
     return make_engine("enumeration").solve(problem)
+
+
+BOXES = ("positive", "symmetric", "mixed", "one-sided")
+
+
+def with_boxes(instance: Instance, seed: int) -> Instance:
+    """Bound the coefficients of an instance, so that the bounds matter as a rule."""
+    rng, problem, f = np.random.default_rng([21, seed]), instance.problem, instance.problem.size
+    kind, every = BOXES[seed % len(BOXES)], np.arange(instance.problem.size)
+    size = np.abs(problem.refit(every).w) + 1e-3 * np.sqrt(problem.yy / problem.gram.diagonal.max())
+    end = size * 10.0 ** rng.uniform(-1.5, 0.5, size=f)
+    if kind == "symmetric":
+        end[:] = np.median(end)
+    low, high = -end, end.copy()
+    if kind == "positive":
+        low, high = np.zeros(f), np.full(f, np.inf)
+    elif kind == "mixed":
+        low[rng.random(f) < 0.3], high[rng.random(f) < 0.3] = -np.inf, np.inf
+        low[rng.random(f) < 0.3] = 0.0
+    elif kind == "one-sided":
+        low[:], high[rng.random(f) < 0.5] = -np.inf, 0.0
+    structure = replace(problem.structure, boxes=Boxes(low, high))
+    problem = replace(problem, structure=structure)
+    return replace(instance, label=f"{instance.label}-{kind}", problem=problem)

@@ -20,7 +20,10 @@ def slow_relaxation(seconds=np.inf):
     Q, q, yy, size = M.T @ M, M.T @ y, float(y @ y), 300
     known = Accuracy.of(np.diagonal(Q), yy)
     ridge = np.full(size, 1e-4)
-    system = Quadratic(Q, q, ridge, known.sizes, yy, known.response, known.unit, False)
+    ends = np.full(size, -np.inf), np.full(size, np.inf)
+    system = Quadratic(
+        Q, q, ridge, known.sizes, *ends, yy, known.response, known.unit, scalable=False
+    )
     warm = fresh_warm(system, np.zeros(size), 1.0)
     aim = Aim(seconds=seconds, least_seconds=0.0)
     return solve_relaxation(system, np.zeros(size, dtype=np.int8), 40, warm, aim)

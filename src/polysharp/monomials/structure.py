@@ -7,7 +7,8 @@ A support s (monomials) with inputs h is allowed when
 and, when asked for: required monomials are in, every required input is used by some monomial,
 and heredity holds.  The parents of a monomial are the monomials of the basis with one factor
 less (the constant counts as always present): strong heredity wants all parents in, weak
-heredity at least one.  With ``exact_size`` sum_j s_j = l.
+heredity at least one.  With ``exact_size`` sum_j s_j = l.  ``boxes`` are the intervals that
+coefficients must keep to.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from polysharp.errors import InfeasibleError
 from polysharp.monomials.basis import Basis
+from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.typing import Array, Indices, Monomial
 
 Heredity = Literal["strong", "weak"] | None
@@ -52,6 +54,7 @@ class Structure:
     heredity: Heredity = None
     parents: tuple[Indices, ...] = ()  # per monomial; only with heredity
     exact_size: bool = False  # whether l is the number of terms, and not the most
+    boxes: Boxes | None = None  # of the scaled coefficients; None: they are not bounded
 
     @classmethod
     def of_basis(
@@ -63,6 +66,7 @@ class Structure:
         required_terms: Sequence[Monomial] = (),
         required_inputs: Sequence[int] = (),
         heredity: Heredity = None,
+        boxes: Boxes | None = None,
     ) -> Structure:
         """Build the structure of a basis, whose inputs it numbers from 0.
 
@@ -84,6 +88,7 @@ class Structure:
             ),
             heredity=heredity,
             parents=parents,
+            boxes=boxes,
         )
 
     @property
@@ -182,6 +187,7 @@ class Structure:
             max_terms=self.max_terms if self.exact_size else min(self.max_terms, len(keep)),
             required_terms=place[self.required_terms],
             parents=tuple(ranks[ranks >= 0] for ranks in parents),
+            boxes=None if self.boxes is None else self.boxes.among(keep),
         )
 
     @cached_property

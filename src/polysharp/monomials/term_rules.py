@@ -1,4 +1,4 @@
-"""Which monomials the search may use.
+"""Which monomials the search may use, and which coefficients.
 
 With at most m distinct inputs in a term and total degree at most d in terms of two inputs or
 more, p inputs have
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
 from polysharp.monomials.basis import Basis
+from polysharp.monomials.coefficient_bounds import UNBOUNDED, CoefficientBounds
 from polysharp.monomials.structure import Heredity, Structure, heredity_closed, parents_of
 from polysharp.monomials.terms import write_term
 from polysharp.typing import Indices, Monomial
@@ -43,6 +44,7 @@ class TermRules:
     exclude_terms: tuple[Monomial, ...] = ()
     include_inputs: tuple[int, ...] = ()
     exclude_inputs: tuple[int, ...] = ()
+    coefficients: CoefficientBounds = UNBOUNDED
 
     @property
     def most_inputs(self) -> int:
@@ -130,6 +132,12 @@ class TermRules:
             )
         for m in self.include_terms:
             self._check_included(m, repr(write_term(m, names)))
+        for m, _ in self.coefficients.terms:
+            if not self.shape_allows(m) or (m == () and not self.constant):
+                raise InputError(
+                    "coefficient_bounds must name terms that may be chosen, "
+                    f"got {write_term(m, names)!r}"
+                )
         if self.constant is False and () in self.exclude_terms:
             raise InputError(
                 "exclude_terms must not hold the constant with fit_intercept=True, "
@@ -207,6 +215,7 @@ class TermRules:
             required_terms=self.include_terms,
             required_inputs=self.include_inputs,
             heredity=self.heredity,
+            boxes=self.coefficients.boxes(basis) if self.coefficients.bind else None,
         )
 
 

@@ -7,13 +7,18 @@ a part of the search space in which the monomials O are in and at most L others 
 **The inequality.**  Take any w and any ridge_j > 0 such that Q = G + lam I - diag(ridge) is
 positive semidefinite on the monomials in play (ridge = lam is always one; parts of the ridge may
 lie below lam).  Then the smooth part lies above its tangent at w, and with rho = q - Qw and
-Z_j = rho_j^2 / (2 ridge_j),
+
+    Z_j = max rho_j v - ridge_j v^2 / 2   over   low_j <= v <= high_j,
+
+the price of monomial j: rho_j^2 / (2 ridge_j) where its coefficient is not bounded, and otherwise
+r (rho_j - r/2) / ridge_j with r = rho_j brought between ridge_j low_j and ridge_j high_j,
 
     cost of S >= ya - aa/2 - sum_S Z_j,     ya = yy - q'w,  aa = yy - 2 q'w + w'Qw,
 
 so that  ya - aa/2 - spent,  spent = sum_O Z_j + top_L(Z),  bounds the part.  With ridge = lam,
 where aa = |a|^2 and rho_j = m_j'a for the residual a = y - Mw, a may be scaled by any t >= 0,
-which gives  t ya - t^2 (aa/2 + spent),  at best  1/2 ya^2 / (aa + 2 spent).
+which gives  t ya - t^2 (aa/2 + spent),  at best  1/2 ya^2 / (aa + 2 spent), where no coefficient is
+bounded, and  t ya - t^2 aa/2 - spent  with the prices at t rho otherwise.
 
 **The rounding.**  All errors are worst cases: a sum of k products in any order errs by at most
 k u |x|'|y| (u = 2^-53).  ``Accuracy`` says how well the moments are known,
@@ -28,8 +33,9 @@ reach = s_y + sum |dw_j| s_j, then no intermediate value exceeds s_i reach, and 
 |error of rho_i| <= s_i delta, |error of ya| <= s_y delta, |error of aa| <= 2 reach delta.  So ya is
 lowered, aa and every |rho_i| are raised by that much before anything else is computed from them
 (``safe_sums``, ``price``), and no factor t can magnify what is left.  The last few operations are
-covered by relative margins (``tangent_value``, ``scaled_value``).  Sizes are at least FLOOR, which
-covers products that underflow; a response whose square underflows counts as zero.
+covered by relative margins (``tangent_value``, ``scaled_value``), and so are the ends of boxes,
+which may be wrong by 4 u: a price changes by no larger share than its box does.  Sizes are at least
+FLOOR, which covers products that underflow; a response whose square underflows counts as zero.
 
 NaN and infinities never pass: comparisons are written so that they mean "no bound".
 
@@ -104,16 +110,21 @@ class Accuracy:
 
 
 class Quadratic(NamedTuple):
-    """yy/2 - q'w + w'Qw/2 + sum_j ridge_j w_j^2/2; sizes include what ridge - lam adds to |m_j|."""
+    """yy/2 - q'w + w'Qw/2 + sum_j ridge_j w_j^2/2 for low <= w <= high.
+
+    Sizes include what ridge - lam adds to |m_j|.
+    """
 
     Q: Array
     q: Array
     ridge: Array
     sizes: Array
+    low: Array
+    high: Array
     yy: float
     response: float
     unit: float
-    plain: bool  # whether ridge = lam, so that Q = M'M and residuals may be scaled
+    scalable: bool  # whether ridge = lam and nothing is bounded, so that residuals may be scaled
 
     def among(self, J: Indices) -> Quadratic:
         """Return the quadratic of some of the monomials."""
@@ -122,6 +133,8 @@ class Quadratic(NamedTuple):
             q=self.q[J],
             ridge=self.ridge[J],
             sizes=self.sizes[J],
+            low=self.low[J],
+            high=self.high[J],
         )
 
 
@@ -136,10 +149,13 @@ def safe_sums(yy: Any, qw: Any, wrho: Any, response: Any, reach: Any, delta: Any
     return ya - response * delta, (ya - wrho) + 2.0 * reach * delta
 
 
-def price(rho: Any, size: Any, ridge: Any, delta: Any) -> Any:
-    """Return Z = rho^2 / (2 ridge), rounded up."""
-    rho = abs(rho) + size * delta
-    return rho * (rho / (2.0 * ridge)) * (1.0 + 16.0 * UNIT)
+def price(rho: Any, error: Any, ridge: Any, low: Any, high: Any) -> Any:
+    """Return Z, the largest  rho v - ridge v^2/2  for low <= v <= high, rounded up."""
+    up, down = rho + error, error - rho
+    right = np.minimum(np.maximum(up, 0.0), ridge * high)
+    left = np.minimum(np.maximum(down, 0.0), ridge * -low)
+    right, left = right * ((up - 0.5 * right) / ridge), left * ((down - 0.5 * left) / ridge)
+    return np.maximum(right, left) * (1.0 + 32.0 * UNIT)
 
 
 def total(prices: Any, terms: Any) -> Any:
@@ -150,7 +166,7 @@ def total(prices: Any, terms: Any) -> Any:
 def tangent_value(ya: Any, aa: Any, spent: Any) -> Any:
     """Return ya - aa/2 - spent, rounded down."""
     rest = 0.5 * aa + spent
-    return ya - rest - 4.0 * UNIT * (abs(ya) + abs(rest))
+    return ya - rest - 8.0 * UNIT * (abs(ya) + abs(rest))
 
 
 def scaled_value(ya: Any, aa: Any, spent: Any) -> Any:
@@ -180,16 +196,34 @@ def support_bound(system: Quadratic, w: Array) -> float:
 
 
 def dual_values(
-    q: Array, rho: Array, A: Indices, w: Array, known: Accuracy, yy: float, ridge: Any
+    system: Quadratic, rho: Array, A: Indices, w: Array, t: float = 1.0
 ) -> tuple[float, float, Array]:
-    """Return ya, aa and all prices, each rounded to the side that lowers a bound.
+    """Return ya, aa and all prices of t times a point, each rounded so as to lower a bound.
 
-    w are the coefficients of the monomials A, and rho = q - Q_:A w.
+    w are the coefficients of the monomials A, and rho = q - Q_:A w; Q itself is not looked at.
     """
-    reach = known.response + float(np.abs(w) @ known.sizes[A])
-    delta = spread(known.unit, len(A), reach)
-    ya, aa = safe_sums(yy, float(q[A] @ w), float(w @ rho[A]), known.response, reach, delta)
-    return ya, aa, price(rho, known.sizes, ridge, delta)
+    response, sizes = system.response, system.sizes
+    reach = response + float(np.abs(w) @ sizes[A])
+    delta = spread(system.unit, len(A), reach)
+    qw, wrho = float(system.q[A] @ w), float(w @ rho[A])
+    ya, aa = safe_sums(system.yy, qw, wrho, response, reach, delta)
+    prices = price(t * rho, t * sizes * delta, system.ridge, system.low, system.high)
+    return t * ya, t * t * aa, prices
+
+
+def residual_bound(system: Quadratic, rho: Array, A: Indices, w: Array, budget: int) -> float:
+    """Return what the residual y - M_A w proves about all models of at most so many terms.
+
+    The best multiple of it is known where nothing is bounded; elsewhere it is a good one.
+    """
+    ya, aa, Z = dual_values(system, rho, A, w)
+    bound, t = scaled_value(ya, aa, top_sum(Z, budget))
+    if not system.scalable:
+        free = system._replace(low=np.full(len(rho), -np.inf), high=np.full(len(rho), np.inf))
+        tries = [1.0, t, scaled_value(ya, aa, top_sum(dual_values(free, rho, A, w)[2], budget))[1]]
+        points = [dual_values(system, rho, A, w, t) for t in tries]
+        bound = max(float(tangent_value(ya, aa, top_sum(Z, budget))) for ya, aa, Z in points)
+    return max(0.0, admitted(bound, system.yy))
 
 
 def joint_values(
@@ -210,9 +244,8 @@ def ridge_bound(system: Quadratic, w: Array, fixed_in: Any, budget: int) -> floa
 
 def priced_bound(system: Quadratic, w: Array, fixed_in: Any, budget: int) -> tuple[float, Array]:
     """Return the dual value at w, and the price of every monomial in it."""
-    known = Accuracy(system.unit, system.sizes, system.response)
-    rho, every = system.q - system.Q @ w, np.arange(len(w))
-    ya, aa, Z = dual_values(system.q, rho, every, w, known, system.yy, system.ridge)
+    rho = system.q - system.Q @ w
+    ya, aa, Z = dual_values(system, rho, np.arange(len(w)), w)
     fixed = Z[fixed_in]
     spent = top_sum(fixed, len(fixed)) + top_sum(Z[~fixed_in], budget)
     return admitted(float(tangent_value(ya, aa, spent)), system.yy), Z
@@ -223,7 +256,7 @@ def choice_bounds(system: Quadratic, fixed: Indices, free: Indices, W: Array) ->
 
     Column j of W holds coefficients of the fixed monomials and, last, of the j-th free one.
     """
-    Q, q, ridge, sizes, yy, response, unit, _ = system
+    Q, q, ridge, sizes, low, high, yy, response, unit, _ = system
     base, last = W[:-1], W[-1]
     cross = Q[fixed[:, None], free]
     rho = q[fixed, None] - Q[fixed[:, None], fixed] @ base - cross * last
@@ -233,8 +266,9 @@ def choice_bounds(system: Quadratic, fixed: Indices, free: Indices, W: Array) ->
     qw = q[fixed] @ base + q[free] * last
     wrho = np.einsum("ij,ij->j", base, rho) + last * rho_last
     ya, aa = safe_sums(yy, qw, wrho, response, reach, delta)
-    Z = price(rho, sizes[fixed, None], ridge[fixed, None], delta).sum(axis=0)
-    Z += price(rho_last, sizes[free], ridge[free], delta)
+    ends = ridge[fixed, None], low[fixed, None], high[fixed, None]
+    Z = price(rho, sizes[fixed, None] * delta, *ends).sum(axis=0)
+    Z += price(rho_last, sizes[free] * delta, ridge[free], low[free], high[free])
     values = tangent_value(ya, aa, total(Z, len(W)))
     return np.where(values <= 0.5 * yy * (1.0 + 1e-12) + FLOOR, values, -np.inf)
 

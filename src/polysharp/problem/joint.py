@@ -71,7 +71,7 @@ class JointProblem(Problem):
         """Return the lower bound that the residuals of a fit prove."""
         S = fit.support
         ya, aa, prices = bounds.joint_values(
-            bounds.dual_values(own.q, own.correlations(S, w), S, w, own.accuracy, own.yy, own.lam)
+            bounds.dual_values(own.prices_of, own.correlations(S, w), S, w)
             for own, w in zip(self.responses, fit.w, strict=True)
         )
         spent = bounds.top_sum(prices, self.structure.max_terms)
@@ -112,11 +112,12 @@ class JointCore:
 
     def systems(self, among: Indices) -> list[Quadratic]:
         """Return the quadratics of the responses over some monomials."""
-        shared = self.system.among(among)
+        part = JointCore(self.problem, self.part, self.q[:, among])
+        return part._own_systems(self.system.among(among))
+
+    def _own_systems(self, shared: Quadratic) -> list[Quadratic]:
         return [
-            shared._replace(
-                q=q[among], yy=own.yy, response=own.accuracy.response, unit=own.accuracy.unit
-            )
+            shared._replace(q=q, yy=own.yy, response=own.accuracy.response, unit=own.accuracy.unit)
             for q, own in zip(self.q, self.problem.responses, strict=True)
         ]
 
@@ -144,20 +145,12 @@ class JointCore:
         """
         system, rho, A = self.system, self.correlations(W), np.flatnonzero(W.any(axis=0))
         ya, aa, Z = bounds.joint_values(
-            bounds.dual_values(
-                q,
-                own_rho,
-                A,
-                w[A],
-                bounds.Accuracy(own.accuracy.unit, system.sizes, own.accuracy.response),
-                own.yy,
-                system.ridge,
-            )
-            for q, own_rho, w, own in zip(self.q, rho, W, self.problem.responses, strict=True)
+            bounds.dual_values(own, own_rho, A, w[A])
+            for own, own_rho, w in zip(self._own_systems(system), rho, W, strict=True)
         )
         fixed = Z[terms == 1]
         spent = bounds.top_sum(fixed, len(fixed)) + bounds.top_sum(Z[terms == 0], budget)
-        if system.plain:
+        if system.scalable:
             value, t = bounds.scaled_value(ya, aa, spent)
         else:
             value, t = bounds.tangent_value(ya, aa, spent), 1.0

@@ -2,7 +2,8 @@
 
     minimise  c(S) = min_w 1/2 |y - M_S w|^2 + lam/2 |w|^2     over the supports S allowed,
 
-with lam = 1/gamma, G = M'M, q = M'y:  w_S = (G_SS + lam I)^-1 q_S  and, for any w on S,
+where w may be bounded (``Structure.boxes``).  With lam = 1/gamma, G = M'M, q = M'y and no bounds
+w_S = (G_SS + lam I)^-1 q_S, and for any w on S
 
     c(S) <= 1/2 (yy - 2 q_S'w + w'(G_SS + lam I) w)            (equal at w_S).
 """
@@ -15,10 +16,12 @@ from functools import cached_property
 
 import numpy as np
 
-from polysharp.moments.gram import DenseGram, Gram, solve_spd
+from polysharp.moments.gram import DenseGram, Gram
+from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem import bounds
 from polysharp.problem.bounds import Accuracy, Quadratic
+from polysharp.problem.boxed_fit import solve_in_boxes
 from polysharp.typing import Array, Indices
 
 
@@ -77,6 +80,15 @@ class Problem:
         return 1.0 / self.lam
 
     @property
+    def boxes(self) -> Boxes:
+        """The intervals that coefficients must keep to, infinite ones where they need not."""
+        return self.structure.boxes or self._infinite
+
+    @cached_property
+    def _infinite(self) -> Boxes:
+        return Boxes.infinite(self.size)
+
+    @property
     def resolution(self) -> float:
         """Differences of objectives below this are rounding of the moments."""
         return 1e-14 * self.yy
@@ -88,7 +100,7 @@ class Problem:
             return Fit(S, np.zeros(0), 0.5 * self.yy)
         H = self.gram.block(S, S)
         H[np.diag_indices_from(H)] += self.lam
-        w = solve_spd(H, self.q[S])
+        w = solve_in_boxes(H, self.q[S], self.boxes.among(S))
         value = 0.5 * (self.yy - 2.0 * float(self.q[S] @ w) + float(w @ (H @ w)))
         if not value <= 0.5 * self.yy:  # no better than nothing, or no number at all
             return Fit(S, np.zeros(len(S)), 0.5 * self.yy)
@@ -98,9 +110,17 @@ class Problem:
         """Return the quadratic of some monomials, given their block of G."""
         known = self.accuracy
         ridge = np.full(len(S), self.lam)
+        low, high = self.boxes.among(S)
+        scalable = self.structure.boxes is None
         return Quadratic(
-            G, self.q[S], ridge, known.sizes[S], self.yy, known.response, known.unit, True
-        )
+            G, self.q[S], ridge, known.sizes[S], low, high,
+            self.yy, known.response, known.unit, scalable,
+        )  # fmt: skip
+
+    @property
+    def prices_of(self) -> Quadratic:
+        """The quadratic of all monomials without its matrix: all that prices depend on."""
+        return self.system(np.arange(self.size), np.zeros((0, 0)))
 
     def cost_at_most(self, fit: Fit) -> float:
         """Return what a fit costs, rounded up; from the rows where the moments say too little."""
@@ -116,14 +136,12 @@ class Problem:
     def dual_bound(self, fit: Fit) -> float:
         """Return the lower bound on the l-sparse optimum that the residual of a fit proves.
 
-        With a = y - M_S w, for any w:  1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2)).
+        With a = y - M_S w, for any w:  1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2)) where
+        coefficients are not bounded.
         """
         S, w = fit.support, fit.w
-        ya, aa, prices = bounds.dual_values(
-            self.q, self.correlations(S, w), S, w, self.accuracy, self.yy, self.lam
-        )
-        spent = bounds.top_sum(prices, self.structure.max_terms)
-        return max(0.0, bounds.admitted(bounds.scaled_value(ya, aa, spent)[0], self.yy))
+        budget = self.structure.max_terms
+        return bounds.residual_bound(self.prices_of, self.correlations(S, w), S, w, budget)
 
     def correlations(self, support: Indices, w: Array) -> Array:
         """Return m_j'a = q_j - G_jS w for all j, the correlations of the residual."""

@@ -101,7 +101,7 @@ class Subproblem:
         G.ravel()[:: len(among) + 1] -= d
         sizes = known.with_ridge(lam, ridge).sizes
         return self.problem.system(self.index[among], G)._replace(
-            ridge=ridge, sizes=sizes, plain=False
+            ridge=ridge, sizes=sizes, scalable=False
         )
 
     def least_eigenvalue(self) -> float:

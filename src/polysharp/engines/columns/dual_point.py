@@ -6,7 +6,10 @@ others may join them, with Z_j = (m_j'a)^2 / (2 lam), weak duality at the best m
     bound = 1/2 (y'a)^2 / W,     W = |a|^2 + 2 sum_O Z_j + 2 top_L(Z),     t = y'a / W,
 
 where top_L runs over every monomial that may join: pricing lists the largest ones and bounds the
-rest.  A support that contains a monomial j beyond the L largest costs at least
+rest.  Where coefficients are bounded their prices are those of ``bounds``, of the monomials listed;
+the others keep theirs without bounds, which is no less, and t is chosen once.
+
+A support that contains a monomial j beyond the L largest costs at least
 
     bound + t^2 (Z_(L) - Z_j),
 
@@ -18,19 +21,37 @@ bounded and always taken to the side that lowers the bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from polysharp.monomials.coefficient_bounds import ANY, Boxes
 from polysharp.pricing.design import Design
 from polysharp.pricing.pricer import Priced
-from polysharp.problem.bounds import UNIT, price, scaled_value, total
+from polysharp.problem.bounds import (
+    UNIT,
+    admitted,
+    price,
+    scaled_value,
+    tangent_value,
+    top_sum,
+    total,
+)
 from polysharp.typing import Monomial
 
 Allows = Callable[[Monomial], bool]
+
+
+class Kind(NamedTuple):
+    """What prices depend on: ridge, terms, whether points may be scaled later, and the boxes."""
+
+    lam: float
+    terms: int
+    scalable: bool
+    boxes: Callable[[Sequence[Monomial]], Boxes]
 
 
 @dataclass(frozen=True)
@@ -53,6 +74,8 @@ class DualPoint:
     known: dict[Monomial, float]  # Z_j of further monomials
     rest: float  # no monomial that is not listed has a larger price
     complete: bool  # whether every monomial that may be priced is listed
+    yy: float
+    scalable: bool  # whether another multiple of a may serve a part of the search space
 
     @classmethod
     def of(
@@ -61,24 +84,33 @@ class DualPoint:
         w: dict[Monomial, float],
         a: Any,
         priced: Priced,
-        lam: float,
+        kind: Kind,
         extra: Iterable[Monomial] = (),
     ) -> DualPoint:
         """Combine a vector and its prices; ``extra`` monomials get theirs as well."""
         unit = 2.0 * (design.n + 16) * UNIT
         ya, aa = design.products(a)
         others = [m for m in extra if m not in w] + list(w)
-        rho = design.correlations(others, a)
-        listed = price(priced.values, 1.0, lam, priced.error)
+        rho, error, t = design.correlations(others, a), priced.error, 1.0
+        ya, aa = ya - unit * float(np.sqrt(aa * design.yy)), aa * (1.0 + unit)
+        if not kind.scalable:
+            free = price(priced.correlations, error, kind.lam, *ANY)
+            t = scaled_value(ya, aa, top_sum(free, kind.terms))[1]
+        rest = float(price(t * priced.threshold, t * error, kind.lam, *ANY))
+        boxes = kind.boxes(priced.monomials)
+        listed = np.maximum(price(t * priced.correlations, t * error, kind.lam, *boxes), rest)
+        known = price(t * rho, t * error, kind.lam, *kind.boxes(others))
         order = np.argsort(-listed, kind="stable")  # what pricing took for ties may be out of order
         return cls(
             w=w,
-            ya=ya - unit * float(np.sqrt(aa * design.yy)),
-            aa=aa * (1.0 + unit),
+            ya=t * ya * (1.0 - 4.0 * UNIT),
+            aa=t * t * aa * (1.0 + 4.0 * UNIT),
             prices={priced.monomials[j]: float(listed[j]) for j in order},
-            known=dict(zip(others, price(rho, 1.0, lam, priced.error).tolist(), strict=True)),
-            rest=float(price(priced.threshold, 1.0, lam, priced.error)),
+            known=dict(zip(others, known.tolist(), strict=True)),
+            rest=rest,
             complete=priced.threshold == 0.0,
+            yy=design.yy,
+            scalable=kind.scalable,
         )
 
     def price(self, m: Monomial) -> float:
@@ -92,7 +124,11 @@ class DualPoint:
         top = list(islice(candidates, free))
         top += [self.rest] * (free - len(top))
         prices = [self.price(m) for m in inside] + top
-        bound, t = scaled_value(self.ya, self.aa, total(sum(prices), len(prices)))
+        spent = total(sum(prices), len(prices))
+        if self.scalable:
+            bound, t = scaled_value(self.ya, self.aa, spent)
+        else:
+            bound, t = max(0.0, admitted(tangent_value(self.ya, self.aa, spent), self.yy)), 1.0
         return Bounded(bound, t, top[-1] if top else 0.0)
 
     def survivors(

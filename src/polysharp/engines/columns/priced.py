@@ -32,7 +32,7 @@ from polysharp.engines.tree.relaxation import (
 )
 from polysharp.pricing.panels import Keys
 from polysharp.pricing.pool import Pool
-from polysharp.problem.bounds import Quadratic, price, scaled_value
+from polysharp.problem.bounds import Quadratic, price, scaled_value, tangent_value
 from polysharp.typing import Array, Monomial
 
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # of the way from w0 to w*; never all of it
@@ -223,9 +223,14 @@ class _Guide:
 
     def bound(self, state: States, room: int) -> tuple[float, float]:
         """Return the dual bound over the pool, with no care for rounding, and Z_(L)."""
-        Z = price(self.rho, self.system.sizes, self.system.ridge, 0.0)
+        system = self.system
+        Z = price(self.rho, 0.0, system.ridge, system.low, system.high)
         free = np.sort(Z[state == FREE])[::-1][:room]
         ya = self.system.yy - float(self.system.q @ self.w)
         spent = float(Z[state == IN].sum() + free.sum())
-        value, _ = scaled_value(ya, ya - float(self.w @ self.rho), spent)
+        aa = ya - float(self.w @ self.rho)
+        if system.scalable:
+            value, _ = scaled_value(ya, aa, spent)
+        else:
+            value = tangent_value(ya, aa, spent)
         return value, float(free[-1]) if len(free) == room else 0.0

@@ -14,9 +14,10 @@ import numpy as np
 
 from polysharp.engines import local_search
 from polysharp.engines.base import Engine, Limits, Listener, Record, first_support
-from polysharp.engines.columns.dual_point import DualPoint
+from polysharp.engines.columns.dual_point import DualPoint, Kind
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
+from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import heredity_closed
 from polysharp.monomials.term_rules import TermRules
 from polysharp.pricing.design import Design
@@ -130,7 +131,8 @@ class Search(Record):
         self.check_time()
         priced = pricer.price(a, self.sizes.listed + len(extra), on_block=self._on_block)
         self.rounds += 1
-        return DualPoint.of(self.design, w, a, priced, self.lam, {*extra, *self.best.monomials})
+        kind = Kind(self.lam, self.max_terms, not self.rules.coefficients.bind, self.boxes)
+        return DualPoint.of(self.design, w, a, priced, kind, {*extra, *self.best.monomials})
 
     def _on_block(self, done: int, total: int) -> None:
         del done, total
@@ -171,12 +173,19 @@ class Search(Record):
         )
         return problem, basis
 
+    def boxes(self, monomials: Sequence[Monomial]) -> Boxes:
+        """Return the intervals that the coefficients of some monomials must keep to."""
+        return self.rules.coefficients.boxes(Basis((), self.rules.degree, tuple(monomials)))
+
     @property
     def system(self) -> Quadratic:
         """The quadratic of the pool."""
         pool, known, yy = self.pool, self._accuracy(self.pool), self.design.yy
         ridge = np.full(len(pool), self.lam)
-        return Quadratic(pool.G, pool.q, ridge, known.sizes, yy, known.response, known.unit, True)
+        scalable, boxes = not self.rules.coefficients.bind, self.boxes(pool.monomials)
+        return Quadratic(
+            pool.G, pool.q, ridge, known.sizes, *boxes, yy, known.response, known.unit, scalable
+        )
 
     def _accuracy(self, pool: Pool) -> Accuracy:
         n, diagonal, design = self.design.n, np.diagonal(pool.G), self.design

@@ -33,10 +33,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from polysharp.engines.base import Run
-from polysharp.moments.gram import solve_spd
+from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem import bounds
-from polysharp.problem.bounds import Accuracy, Quadratic
+from polysharp.problem.bounds import Quadratic
+from polysharp.problem.boxed_fit import solve_in_boxes
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 
@@ -62,8 +63,7 @@ class Cut:
         Numbers that rounding has spoilt give the cut c >= 0.
         """
         rho = system.q - system.Q[:, A] @ w
-        known = Accuracy(system.unit, system.sizes, system.response)
-        ya, aa, Z = bounds.dual_values(system.q, rho, A, w, known, system.yy, system.ridge)
+        ya, aa, Z = bounds.dual_values(system, rho, A, w)
         prices = bounds.total(Z, terms)
         constant = bounds.admitted(float(bounds.tangent_value(ya, aa, 0.0)), system.yy)
         if not (np.isfinite(constant) and np.isfinite(prices).all()):
@@ -217,10 +217,12 @@ class Master:
         """Return the tangent of c at s (over the kept monomials)."""
         system, A = self.part.system, np.flatnonzero(s > 0.0)
         # (Q + diag(ridge/s)) w = q, scaled by sqrt(s) on both sides: well posed as s_j -> 0.
+        # Within boxes  low_j s_j <= w_j <= high_j s_j.
         root = np.sqrt(s[A])
+        boxes = Boxes(root * system.low[A], root * system.high[A])
         H = system.Q[np.ix_(A, A)] * np.multiply.outer(root, root)
         H[np.diag_indices_from(H)] += system.ridge[A]
-        w = root * solve_spd(H, root * system.q[A]) if len(A) else root
+        w = root * solve_in_boxes(H, root * system.q[A], boxes) if len(A) else root
         return Cut.at(system, A, w, self.most_terms)
 
     def corner(self, s: Array, value: float, floor: float) -> Cut:

@@ -113,10 +113,12 @@ class Spending:
     def quest(self, cost: float, slack: float, fewest: int) -> Quest:
         """What to look for among all supports of a node, where rounding may hide ``slack``.
 
-        Once one is found, only better ones matter, unless all are to be named.
+        Once one is found, only better ones matter, unless all are to be named; within boxes none
+        gains what it would gain without, so that finding it settles nothing.
         """
+        all_count = self.run.names or self.run.problem.structure.boxes is not None
         need = cost - self.threshold - 2.0 * slack
-        room = np.inf if self.run.names else 2.0 * slack
+        room = np.inf if all_count else 2.0 * slack
         return Quest(need, cost, self.tolerance, room, float(fewest))
 
     def expired(self) -> bool:

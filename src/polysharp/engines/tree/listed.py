@@ -11,6 +11,7 @@ B + Z_j - Z_(L+1); where that reaches the threshold, j is fixed.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from time import perf_counter
 from typing import NamedTuple
 
@@ -31,7 +32,15 @@ from polysharp.engines.tree.relaxation import (
     solve_relaxation,
 )
 from polysharp.moments.gram import solve_spd
-from polysharp.problem.bounds import choice_bounds, forcing_costs, priced_bound, support_bound
+from polysharp.monomials.coefficient_bounds import Boxes
+from polysharp.problem.bounds import (
+    Quadratic,
+    choice_bounds,
+    forcing_costs,
+    priced_bound,
+    support_bound,
+)
+from polysharp.problem.boxed_fit import solve_in_boxes
 from polysharp.problem.diagonal import Start, first_start, sharpen
 from polysharp.problem.propagation import propagate
 from polysharp.problem.subproblem import Subproblem
@@ -104,8 +113,10 @@ class ListedNode(Node):
             s = self.point.shares.copy()
         else:
             assert self.warm is not None
-            slope = np.sqrt(0.5 * self.core.system.ridge / max(self.warm.nu, 1e-300))
-            s = np.minimum(1.0, np.abs(self.warm.w) * slope)
+            system, w = self.core.system, self.warm.w
+            slope = np.sqrt(0.5 * system.ridge / max(self.warm.nu, 1e-300))
+            end = np.where(w > 0.0, system.high, np.where(w < 0.0, -system.low, 1.0))
+            s = np.minimum(1.0, np.abs(w) * np.maximum(slope, 1.0 / end))
         s[self.terms == OUT] = 0.0
         s[self.terms == IN] = 1.0
         return s
@@ -212,8 +223,8 @@ def sharpened(node: ListedNode, effort: Spending) -> bool:
         ridge[free] = (1.0 - inwards) * result.delta + inwards * start.inside
         system = core.curved(among, ridge[among])
         if system is not None:
-            bound, Z = priced_bound(system, w[among], node.terms[among] == IN, node.budget)
-            vector = Vector(core.index[among], w[among])
+            bound, at, Z = _priced(system, w[among], node.terms[among], node.budget, effort)
+            vector = Vector(core.index[among], at)
             moved = Diagonal(core.index[among], system.ridge - core.problem.lam)
             if bound > node.bound:
                 node.bound, node.vector, node.moved = bound, vector, moved
@@ -225,6 +236,22 @@ def sharpened(node: ListedNode, effort: Spending) -> bool:
                 _screen(node, PricedPoint(bound, prices, vector, moved), threshold)
             break
     return True
+
+
+def _priced(
+    system: Quadratic, w: Array, terms: States, budget: int, effort: Spending
+) -> tuple[float, Array, Array]:
+    """Return a bound, the point that proves it and its prices: at w, or better within boxes.
+
+    w is best where nothing is bounded; with this diagonal the boxes ask for another point.
+    """
+    bound, Z = priced_bound(system, w, terms == IN, budget)
+    if np.all(np.isinf(system.low)) and np.all(np.isinf(system.high)):
+        return bound, w, Z
+    nu = float(np.sort(Z[terms == FREE])[-budget])
+    warm = fresh_warm(system, w, max(nu, 1e-300))
+    relaxed = solve_relaxation(system, terms, budget, warm, effort.aim())
+    return (relaxed.bound, relaxed.w, relaxed.Z) if relaxed.bound > bound else (bound, w, Z)
 
 
 def try_all(node: ListedNode, effort: Spending) -> bool:
@@ -345,7 +372,9 @@ def _finish(node: ListedNode, free: int, effort: Spending) -> None:
 def exact_bound(core: Subproblem, support: Indices) -> tuple[float, Vector]:
     """Return the dual value at the refitted coefficients: c(support), safely rounded down."""
     system = core.system.among(support)
-    w = solve_spd(system.Q + np.diag(system.ridge), system.q) if len(support) else np.zeros(0)
+    w, boxes = np.zeros(0), Boxes(system.low, system.high)
+    if len(support):
+        w = solve_in_boxes(system.Q + np.diag(system.ridge), system.q, boxes)
     return support_bound(system, w), Vector(core.index[support], w, core.diagonal)
 
 
@@ -371,5 +400,15 @@ def _single(node: ListedNode, effort: Spending) -> None:
         node.close("exhausted", float(bounds[~low].min(initial=np.inf)))
         return
     alone, vector = exact_bound(core, fixed)
-    node.candidates.append(core.index[np.sort(np.append(fixed, free[np.argmin(bounds)]))])
-    node.close("single", float(min(bounds.min(), alone)), vector)
+    order = np.argsort(bounds, kind="stable")
+    with_each = (np.sort(np.append(fixed, free[j])) for j in order)
+    best, least = next(with_each), float(bounds.min())
+    if core.structure.boxes is not None:  # what keeps to the boxes may cost more
+        least = effort.threshold
+        for j, support in zip(order, chain([best], with_each), strict=True):
+            if bounds[j] >= least:
+                break
+            if (cost := exact_bound(core, support)[0]) < least:
+                best, least = support, cost
+    node.candidates.append(core.index[best])
+    node.close("single", min(least, alone), vector)

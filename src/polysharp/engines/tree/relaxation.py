@@ -4,15 +4,16 @@ A node fixes monomials in (set O) or out, and may choose at most L of the free o
 such that Q = G + lam I - diag(ridge) >= 0 on the monomials still alive (``bounds``), the relaxation
 
     min_w,s  1/2 yy - q'w + 1/2 w'Q w + 1/2 sum_O ridge_j w_j^2 + 1/2 sum_free ridge_j w_j^2/s_j
-    s.t.     0 <= s <= 1,  sum_free s_j <= L
+    s.t.     0 <= s <= 1,  sum_free s_j <= L,  low_j s_j <= w_j <= high_j s_j
 
 is exact on binary points, and the tighter the more of G has moved into the ridge.  Any w proves a
 lower bound (``bounds``), so a node may stop whenever its bound passes the incumbent, however well
 the relaxation was solved.
 
 For a fixed price nu of the budget the s_j leave a separable penalty (the reverse Huber function,
-an absolute value that turns into ridge_j w^2/2 + nu), which coordinate descent handles in closed
-form; nu is steered until sum s_j = L.  Sweeps run on a small working set; passes over all
+an absolute value that turns into ridge_j w^2/2 + nu; where the box ends before it turns, an
+absolute value of slope ridge_j end/2 + nu/end), which coordinate descent handles in closed form; nu
+is steered until sum s_j = L.  Sweeps run on a small working set; passes over all
 monomials are made only to bound and to extend that set.
 
 Every product that enters rho is counted, with its weight: that is what the rounding of the bound
@@ -179,7 +180,7 @@ class Scratch(NamedTuple):
 # array allocated and each call made in one place keep that compilation short.  States are floats.
 kernel = Compiler(__file__, bounds.__file__)
 VEC, MAT, INTS2 = f8[::1], f8[:, ::1], i8[:, ::1]
-SYSTEM = types.NamedTuple((MAT, VEC, VEC, VEC, f8, f8, f8, b1), Quadratic)
+SYSTEM = types.NamedTuple((MAT, *(VEC,) * 5, f8, f8, f8, b1), Quadratic)
 PART = types.NamedTuple((VEC, i8), Part)
 GOAL = types.NamedTuple((f8, i8, f8, f8), Goal)
 ITERATE = types.NamedUniTuple(VEC, 2, Iterate)
@@ -190,11 +191,17 @@ PAIR = types.UniTuple(f8, 2)
 
 _spread = kernel(f8(f8, f8, f8))(bounds.spread)
 _safe_sums = kernel(PAIR(f8, f8, f8, f8, f8, f8))(bounds.safe_sums)
-_price = kernel(f8(f8, f8, f8, f8))(bounds.price)
+_price = kernel(f8(f8, f8, f8, f8, f8))(bounds.price)
 _total = kernel(f8(f8, i8))(bounds.total)
 _tangent_value = kernel(f8(f8, f8, f8))(bounds.tangent_value)
 _scaled_value = kernel(PAIR(f8, f8, f8))(bounds.scaled_value)
 _admitted = kernel(f8(f8, f8))(bounds.admitted)
+
+
+@kernel(f8(SYSTEM, i8, f8, f8))
+def _priced(system, j, rho, delta):  # type: ignore[no-untyped-def]
+    """Return the price of one monomial."""
+    return _price(rho, system.sizes[j] * delta, system.ridge[j], system.low[j], system.high[j])
 
 
 @kernel(f8(VEC, i8, i8))
@@ -231,7 +238,7 @@ def _dual(system, part, point, reach, delta, Z):  # type: ignore[no-untyped-def]
         qw += system.q[j] * point.w[j]
         wrho += point.w[j] * point.rho[j]
         if part.state[j] >= 0:
-            value = _price(point.rho[j], system.sizes[j], system.ridge[j], delta)
+            value = _priced(system, j, point.rho[j], delta)
             if part.state[j] == 1:
                 spent += value
                 terms += 1
@@ -248,7 +255,7 @@ def _dual(system, part, point, reach, delta, Z):  # type: ignore[no-untyped-def]
             spent += Z[a]
     spent = _total(spent, terms)
     ya, aa = _safe_sums(system.yy, qw, wrho, system.response, reach, delta)
-    if system.plain:
+    if system.scalable:
         bound, t = _scaled_value(ya, aa, spent)
     else:
         bound, t = _tangent_value(ya, aa, spent), 1.0
@@ -262,15 +269,19 @@ def _sweep(system, part, point, nu):  # type: ignore[no-untyped-def]
     for a in range(len(point.w)):
         curvature, ridge, old = system.Q[a, a], system.ridge[a], point.w[a]
         c = point.rho[a] + curvature * old
-        size = abs(c)
+        size, end = abs(c), system.high[a] if c > 0.0 else -system.low[a]
         cut = np.sqrt(2.0 * nu * ridge) if part.state[a] == 0 else 0.0
+        early = ridge * end < cut  # the box ends before the penalty turns into a ridge
+        if early and end > 0.0:
+            cut = 0.5 * ridge * end + nu / end
         new = 0.0
         if size > cut:
             # Absolute-value piece first; past its end the penalty is a ridge.
-            if part.state[a] == 0 and (size - cut) * ridge <= cut * curvature:
+            if early or (part.state[a] == 0 and (size - cut) * ridge <= cut * curvature):
                 new = (size - cut) / curvature
             else:
                 new = size / (curvature + ridge)
+            new = min(new, end)
             if c < 0.0:
                 new = -new
         step = new - old
@@ -291,7 +302,8 @@ def _primal(system, part, point, nu):  # type: ignore[no-untyped-def]
         if part.state[a] == 1:
             fixed += term
         elif term > 0.0:
-            s = min(1.0, np.sqrt(term / nu))
+            end = system.high[a] if point.w[a] > 0.0 else -system.low[a]
+            s = min(1.0, max(np.sqrt(term / nu), abs(point.w[a]) / end))
             chosen += s
             rest += term / s
     return chosen, fixed + rest * max(1.0, chosen / max(part.budget, 1))
@@ -300,15 +312,19 @@ def _primal(system, part, point, nu):  # type: ignore[no-untyped-def]
 @kernel(types.Tuple((b1, TALLY))(SYSTEM, PART, GOAL, ITERATE, TALLY, SCRATCH, i8))
 def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-untyped-def]
     """Sweep the working set, steering nu, until settled; row 0 ends as its w."""
-    A, L, work = np.empty((count, count)), np.empty((7, count)), scratch.places[0]
-    w, rho, state, q, ridge, sizes, Z = L[0], L[1], L[2], L[3], L[4], L[5], L[6]
+    A, L, work = np.empty((count, count)), np.empty((9, count)), scratch.places[0]
+    w, rho, state, q, ridge, sizes = L[0], L[1], L[2], L[3], L[4], L[5]
+    low, high, Z = L[6], L[7], L[8]
     for a in range(count):
         j = work[a]
         for b in range(count):
             A[a, b] = system.Q[j, work[b]]
         w[a], rho[a], state[a] = point.w[j], point.rho[j], part.state[j]
         q[a], ridge[a], sizes[a] = system.q[j], system.ridge[j], system.sizes[j]
-    small = Quadratic(A, q, ridge, sizes, system.yy, system.response, system.unit, system.plain)
+        low[a], high[a] = system.low[j], system.high[j]
+    small = Quadratic(
+        A, q, ridge, sizes, low, high, system.yy, system.response, system.unit, system.scalable
+    )
     here, among = Iterate(w, rho), Part(state, part.budget)
     value, nu, used, left, settled = at.primal, at.nu, at.nu, at.work, False
     for _ in range(15):
@@ -354,7 +370,7 @@ def _ascend(system, part, goal, point, best, at, scratch, first):  # type: ignor
         if bound > so_far:
             so_far, moved = bound, far
             for j in range(size):
-                scratch.Z[j] = t * t * _price(F[1, j], system.sizes[j], system.ridge[j], delta)
+                scratch.Z[j] = t * t * _priced(system, j, F[1, j], delta)
         if so_far >= goal.threshold or (far > 0.0 and bound < last):
             break
         if far > 0.0:
@@ -378,7 +394,7 @@ def _choose_work(system, part, point, nu, scratch):  # type: ignore[no-untyped-d
         if point.w[j] != 0.0:
             active += 1
         elif part.state[j] == 0:
-            value = 0.5 * point.rho[j] * point.rho[j] / system.ridge[j]
+            value = _priced(system, j, point.rho[j], 0.0)
             if value > cut:
                 prices[candidates] = value
                 candidates += 1
@@ -387,7 +403,7 @@ def _choose_work(system, part, point, nu, scratch):  # type: ignore[no-untyped-d
         cut = _kth_largest(prices, candidates, room)
     count, news = 0, 0.0
     for j in range(len(point.w)):
-        value = 0.5 * point.rho[j] * point.rho[j] / system.ridge[j]
+        value = _priced(system, j, point.rho[j], 0.0)
         if part.state[j] == 1 or point.w[j] != 0.0 or (part.state[j] == 0 and value > cut):
             work[count] = j
             count += 1

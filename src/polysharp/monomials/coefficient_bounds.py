@@ -1,0 +1,166 @@
+"""How large coefficients may be: intervals that contain 0, in the user's units and scaled.
+
+A coefficient c of a monomial of x - shift belongs to w = c prod_i unit_i / scale_j in the scaled
+basis of coded variables (``scaling``): a positive factor for each monomial, so that an interval of
+c is one of w.  A monomial that is not chosen has w = 0, which is why every interval contains 0;
+further monomials then never make a model worse.
+
+An entry for a term counts before entries for its inputs, of which all hold together, and those
+count before the interval for all.  The constant is bounded by an entry of its own only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf, isnan
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from polysharp.errors import InputError
+from polysharp.monomials.terms import read_inputs, read_terms, write_term
+from polysharp.typing import Array, Indices, Monomial
+
+if TYPE_CHECKING:
+    from polysharp.monomials.basis import Basis
+
+Interval = tuple[float, float]
+ANY: Interval = (-inf, inf)
+LEAST = 1e-300  # a bound that is not 0 stays away from it, however the units are
+
+
+class Boxes(NamedTuple):
+    """low_j <= w_j <= high_j for the coefficients of some monomials; 0 is always between them."""
+
+    low: Array
+    high: Array
+
+    @classmethod
+    def infinite(cls, size: int) -> Boxes:
+        """Return no bounds at all."""
+        return cls(np.full(size, -inf), np.full(size, inf))
+
+    def among(self, J: Indices) -> Boxes:
+        """Return the boxes of some of the monomials."""
+        return Boxes(self.low[J], self.high[J])
+
+    def clip(self, w: Array) -> Array:
+        """Return the nearest coefficients within the boxes."""
+        return np.clip(w, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class CoefficientBounds:
+    """The user's intervals, in indices of the user's inputs; ``unit`` are those of the inputs."""
+
+    everywhere: Interval = ANY
+    inputs: tuple[tuple[int, Interval], ...] = ()
+    terms: tuple[tuple[Monomial, Interval], ...] = ()
+    unit: tuple[float, ...] = ()  # empty: one each
+
+    @property
+    def bind(self) -> bool:
+        """Whether there are any."""
+        return self.everywhere != ANY or bool(self.inputs or self.terms)
+
+    @cached_property
+    def _own(self) -> dict[Monomial, Interval]:
+        return dict(self.terms)
+
+    def coded(self, unit: Array) -> CoefficientBounds:
+        """Return the same for monomials of inputs divided by their units."""
+        return replace(self, unit=tuple(unit.tolist()))
+
+    def interval(self, m: Monomial) -> Interval:
+        """Return the interval of a monomial's coefficient in the user's units."""
+        own = self._own.get(m)
+        if own is not None or not m:
+            return own or ANY
+        ends = [ends for i, ends in self.inputs if i in m] or [self.everywhere]
+        return max(low for low, _ in ends), min(high for _, high in ends)
+
+    def boxes(self, basis: Basis) -> Boxes:
+        """Return the intervals of the scaled coefficients of a basis."""
+        if not self.bind:
+            return Boxes.infinite(len(basis))
+        ends = np.array([self.interval(m) for m in basis.monomials]).reshape(-1, 2)
+        unit = np.array(self.unit)
+        factors = np.array([np.prod(unit[list(m)]) if self.unit else 1.0 for m in basis.monomials])
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            scaled = np.where(ends == 0.0, 0.0, ends * (factors / basis.scales)[:, None])
+        away = (ends != 0.0) & (np.abs(scaled) < LEAST)
+        scaled = np.where(away, np.copysign(LEAST, ends), scaled)
+        return Boxes(scaled[:, 0].copy(), scaled[:, 1].copy())
+
+    def written(self, names: Sequence[str]) -> str:
+        """Say what the intervals are, in the names of the inputs."""
+        lines = [] if self.everywhere == ANY else [f"{_written(self.everywhere)} for every term"]
+        lines += [f"{_written(ends)} for terms with {names[i]}" for i, ends in self.inputs]
+        lines += [f"{_written(ends)} for {write_term(m, names)}" for m, ends in self.terms]
+        return ", ".join(lines)
+
+
+UNBOUNDED = CoefficientBounds()
+
+
+def read_bounds(given: Any, positive: Any, names: Sequence[str]) -> CoefficientBounds:
+    """Read ``coefficient_bounds`` and ``positive`` as users write them.
+
+    Examples
+    --------
+    >>> read_bounds({"a": (0, None), "a b": (-1, 1)}, False, ["a", "b"]).terms
+    (((0, 1), (-1.0, 1.0)),)
+    """
+    least = 0.0 if positive else -inf
+    if given is None:
+        return CoefficientBounds((least, inf))
+    if not isinstance(given, Mapping):
+        return CoefficientBounds(_interval(given, "", least))
+    inputs: dict[int, Interval] = {}
+    terms: dict[Monomial, Interval] = {}
+    for key, pair in given.items():
+        ends = _interval(pair, f" for {key!r}", least)
+        if (isinstance(key, str) and key in names) or isinstance(key, Integral):
+            inputs[read_inputs([key], names, "coefficient_bounds")[0]] = ends
+        else:
+            terms[read_terms([key], names, "coefficient_bounds")[0]] = ends
+    return CoefficientBounds((least, inf), tuple(inputs.items()), tuple(terms.items()))
+
+
+def _interval(pair: Any, of: str, least: float) -> Interval:
+    """Read one pair; None is no bound."""
+    if isinstance(pair, np.ndarray):
+        pair = pair.tolist()
+    fits = isinstance(pair, (tuple, list)) and len(pair) == 2
+    if not fits or not all(v is None or _is_number(v) for v in pair):
+        raise InputError(
+            "coefficient_bounds must be a pair (low, high), None for no bound, or a mapping of "
+            f"terms or inputs to such pairs, got {pair!r}{of}"
+        )
+    low = -inf if pair[0] is None else float(pair[0])
+    high = inf if pair[1] is None else float(pair[1])
+    if not low <= 0.0 <= high:
+        raise InputError(
+            "coefficient_bounds must hold 0, the coefficient of a term that is not chosen, "
+            f"got {pair!r}{of}"
+        )
+    if not max(low, least) < high:
+        rule = " with positive=True" if least == 0.0 else "; exclude_terms leaves a term out"
+        raise InputError(
+            f"coefficient_bounds must leave more than 0 between them{rule}, got {pair!r}{of}"
+        )
+    return max(low, least), high
+
+
+def _is_number(v: Any) -> bool:
+    return isinstance(v, Real) and not isinstance(v, bool) and not isnan(v)
+
+
+def _written(ends: Interval) -> str:
+    low, high = ends
+    if low == -inf:
+        return f"at most {high!r}"
+    return f"at least {low!r}" if high == inf else f"from {low!r} to {high!r}"

@@ -1,0 +1,54 @@
+"""Coefficients of one support within their boxes: a small quadratic programme.
+
+    minimise  1/2 w'Hw - q'w     over    low <= w <= high,        H = G + ridge > 0.
+
+Where the solution without boxes keeps to them it is the answer.  Otherwise an active-set method:
+members are free or stand at an end of their box; the free ones move towards their own optimum, as
+far as all boxes allow, and whichever meets an end stays there; once all have arrived, the one at an
+end that would gain most by moving inwards is set free.  The objective falls with every round, and
+the method ends when no member gains anything by moving.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from polysharp.moments.gram import solve_spd
+from polysharp.monomials.coefficient_bounds import Boxes
+from polysharp.typing import Array
+
+NEGLIGIBLE = 1e-15  # gains below this share of the gain of the whole fit are rounding
+
+
+def solve_in_boxes(H: Array, q: Array, boxes: Boxes) -> Array:
+    """Return the best coefficients within their boxes."""
+    low, high = boxes
+    w = solve_spd(H, q)
+    if np.all((low <= w) & (w <= high)):
+        return w
+    w = boxes.clip(w)
+    free = (low < w) & (w < high)
+    for _ in range(20 * len(q) + 20):
+        while free.any():
+            F = np.flatnonzero(free)
+            goal = solve_spd(H[F[:, None], F], q[F] - H[F][:, ~free] @ w[~free])
+            step = goal - w[F]
+            with np.errstate(all="ignore"):
+                room = np.where(step > 0.0, high[F] - w[F], low[F] - w[F]) / step
+            room = np.where(step == 0.0, np.inf, room)
+            reach = float(room.min())
+            if not reach < 1.0:
+                w[F] = goal
+                break
+            met = room <= reach
+            w[F] += reach * step
+            w[F[met]] = np.where(step[met] > 0.0, high[F[met]], low[F[met]])
+            free[F[met]] = False
+        pull = q - H @ w
+        inwards = ~free & (((w <= low) & (pull > 0.0)) | ((w >= high) & (pull < 0.0)))
+        inwards &= low < high
+        gain = np.where(inwards, pull * pull / np.diagonal(H), 0.0)
+        if not gain.max(initial=0.0) > NEGLIGIBLE * float(np.abs(q) @ np.abs(w)):
+            break
+        free[np.argmax(gain)] = True
+    return boxes.clip(w)
