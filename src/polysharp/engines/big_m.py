@@ -1,6 +1,8 @@
 """The paper's first formulation (eq. bigm:primal): a mixed-integer quadratic programme, in SCIP.
 
-    minimise  1/2 |y - M w|^2 + lam/2 |w|^2   over   (s, h) in S,   -B_j s_j <= w_j <= B_j s_j.
+    minimise  1/2 |y - M w|^2 + lam/2 |w|^2   over   (s, h) in S,   -B_j s_j <= w_j <= B_j s_j,
+
+and w within its boxes where coefficients are bounded.
 
 The constants B_j (the paper's M) come from the data and are valid by proof.  With H = G + lam I,
 w0 = H^-1 q the dense solution and c0 its cost, every w costs c0 + 1/2 (w - w0)'H(w - w0), so a
@@ -145,7 +147,9 @@ class _Formulation(ScipModel):
         self.sound = bool(steepest < STEEPEST and self.error < 1.0)
         if not self.sound:
             return
-        self.w = [add(lb=-1.0, ub=1.0) for _ in self.limits]
+        low, high = (ends / self.limits for ends in run.problem.boxes)
+        bounds = zip(np.maximum(low, -1.0), np.minimum(high, 1.0), strict=True)
+        self.w = [add(lb=float(least), ub=float(most)) for least, most in bounds]
         self.v = [add(lb=None, ub=None) for _ in self.limits]
         self._add_loss()
         self._offer_start()

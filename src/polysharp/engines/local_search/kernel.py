@@ -21,6 +21,13 @@ so all l x f swaps are compared in one pass over B, with no factorisation.  What
     leave(slot): rank-one downdate of H, B, w, z, d by the slot's row;
     enter(slot): rank-one update by e = (G_j: - G_jS B) / d_j, the part of m_j that is new.
 
+Where coefficients are bounded, members whose box has stopped them are *parked* at its end b: their
+rows of H and B are zero, and all of the above holds for the others, the free ones.  Joining gains
+t (z_j - d_j t/2), t being z_j / d_j or the end of the box; a parked member pulls by z_i - lam b,
+and without it c rises by (z_i - lam b) b + d_i b^2/2.  After every move members are parked and
+freed until all boxes are kept (``_mend``), so that gains are what a move promises at best: a swap
+that does not keep its promise is undone.
+
 The kernels know every rule.  Checking a rule costs more than a gain, so all gains are computed
 first and only monomials that would be the best so far are checked; where a budget of terms is all
 there is, ``rules`` is None and nothing is compiled for them.  A kernel returns whenever it needs
@@ -59,6 +66,7 @@ class Equations(NamedTuple):
     q: Array
     ridged: Array  # G_jj + lam
     yy: float
+    lam: float
 
 
 class RuleTable(NamedTuple):
@@ -85,6 +93,7 @@ class State(NamedTuple):
     d: Array
     least: Array  # what d_j must exceed for j to join: the floor, infinite for members
     floor: Array
+    parked: NDArray[np.bool_]  # slots of members that stand at an end of their box
 
 
 class Stand(NamedTuple):
@@ -141,48 +150,18 @@ def _axpy(a, x, y):  # type: ignore[no-untyped-def]
 
 
 @njit(**INNER)
-def _move(equations, rules, state, slot, count, j):  # type: ignore[no-untyped-def]  # noqa: PLR0912
-    """Empty one of the ``count`` slots in use, if it has a member, then put j there, if j >= 0.
-
-    Leaving and joining are the same change of rank one: with
-
-        leaving:   u = H_:i / H_ii,  v = B_i:,                       omega = w_i,       s = 1 / H_ii
-        joining:   u = B_:j,         v = (G_j: - G_jS B) / d_j,      omega = z_j / d_j, s = -d_j
-
-    (u is -1 in the slot of the one that joins) H loses u u' / s, B loses u v', w loses omega u, z
-    gains omega s v, and d gains s v^2.
-    """
-    members, H, B, w, z, d = state.members, state.H, state.B, state.w, state.z, state.d
-    u, v = np.empty(count), np.empty(z.size)
+def _move(equations, rules, state, slot, count, j):  # type: ignore[no-untyped-def]
+    """Empty one of the ``count`` slots in use, if it has a member, then put j there, if j >= 0."""
+    members = state.members
     for turn in range(2):
         m = j if turn else members[slot]
         if m < 0:
             continue
-        if turn:
-            row, omega, s = equations.table[equations.place[m]], z[m] / d[m], -d[m]
-            for b in range(v.size):
-                v[b], B[slot, b] = row[b], 0.0
-            for a in range(count):
-                u[a], H[a, slot], H[slot, a] = B[a, m], 0.0, 0.0
-                if a != slot:
-                    _axpy(-row[members[a]], B[a], v)
-            for b in range(v.size):
-                v[b] /= d[m]
-            u[slot], w[slot] = -1.0, 0.0
+        if state.parked[slot]:
+            _shift(equations, state, slot, count, -state.w[slot])
+            state.parked[slot] = False
         else:
-            omega, s = w[slot], 1.0 / H[slot, slot]
-            for a in range(count):
-                u[a] = H[a, slot] * s
-            for b in range(v.size):
-                v[b] = B[slot, b]
-        for b in range(v.size):
-            z[b] += omega * s * v[b]
-            d[b] += s * v[b] * v[b]
-        for a in range(count):
-            w[a] -= omega * u[a]
-            _axpy(-u[a], v, B[a])
-            for b in range(count):
-                H[a, b] -= u[a] * u[b] / s
+            _change(equations, state, slot, count, j if turn else -1)
         state.least[m] = np.inf if turn else state.floor[m]
         if rules is not None:
             rules.inside[m] = turn
@@ -192,7 +171,131 @@ def _move(equations, rules, state, slot, count, j):  # type: ignore[no-untyped-d
 
 
 @njit(**INNER)
-def _gains(state, row, tilt, inverse, gains):  # type: ignore[no-untyped-def]
+def _leftover(equations, state, count, m, v):  # type: ignore[no-untyped-def]
+    """Write G_m: - G_mS B, what of monomial m the free members leave over."""
+    row = equations.table[equations.place[m]]
+    for b in range(v.size):
+        v[b] = row[b]
+    for a in range(count):
+        if state.members[a] >= 0:
+            _axpy(-row[state.members[a]], state.B[a], v)
+
+
+@njit(**INNER)
+def _shift(equations, state, slot, count, step):  # type: ignore[no-untyped-def]
+    """Change the coefficient of a parked member; the free ones follow."""
+    m, v = state.members[slot], np.empty(state.z.size)
+    _leftover(equations, state, count, m, v)
+    _axpy(-step, v, state.z)
+    for a in range(count):
+        state.w[a] -= step * state.B[a, m]
+    state.w[slot] += step
+
+
+@njit(**INNER)
+def _change(equations, state, slot, count, j):  # type: ignore[no-untyped-def]
+    """Take the member of a slot out of the regression, or j in, if j >= 0.
+
+    Leaving and joining are the same change of rank one: with
+
+        leaving:   u = H_:i / H_ii,  v = B_i:,                       omega = w_i,       s = 1 / H_ii
+        joining:   u = B_:j,         v = (G_j: - G_jS B) / d_j,      omega = z_j / d_j, s = -d_j
+
+    (u is -1 in the slot of the one that joins) H loses u u' / s, B loses u v', w loses omega u, z
+    gains omega s v, and d gains s v^2.
+    """
+    H, B, w, z, d = state.H, state.B, state.w, state.z, state.d
+    u, v = np.empty(count), np.empty(z.size)
+    if j >= 0:
+        omega, s = z[j] / d[j], -d[j]
+        for b in range(v.size):
+            B[slot, b] = 0.0
+        for a in range(count):
+            u[a], H[a, slot], H[slot, a] = B[a, j], 0.0, 0.0
+        _leftover(equations, state, count, j, v)
+        for b in range(v.size):
+            v[b] /= d[j]
+        u[slot], w[slot] = -1.0, 0.0
+    else:
+        omega, s = w[slot], 1.0 / H[slot, slot]
+        for a in range(count):
+            u[a] = H[a, slot] * s
+        for b in range(v.size):
+            v[b] = B[slot, b]
+    for b in range(v.size):
+        z[b] += omega * s * v[b]
+        d[b] += s * v[b] * v[b]
+    for a in range(count):
+        w[a] -= omega * u[a]
+        _axpy(-u[a], v, B[a])
+        for b in range(count):
+            H[a, b] -= u[a] * u[b] / s
+
+
+@njit(**INNER)
+def _park(equations, state, slot, count, end):  # type: ignore[no-untyped-def]
+    """Fix a free member at an end of its box; return by how much c rises."""
+    off = state.w[slot] - end
+    cost = 0.5 * off * off / state.H[slot, slot]
+    _change(equations, state, slot, count, -1)
+    for a in range(count):
+        state.H[a, slot] = state.H[slot, a] = 0.0
+    for b in range(state.z.size):
+        state.B[slot, b] = 0.0
+    state.w[slot], state.parked[slot] = 0.0, True
+    if end != 0.0:
+        _shift(equations, state, slot, count, end)
+    return cost
+
+
+@njit(**INNER)
+def _mend(equations, boxes, state, count):  # type: ignore[no-untyped-def]
+    """Park and free members until all boxes are kept and none gains by moving; return c's rise."""
+    if boxes is None:
+        return 0.0
+    members, w, H, rise = state.members, state.w, state.H, 0.0
+    for _ in range(4 * count + 8):
+        slot, worst, end = -1, 0.0, 0.0
+        for a in range(count):
+            if members[a] >= 0 and not state.parked[a]:
+                near = min(max(w[a], boxes.low[members[a]]), boxes.high[members[a]])
+                cost = 0.5 * (w[a] - near) ** 2 / H[a, a]
+                if cost > worst:
+                    slot, worst, end = a, cost, near
+        if slot >= 0:
+            rise += _park(equations, state, slot, count, end)
+            continue
+        for a in range(count):
+            m = members[a]
+            if m >= 0 and state.parked[a] and state.d[m] > state.floor[m]:
+                pull = state.z[m] - equations.lam * w[a]
+                inwards = (pull > 0.0 and w[a] < boxes.high[m]) or (
+                    pull < 0.0 and w[a] > boxes.low[m]
+                )
+                gain = 0.5 * pull * pull / state.d[m]
+                if inwards and gain > worst + 1e-15 * equations.yy:
+                    slot, worst = a, gain
+        if slot < 0:
+            break
+        _shift(equations, state, slot, count, -w[slot])
+        state.parked[slot] = False
+        rise -= worst
+        _change(equations, state, slot, count, members[slot])
+    return rise
+
+
+@njit(**INNER)
+def _cost(equations, state, slot):  # type: ignore[no-untyped-def]
+    """Return by how much c rises without a member."""
+    w = state.w[slot]
+    if state.parked[slot]:
+        m = state.members[slot]
+        return (state.z[m] - equations.lam * w) * w + 0.5 * state.d[m] * w * w
+    return 0.5 * w * w / state.H[slot, slot]
+
+
+@njit(**INNER)
+def _gains(state, boxes, row, tilt, inverse, gains):  # type: ignore[no-untyped-def]
     """Write how much each monomial lowers c by joining; return the largest.
 
     Once member i is out: ``row`` = B_i:, ``tilt`` = w_i / H_ii, ``inverse`` = 1 / H_ii.
@@ -202,9 +305,25 @@ def _gains(state, row, tilt, inverse, gains):  # type: ignore[no-untyped-def]
     for b in range(gains.size):
         number = z[b] + row[b] * tilt
         left = d[b] + row[b] * row[b] * inverse
-        gains[b] = 0.5 * number * number / max(left, least[b]) * (left > least[b])
+        if boxes is None:
+            gains[b] = 0.5 * number * number / max(left, least[b]) * (left > least[b])
+        else:
+            step = min(max(number / max(left, least[b]), boxes.low[b]), boxes.high[b])
+            gains[b] = step * (number - 0.5 * left * step) * (left > least[b])
         top = max(top, gains[b])
     return top
+
+
+@njit(**INNER)
+def _gains_without(equations, boxes, state, slot, count, gains):  # type: ignore[no-untyped-def]
+    """Write the gains once a member is out; return the largest."""
+    w = state.w[slot]
+    if boxes is not None and state.parked[slot]:
+        v = np.empty(gains.size)
+        _leftover(equations, state, count, state.members[slot], v)
+        return _gains(state, boxes, v, w, 0.0, gains)
+    h = state.H[slot, slot]
+    return _gains(state, boxes, state.B[slot], w / h, 1.0 / h, gains)
 
 
 @njit(**INNER)
@@ -278,14 +397,13 @@ def _best(rules, members, gains, bar):  # type: ignore[no-untyped-def]
 
 
 @njit(**INNER)
-def _best_swap(rules, state, count, gains, needed):  # type: ignore[no-untyped-def]
+def _best_swap(equations, boxes, rules, state, count, gains, needed):  # type: ignore[no-untyped-def]
     """Return (gain, slot, entrant) of the swap that lowers c most, by more than ``needed``."""
-    members, H, B, w = state.members, state.H, state.B, state.w
+    members = state.members
     best, at, entrant = needed, count, -1
     for slot in range(count):
-        m, h = members[slot], H[slot, slot]
-        cost = 0.5 * w[slot] * w[slot] / h
-        if _gains(state, B[slot], w[slot] / h, 1.0 / h, gains) - cost <= best:
+        m, cost = members[slot], _cost(equations, state, slot)
+        if _gains_without(equations, boxes, state, slot, count, gains) - cost <= best:
             continue
         if rules is not None:
             if rules.fixed[m]:
@@ -300,7 +418,7 @@ def _best_swap(rules, state, count, gains, needed):  # type: ignore[no-untyped-d
 
 
 @njit(**INNER)
-def _load(equations, rules, state, count):  # type: ignore[no-untyped-def]
+def _load(equations, boxes, rules, state, count):  # type: ignore[no-untyped-def]
     """Compute everything afresh from the members; return c."""
     z, d, value = state.z, state.d, 0.5 * equations.yy
     for b in range(z.size):
@@ -315,9 +433,9 @@ def _load(equations, rules, state, count):  # type: ignore[no-untyped-def]
         # Members that the rules want may explain each other: as if their ridge were larger.
         d[j] = max(d[j], COLLINEAR * equations.ridged[j])
         value -= 0.5 * z[j] * z[j] / d[j]
-        state.members[a] = -1
+        state.members[a], state.parked[a] = -1, False
         _move(equations, rules, state, a, a + 1, j)
-    return value
+    return value + _mend(equations, boxes, state, count)
 
 
 @njit(**INNER)
@@ -331,73 +449,93 @@ def _drop(equations, rules, state, slot, count):  # type: ignore[no-untyped-def]
     for a in range(last):
         state.H[slot, a] = state.H[a, slot] = state.H[last, a]
     state.H[slot, slot] = state.H[last, last]
+    state.parked[slot], state.parked[last] = state.parked[last], False
     state.members[last] = -1
 
 
 @njit(**INNER)
-def _note(state, book, row, count, value):  # type: ignore[no-untyped-def]
+def _note(equations, state, book, row, count, value):  # type: ignore[no-untyped-def]
     """Write the support down, and what c would be without its cheapest member."""
     book.value[row], book.without[row] = value, np.inf
     for a in range(state.members.size):
         book.members[row, a] = state.members[a]
     for a in range(count):
-        without = value + 0.5 * state.w[a] * state.w[a] / state.H[a, a]
+        without = value + _cost(equations, state, a)
         if without < book.without[row]:
             book.cheapest[row], book.without[row] = a, without
 
 
+@njit(**INNER)
+def _forgive(state, broken, n):  # type: ignore[no-untyped-def]
+    """Let those join again whose swaps did not keep what they promised; return 0 of them."""
+    for a in range(n):
+        state.least[broken[a]] = state.floor[broken[a]]
+    return 0
+
+
 @njit(**ENTRY)
-def climb(equations, rules, state, stand, task, book):  # type: ignore[no-untyped-def]
+def climb(equations, boxes, rules, state, stand, task, book):  # type: ignore[no-untyped-def]
     """Add the best entrant while there is room, else take the best swap, until neither helps.
 
     Once for each size from the first to the last, noted in the book unless that is None.  Pauses
     after ``REFRESH`` moves, and loads the members afresh where it goes on from there.
     """
     count, value, moves, size = stand.taken, stand.value, stand.moves, task.first
-    gains = np.empty(state.z.size)
+    gains, broken, n = np.empty(state.z.size), np.empty(REFRESH, dtype=np.int64), 0
     if moves >= REFRESH:
-        value, moves = _load(equations, rules, state, count), 0
+        value, moves = _load(equations, boxes, rules, state, count), 0
     if book is not None and task.drop >= 0:
-        value += 0.5 * state.w[task.drop] ** 2 / state.H[task.drop, task.drop]
+        value += _cost(equations, state, task.drop)
         _drop(equations, rules, state, task.drop, count)
         count, moves = count - 1, moves + 1
+        value += _mend(equations, boxes, state, count)
+    need = PAUSED
     while moves < REFRESH:
-        at, gain, entrant = count, 0.0, -1
+        at, gain, entrant, needed = count, 0.0, -1, max(task.needed, task.share * value)
         if count < size:
-            _gains(state, state.z, 0.0, 0.0, gains)
+            _gains(state, boxes, state.z, 0.0, 0.0, gains)
             entrant = _best(rules, state.members, gains, 0.0)
             gain = gains[entrant]
-        if entrant < 0 and task.needed < np.inf:
-            needed = max(task.needed, task.share * value)
-            gain, at, entrant = _best_swap(rules, state, count, gains, needed)
+        if entrant < 0 and needed < np.inf:
+            gain, at, entrant = _best_swap(equations, boxes, rules, state, count, gains, needed)
         if entrant >= 0:
             if equations.place[entrant] < 0:
-                return count, size, value, moves, entrant
-            count = max(count, at + 1)
+                need = entrant
+                break
+            before, taken, count = state.members[at], count, max(count, at + 1)
             _move(equations, rules, state, at, count, entrant)
-            value, moves = value - gain, moves + 1
+            change, moves = _mend(equations, boxes, state, count) - gain, moves + 1
+            if boxes is not None and at < taken and change >= -needed:
+                _move(equations, rules, state, at, count, before)
+                _mend(equations, boxes, state, count)
+                change, state.least[entrant], broken[n], n = 0.0, np.inf, entrant, n + 1
+            elif n > 0:
+                n = _forgive(state, broken, n)
+            value += change
         else:
             if book is not None:
-                _note(state, book, size - 1, count, value)
+                _note(equations, state, book, size - 1, count, value)
             if size >= task.last:
-                return count, size, value, moves, DONE
-            size += 1
-    return count, size, value, moves, PAUSED
+                need = DONE
+                break
+            size, n = size + 1, _forgive(state, broken, n)
+    _forgive(state, broken, n)
+    return count, size, value, moves, need
 
 
 @njit(**ENTRY)
-def walk(equations, rules, state, stand, chase):  # type: ignore[no-untyped-def]  # noqa: PLR0912
+def walk(equations, boxes, rules, state, stand, chase):  # type: ignore[no-untyped-def]  # noqa: PLR0912
     """Exchange the cheapest member that may leave for the best entrant, step after step.
 
     c may rise.  Ends early where nothing may move, or below the record.
     """
-    members, H, B, w, until = state.members, state.H, state.B, state.w, chase.until
+    members, until = state.members, chase.until
     count, value, moves, steps = stand.taken, stand.value, stand.moves, len(chase.draws)
     gains, costs = np.empty(state.z.size), np.empty(count)
     for s in range(steps):
         step = chase.step + s + 1
         for a in range(count):
-            costs[a] = 0.5 * w[a] * w[a] / H[a, a]
+            costs[a] = _cost(equations, state, a)
             if until[members[a]] > step:
                 costs[a] = np.inf
             if rules is not None and rules.fixed[members[a]]:
@@ -410,9 +548,8 @@ def walk(equations, rules, state, stand, chase):  # type: ignore[no-untyped-def]
                     slot, cost = a, costs[a]
             if cost == np.inf:
                 return count, s, value, moves + s, DONE
-            m, h = members[slot], H[slot, slot]
-            costs[slot] = np.inf
-            _gains(state, B[slot], w[slot] / h, 1.0 / h, gains)
+            m, costs[slot] = members[slot], np.inf
+            _gains_without(equations, boxes, state, slot, count, gains)
             for b in range(gains.size):  # whose time has not come must beat the record
                 if until[b] > step and value + cost - gains[b] >= chase.record:
                     gains[b] = 0.0
@@ -426,7 +563,7 @@ def walk(equations, rules, state, stand, chase):  # type: ignore[no-untyped-def]
         until[members[slot]] = step + 1 + chase.draws[s, 0]
         until[j] = step + 1 + chase.draws[s, 1]
         _move(equations, rules, state, slot, count, j)
-        value += cost - gains[j]
+        value += cost - gains[j] + _mend(equations, boxes, state, count)
         if value < chase.record:
             return count, s + 1, value, moves + s + 1, PAUSED
     return count, steps, value, moves + steps, PAUSED

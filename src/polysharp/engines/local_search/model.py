@@ -7,6 +7,8 @@ are computed when a move needs them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,6 +68,7 @@ class RidgeModel:
             d=np.empty(f),
             least=np.empty(f),
             floor=COLLINEAR * ridged,
+            parked=np.zeros(slots, dtype=bool),
         )
         self.load(np.zeros(0, dtype=np.intp))
 
@@ -120,20 +123,28 @@ class RidgeModel:
     def gains(self) -> Array:
         """How much each monomial would lower c by joining, the rules apart."""
         z, d, least = self.state.z, self.state.d, self.state.least
-        return 0.5 * z * z / np.maximum(d, least) * (d > least)
+        low, high = self.problem.boxes
+        step = np.clip(z / np.maximum(d, least), low, high)
+        return step * (z - 0.5 * d * step) * (d > least)
 
     def costs(self) -> Array:
         """How much each member would raise c by leaving."""
-        w, H = self.state.w[: self.count], self.state.H
-        costs: Array = 0.5 * w * w / np.diagonal(H)[: self.count]
+        m, state = self.count, self.state
+        w, z, d = state.w[:m], state.z[self.support], state.d[self.support]
+        parked = (z - self.problem.lam * w) * w + 0.5 * d * w * w
+        free = 0.5 * w * w / np.where(state.parked[:m], 1.0, np.diagonal(state.H)[:m])
+        costs: Array = np.where(state.parked[:m], parked, free)
         return costs
+
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        """What every kernel is given."""
+        return self._rows.equations, self.problem.structure.boxes, self.rules, self.state
 
     def climb(self, task: Climb, book: Book | None = None) -> bool:
         """Climb on, for a while; return whether nothing is left to do."""
         while True:
-            self._stand = stand = Stand(
-                *kernel.climb(self._rows.equations, self.rules, self.state, self._stand, task, book)
-            )
+            self._stand = stand = Stand(*kernel.climb(*self._parts, self._stand, task, book))
             if stand.need < 0:
                 return bool(stand.need == DONE)
             self._rows.hold(np.array([stand.need]), self.state.members)
@@ -143,9 +154,7 @@ class RidgeModel:
         """Walk on; return the steps made, and whether nothing may move any more."""
         made = 0
         while True:
-            self._stand = stand = Stand(
-                *kernel.walk(self._rows.equations, self.rules, self.state, self._stand, chase)
-            )
+            self._stand = stand = Stand(*kernel.walk(*self._parts, self._stand, chase))
             made += stand.progress
             if stand.need < 0:
                 return made, bool(stand.need == DONE)
@@ -170,7 +179,7 @@ class _Rows:
         self._owner = np.full(len(table), -1)  # the monomial of each row of the table
         self._next = 0
         self.equations = Equations(
-            table, place, problem.q, gram.diagonal + problem.lam, float(problem.yy)
+            table, place, problem.q, gram.diagonal + problem.lam, float(problem.yy), problem.lam
         )
 
     def hold(self, S: Indices, members: Indices) -> None:
@@ -188,9 +197,12 @@ class _Rows:
 
 
 def _rules(problem: Problem) -> RuleTable | None:
-    """Return the rules beyond the number of terms, None where there are none."""
+    """Return the rules beyond the number of terms, None where there are none.
+
+    Bounded coefficients come with a table in any case: one variant of the kernels less to compile.
+    """
     structure, f = problem.structure, problem.size
-    if structure.plain and not structure.inputs_bind:
+    if structure.plain and not structure.inputs_bind and structure.boxes is None:
         return None
     parents = structure.parent_table
     wanted = (parents < f).sum(axis=1)

@@ -199,6 +199,9 @@ def narrowed(model: RidgeModel, support: Indices) -> Indices:
     model.load(support)
     m, table = len(support), structure.input_table[support]
     H, w = model.state.H[:m, :m].copy(), model.state.w[:m].copy()
+    for a in np.flatnonzero(model.state.parked[:m]):  # as if it stood alone, at what it costs
+        cost = model.costs()[a]
+        H[a, a] = 0.5 * w[a] ** 2 / cost if cost > 0.0 else 1.0
     left: Indices = support[_narrow(H, w, table, structure.n_inputs, structure.max_inputs)]
     return left
 
