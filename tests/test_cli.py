@@ -322,6 +322,27 @@ def test_the_proof_can_be_checked(folder, capsys, table):
     assert not os.path.exists("none.npz")
 
 
+def test_rivals_of_a_model(model, table, capsys):
+    rivals = ["rivals", "model.json", "t.csv", "--within", "3", "--time-limit", "none", "-q"]
+    assert main([*rivals, "-o", "r.csv", "--proof", "p", "--require-proof"]) == 0
+    out = capsys.readouterr().out
+    found = polysharp.rivals(model, table[NAMES], table["load"], within=3.0)
+    assert out.startswith(str(found))
+    assert pd.read_csv("r.csv")["objective"].tolist() == found.objectives.tolist()
+    assert main(["verify", "p", "t.csv", "-q"]) == 0
+    assert f"but the {len(found)} that the proof names" in capsys.readouterr().out
+    assert main([*rivals, "-o", "r.jsonl", "--json", "--max-count", "1"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["count"], said["complete"], len(said["rivals"])) == (found.count, True, 1)
+    assert len(Path("r.jsonl").read_text().splitlines()) == found.count
+    assert main([*rivals, "--time-limit", "1e-9", "--require-proof"]) == 3
+    for wrong in (["-o", "t.csv"], ["--proof", "model.json"], ["--within", "-1"]):
+        assert main([*rivals, *wrong]) == 2
+    table.assign(load=2.0 * table["load"]).to_csv("other.csv", index=False)
+    assert main(["rivals", "model.json", "other.csv", "-q"]) == 2
+    assert "must be the rows of the fit" in capsys.readouterr().err
+
+
 def test_a_proof_is_checked_on_the_command_line(folder, capsys, table):
     options = ["-t", "load", "-r", "2", "-l", "2", "-g", "1", "--center", "-q"]
     assert main(["fit", "t.csv", *options, "--proof", "p", "-o", "m.json"]) == 0

@@ -5,7 +5,7 @@ and remarks to standard error.  It ends with a code that scripts can use:
 
     0    done, and whatever was asked to be proved is proved
     2    wrong usage, bad data, a file that cannot be read or written, a library that is missing
-    3    ``--require-proof``, and the model is not proved to be the best
+    3    ``--require-proof``, and the model is not proved to be the best, or rivals may be missing
     4    ``polysharp verify``, and the proof does not hold for the table
     130  interrupted; what had been found by then is printed and written all the same
     141  whoever read the output went away
@@ -29,7 +29,7 @@ from polysharp.cli.command import ExitCode, add_command
 from polysharp.cli.messages import say, say_warning
 from polysharp.errors import ClusterError
 
-COMMANDS = ("fit", "path", "rank", "predict", "report", "verify", "info", "demo")
+COMMANDS = ("fit", "path", "rank", "predict", "report", "rivals", "verify", "info", "demo")
 
 EXAMPLES = """\
 A formula in one line, its size chosen by validation:
@@ -38,6 +38,7 @@ A formula in one line, its size chosen by validation:
 Then:
   polysharp predict model.json new.csv --output predictions.csv
   polysharp report model.json rides.csv --output report.html
+  polysharp rivals model.json rides.csv
   polysharp info model.json --as sql
 
 polysharp COMMAND --help has options and more examples.

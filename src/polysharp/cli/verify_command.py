@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     verdict = verify(proof, sample.X, sample.y, sample.sample_weight, **exact)
     own = verdict.objective if costs is None else costs
     # A model costs what its rounded coefficients cost, give or take their last digits.
-    possible = not verdict.valid or own >= verdict.bound * (1 - 1e-9)
+    possible = not verdict.valid or verdict.excepted > 0 or own >= verdict.bound * (1 - 1e-9)
     print(in_words(verdict, own, possible, options, len(sample)))
     if not options.quiet:
         print(f"\nWhat was checked, in full:\n{proof.statement}")
@@ -102,11 +102,16 @@ def in_words(
             f"less than any formula of its kind can ({verdict.bound:.9g})"
         )
     better = max(0.0, 1.0 - verdict.bound / own) if own > 0.0 else 0.0
+    tail = f"no other choice of terms can lower the cost by more than {rounded_up(100 * better)} %"
+    exactly = ", in exact arithmetic," if options.exact else ","
+    named = f" but the {verdict.excepted:,} that the proof names" if verdict.excepted else ""
+    if named and verdict.bound > own > 0.0:
+        more = rounded_down(100.0 * (verdict.bound / own - 1.0))
+        tail = f"none is missing among those that cost up to {more} % more"
     return (
-        f"The proof holds for the {rows:,} rows of {options.table}. Every formula of this kind "
-        f"costs at least {rounded_down(verdict.bound, 9)} on them, and this one {own:.9g}: no "
-        f"other choice of terms can lower the cost by more than {rounded_up(100 * better)} %. The "
-        "cost is half the sum of squared errors plus a penalty on large coefficients. Everything "
-        f"was computed anew from the table{', in exact arithmetic,' if options.exact else ','} by "
-        "code that has no part in the search."
+        f"The proof holds for the {rows:,} rows of {options.table}. Every formula of this kind"
+        f"{named} costs at least {rounded_down(verdict.bound, 9)} on them, and this one {own:.9g}: "
+        f"{tail}. The cost is half the sum of squared errors plus a penalty on large coefficients. "
+        f"Everything was computed anew from the table{exactly} by code that has no part in the "
+        "search."
     )

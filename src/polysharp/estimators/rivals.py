@@ -164,6 +164,26 @@ class Rivals:
             }
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the proof as dicts, lists, texts and numbers."""
+        return {
+            "claim": self.claim,
+            "count": self.count,
+            "within": self.within,
+            "complete": self.complete,
+            "bound": self.bound,
+            "stop": str(self.stop),
+            "shares": self.shares._asdict(),
+            "indispensable": self.indispensable._asdict(),
+            "replaceable": {
+                what: {name: [swap._asdict() for swap in swaps] for name, swaps in part.items()}
+                for what, part in self.replaceable._asdict().items()
+            },
+            "rivals": [
+                _line(p, cost) for p, cost in zip(self, self.objectives.tolist(), strict=True)
+            ],
+        }
+
     @property
     def claim(self) -> str:
         """What is known, in one sentence."""
