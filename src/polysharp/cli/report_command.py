@@ -27,11 +27,22 @@ def run(options: argparse.Namespace) -> int:
         sample.y,
         options.output,
         path=sizes(options, model, sample),
+        rivals=close(options, model, sample),
         title=options.title,
         sample_weight=sample.sample_weight,
     )
     print(f"wrote the report to {options.output}")
     return ExitCode.DONE
+
+
+def close(options: argparse.Namespace, model: Any, sample: Any) -> Any:
+    """Return the formulas that come close to the model, None where nobody asked."""
+    if options.rivals is None:
+        return None
+    from polysharp.estimators.rivals import rivals
+
+    given = sample.X, sample.y, sample.sample_weight
+    return rivals(model, *given, within=options.rivals, time_limit=options.time_limit)
 
 
 def sizes(options: argparse.Namespace, model: Any, sample: Any) -> Any:

@@ -1,7 +1,7 @@
 """A report on a fitted model: one HTML file that needs nothing else.
 
-Formula, certificate in plain words, terms, accuracy against size, predictions, residuals, inputs,
-response curves, interactions, data, and how to do it again.  The file loads nothing from
+Formula, certificate in plain words, terms, rivals, accuracy against size, predictions, residuals,
+inputs, response curves, interactions, data, and how to do it again.  The file loads nothing from
 anywhere and runs no script, and says so to the browser in its content security policy; figures are
 drawn in the page's own colours, so that light, dark and print all look right.
 """
@@ -16,6 +16,7 @@ from polysharp.files import write_file
 
 if TYPE_CHECKING:
     from polysharp.estimators.path import Path
+    from polysharp.estimators.rivals import Rivals
     from polysharp.estimators.stability import Stability
     from polysharp.report.peers import Peer
 
@@ -32,6 +33,7 @@ class About(TypedDict, total=False):
     stability: Stability | None
     held_out: Sequence[Any] | None
     peers: Sequence[Peer]
+    rivals: Rivals | None
 
 
 def render_report(model: Any, X: Any, y: Any, **about: Unpack[About]) -> str:
@@ -72,6 +74,8 @@ def write_report(
             Rows that were kept out of the fit, shown beside those of the fit.
         peers : sequence of Peer
             What ``polysharp.report.peers.compare_peers`` returned: the errors of other methods.
+        rivals : Rivals
+            What ``polysharp.rivals`` returned, for the formulas that come close.
 
     Examples
     --------

@@ -29,6 +29,7 @@ from polysharp.typing import Array
 
 if TYPE_CHECKING:
     from polysharp.estimators.path import Path
+    from polysharp.estimators.rivals import Rivals
     from polysharp.estimators.stability import Stability
     from polysharp.report.peers import Peer
 
@@ -47,6 +48,7 @@ class Facts:
     stability: Stability | None = None
     held_out: ShownRows | None = None
     peers: Sequence[Peer] = ()
+    rivals: Rivals | None = None
 
     @classmethod
     def of(

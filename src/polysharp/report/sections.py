@@ -30,6 +30,7 @@ from polysharp.report.html import (
     tag,
 )
 from polysharp.report.meaning import inputs, response
+from polysharp.report.rivals import rivals
 from polysharp.report.sizes import size
 
 DEFINING = ("degree", "max_terms", "max_inputs", "gamma")
@@ -49,6 +50,7 @@ def sections(facts: Facts) -> list[Section]:
     written: list[tuple[str, str, Callable[[Facts], Html | None]]] = [
         ("Certificate", "What was proved", certificate),
         ("Terms", "The terms", terms),
+        ("Rivals", "What else could it be", rivals),
         ("Size", "Accuracy against size", size),
         ("Accuracy", "How well it predicts", accuracy),
         ("Inputs", "Which inputs matter", inputs),
