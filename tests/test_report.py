@@ -13,7 +13,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 
-from polysharp import SparsePolynomialRegressor, path, stability
+from polysharp import SparsePolynomialRegressor, path, rivals, stability
 from polysharp.datasets import cycling
 from polysharp.errors import InputError
 from polysharp.estimators.model_file.model_file import load_model, save_model
@@ -158,6 +158,21 @@ def test_a_real_path_and_a_real_stability(rides):
     assert "share of 10 bootstrap resamples" in page.text
     for monomial in model.polynomial_.monomials:
         assert f"{100 * resamples.share_of(monomial):.0f}\N{NO-BREAK SPACE}%" in page.texts
+
+
+@pytest.mark.parametrize("center", [False, True])
+def test_rivals_are_drawn_as_terms_by_formulas(rides, center):
+    X, y = rides
+    model = SparsePolynomialRegressor(2, 3, gamma=1.0, center=center).fit(X, y)
+    found = rivals(model, X, y, within=1.0)
+    assert found.count > 3
+    page = Page(render_report(model, X, y, rivals=found))
+    assert found.claim in page.text
+    cells = [a["d"] for a in page.of("path") if a.get("class", "").startswith("cells ")]
+    drawn = min(found.count, 50) * 3
+    assert sum(d.count("z") for d in cells) == drawn
+    alone = Page(render_report(model, X, y, rivals=rivals(model, X, y, within=0.0)))
+    assert "1 formula of 3 terms" in alone.text
 
 
 def test_sizes_without_a_validation_error_are_left_out(model, rides):

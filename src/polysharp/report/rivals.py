@@ -28,41 +28,89 @@ def rivals(facts: Facts) -> Html | None:
     if found is None:
         return None
     alone = len(found.shares.terms) == len(found.best)
+    means = " In every product the means are subtracted first." if _centred(found) else ""
     return join(
         p(
             f"{found.claim}. A formula counts here if it has as many terms as this one, keeps the "
             "same rules and costs hardly more on the same rows, the penalty on large coefficients "
-            "included.",
+            f"included.{means}",
         ),
         p(
             "Terms that all of them have are those that these rows insist on. Where they differ, "
             "the rows cannot tell: the choice between them is a matter of taste, of other rows or "
             "of what is known about the subject. None of this says which of them is true.",
         ),
-        None if alone else div(_picture(found), _replaced(facts, found), class_="beside even"),
         _always(found),
+        None if alone else div(_picture(found), _replaced(found), class_="beside even"),
     )
+
+
+def _centred(found: Rivals) -> bool:
+    return found.best.shifts is not None
+
+
+def _short(found: Rivals) -> dict[str, str]:
+    """Names of terms without the means, which would leave no room for anything else."""
+    every = sorted({m for one in found for m in one.monomials})
+    plain = replace(found.best, shifts=None)
+    return dict(zip(found.best.names_of(every), plain.names_of(every), strict=True))
 
 
 def _always(found: Rivals) -> Html:
-    terms, inputs = (", ".join(names) or "none" for names in found.indispensable)
-    return p(f"In every one of them: the terms {terms}; the inputs {inputs}.")
+    short = _short(found)
+    terms = ", ".join(short.get(name, name) for name in found.indispensable.terms)
+    inputs = ", ".join(found.indispensable.inputs)
+    return p(f"In every one of them: the terms {terms or 'none'}; the inputs {inputs or 'none'}.")
 
 
-def _replaced(facts: Facts, found: Rivals) -> Html:
+def _replaced(found: Rivals) -> Html:
     """What stands in for what, terms first."""
+    short = _short(found)
     rows: list[list[Child]] = [
-        [name, _ways(swaps), f"+{percent(swaps[0].excess)}"]
-        for name, swaps in {**found.replaceable.terms, **found.replaceable.inputs}.items()
+        [short[name], f"+{percent(swaps[0].excess)}", _ways(swaps, short)]
+        for name, swaps in found.replaceable.terms.items()
     ]
-    head = ["of the best formula", "can be replaced by", "at a cost of"]
-    return div(
-        h3("What can stand in for what"),
-        table(head, rows, f"Replacements in the formula for {facts.polynomial.response}"),
-    )
+    rows += [
+        [f"input {name}", f"+{percent(swaps[0].excess)}", _ways(swaps, {})]
+        for name, swaps in found.replaceable.inputs.items()
+    ]
+    head = ["of the best formula", "for", "its place can be taken by"]
+    return div(h3("What can stand in for what"), table(head, rows, "Replacements"))
 
 
-def _ways(swaps: tuple[Swap, ...]) -> str:
+def _ways(swaps: tuple[Swap, ...], short: dict[str, str]) -> str:
+    said = [
+        " and ".join(short.get(name, name) for name in swap.into) or "no further input"
+        for swap in swaps[:WAYS]
+    ]
+    if len(swaps) > WAYS:
+        said.append(f"{len(swaps) - WAYS} more")
+    return ", or ".join(said)
+
+
+def _picture(found: Rivals) -> Html:
+    """Draw terms by formulas."""
+    shown = found.polynomials[:COLUMNS]
+    own, has = set(found.best.monomials), [set(one.monomials) for one in shown]
+    every = sorted({m for terms in has for m in terms}, key=lambda m: (len(m), m))
+    names = dict(zip(every, found.best.names_of(every), strict=True))
+    share = {m: found.shares.terms[name] for m, name in names.items()}
+    order = sorted(every, key=lambda m: (-share[m], m not in own))[:ROWS]
+    short = _short(found)
+    labels = [
+        join(
+            tag(
+                "text",
+                shorten(short[names[m]], 20),
+                x=LABELS - 8,
+                y=_row(a) + 15,
+                text_anchor="end",
+            ),
+            tag("text", f"{100 * share[m]:.0f} %", x=WIDTH, y=_row(a) + 15, text_anchor="end"),
+        )
+        for a, m in enumerate(order)
+    ]
+    height, last = TOP + ROW * len(order) + FOOT, float(found.excess[len(shown) - 1])
     said = f"{plural(len(shown), 'formula')}, the best one first, the last at +{percent(last)}"
     title = "Terms by formulas"
     drawing = tag(
@@ -72,17 +120,17 @@ def _ways(swaps: tuple[Swap, ...]) -> str:
         tag("path", d=_cells(order, has, own, True), class_="cells first"),
         tag("path", d=_cells(order, has, own, False), class_="cells second"),
         tag("g", labels, aria_hidden="true"),
-        tag("text", said, x=middle, y=height - 14, text_anchor="middle", class_="name"),
+        tag("text", said, x=WIDTH / 2, y=height - 14, text_anchor="middle", class_="name"),
         viewBox=f"0 0 {WIDTH} {height}",
         class_="chart",
         role="img",
         aria_label=f"{title}. {said}",
     )
-    more = f" {plural(found.count - len(shown), 'formula')} and " if found.count > COLUMNS else ""
-    left = f"{more}{plural(len(every) - ROWS, 'term')} are not drawn." if len(every) > ROWS else ""
-    if more and not left:
-        left = f"{plural(found.count - len(shown), 'more formula')} are not drawn."
-    caption = f"Which formula has which term, and the share of all that have it. {left}"
+    hidden = found.count - len(shown), len(every) - len(order)
+    left = [plural(n, what) for n, what in zip(hidden, ("formula", "term"), strict=True) if n]
+    caption = "Which formula has which term, and the share of all that have it."
+    if left:
+        caption += f" Not drawn: {' and '.join(left)}."
     return figure(drawing, caption, keys(("first", "in the best formula"), ("second", "not in it")))
 
 
