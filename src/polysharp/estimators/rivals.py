@@ -28,13 +28,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Stop, certify
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.census import Census, of_exact_size, take_census
 from polysharp.errors import InputError
+from polysharp.estimators.fitted import fitted_polynomial
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_fit
@@ -313,7 +313,7 @@ def _check(model: Any, within: Any, max_count: Any, time_limit: Any) -> None:
             "model must be a SparsePolynomialRegressor or SparsePolynomialRegressorCV, "
             f"got {type(model).__name__}"
         )
-    check_is_fitted(model)
+    fitted_polynomial(model)
     real = isinstance(within, Real) and not isinstance(within, bool)
     if not (real and isfinite(within) and within >= 0.0):
         raise InputError(f"within must be a finite number of at least 0, got {within!r}")
