@@ -330,9 +330,18 @@ def folded(X, y, degree, room, **rules):
     return Folds(MemoryRows(X, y), parts, plan, rules, room=8 * room**2 * 6)
 
 
-def compared(folds, degrees, deadline=None):
+def compared(folds, degrees, seconds=np.inf):
     wanted = Wanted(degrees, (1.0,), (False,), Budgets((1, 2, 3)))
-    return BudgetSearch(folds, wanted, Workers(), deadline or Deadline())
+    return BudgetSearch(folds, wanted, Workers(), Deadline(), seconds)
+
+
+def test_work_and_not_the_clock_says_what_is_compared():
+    X, y = deep_law()
+    short, long = (compared(folded(X, y, 3, 90), (1, 2, 3), s) for s in (1e-6, 1e6))
+    assert {c.degree for c in short.run().candidates} == {1}
+    assert "Degrees 2 and 3 could not be compared" in short.remarks[0]
+    assert {c.degree for c in long.run().candidates} == {1, 2, 3}
+    assert short.work() < long.work()
 
 
 def test_a_required_term_beyond_the_listed_degrees_joins_them():

@@ -359,11 +359,12 @@ class SparsePolynomialRegressorCV(CertifiedModel):
             # The models averaged are as wide as may be; limits are for the polynomial nearest.
             Budgets(sizes(self.max_terms), limits[:1] if consensus else limits),
         )
-        deadline, later = Deadline(), Deadline()
+        deadline, later, seconds = Deadline(), Deadline(), np.inf
         if self.time_limit is not None:
-            end = time() + SEARCH_SHARE * self.time_limit - (perf_counter() - began)
+            seconds = SEARCH_SHARE * self.time_limit
+            end = time() + seconds - (perf_counter() - began)
             deadline, later = Deadline(end), Deadline(end + CONSENSUS_SHARE * self.time_limit)
-        search = BudgetSearch(folds, wanted, workers, deadline, keep=consensus)
+        search = BudgetSearch(folds, wanted, workers, deadline, seconds, keep=consensus)
         scores = search.run()
         self.reference_, remarks = None, search.remarks
         found = None

@@ -26,7 +26,7 @@ from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Progress
 from polysharp.selection.judges import PartedRows, judges
-from polysharp.selection.screening import screened
+from polysharp.selection.screening import ROUNDS, screened
 from polysharp.selection.split_models import SplitModels
 from polysharp.typing import Indices
 
@@ -89,6 +89,11 @@ class Folds:
     def count(self) -> int:
         """Number of monomials."""
         return self.rules.count(len(self.inputs))
+
+    @property
+    def screening_work(self) -> float:
+        """Multiply-adds of a screening."""
+        return float(ROUNDS) * self.plan.n_splits * self.rows.shape[0] * self.count
 
     def capacity(self, n_codings: int = 1) -> int:
         """Return how many monomials the moments of all sets may have."""

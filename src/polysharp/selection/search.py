@@ -6,15 +6,20 @@ middle of a grid of decades,
 
     weaker and weaker ridges until the error no longer falls, then stronger ones likewise.
 
-Sizes beyond ``FEW_TERMS`` are compared where the error still falls there.  Time is kept for every
-degree: one may take half of what is left, in which moments, screening and models must fit; what a
-low degree leaves goes to the higher ones.  Centred inputs come after raw ones, and not at all where
-centring changes nothing (degree 1) or nothing is left to gain (the law is found).
+Sizes beyond ``FEW_TERMS`` are compared where the error still falls there.  Centred inputs come
+after raw ones, and not at all where centring changes nothing (degree 1) or nothing is left to gain
+(the law is found).
+
+Time is kept for every degree: one may take half of what is left, in which moments, screening and
+models must fit; what a low degree leaves goes to the higher ones.  This time is not read from a
+clock but added up from the work that is done, at stated rates (``WorkClock``): the same call
+compares the same models on every machine that is not much slower than those rates say.  Where it
+is, the clock of the time limit cuts the comparison short, and that is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from math import isqrt
 from time import time
@@ -37,29 +42,58 @@ LAST_SHARE = 0.7  # of the sizes compared: a best size beyond it says that more 
 HIGHEST = 5  # of degrees="auto"
 DEGREE_SHARE = 0.5  # of the time left, that one degree may take
 MOMENT_SHARE = 0.35  # of a degree's time, for the moments of its monomials
-# Multiply-adds a second in products of large matrices and in pricing, one core; stated and not
-# measured, so that the same call makes the same choice everywhere.
-RATE = 1e10
+# What one core does, stated and not measured; ordinary ones do twice as much.
+RATE = 1e10  # multiply-adds a second in products of large matrices and in pricing
+MODEL_SECONDS = 20e-9  # per monomial and square of the largest size, for models of every size
+PAIR_SECONDS = 10e-9  # per entry of G, for the normal equations of a split
+SPLIT_SECONDS = 5e-3  # for each split, whatever its size
 
 
 @dataclass(frozen=True)
 class Deadline:
-    """A moment on the clock of ``time.time``, None for never."""
+    """A moment on a clock, by default that of ``time.time``; None for never."""
 
     at: float | None = None
+    clock: Callable[[], float] = time
 
     def __call__(self) -> bool:
         """Whether it has passed."""
-        return self.at is not None and time() > self.at
+        return self.at is not None and self.clock() > self.at
 
     @property
     def left(self) -> float:
         """Seconds until then."""
-        return np.inf if self.at is None else max(0.0, self.at - time())
+        return np.inf if self.at is None else max(0.0, self.at - self.clock())
 
     def share(self, share: float) -> Deadline:
         """Return the moment when a share of the time that is left has passed."""
-        return self if self.at is None else Deadline(time() + share * self.left)
+        return self if self.at is None else replace(self, at=self.clock() + share * self.left)
+
+
+@dataclass
+class WorkClock:
+    """Seconds that the work done so far takes at the stated rates."""
+
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        """Return the seconds."""
+        return self.seconds
+
+    def count_moments(self, folds: Folds, n_listed: int) -> None:
+        """Add the moments of so many monomials, and the screening that named them."""
+        work = 0.5 * folds.rows.shape[0] * n_listed**2
+        if n_listed < folds.count:
+            work += folds.screening_work
+        self.seconds += work / RATE
+
+    def count_models(self, splits: list[SplitModels], budgets: Budgets) -> None:
+        """Add the models of every size in every split."""
+        size = max(budgets.max_terms)
+        for split in splits:
+            f = len(split.pool)
+            each = MODEL_SECONDS * f * min(size, f) ** 2 + PAIR_SECONDS * f**2 + SPLIT_SECONDS
+            self.seconds += len(budgets.max_inputs) * each
 
 
 @dataclass(frozen=True)
@@ -86,6 +120,8 @@ class BudgetSearch:
         Who works.
     deadline : Deadline
         When to end; the first case is compared in any case.
+    seconds : float
+        What the comparison may take at the stated rates.
     keep : bool
         Whether the moments are kept, for a consensus.
     """
@@ -94,9 +130,12 @@ class BudgetSearch:
     wanted: Wanted
     workers: Workers
     deadline: Deadline
+    seconds: float = np.inf
     keep: bool = False
+    work: WorkClock = field(default_factory=WorkClock)
     done: list[Scores] = field(default_factory=list)
     moments: dict[tuple[int, bool], FoldMoments] = field(default_factory=dict)
+    cut_short: int | None = None  # the last degree that was not compared to its end
     remarks: list[str] = field(default_factory=list)
 
     def run(self) -> Scores:
@@ -141,7 +180,7 @@ class BudgetSearch:
         """Compare one degree; return whether there was time and room for it."""
         folds = self.folds.at(degree)
         first = not self.done
-        until = self.deadline if degree == 1 else self.deadline.share(DEGREE_SHARE)
+        until = Deadline(self.seconds, self.work).share(1.0 if degree == 1 else DEGREE_SHARE)
         # With a free intercept centring changes nothing about linear models.
         once = degree == 1 and self.wanted.degrees is None and not folds.rules.constant
         centers = self.wanted.centers[:1] if once else self.wanted.centers
@@ -149,15 +188,23 @@ class BudgetSearch:
         if limit is None:
             return False
         for center in centers:
-            if self.found or (until() and not first):
+            if self.found or (not first and self._ended(degree, until)):
                 break
             size = min(FEW_TERMS, max(self.wanted.budgets.max_terms))
             moments = folds.moments(center, limit, size=size, progress=self.workers.progress)
+            self.work.count_moments(folds, len(moments.basis))
             if self.keep:
                 self.moments[degree, center] = moments
-            self._compare_ridges(moments, degree, Deadline() if first else until)
+            self._compare_ridges(moments, degree, until)
             first = False
         return True
+
+    def _ended(self, degree: int, until: Deadline) -> bool:
+        """Whether the time of a degree is up; remembers that it was."""
+        ended = until() or self.deadline()
+        if ended:
+            self.cut_short = degree
+        return ended
 
     def _limit(self, folds: Folds, until: Deadline, n_codings: int) -> int | None:
         """Return how many monomials there is room and time for; None where that is too few."""
@@ -168,8 +215,7 @@ class BudgetSearch:
         first = not self.done
         if folds.count <= room or (first and folds.count <= folds.capacity(n_codings)):
             return folds.count
-        passes = 3.0 * folds.plan.n_splits * n * folds.count
-        if folds.screens and (first or passes <= RATE * seconds):
+        if folds.screens and (first or folds.screening_work <= RATE * seconds):
             return max(room, 2 * folds.plan.n_splits)
         return None
 
@@ -179,7 +225,7 @@ class BudgetSearch:
 
         def error(gamma: float) -> float:
             case = Case(degree, gamma, moments.center)
-            scores = self._compared(splits, case, moments.y_scale, until)
+            scores = self._compared(splits, case, moments.y_scale)
             self.done.append(scores)
             return scores.least
 
@@ -192,22 +238,21 @@ class BudgetSearch:
         least = error(grid[MIDDLE])
         for direction in (grid[MIDDLE + 1 :], grid[MIDDLE - 1 :: -1]):
             for gamma in direction:
-                if until():
+                if self._ended(degree, until):
                     return
                 new = error(gamma)
                 falls, least = new < FALLS * least, min(new, least)
                 if not falls:
                     break
 
-    def _compared(
-        self, splits: list[SplitModels], case: Case, scale: float, until: Deadline
-    ) -> Scores:
+    def _compared(self, splits: list[SplitModels], case: Case, scale: float) -> Scores:
         """Compare the sizes of one case: few first, all where more may be better."""
-        budgets = self.wanted.budgets
+        budgets, until = self.wanted.budgets, self.deadline if self.done else Deadline()
         for sizes in self._stages():
             own = replace(budgets, max_terms=sizes)
             stage = f"degree {case.degree}, {'centred' if case.center else 'raw'} inputs"
             jobs = [(split, case.gamma, own, until) for split in splits]
+            self.work.count_models(splits, own)
             found = self.workers.run(SplitModels.compare, jobs, stage)
             scores = Scores.of(case, own, found, scale)
             if np.isnan(scores.mean).all():
@@ -246,7 +291,7 @@ class BudgetSearch:
         """Say in one plain sentence what was not compared, where that may matter."""
         scores = self.scores
         last = max(c.degree for c in scores.candidates)
-        rising = scores.candidates[scores.choose("best")].degree == last
+        rising = scores.candidates[scores.choose("shortest")].degree == last
         if left_out and (self.wanted.degrees is not None or rising):
             names = " and ".join(map(str, left_out))
             noun = "Degree" if len(left_out) == 1 else "Degrees"
@@ -254,8 +299,8 @@ class BudgetSearch:
                 f"{noun} {names} could not be compared in the time and memory there is, so the "
                 f"formula has degree {last} at most."
             )
-        elif self.deadline():
+        elif self.cut_short is not None or self.deadline():
             self.remarks.append(
-                f"The time was up while degree {last} was compared; a longer time_limit compares "
-                "more ridges and sizes."
+                f"The time was up while degree {self.cut_short or last} was compared; a longer "
+                "time_limit compares more ridges and sizes."
             )
