@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from polysharp import SparsePolynomialRegressor
+from polysharp import SparsePolynomialRegressor, verify
 from polysharp.certificate.solution import Stop
 from polysharp.data.rows import MemoryRows
 from polysharp.engines import AUTO, ENGINES, make_engine
@@ -455,3 +456,48 @@ def test_large_offsets_keep_their_digits():
 @pytest.mark.parametrize("name", ENGINES)
 def test_an_engine_bears_the_name_it_is_asked_for_by(name):
     assert make_engine(name).name == (AUTO if name == "auto" else name)
+
+
+def two_valued_data():
+    """Return two inputs of two values, one of three and one of many, and a response."""
+    rng = np.random.default_rng(4)
+    X = np.column_stack(
+        [rng.integers(0, 2, 60), rng.choice([-1.5, 4.0], 60), rng.integers(0, 3, 60)]
+    )
+    X = np.column_stack([X, rng.standard_normal(60)])
+    return X, X[:, 0] * X[:, 3] + X[:, 1] * X[:, 2] ** 2 + 0.1 * rng.standard_normal(60)
+
+
+@pytest.mark.parametrize("options", [{}, {"center": True}, {"fit_intercept": False}])
+def test_powers_of_two_valued_inputs_are_left_out_and_the_proof_says_so(options):
+    X, y = two_valued_data()
+    model = SparsePolynomialRegressor(3, 3, gamma=1.0, engine="tree", **options).fit(X, y)
+    statement = model.solution_.proof.statement
+    repeated = {i for m in statement.monomials for i in m if m.count(i) > 1}
+    assert repeated == {2, 3}
+    assert statement.two_valued == (0, 1)
+    assert "two-valued inputs, at most once in a term: x0, x1" in str(statement)
+    assert verify(model.solution_.proof, X, y)
+    assert not verify(_with_all_powers(model.solution_.proof), X, y)
+    every = SparsePolynomialRegressor(3, 3, gamma=1.0, engine="enumeration", **options).fit(X, y)
+    assert model.solution_.objective == pytest.approx(every.solution_.objective, rel=1e-4)
+
+
+def _with_all_powers(proof):
+    return replace(proof, statement=replace(proof.statement, two_valued=()))
+
+
+def test_priced_monomials_obey_the_rule_for_two_values():
+    rules = TermRules(degree=4, max_terms=2, two_valued=(0, 2), max_interaction=3)
+    listed = set(rules.basis(np.arange(4)).monomials)
+    for d in range(1, 5):
+        keys = list(combinations_with_replacement(range(4), d))
+        kept = rules.may_price(np.array(keys, dtype=np.int32))
+        allowed = [m in listed for m in keys]
+        assert kept.tolist() == allowed == [rules.shape_allows(m) for m in keys]
+
+
+def test_a_power_that_the_user_wants_is_in():
+    X, y = two_valued_data()
+    model = SparsePolynomialRegressor(2, 2, gamma=1.0, include_terms=["x0^2"]).fit(X, y)
+    assert (0, 0) in model.polynomial_.monomials

@@ -104,3 +104,12 @@ def test_summaries_of_parts_give_the_scaling_of_the_whole(center):
     found = Scaling.of(total.ranges, scale=True, center=center)
     np.testing.assert_allclose(found.shift, expected.shift, rtol=1e-12)
     np.testing.assert_allclose(found.unit, expected.unit, rtol=1e-9)
+
+
+def test_summaries_of_parts_know_which_inputs_take_two_values():
+    X = np.array([[0, 1, 5, 2, 3], [1, 1, 5, 1, 3], [1, 0, 5, 3, 3], [0, 0, 5, 2, 4.0]])
+    ones, total = np.ones(2), Summary.nothing(5)
+    for rows_ in (slice(0, 2), slice(2, 4)):
+        total = total + Summary.of(X[rows_], ones, ones, 2)
+    assert total.ranges.two_valued.tolist() == [True, True, False, False, True]
+    assert Ranges.of(X, np.ones(4)).two_valued.tolist() == [True, True, False, False, True]

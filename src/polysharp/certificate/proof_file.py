@@ -211,6 +211,7 @@ READ: dict[str, Callable[[Any], Any]] = {
     "response": _of(str),
     "kept_inputs": _tuple_of(_of(int)),
     "required_inputs": _tuple_of(_of(int)),
+    "two_valued": _tuple_of(_of(int)),
     "heredity": lambda value: None if value is None else _of(str)(value),
     **dict.fromkeys(
         ("excluded_terms", "required_terms", "support"), _tuple_of(_tuple_of(_of(int)))

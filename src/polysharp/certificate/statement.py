@@ -33,8 +33,9 @@ class Statement:
     The kind: monomials of degree at most ``degree`` in ``kept_inputs``, with at most
     ``max_interaction`` distinct inputs, of degree at most ``interaction_degree`` where they have
     two inputs or more, the constant only without a free intercept, without ``excluded_terms``,
-    and without those that can never meet the heredity; ``max_terms`` of them at most, or exactly
-    so many with ``exact_size``.  ``monomials`` lists them: positions in
+    without powers of inputs in ``two_valued``, and without those that can never meet the heredity;
+    ``max_terms`` of them at most, or exactly so many with ``exact_size``.  ``monomials`` lists
+    them: positions in
     that list name them in the proof, as positions in ``kept_inputs`` name inputs there.  Where
     they are too many to list (``listed`` is false), the list has those that the proof names, and
     the claim covers all others as well.
@@ -63,6 +64,7 @@ class Statement:
     required_terms: tuple[Monomial, ...]
     required_inputs: tuple[int, ...]
     heredity: Heredity
+    two_valued: tuple[int, ...] = ()  # inputs that stand at most once in a term
     support: tuple[Monomial, ...]  # of the model found
     objective: float  # which it does not exceed
     exact_size: bool = False
@@ -85,6 +87,9 @@ class Statement:
             "excluded terms": self._written(self.excluded_terms),
             "required terms": self._written(self.required_terms),
             "required inputs": ", ".join(self.names[i] for i in self.required_inputs),
+            "two-valued inputs, at most once in a term": ", ".join(
+                self.names[i] for i in self.two_valued
+            ),
         }
         lines += [f"{name}: {rule}" for name, rule in rules.items() if rule]
         lines += [
@@ -128,6 +133,7 @@ class Statement:
             required_terms=rules.include_terms,
             required_inputs=rules.include_inputs,
             heredity=rules.heredity,
+            two_valued=tuple(i for i in basis.inputs if i in rules.two_valued),
             support=tuple(basis.monomials[j] for j in solution.support),
             objective=solution.objective * (1.0 + CLAIM_ROOM),
             exact_size=structure.exact_size,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polysharp.typing import Array
 
@@ -26,14 +27,38 @@ class Ranges(NamedTuple):
     high: Array
     mean: Array
     variance: Array
+    ends_only: NDArray[np.bool_]  # whether an input takes no value between its least and largest
 
     @classmethod
     def of(cls, X: Array, weights: Array) -> Ranges:
         """Measure the columns of a table."""
-        weight = weights.sum()
+        weight, low, high = weights.sum(), X.min(axis=0), X.max(axis=0)
         with np.errstate(over="ignore", invalid="ignore"):  # ``check_powers`` sees the range
             mean = weights @ X / weight
-            return cls(X.min(axis=0), X.max(axis=0), mean, weights @ (X - mean) ** 2 / weight)
+            variance = weights @ (X - mean) ** 2 / weight
+        return cls(low, high, mean, variance, ((X == low) | (X == high)).all(axis=0))
+
+    @property
+    def two_valued(self) -> NDArray[np.bool_]:
+        """Which inputs take two values."""
+        return self.ends_only & (self.low < self.high)
+
+    def merged(self, other: Ranges, share: float) -> Ranges:
+        """Return the ranges of both sets of rows, the other one with a share of the weight."""
+        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        step = other.mean - self.mean
+        within = [
+            (end == low) | (end == high) | (part.low > part.high)  # of no rows
+            for part in (self, other)
+            for end in (part.low, part.high)
+        ]
+        return Ranges(
+            low,
+            high,
+            self.mean + share * step,
+            (1.0 - share) * (self.variance + share * step**2) + share * other.variance,
+            self.ends_only & other.ends_only & np.all(within, axis=0),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,19 +78,12 @@ class Summary:
         """Return the summary of both sets of rows together."""
         weight = self.weight + other.weight
         share = other.weight / weight if weight else 0.0
-        a, b = self.ranges, other.ranges
-        step = b.mean - a.mean
         refusals = [part.refusal for part in (self, other) if part.refusal is not None]
         return Summary(
             n_given=self.n_given + other.n_given,
             n_rows=self.n_rows + other.n_rows,
             weight=weight,
-            ranges=Ranges(
-                np.minimum(a.low, b.low),
-                np.maximum(a.high, b.high),
-                a.mean + share * step,
-                (1.0 - share) * (a.variance + share * step**2) + share * b.variance,
-            ),
+            ranges=self.ranges.merged(other.ranges, share),
             y_low=min(self.y_low, other.y_low),
             y_high=max(self.y_high, other.y_high),
             y_mean=self.y_mean + share * (other.y_mean - self.y_mean),
@@ -76,7 +94,7 @@ class Summary:
     def nothing(cls, p: int, n_given: int = 0, refusal: tuple[int, str] | None = None) -> Summary:
         """Return the summary of no rows that count."""
         high, zeros = np.full(p, -np.inf), np.zeros(p)
-        ranges = Ranges(-high, high, zeros, zeros)
+        ranges = Ranges(-high, high, zeros, zeros, np.ones(p, dtype=bool))
         return cls(n_given, 0, 0.0, ranges, np.inf, -np.inf, 0.0, refusal)
 
     @classmethod

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from polysharp.data.summary import Ranges
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
 from polysharp.errors import InputError
@@ -176,12 +177,22 @@ def check_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def read_rules(parameters: dict[str, Any], names: tuple[str, ...]) -> TermRules:
-    """Read the rules about terms in the user's names; raise where they contradict each other."""
+def read_rules(
+    parameters: dict[str, Any], names: tuple[str, ...], ranges: Ranges | None = None
+) -> TermRules:
+    """Read the rules about terms in the user's names; raise where they contradict each other.
+
+    Where the ranges of the inputs are known, those of two values stand at most once in a term: on
+    the rows x^2 = (a + b) x - a b where x is a or b, so that a power is another term in disguise.
+    An input that the user wants a power of is left alone.
+    """
 
     def number(name: str) -> int | None:
         return None if parameters[name] is None else int(parameters[name])
 
+    include_terms = read_terms(parameters["include_terms"], names, "include_terms")
+    two_valued = set() if ranges is None else set(np.flatnonzero(ranges.two_valued).tolist())
+    two_valued -= {i for m in include_terms for i in m if m.count(i) > 1}
     rules = TermRules(
         degree=int(parameters["degree"]),
         max_terms=int(parameters["max_terms"]),
@@ -190,10 +201,11 @@ def read_rules(parameters: dict[str, Any], names: tuple[str, ...]) -> TermRules:
         max_interaction=number("max_interaction"),
         interaction_degree=number("interaction_degree"),
         heredity=parameters["heredity"],
-        include_terms=read_terms(parameters["include_terms"], names, "include_terms"),
+        include_terms=include_terms,
         exclude_terms=read_terms(parameters["exclude_terms"], names, "exclude_terms"),
         include_inputs=read_inputs(parameters["include_inputs"], names, "include_inputs"),
         exclude_inputs=read_inputs(parameters["exclude_inputs"], names, "exclude_inputs"),
+        two_valued=tuple(sorted(two_valued)),
     )
     if len(rules.exclude_inputs) == len(names):
         raise InputError(f"exclude_inputs must leave some input in, got all {len(names)}")

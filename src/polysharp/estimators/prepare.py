@@ -286,7 +286,7 @@ def open_table(
     model: Any, table: Rows, progress: Progress, budgets: Budgets | None = None
 ) -> Opened:
     """Do the same for rows that have been checked."""
-    rules = read_rules(model.get_params(deep=False), table.names)
+    rules = read_rules(model.get_params(deep=False), table.names, table.ranges)
     scale, center = bool(model.scale), bool(model.center)
     choice = None
     if model.gamma == "auto":

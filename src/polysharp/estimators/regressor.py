@@ -36,7 +36,8 @@ class SparsePolynomialRegressor(CertifiedModel):
     Parameters
     ----------
     degree : int, default=3
-        Largest degree of a monomial.
+        Largest degree of a monomial; an input of two values stands at most once in one, unless
+        ``include_terms`` has a power of it.
     max_terms : int, default=10
         At most so many monomials, the paper's l; the free intercept is not counted.  A number
         beyond the count of monomials limits nothing.  Terms whose best coefficient is zero

@@ -339,7 +339,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         """Check the rows and cut them into the parts that the splits treat alike."""
         dealt = dealt_folds(self.cv, groups) if is_dask(given[0]) else None
         rows = open_rows(self, *given, progress)
-        rules, scale, clamp = read_rules(parameters, rows.names), bool(self.scale), self.clamp
+        rules = read_rules(parameters, rows.names, rows.ranges)
+        scale, clamp = bool(self.scale), self.clamp
         if dealt is not None:
             return Folds(rows, Dealt(dealt, seed), Plan.k_fold(dealt), rules, scale, clamp)
         X, y, sample_weight = (as_host(part) for part in given)

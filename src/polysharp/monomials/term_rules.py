@@ -6,6 +6,7 @@ more, p inputs have
     f(p) = 1 + sum_{t=1..m} C(p, t) C(d_t, t),        d_1 = r,  d_t = min(d, r) for t >= 2
 
 monomials (t inputs with exponents of at least one); f(p) = C(p + r, r) without the two caps.
+An input of two values a and b has x^2 = (a + b) x - a b, so its powers are left out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import comb
 
 import numpy as np
@@ -45,6 +46,7 @@ class TermRules:
     include_inputs: tuple[int, ...] = ()
     exclude_inputs: tuple[int, ...] = ()
     coefficients: CoefficientBounds = UNBOUNDED
+    two_valued: tuple[int, ...] = ()  # inputs that stand at most once in a term
 
     @property
     def most_inputs(self) -> int:
@@ -70,7 +72,9 @@ class TermRules:
         """Whether degree and interactions of a monomial are within the caps."""
         distinct = len(set(m))
         cap = self.degree if distinct < 2 else self.mixed_degree
-        return len(m) <= cap and distinct <= self.most_inputs
+        repeated = {a for a, b in pairwise(sorted(m)) if a == b}
+        plain = repeated.isdisjoint(self.two_valued)
+        return len(m) <= cap and distinct <= self.most_inputs and plain
 
     def may_price(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Which monomials of one degree (one per row, inputs sorted) the rules let in."""
@@ -80,6 +84,8 @@ class TermRules:
         keep: NDArray[np.bool_] = distinct <= self.most_inputs
         if d > self.mixed_degree:
             keep &= distinct < 2
+        if self.two_valued and d > 1:
+            keep &= ~(~ordered & np.isin(keys[:, 1:], self.two_valued)).any(axis=1)
         for term in self.exclude_terms:
             if len(term) == d:
                 keep &= (keys != np.array(term, dtype=np.int32)).any(axis=1)
@@ -118,7 +124,7 @@ class TermRules:
         return [m for m in self._monomials(inputs) if self.can_inherit(m)]
 
     def count(self, p: int) -> int:
-        """Return f(p), the number of monomials of p inputs within the caps."""
+        """Return f(p), the number of monomials of p inputs within the caps, none of two values."""
         mixed = range(2, min(self.most_inputs, self.mixed_degree, p) + 1)
         return 1 + p * self.degree + sum(comb(p, t) * comb(self.mixed_degree, t) for t in mixed)
 
@@ -189,12 +195,15 @@ class TermRules:
 
     def _monomials(self, inputs: Iterable[int]) -> list[Monomial]:
         """All monomials of some inputs within the caps, in graded lexicographic order."""
-        names = sorted(int(i) for i in inputs)
+        names, flat = sorted(int(i) for i in inputs), set(self.two_valued)
         listed: list[Monomial] = [()] if self.constant else []
         for t in range(1, min(self.most_inputs, self.degree, len(names)) + 1):
             top = self.degree if t == 1 else self.mixed_degree
             for exponents in _exponents(t, top):
+                powers = [a for a, e in enumerate(exponents) if e > 1]
                 for chosen in combinations(names, t):
+                    if any(chosen[a] in flat for a in powers):
+                        continue
                     listed.append(
                         tuple(i for i, e in zip(chosen, exponents, strict=True) for _ in range(e))
                     )

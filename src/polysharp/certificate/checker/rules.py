@@ -113,7 +113,8 @@ def _longer(m: Monomial, s: Statement) -> list[Monomial]:
     if not m:
         return [(i,) for i in s.kept_inputs] if s.max_interaction >= 1 else []
     distinct, may_mix = len(set(m)), len(m) < s.interaction_degree
-    same = [(*m, m[-1])] if distinct < 2 or may_mix else []
+    may_repeat = m[-1] not in s.two_valued and (distinct < 2 or may_mix)
+    same = [(*m, m[-1])] if may_repeat else []
     others = may_mix and distinct < s.max_interaction
     return same + [(*m, i) for i in s.kept_inputs if others and i > m[-1]]
 
@@ -132,7 +133,8 @@ def shape_allowed(m: Monomial, s: Statement) -> bool:
     """Whether a monomial has the degree and the interactions of the statement's kind."""
     distinct = len(set(m))
     mixed = distinct < 2 or len(m) <= s.interaction_degree
-    return len(m) <= s.degree and distinct <= s.max_interaction and mixed
+    plain = all(m.count(i) == 1 for i in set(m) & set(s.two_valued))
+    return len(m) <= s.degree and distinct <= s.max_interaction and mixed and plain
 
 
 def _are_allowed(s: Statement) -> bool:
