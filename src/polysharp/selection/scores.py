@@ -37,7 +37,7 @@ NAMES = ("degree", "gamma", "center", "max_inputs", "max_terms")
 EXACT = 1e-6
 NOTHING = 1e-4  # of the response's standard deviation: a formula so near to it is the law
 MOST_EXCESS = 0.1  # of the least error: what no rule accepts, however noisy the splits are
-RIDGE_EXCESS = 0.02  # of the least error: what a stronger ridge may cost, however noisy they are
+RIDGE_EXCESS = 0.005  # of the least error: what a stronger ridge may cost, however noisy they are
 # Centred formulas must be shorter by a fifth, and by two terms: a formula in the inputs themselves
 # is worth that to its reader.
 CENTRED_SHARE, CENTRED_TERMS = 0.8, 2
@@ -72,10 +72,9 @@ def standard_error(errors: Array) -> Array:
 def strongest(errors: Array, scale: float) -> int:
     """Return the first of some ridges, the strongest first, that does as well as the best.
 
-    Its error exceeds the least by at most one standard error of the difference, and by two per cent
-    of itself.  ``errors`` has one
-    row for each ridge, and a column for each split; ``scale`` is the size of the response, beside
-    which errors may be too small to matter.
+    Its error exceeds the least by at most one standard error of the difference, and by half a per
+    cent of itself.  ``errors`` has one row for each ridge, and a column for each split; ``scale``
+    is the size of the response, beside which errors may be too small to matter.
     """
     errors = np.maximum(errors, EXACT * scale)
     mean = errors.mean(axis=1)
