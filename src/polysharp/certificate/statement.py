@@ -35,10 +35,9 @@ class Statement:
     two inputs or more, the constant only without a free intercept, without ``excluded_terms``,
     without powers of inputs in ``two_valued``, and without those that can never meet the heredity;
     ``max_terms`` of them at most, or exactly so many with ``exact_size``.  ``monomials`` lists
-    them: positions in
-    that list name them in the proof, as positions in ``kept_inputs`` name inputs there.  Where
-    they are too many to list (``listed`` is false), the list has those that the proof names, and
-    the claim covers all others as well.
+    them: positions in that list name them in the proof, as positions in ``kept_inputs`` name inputs
+    there.  Where they are too many to list (``listed`` is false), the list has those that the proof
+    names, and the claim covers all others as well.
 
     Columns are prod_{i in m} (x_i - shift_i) / scale_i times the scale of the monomial
     (sqrt of the number of orderings of m padded to ``degree``), centred by their weighted means
