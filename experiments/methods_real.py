@@ -5,7 +5,7 @@
     lasso     PolynomialLasso, l <= 100
     exact     SparsePolynomialRegressorCV, l <= 100; the model chosen carries a certificate
     consensus the same, fitted to the mean of the models that validation cannot tell apart
-    default   SparsePolynomialRegressorCV as it comes, with no argument but the seed
+    default   SparsePolynomialRegressorCV with the rule for those who predict, and nothing else set
     boosting  scikit-learn's histogram gradient boosting, an outside yardstick
     ebm       an explainable boosting machine, another one, where ``interpret`` is installed; it is
               slow, and therefore not tuned
@@ -81,13 +81,16 @@ class Split:
     y: Array
     X_test: Array
     y_test: Array
+    clips: bool = True  # inputs and predictions
 
     @classmethod
-    def of(cls, data: Dataset, seed: int) -> Split:
+    def of(cls, data: Dataset, seed: int, *, clip: bool = True) -> Split:
         """Leave a random tenth of the rows for the test, and clip inputs as the others tell."""
         n = len(data.y)
         order = np.random.default_rng(seed).permutation(n)
         seen, tested = order[: 9 * n // 10], order[9 * n // 10 :]
+        if not clip:
+            return cls(data.X[seen], data.y[seen], data.X[tested], data.y[tested], False)
         X = np.clip(data.X, *np.quantile(data.X[seen], [TAIL, 1.0 - TAIL], axis=0))
         return cls(X[seen], data.y[seen], X[tested], data.y[tested])
 
@@ -121,8 +124,9 @@ class Split:
         return test_error(self.y_test, self.predicted(model, self.X_test))
 
     def predicted(self, model: Any, X: Array) -> Array:
-        """Return a model's predictions, clipped to the range of the responses seen."""
-        return np.asarray(np.clip(model.predict(X), self.y.min(), self.y.max()))
+        """Return a model's predictions, where ``clips`` within the range of the responses seen."""
+        predicted = np.asarray(model.predict(X))
+        return predicted.clip(self.y.min(), self.y.max()) if self.clips else predicted
 
 
 def best(split: Split, models: Iterable[Any]) -> tuple[Any, float]:
@@ -323,12 +327,12 @@ def _formula_measures(split: Split, model: SparsePolynomialRegressor) -> dict[st
     }
 
 
-def default(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
-    """The search over budgets as it comes: every setting its default (but quick runs are quick)."""
+def default(split: Split, grid: Grid, time_limit: float, rule: str = "consensus") -> dict[str, Any]:
+    """The search over budgets: every setting but the rule its default (quick runs are quick)."""
     del time_limit
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = {"rule": rule}
     if grid is not GRID:
-        settings = {"degrees": grid.degrees, "max_terms": grid.max_terms, "engine": "local-search"}
+        settings |= {"degrees": grid.degrees, "max_terms": grid.max_terms, "engine": "local-search"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of a search cut short by its limit
         search = SparsePolynomialRegressorCV(random_state=0, **settings).fit(split.X, split.y)
@@ -426,8 +430,11 @@ def run_method(
     name: str, data: Dataset, seed: int, grid: Grid, time_limit: float
 ) -> dict[str, Any]:
     """Return the measures of one method on one split, with the seconds of the whole of it."""
-    split = Split.of(data, seed)
-    began = perf_counter()
-    measured = METHODS[name](split, grid, time_limit)
     n, p = data.X.shape
-    return {**measured, "seconds": perf_counter() - began, "n": n, "p": p}
+    return {**timed(METHODS[name], Split.of(data, seed), grid, time_limit), "n": n, "p": p}
+
+
+def timed(method: Method, split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
+    """Return the measures of a method, with the seconds of the whole of it."""
+    began = perf_counter()
+    return {**method(split, grid, time_limit), "seconds": perf_counter() - began}

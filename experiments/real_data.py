@@ -35,14 +35,14 @@ LABELS = {
     "lasso": "polynomial Lasso",
     "exact": "exact",
     "consensus": "exact, consensus",
-    "default": "default search",
+    "default": "search over budgets",
     "boosting": "gradient boosting",
     "ebm": "EBM",
 }
 OURS = {
     "exact": "with the model of the least validation error",
     "consensus": "with the consensus",
-    "default": "the default search (consensus, nothing set)",
+    "default": "the search over budgets (consensus, nothing else set)",
 }
 PAPER = dict(zip(UCI_NAMES, TEST_ERRORS, strict=True))  # the paper's names of the rows
 PAPER_METHODS = {"ridge": "RR", "kernel": "SVM", "lasso": "PL", "exact": "CIO"}

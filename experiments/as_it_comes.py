@@ -1,0 +1,154 @@
+"""The search over budgets as it comes: nothing set, nothing done to rows or predictions outside.
+
+    python -m experiments.as_it_comes --quick
+    python -m experiments.as_it_comes --jobs 2
+
+The paper's eight rows of UCI data and five further tables, on none of which anything was tuned.  A
+tenth of the rows is for the test; TE is the root mean square error there.
+
+    shortest    SparsePolynomialRegressorCV(): a formula to read
+    predict     SparsePolynomialRegressorCV(rule="consensus"): for those who predict
+    ridge, kernel, lasso    tuned on folds of the other rows (``methods_real``)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from statistics import mean, median
+from typing import Any
+
+from experiments import methods_real
+from experiments.methods_real import GRID, QUICK, Split
+from experiments.rows import Row, finished, read
+from experiments.runner import RESULTS, Cell, Experiment, Plan, main
+from experiments.summary import NOTHING, markdown, numbers, where
+from experiments.tables import load_table
+from polysharp.datasets import Dataset
+from polysharp.uci import UCI_NAMES, load_uci
+
+FURTHER = (
+    "mosaicData/SaratogaHouses", "modeldata/car_prices", "modeldata/Sacramento", "ISLR/Credit",
+    "bayesrules/coffee_ratings_small",
+)  # fmt: skip
+RIVALS = ("ridge", "kernel", "lasso")
+METHODS: dict[str, Callable[..., dict[str, Any]]] = {
+    "shortest": partial(methods_real.default, rule="shortest"),
+    "predict": partial(methods_real.default, rule="consensus"),
+    **{name: methods_real.METHODS[name] for name in RIVALS},
+}
+MEASURES = ("TE", "validation", "k", "l", "r", "gamma", "center", "gap", "seconds", "choosing")
+ALLOWED = {"shortest": 1.10, "predict": 1.03}  # of the best rival's error
+
+
+def cells(plan: Plan) -> Iterator[Cell]:
+    """List every method on every split of every table, split by split."""
+    for seed in plan.seeds:
+        for name in ("airfoil",) if plan.quick else (*UCI_NAMES, *FURTHER):
+            for method in METHODS:
+                yield Cell(method, seed, {"data": name, "grid": "quick" if plan.quick else "full"})
+
+
+def load(name: str) -> Dataset:
+    """Return a table of either kind."""
+    return load_uci(name) if name in UCI_NAMES else load_table(name)
+
+
+def run(cell: Cell, time_limit: float) -> dict[str, Any]:
+    """Run one method on one split."""
+    split = Split.of(load(cell.data["data"]), cell.seed, clip=False)
+    grid = QUICK if cell.data["grid"] == "quick" else GRID
+    return methods_real.timed(METHODS[cell.method], split, grid, time_limit)
+
+
+def terms_before() -> dict[str, float]:
+    """Return the median number of terms of the default search of 0.1.0, by table."""
+    rows = finished(read(RESULTS / "real_data.csv"), ("data", "grid", "method", "seed"))
+    return {
+        name: median(numbers(mine, "l"))
+        for name in UCI_NAMES
+        if (mine := where(rows, data=name, method="default", polysharp="0.1.0"))
+    }
+
+
+def excess(rows: Sequence[Row], name: str, method: str) -> float | None:
+    """Return mean TE of one of ours over that of the best rival, on the splits that all have."""
+    mine = where(list(rows), data=name)
+    seeds = [{row["seed"] for row in where(mine, method=m)} for m in (method, *RIVALS)]
+    common = set.intersection(*seeds)
+    means = {
+        m: mean(numbers([r for r in where(mine, method=m) if r["seed"] in common], "TE"))
+        for m in (method, *RIVALS)
+        if common
+    }
+    return means[method] / min(means[m] for m in RIVALS) if means else None
+
+
+def table(rows: list[Row], names: Sequence[str]) -> str:
+    """Return errors and sizes by table; the best rival's error is 1 in the last two columns."""
+    before, lines = terms_before(), []
+    for name in names:
+        mine = where(rows, data=name)
+        if not mine:
+            continue
+        errors = {m: numbers(where(mine, method=m), "TE") for m in METHODS}
+        terms = [median(numbers(where(mine, method=m), "l") or [0]) for m in ALLOWED]
+        ratios = [excess(rows, name, m) for m in ALLOWED]
+        lines.append(
+            [
+                name.split("/")[-1],
+                str(len(errors["shortest"])),
+                *(f"{mean(e):.4g}" if e else NOTHING for e in errors.values()),
+                *(f"{count:g}" for count in terms),
+                f"{before[name]:g}" if name in before else NOTHING,
+                *(NOTHING if r is None else f"{r:.3f}" for r in ratios),
+            ]
+        )
+    header = [
+        "data", "splits", "shortest", "predict", *RIVALS, "terms: shortest", "predict", "0.1.0",
+        "shortest / best", "predict / best",
+    ]  # fmt: skip
+    return markdown(header, lines)
+
+
+def opening(rows: list[Row]) -> str:
+    """Return what was aimed at and what came out, in sentences."""
+    said = []
+    for words, names in (("the eight UCI rows", UCI_NAMES), ("the five further tables", FURTHER)):
+        parts = []
+        for method, most in ALLOWED.items():
+            found = {n: e for n in names if (e := excess(rows, n, method)) is not None}
+            if not found:
+                continue
+            close = sum(e <= most for e in found.values())
+            farthest = max(found, key=found.__getitem__)
+            parts.append(
+                f"`{method}` is within {100 * (most - 1):.0f} % of the best of ridge, kernel and "
+                f"Lasso on {close} of {len(found)} (farthest: {farthest.split('/')[-1]}, "
+                f"{100 * (found[farthest] - 1):+.1f} %)"
+            )
+        said.append(f"On {words}, {' and '.join(parts)}.")
+    before = terms_before()
+    own = {n: median(numbers(where(rows, data=n, method="shortest"), "l") or [0]) for n in before}
+    half = sum(own[n] <= 0.5 * before[n] for n in before)
+    said.append(f"`shortest` has at most half of the terms of 0.1.0 on {half} of {len(before)}.")
+    return " ".join(said)
+
+
+EXPERIMENT = Experiment(
+    name="as_it_comes",
+    parameters=("data", "grid"),
+    measures=MEASURES,
+    cells=cells,
+    run=run,
+    seeds=10,
+    time_limit=60.0,
+    tables={
+        "opening": opening,
+        "uci": lambda rows: table(rows, UCI_NAMES),
+        "further": lambda rows: table(rows, FURTHER),
+    },
+)
+
+if __name__ == "__main__":
+    main(EXPERIMENT)
