@@ -36,7 +36,7 @@ class Ranges(NamedTuple):
         with np.errstate(over="ignore", invalid="ignore"):  # ``check_powers`` sees the range
             mean = weights @ X / weight
             variance = weights @ (X - mean) ** 2 / weight
-        return cls(low, high, mean, variance, ((X == low) | (X == high)).all(axis=0))
+        return cls(low, high, mean, variance, ((low == X) | (high == X)).all(axis=0))
 
     @property
     def two_valued(self) -> NDArray[np.bool_]:
