@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from experiments.methods import METHODS, NEEDS, warm_up
 from experiments.metrics import MEASURES
-from experiments.recovery import by_correlation, run
+from experiments.recovery import by_correlation, correlated_opening, run
 from experiments.runner import Cell, Experiment, Plan, main
 
 ROWS = (100, 120, 150, 200, 250, 300, 400, 500, 600, 800, 1000)
@@ -35,6 +35,7 @@ EXPERIMENT = Experiment(
     run=run,
     needs=NEEDS,
     tables={"n0": by_correlation},
+    opening=correlated_opening,
     warm_up=warm_up,
 )
 

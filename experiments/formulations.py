@@ -77,6 +77,13 @@ def _entry(rows: list[Row]) -> str:
     return f"{share(rows, proved)}, {seconds}, {gap}"
 
 
+def opening(rows: list[Row]) -> str:
+    """How many problems each formulation proves, over all sizes."""
+    present = [method for method in METHODS if where(rows, method=method)]
+    counts = (f"{LABELS[m]} {share(where(rows, method=m), proved)}" for m in present)
+    return f"Problems proved within the limit, by formulation: {', '.join(counts)}."
+
+
 EXPERIMENT = Experiment(
     name="formulations",
     parameters=("p", "r", "n"),
@@ -87,6 +94,7 @@ EXPERIMENT = Experiment(
     time_limit=20.0,
     needs=NEEDS,
     tables={"formulations": formulations_table},
+    opening=opening,
     warm_up=warm_up,
 )
 

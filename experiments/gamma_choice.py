@@ -113,7 +113,8 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     seeds=5,
-    tables={"ratios": table, "opening": opening},
+    tables={"ratios": table},
+    opening=opening,
 )
 
 if __name__ == "__main__":

@@ -131,6 +131,18 @@ def _entry(rows: list[Row]) -> str:
     return f"{mean(values):.0f} ({min(values):.0f} to {max(values):.0f})"
 
 
+def opening(rows: list[Row]) -> str:
+    """How widely the number of inputs to keep varies at the largest p."""
+    p = max(distinct(rows, "p"))
+    mine = where(rows, p=p, method="ranking", gamma=GAMMA)
+    needed = [int(v) for v in numbers(mine, "needed")]
+    return (
+        f"The number of inputs that a triage must keep varies so much between data sets (of {p} "
+        f"inputs, {min(needed)} to {max(needed)}) that no fixed p' is safe; pricing without a "
+        "triage needs none ([Benchmarks](benchmarks.md))."
+    )
+
+
 EXPERIMENT = Experiment(
     name="input_ranking",
     parameters=("n", "p", "gamma"),
@@ -138,6 +150,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     run=run,
     seeds=10,
+    opening=opening,
     tables={
         "sizes": size_table,
         "gamma": gamma_table,

@@ -1,12 +1,13 @@
-"""The evidence page: tables and figures written between marks, from rows and from nothing else.
+"""The evidence page and the README: what is between marks comes from rows, and from nothing else.
 
-    python -m experiments.page            # rewrite the marked blocks of docs/evidence.md
-    python -m experiments.page --check    # only say whether the page is what the rows give
+    python -m experiments.page            # rewrite the marked blocks
+    python -m experiments.page --check    # only say whether the pages are what the rows give
 
 A block is everything between a mark and the next ``<!-- end -->``:
 
     <!-- table: phase_transition/n0 -->       the experiment's table of that name
     <!-- figure: phase_transition -->         the picture that ``experiments.plot`` drew
+    <!-- opening: phase_transition -->        what the rows show, in a sentence or two
     <!-- run: phase_transition -->            command, number of runs, versions, cores, limits
 """
 
@@ -18,13 +19,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.plot import FOLDER
+from experiments.plot import FIGURES, FOLDER
 from experiments.rows import Row, finished, read
 from experiments.runner import RESULTS, VERSIONS, load
 
-PAGE = Path(__file__).parent.parent / "docs" / "evidence.md"
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "evidence.md"
+PAGES = (PAGE, ROOT / "README.md")
 BLOCK = re.compile(
-    r"(<!-- (table|figure|run): (\w+)(?:/([\w-]+))? -->\n)(.*?)(<!-- end -->)", re.DOTALL
+    r"(<!-- (table|figure|run|opening): (\w+)(?:/([\w-]+))? -->\n)(.*?)(<!-- end -->)", re.DOTALL
 )
 
 
@@ -43,6 +46,8 @@ def rebuild(
             content = f"No rows yet: `python -m experiments.{name}` makes them."
         elif kind == "run":
             content = provenance(name, rows)
+        elif kind == "opening" and experiment.opening is not None:
+            content = experiment.opening(rows)
         else:
             content = experiment.tables[table](rows)
         return f"{begin}\n{content}\n\n{end}" if content else f"{begin}{end}"
@@ -54,9 +59,9 @@ def provenance(name: str, rows: Sequence[Row]) -> str:
     """Say which command made the rows, how many, with what, under which limits."""
     seeds = len({row["seed"] for row in rows})  # the same data sets in every setting
     versions = ", ".join(f"{package} {_values(rows, package)}" for package in VERSIONS)
+    drawn = f" and `python -m experiments.plot {name}`" if name in FIGURES else ""
     return (
-        f"`python -m experiments.{name}` and "
-        f"`python -m experiments.plot {name}`: {len(rows)} runs, {seeds} data sets per setting, "
+        f"`python -m experiments.{name}`{drawn}: {len(rows)} runs, {seeds} data sets per setting, "
         f"one thread each, {_values(rows, 'jobs')} at a time on {_values(rows, 'cores')} cores, "
         f"limit {_values(rows, 'time_limit')} s; "
         f"{versions}. Rows: `experiments/results/{name}.csv`."
@@ -75,17 +80,18 @@ def _figure(file: Path, page: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Rewrite the page, or check it."""
+    """Rewrite the pages, or check them."""
     parser = argparse.ArgumentParser(
-        prog="python -m experiments.page", description="Write the tables of docs/evidence.md."
+        prog="python -m experiments.page", description="Write what the pages have from rows."
     )
-    parser.add_argument("--check", action="store_true", help="fail when the page is out of date")
+    parser.add_argument("--check", action="store_true", help="fail when a page is out of date")
     options = parser.parse_args(arguments)
-    before = PAGE.read_text(encoding="utf-8")
-    after = rebuild(before)
-    if options.check and after != before:
-        raise SystemExit(f"{PAGE} is not what the rows give: run python -m experiments.page")
-    PAGE.write_text(after, encoding="utf-8")
+    for page in PAGES:
+        before = page.read_text(encoding="utf-8")
+        after = rebuild(before, page=page)
+        if options.check and after != before:
+            raise SystemExit(f"{page} is not what the rows give: run python -m experiments.page")
+        page.write_text(after, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,13 @@ from collections.abc import Iterator
 
 from experiments.methods import METHODS, NEEDS, warm_up
 from experiments.metrics import MEASURES
-from experiments.recovery import accuracy_table, certificate_table, run, transition_table
+from experiments.recovery import (
+    accuracy_table,
+    certificate_table,
+    opening,
+    run,
+    transition_table,
+)
 from experiments.runner import Cell, Experiment, Plan, main
 
 ROWS = (100, 110, 120, 130, 140, 150, 175, 200, 250, 300, 400, 500, 600, 700, 800, 900, 1000)
@@ -40,6 +46,7 @@ EXPERIMENT = Experiment(
         "accuracy": accuracy_table,
         "proofs": certificate_table,
     },
+    opening=opening,
     warm_up=warm_up,
 )
 

@@ -184,6 +184,23 @@ def _typical(rows: list[Row], *columns: str) -> str:
     return ", ".join(f"{median(numbers(rows, column)):g}" for column in columns)
 
 
+def opening(rows: list[Row]) -> str:
+    """In how many rows each form of the exact method is ahead, with inputs clipped for all."""
+    names = names_of(rows)
+    means = {name: mean_errors(rows, name) for name in names}
+    rivals = [method for method in FOUR if method != "exact"]
+    parts = []
+    for ours, words in OURS.items():
+        if all(ours in each for each in means.values()):
+            ahead = sum(means[n][ours] < min(means[n][m] for m in rivals) for n in names)
+            parts.append(f"{words}, in {ahead}")
+    return (
+        f"On real data, inputs and predictions clipped alike for all methods, the exact method has "
+        f"a lower mean error than ridge, kernel and Lasso, of {len(names)} rows: "
+        f"{'; '.join(parts)}."
+    )
+
+
 EXPERIMENT = Experiment(
     name="real_data",
     parameters=("data", "grid"),
@@ -193,6 +210,7 @@ EXPERIMENT = Experiment(
     seeds=10,
     time_limit=10.0,
     needs=NEEDS,
+    opening=opening,
     tables={
         "errors": error_table,
         "sizes": size_table,

@@ -106,6 +106,47 @@ def by_correlation(rows: list[Row]) -> str:
     return markdown(header, lines)
 
 
+def opening(rows: list[Row]) -> str:
+    """From how many rows on each method finds the law, and from where on it is proved."""
+    found = {m: n0(where(rows, method=m)) for m in methods_of(rows)}
+    exact = where(rows, method="exact")
+    others = ", ".join(
+        f"{LABELS[m]} {_n0(where(rows, method=m))}"
+        for m in found
+        if m not in {"exact", "lasso-raw"}
+    )
+    proved_from = next((n for n in distinct(exact, "n") if all(map(proved, _from(exact, n)))), None)
+    seconds = "" if proved_from is None else typical(where(exact, n=proved_from), "seconds")
+    proofs = (
+        "is not proved at every n"
+        if proved_from is None
+        else f"is proved in all of them from n = {proved_from} on, in {seconds} s, median (largest)"
+    )
+    return (
+        f"The exact method finds the law, in all data sets, from n = {found.get('exact')} rows on, "
+        f"and it {proofs}. The paper states about {paper.N0} rows; the other methods find it from "
+        f"there on: {others}."
+    )
+
+
+def correlated_opening(rows: list[Row]) -> str:
+    """The same for every correlation, in fewer words."""
+    parts = []
+    for rho in sorted({row["rho"] for row in rows}, key=float):
+        mine = where(rows, rho=rho)
+        found = (
+            f"{LABELS[m]} {_n0(where(mine, method=m))}"
+            for m in methods_of(mine)
+            if m != "lasso-raw"
+        )
+        parts.append(f"rho = {rho}: {', '.join(found)}")
+    return f"Rows needed where inputs are correlated: {'; '.join(parts)}."
+
+
+def _from(rows: Sequence[Row], n: int) -> list[Row]:
+    return [row for row in rows if int(row["n"]) >= n]
+
+
 def _n0(rows: Sequence[Row]) -> str:
     smallest = n0(rows)
     return "not within the grid" if smallest is None else str(smallest)

@@ -76,7 +76,7 @@ class Experiment:
     ``run(cell, time_limit)`` returns the measures, with "status" and "note" if it likes; it draws
     the data and times only the method.  ``needs`` maps a method to the package without which
     its cells are left out.  ``tables`` are functions from rows to Markdown; the page
-    marks where each goes.
+    marks where each goes.  ``opening`` says in a sentence or two what the rows show.
     """
 
     name: str  # of the module and of the file of rows
@@ -89,6 +89,7 @@ class Experiment:
     time_limit: float = 60.0
     needs: Mapping[str, str] = field(default_factory=dict)
     tables: Mapping[str, Callable[[list[Row]], str]] = field(default_factory=dict)
+    opening: Callable[[list[Row]], str] | None = None
     warm_up: Callable[[], None] | None = None  # once per process, before anything is timed
 
     @property

@@ -436,7 +436,7 @@ def test_errors_next_to_nothing_are_alike():
 
 
 def test_of_ridges_that_do_as_well_the_strongest_is_taken():
-    errors = [[0.5, 0.5, 0.6], [0.31, 0.29, 0.30], [0.30, 0.295, 0.301], [0.3, 0.295, 0.3]]
+    errors = [[0.5, 0.5, 0.6], [0.306, 0.29, 0.30], [0.30, 0.295, 0.301], [0.3, 0.295, 0.3]]
     assert scores_of(errors, gamma=[0.1, 1.0, 10.0, 100.0]).choose("shortest") == 1
 
 

@@ -303,5 +303,13 @@ def test_without_rows_the_page_says_so(tmp_path):
 
 
 def test_the_committed_page_is_what_the_rows_give():
-    text = page.PAGE.read_text(encoding="utf-8")
-    assert page.rebuild(text) == text
+    for each in page.PAGES:
+        text = each.read_text(encoding="utf-8")
+        assert page.rebuild(text, page=each) == text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_openings_say_something_about_any_rows(name, tmp_path):
+    rows = made_up_rows(name, tmp_path / f"{name}.csv")
+    opening = load(name).opening
+    assert opening is None or opening(rows).endswith(".")
