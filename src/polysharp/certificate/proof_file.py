@@ -212,6 +212,7 @@ READ: dict[str, Callable[[Any], Any]] = {
     "kept_inputs": _tuple_of(_of(int)),
     "required_inputs": _tuple_of(_of(int)),
     "two_valued": _tuple_of(_of(int)),
+    "functions": _tuple_of(lambda pair: (_of(int)(pair[0]), _of(str)(pair[1]))),
     "heredity": lambda value: None if value is None else _of(str)(value),
     **dict.fromkeys(
         ("excluded_terms", "required_terms", "support"), _tuple_of(_tuple_of(_of(int)))

@@ -39,6 +39,11 @@ class Statement:
     there.  Where they are too many to list (``listed`` is false), the list has those that the proof
     names, and the claim covers all others as well.
 
+    Factors are the inputs and ``functions`` of them, (input, name), numbered after the inputs and
+    computed in double precision from the inputs as they are; a monomial has at most
+    ``max_interaction`` distinct inputs, not columns, and neither an input with its own inverse nor
+    a square root twice.
+
     Columns are prod_{i in m} (x_i - shift_i) / scale_i times the scale of the monomial
     (sqrt of the number of orderings of m padded to ``degree``), centred by their weighted means
     when the intercept is free, rows weighted by the sample weights.
@@ -54,8 +59,9 @@ class Statement:
     excluded_terms: tuple[Monomial, ...]
     monomials: tuple[Monomial, ...]  # in the inputs given
     listed: bool = True
-    shift: Array  # one per input given
-    scale: Array  # one per input given
+    functions: tuple[tuple[int, str], ...] = ()
+    shift: Array  # one per input given, then one per function
+    scale: Array  # likewise
     fit_intercept: bool
     gamma: float
     max_terms: int
@@ -96,11 +102,17 @@ class Statement:
             f" / {float(self.scale[i])!r}"
             for i in self.kept_inputs
         ]
+        lines += [
+            f"function: {name} of {self.names[i]} / {float(self.scale[len(self.names) + t])!r}"
+            for t, (i, name) in enumerate(self.functions)
+            if i in self.kept_inputs
+        ]
         model = self._written(self.support) or "no term"
         return "\n".join([*lines, f"model: {model}; costs at most {self.objective!r}"])
 
     def _written(self, terms: Iterable[Monomial]) -> str:
-        return ", ".join(write_term(m, self.names) for m in terms)
+        columns = [*self.names, *(f"{name}({self.names[i]})" for i, name in self.functions)]
+        return ", ".join(write_term(m, columns) for m in terms)
 
     @classmethod
     def of(
@@ -123,6 +135,7 @@ class Statement:
             interaction_degree=rules.mixed_degree,
             excluded_terms=rules.exclude_terms,
             monomials=basis.monomials,
+            functions=tuple((a.input, a.function.name) for a in basis.library.applied),
             shift=scaling.shift,
             scale=scaling.unit,
             fit_intercept=not rules.constant,

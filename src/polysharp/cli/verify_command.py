@@ -43,8 +43,7 @@ def run(options: argparse.Namespace) -> int:
         return ExitCode.NOT_PROVED
     from polysharp.certificate.checker.verify import verify
 
-    exact = {"exact": True} if options.exact else {}
-    verdict = verify(proof, sample.X, sample.y, sample.sample_weight, **exact)
+    verdict = verify(proof, sample.X, sample.y, sample.sample_weight, exact=bool(options.exact))
     own = verdict.objective if costs is None else costs
     # A model costs what its rounded coefficients cost, give or take their last digits.
     possible = not verdict.valid or verdict.excepted > 0 or own >= verdict.bound * (1 - 1e-9)

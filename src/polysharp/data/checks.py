@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from polysharp.data.arrays import Place, as_host
 from polysharp.data.cluster import is_dask
+from polysharp.data.functions import Library, read_functions
 from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import InputError
 from polysharp.progress import Progress
@@ -46,16 +47,17 @@ def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> MemoryRows:
     place = Place.find(X, getattr(model, "device", None))
     # What a Dask array calls its name is a key of its graph.
     response = None if type(y).__module__.startswith("dask.array") else getattr(y, "name", None)
-    X, y, weights = _checked(model, X, y, sample_weight)
+    X, y, weights, library = _checked(model, X, y, sample_weight)
     response = response if isinstance(response, str) else "y"
-    return MemoryRows(X, y, weights, input_names(model), response, place)
+    names = input_names(model)
+    return MemoryRows(X, y, weights, names, response, place, library=library)
 
 
 def check_responses(model: Any, X: Any, y: Any, sample_weight: Any) -> list[MemoryRows]:
     """Check rows with several responses, the columns of y; return the rows of each."""
     place = Place.find(X, getattr(model, "device", None))
     columns = getattr(y, "columns", None)
-    X, y, weights = _checked(model, X, y, sample_weight, multi_output=True)
+    X, y, weights, library = _checked(model, X, y, sample_weight, multi_output=True)
     if y.ndim != 2:
         raise InputError(
             f"y must have two dimensions, a column for each response, got shape {y.shape}; for one "
@@ -64,15 +66,15 @@ def check_responses(model: Any, X: Any, y: Any, sample_weight: Any) -> list[Memo
     names = [f"y{t}" for t in range(y.shape[1])] if columns is None else list(map(str, columns))
     own = input_names(model)
     return [
-        MemoryRows(X, np.ascontiguousarray(values), weights, own, name, place)
+        MemoryRows(X, np.ascontiguousarray(values), weights, own, name, place, library=library)
         for name, values in zip(names, y.T, strict=True)
     ]
 
 
 def _checked(
     model: Any, X: Any, y: Any, sample_weight: Any, *, multi_output: bool = False
-) -> tuple[Array, Array, Array | None]:
-    """Return inputs, responses and weights as floats that the method can work with."""
+) -> tuple[Array, Array, Array | None, Library]:
+    """Return columns, responses and weights as floats that the method can work with."""
     X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
     with named_columns(X):
         X, y = validate_data(
@@ -91,9 +93,11 @@ def _checked(
     weights = None
     if sample_weight is not None:
         X, y, weights = _weighted(X, y, sample_weight)
-    check_powers(X, int(model.degree), names)
+    library = read_functions(getattr(model, "functions", None), names)
+    X = library.grown(X, names)
+    check_powers(X, int(model.degree), library.column_names(names))
     check_magnitudes(y, 1.0 if weights is None else float(weights.sum()))
-    return X, y, weights
+    return X, y, weights, library
 
 
 @contextmanager

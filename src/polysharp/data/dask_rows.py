@@ -18,6 +18,7 @@ from polysharp.data.arrays import CPU, Place
 from polysharp.data.checks import check_finite, check_magnitudes, check_powers, input_names
 from polysharp.data.cluster import n_threads, sum_over_blocks
 from polysharp.data.dask_blocks import Piece, check_columns, cut_into_blocks, is_frame
+from polysharp.data.functions import PLAIN, Library, read_functions
 from polysharp.data.rows import Code, MemoryRows, Rows
 from polysharp.data.summary import Ranges, Summary
 from polysharp.errors import InputError
@@ -33,10 +34,13 @@ def open_collections(
         raise InputError(f"device must be None or 'cpu' for Dask collections, got {model.device!r}")
     check_columns(model, X, reset=True)
     response = y.name if is_frame(y) else None
-    read = BlockReader(input_names(model), response if isinstance(response, str) else "y")
+    names = input_names(model)
+    library = read_functions(getattr(model, "functions", None), names)
+    read = BlockReader(names, response if isinstance(response, str) else "y", library)
     blocks = cut_into_blocks(X, y, sample_weight)
     summary = _summary(blocks, read, progress)
-    _check_whole(summary, int(model.degree), read.names, sample_weight is not None)
+    columns = library.column_names(names)
+    _check_whole(summary, int(model.degree), columns, sample_weight is not None)
     return DaskRows(
         blocks,
         read,
@@ -46,6 +50,7 @@ def open_collections(
         summary.weight,
         summary.y_center,
         summary.ranges,
+        library,
     )
 
 
@@ -65,9 +70,9 @@ def summarise(number: int, x: Any, y: Any, weights: Any, read: BlockReader) -> S
     try:
         rows, n_given = read(number, x, y, weights)
     except InputError as refused:
-        return Summary.nothing(len(read.names), refusal=(number, str(refused)))
+        return Summary.nothing(read.width, refusal=(number, str(refused)))
     if not len(rows):
-        return Summary.nothing(len(read.names), n_given)
+        return Summary.nothing(read.width, n_given)
     return Summary.of(rows.X, rows.y, rows.weights, n_given)
 
 
@@ -96,6 +101,7 @@ class DaskRows(Rows):
     total_weight: float
     y_mean: float
     ranges: Ranges
+    library: Library
     place: Place = CPU  # workers compute on their CPUs
     block: None = None  # nothing gathers the rows
 
@@ -146,7 +152,13 @@ class BlockReader:
 
     names: tuple[str, ...]
     response: str = "y"
+    library: Library = PLAIN
     code: Code | None = None
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.names) + len(self.library.applied)
 
     def __call__(self, number: int, x: Any, y: Any, weights: Any) -> tuple[MemoryRows, int]:
         """Return the rows that count, as floats and coded, and how many there were."""
@@ -162,8 +174,10 @@ class BlockReader:
             used = v > 0
             if not used.all():
                 X, response, v = X[used], response[used], v[used]
+        X = self.library.grown(X, self.names)
         X = X if self.code is None else self.code(X)
-        return MemoryRows(X, response, v, self.names, self.response, number=number), n
+        rows = MemoryRows(X, response, v, self.names, self.response, CPU, number, self.library)
+        return rows, n
 
 
 def table_of(x: Any, names: tuple[str, ...]) -> Array:

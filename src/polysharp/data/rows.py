@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from polysharp.data.arrays import CPU, Place
+from polysharp.data.functions import PLAIN, Library
 from polysharp.data.summary import Ranges
 from polysharp.typing import Array, Indices, OnBlock
 
@@ -38,7 +39,8 @@ class Rows(ABC):
     shape: tuple[int, int]  # rows and inputs
     total_weight: float  # what n is when a row of weight two counts as two rows
     y_mean: float  # weighted; of equal numbers that number itself, so that they centre to zeros
-    ranges: Ranges  # of the inputs as the user gave them
+    library: Library  # functions of the inputs that are columns as well
+    ranges: Ranges  # of the columns, inputs as the user gave them
     block: MemoryRows | None  # all rows, where they are in memory
 
     @abstractmethod
@@ -66,13 +68,14 @@ class Rows(ABC):
 class MemoryRows(Rows):
     """Rows in memory: a whole table, or one block of a larger one."""
 
-    X: Array
+    X: Array  # the inputs, and after them the functions of them
     y: Array
     sample_weight: Array | None = None
     names: tuple[str, ...] = ()
     response: str = "y"
     place: Place = CPU
     number: int = 0  # among the blocks of a larger table
+    library: Library = PLAIN
 
     def __len__(self) -> int:
         return len(self.y)
@@ -80,8 +83,8 @@ class MemoryRows(Rows):
     @cached_property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
         """Rows and inputs."""
-        n, p = self.X.shape
-        return n, p
+        n, width = self.X.shape
+        return n, width - len(self.library.applied)
 
     @cached_property
     def weights(self) -> Array:
@@ -102,7 +105,7 @@ class MemoryRows(Rows):
 
     @cached_property
     def ranges(self) -> Ranges:  # type: ignore[override]
-        """Ranges, means and variances of the inputs."""
+        """Ranges, means and variances of the columns."""
         return Ranges.of(self.X, self.weights)
 
     @property
@@ -119,9 +122,9 @@ class MemoryRows(Rows):
         weights = None if self.sample_weight is None else self.sample_weight[chosen]
         return replace(self, X=self.X[chosen], y=self.y[chosen], sample_weight=weights)
 
-    def columns(self, inputs: Indices) -> Array:
-        """Return the table of some inputs, which is no copy where it has all of them."""
-        return self.X if len(inputs) == self.X.shape[1] else self.X[:, inputs]
+    def columns(self, columns: Indices) -> Array:
+        """Return some columns of the table, which is no copy where they are all of them."""
+        return self.X if len(columns) == self.X.shape[1] else self.X[:, columns]
 
     def sum_over_blocks(
         self,

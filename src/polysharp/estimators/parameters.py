@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from polysharp.data.functions import read_functions
 from polysharp.data.summary import Ranges
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
@@ -190,9 +191,14 @@ def read_rules(
     def number(name: str) -> int | None:
         return None if parameters[name] is None else int(parameters[name])
 
-    include_terms = read_terms(parameters["include_terms"], names, "include_terms")
-    two_valued = set() if ranges is None else set(np.flatnonzero(ranges.two_valued).tolist())
-    two_valued -= {i for m in include_terms for i in m if m.count(i) > 1}
+    library = read_functions(parameters.get("functions"), names)
+    include_terms = read_terms(parameters["include_terms"], names, "include_terms", library)
+    two_valued: set[int] = set()
+    if ranges is not None:
+        two_valued = set(np.flatnonzero(ranges.two_valued[: len(names)]).tolist())
+    for m in include_terms:
+        owners = [library.owner(c) for c in m]
+        two_valued -= {i for i in owners if owners.count(i) > 1}
     rules = TermRules(
         degree=int(parameters["degree"]),
         max_terms=int(parameters["max_terms"]),
@@ -202,10 +208,11 @@ def read_rules(
         interaction_degree=number("interaction_degree"),
         heredity=parameters["heredity"],
         include_terms=include_terms,
-        exclude_terms=read_terms(parameters["exclude_terms"], names, "exclude_terms"),
+        exclude_terms=read_terms(parameters["exclude_terms"], names, "exclude_terms", library),
         include_inputs=read_inputs(parameters["include_inputs"], names, "include_inputs"),
         exclude_inputs=read_inputs(parameters["exclude_inputs"], names, "exclude_inputs"),
         two_valued=tuple(sorted(two_valued)),
+        library=library,
     )
     if len(rules.exclude_inputs) == len(names):
         raise InputError(f"exclude_inputs must leave some input in, got all {len(names)}")

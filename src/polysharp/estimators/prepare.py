@@ -304,8 +304,9 @@ def open_table(
     else:
         gamma = float(model.gamma)
     measured = table.ranges
-    scaling = Scaling.of(measured, scale=scale, center=center)
-    ranges = np.array([measured.low, measured.high]) if model.clamp else None
+    p = table.shape[1]
+    scaling = Scaling.of(measured, scale=scale, center=center, n_inputs=p)
+    ranges = np.array([measured.low[:p], measured.high[:p]]) if model.clamp else None
     return Opened(table, table.coded(scaling.apply), scaling, rules, gamma, choice, ranges)
 
 
@@ -342,7 +343,8 @@ def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> Answer:
 
     rules = opened.rules
     inputs, ranking = opened.choose_inputs(extent, effort)
-    design = Design(opened.rows, inputs, rules.degree, fit_intercept=not rules.constant)
+    columns = np.array(rules.library.columns_of(inputs), dtype=np.intp)
+    design = Design(opened.rows, columns, rules.degree, fit_intercept=not rules.constant)
     seconds = effort.spent
     found = search_all_inputs(
         Search(

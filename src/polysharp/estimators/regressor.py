@@ -101,6 +101,14 @@ class SparsePolynomialRegressor(CertifiedModel):
     clamp : bool, default=False
         Predict at rows beyond the range of the rows of the fit as if their inputs were at the
         nearer end of it; ``polynomial_.ranges`` has the ranges.
+    functions : sequence, mapping or None, default=None
+        Functions of the inputs that are factors of terms like the inputs themselves: names among
+        "inverse", "square-root", "log", "exp", "sin" and "cos", callables with a name, or pairs of
+        name and callable; for all inputs, or a mapping from inputs (names or indices) to such.
+        They are applied to the inputs as they are, shifted or not, and count as the input in
+        ``max_inputs`` and ``max_interaction``, and as one factor in ``degree``.  Refused are
+        functions that are not defined at the rows; left out are products of one input that
+        say nothing new, x with 1/x and the square root with itself.
 
     Attributes
     ----------
@@ -111,7 +119,7 @@ class SparsePolynomialRegressor(CertifiedModel):
     intercept_ : float
         The free intercept, 0.0 without one.
     powers_ : ndarray of shape (n_terms, p)
-        Exponents of the inputs in every term.
+        Exponents of the inputs in every term, then those of ``polynomial_.functions``.
     gamma_ : float
         The gamma used.
     gamma_choice_ : GammaChoice or None
@@ -178,6 +186,7 @@ class SparsePolynomialRegressor(CertifiedModel):
         include_inputs: Any = None,
         exclude_inputs: Any = None,
         clamp: bool = False,
+        functions: Any = None,
     ) -> None:
         self.degree = degree
         self.max_terms = max_terms
@@ -202,6 +211,7 @@ class SparsePolynomialRegressor(CertifiedModel):
         self.include_inputs = include_inputs
         self.exclude_inputs = exclude_inputs
         self.clamp = clamp
+        self.functions = functions
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Find the best polynomial.

@@ -52,7 +52,7 @@ HOPELESS_AFTER = 3.0  # seconds of the refit's search, where the gap is still wi
 SHARED = (
     "n_candidates", "fit_intercept", "scale", "device", "engine", "gap_tol", "n_jobs", "verbose",
     "max_interaction", "interaction_degree", "heredity", "include_terms", "exclude_terms",
-    "include_inputs", "exclude_inputs", "clamp",
+    "include_inputs", "exclude_inputs", "clamp", "functions",
 )  # fmt: skip
 
 
@@ -109,6 +109,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     max_interaction, interaction_degree, heredity : optional
         As in ``SparsePolynomialRegressor``.
     include_terms, exclude_terms, include_inputs, exclude_inputs : optional
+        As in ``SparsePolynomialRegressor``.
+    functions : optional
         As in ``SparsePolynomialRegressor``.
     clamp : bool, default=False
         As in ``SparsePolynomialRegressor``, here and in the comparison (but where moments judge,
@@ -219,6 +221,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         include_inputs: Any = None,
         exclude_inputs: Any = None,
         clamp: bool = False,
+        functions: Any = None,
     ) -> None:
         self.degrees = degrees
         self.max_terms = max_terms
@@ -246,6 +249,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         self.include_inputs = include_inputs
         self.exclude_inputs = exclude_inputs
         self.clamp = clamp
+        self.functions = functions
 
     @property
     def degree(self) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from numbers import Integral
 from time import time
 from typing import Any
@@ -229,7 +230,7 @@ def _counted(found: list[tuple[Monomial, ...]], model: Polynomial) -> Stability:
     every = sorted(own | counts.keys(), key=lambda m: (-counts[m], m not in own, len(m), m))
     used = np.zeros(len(model.names))
     for terms in found:
-        used[sorted({i for m in terms for i in m})] += 1.0
+        used[sorted(model.library.inputs_of(chain.from_iterable(terms)))] += 1.0
     return Stability(
         monomials=tuple(every),
         term_names=model.names_of(every),

@@ -10,6 +10,7 @@ the scale
 
 so that m(x)'m(x') = (1 + x'x')^r exactly: the Mercer identity behind Algorithm 1.
 
+Monomials multiply columns: the inputs, and functions of them where there are any (``library``).
 Inputs are named by their columns in the user's table everywhere: a basis over some of the columns
 keeps their numbers, evaluates from the whole table, and is the only one to know that input 7 is,
 say, the third of those in play (``uses``).
@@ -21,7 +22,7 @@ multiplication per monomial, for a block of rows at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod
@@ -29,6 +30,7 @@ from math import comb, factorial, prod
 import numpy as np
 from numpy.typing import NDArray
 
+from polysharp.data.functions import PLAIN, Library
 from polysharp.typing import Array, Indices, Monomial
 
 BLOCK_BYTES = 8 * 2**20
@@ -50,7 +52,9 @@ class Basis:
     degree : int
         Largest degree, which the scales depend on.
     monomials : tuple of tuples of int
-        In these inputs.
+        In the columns of these inputs.
+    library : Library
+        Which columns are functions of which inputs; by default every column is an input.
 
     Examples
     --------
@@ -66,6 +70,7 @@ class Basis:
     inputs: Sequence[int]
     degree: int
     monomials: tuple[Monomial, ...]
+    library: Library = PLAIN
 
     @classmethod
     def full(cls, inputs: int | Sequence[int], degree: int, *, constant: bool = True) -> Basis:
@@ -80,11 +85,11 @@ class Basis:
 
     def filter(self, keep: Callable[[Monomial], bool]) -> Basis:
         """Return the basis of the monomials for which ``keep`` is true, in the same order."""
-        return Basis(self.inputs, self.degree, tuple(m for m in self.monomials if keep(m)))
+        return replace(self, monomials=tuple(m for m in self.monomials if keep(m)))
 
     def select(self, columns: Iterable[int]) -> Basis:
         """Return the basis of some of the monomials, given by their positions."""
-        return Basis(self.inputs, self.degree, tuple(self.monomials[j] for j in columns))
+        return replace(self, monomials=tuple(self.monomials[j] for j in columns))
 
     def __len__(self) -> int:
         return len(self.monomials)
@@ -120,7 +125,7 @@ class Basis:
         """Incidence matrix (f, inputs in play): whether monomial j contains an input."""
         incidence = np.zeros((len(self), self.n_inputs), dtype=bool)
         for j, m in enumerate(self.monomials):
-            incidence[j, [self.place[i] for i in m]] = True
+            incidence[j, [self.place[i] for i in self.library.inputs_of(m)]] = True
         return incidence
 
     def dependents(self, i: int) -> Indices:
@@ -154,7 +159,7 @@ class Basis:
 
     @cached_property
     def used(self) -> Indices:
-        """The inputs that some monomial contains."""
+        """The columns that some monomial contains."""
         return np.array(sorted({i for m in self.monomials for i in m}), dtype=np.intp)
 
     def evaluate(self, X: Array, *, scaled: bool = True) -> Array:
@@ -163,7 +168,7 @@ class Basis:
         return self.products(X.T if every else X.T[self.used], scaled=scaled)
 
     def products(self, columns: Array, *, scaled: bool = True) -> Array:
-        """Return the same from the columns of the inputs ``used``, one in each row."""
+        """Return the same from the columns ``used``, one in each row."""
         columns = np.ascontiguousarray(columns, dtype=np.float64)
         column_of = dict(zip(self.used.tolist(), columns, strict=True))
         n = columns.shape[1]

@@ -22,18 +22,24 @@ from polysharp.typing import Array, Monomial
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Shift and unit of every input."""
+    """Shift and unit of every column."""
 
     shift: Array
     unit: Array
 
     @classmethod
-    def of(cls, ranges: Ranges, *, scale: bool, center: bool) -> Scaling:
-        """Code measured inputs; a column that is constantly zero after the shift keeps unit 1."""
+    def of(
+        cls, ranges: Ranges, *, scale: bool, center: bool, n_inputs: int | None = None
+    ) -> Scaling:
+        """Code measured columns; one that is constantly zero after the shift keeps unit 1.
+
+        Only inputs are shifted: columns after the first ``n_inputs`` are functions of them.
+        """
         constant, p = ranges.low == ranges.high, len(ranges.low)
         # The mean of equal numbers may round to another number: take the number itself.
         mean = np.where(constant, ranges.low, ranges.mean)
-        shift = mean if center else np.zeros(p)
+        shift = mean.copy() if center else np.zeros(p)
+        shift[p if n_inputs is None else n_inputs :] = 0.0
         if not scale:
             return cls(shift, np.ones(p))
         # About its own number a constant has no spread, whatever rounding left of it.

@@ -5,7 +5,9 @@ more, p inputs have
 
     f(p) = 1 + sum_{t=1..m} C(p, t) C(d_t, t),        d_1 = r,  d_t = min(d, r) for t >= 2
 
-monomials (t inputs with exponents of at least one); f(p) = C(p + r, r) without the two caps.
+monomials (t inputs with exponents of at least one); f(p) = C(p + r, r) without the two caps.  Where
+inputs have functions (``data.functions``), a factor of degree e in one input can be chosen in g_e
+ways, and C(d_t, t) becomes the sum of the first d_t coefficients of (g_1 z + g_2 z^2 + ...)^t.
 An input of two values a and b has x^2 = (a + b) x - a b, so its powers are left out.
 """
 
@@ -14,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, pairwise
+from itertools import chain, combinations, combinations_with_replacement, product
 from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polysharp.data.functions import PLAIN, Library
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.coefficient_bounds import UNBOUNDED, CoefficientBounds
@@ -32,7 +35,7 @@ MAX_MONOMIALS = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class TermRules:
-    """The user's rules about terms, in indices of the user's inputs."""
+    """The user's rules about terms, in indices of the user's inputs and of functions of them."""
 
     degree: int
     max_terms: int
@@ -47,6 +50,7 @@ class TermRules:
     exclude_inputs: tuple[int, ...] = ()
     coefficients: CoefficientBounds = UNBOUNDED
     two_valued: tuple[int, ...] = ()  # inputs that stand at most once in a term
+    library: Library = PLAIN
 
     @property
     def most_inputs(self) -> int:
@@ -62,30 +66,43 @@ class TermRules:
     @cached_property
     def required_inputs(self) -> tuple[int, ...]:
         """Inputs that the answer must use."""
-        return tuple(sorted({*self.include_inputs, *(i for m in self.include_terms for i in m)}))
+        used = self.library.inputs_of(chain.from_iterable(self.include_terms))
+        return tuple(sorted({*self.include_inputs, *used}))
 
     def allowed(self, p: int) -> Indices:
         """Return those of p inputs that are not excluded."""
         return np.setdiff1d(np.arange(p), self.exclude_inputs)
 
     def shape_allows(self, m: Monomial) -> bool:
-        """Whether degree and interactions of a monomial are within the caps."""
-        distinct = len(set(m))
+        """Whether a monomial is within the caps of degree and interactions, and not trivial."""
+        distinct = len(self.library.inputs_of(m))
         cap = self.degree if distinct < 2 else self.mixed_degree
-        repeated = {a for a, b in pairwise(sorted(m)) if a == b}
-        plain = repeated.isdisjoint(self.two_valued)
-        return len(m) <= cap and distinct <= self.most_inputs and plain
+        within = len(m) <= cap and distinct <= self.most_inputs
+        return within and self._adds(m)
+
+    def _adds(self, m: Monomial) -> bool:
+        """Whether a monomial is not trivial, and has no power of an input of two values."""
+        owners = [self.library.owner(c) for c in m]
+        plain = all(owners.count(i) == 1 for i in self._flat.intersection(owners))
+        return plain and not self.library.is_trivial(m)
+
+    @cached_property
+    def _flat(self) -> frozenset[int]:
+        return frozenset(self.two_valued)
 
     def may_price(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Which monomials of one degree (one per row, inputs sorted) the rules let in."""
+        """Which monomials of one degree (one per row, columns sorted) the rules let in."""
         m, d = keys.shape
-        ordered = np.diff(keys, axis=1) > 0
+        inputs = np.sort(self.library.owners[keys], axis=1) if self.library else keys
+        ordered = np.diff(inputs, axis=1) > 0
         distinct = (ordered.sum(axis=1) + 1) if d else np.zeros(m, dtype=np.intp)
         keep: NDArray[np.bool_] = distinct <= self.most_inputs
         if d > self.mixed_degree:
             keep &= distinct < 2
         if self.two_valued and d > 1:
-            keep &= ~(~ordered & np.isin(keys[:, 1:], self.two_valued)).any(axis=1)
+            keep &= ~(~ordered & np.isin(inputs[:, 1:], self.two_valued)).any(axis=1)
+        if self.library:
+            keep &= ~self.library.trivial_keys(keys)
         for term in self.exclude_terms:
             if len(term) == d:
                 keep &= (keys != np.array(term, dtype=np.int32)).any(axis=1)
@@ -124,9 +141,35 @@ class TermRules:
         return [m for m in self._monomials(inputs) if self.can_inherit(m)]
 
     def count(self, p: int) -> int:
-        """Return f(p), the number of monomials of p inputs within the caps, none of two values."""
+        """Return f(p), the number of monomials of p inputs within the caps, none of two values.
+
+        Where some inputs have more functions than others, p of those that have most.
+        """
         mixed = range(2, min(self.most_inputs, self.mixed_degree, p) + 1)
-        return 1 + p * self.degree + sum(comb(p, t) * comb(self.mixed_degree, t) for t in mixed)
+        return 1 + sum(comb(p, t) * self._ways(t) for t in (1, *mixed))
+
+    def _ways(self, t: int) -> int:
+        """Return the number of products of t given inputs."""
+        cap = self.degree if t == 1 else self.mixed_degree
+        return sum(self._powers[t][: cap + 1]) if self.library else comb(cap, t)
+
+    @cached_property
+    def _powers(self) -> list[list[int]]:
+        """Coefficients of (g_1 z + g_2 z^2 + ...)^t for t = 0, 1, ..., r."""
+        r, owners = self.degree, {a.input for a in self.library.applied}
+        g = [0, *(max(1, *(len(self._factors(i, e)) for i in owners)) for e in range(1, r + 1))]
+        powers = [[1] + [0] * r]
+        for _ in range(r):
+            last = powers[-1]
+            powers.append([sum(last[a] * g[e - a] for a in range(e)) for e in range(r + 1)])
+        return powers
+
+    def _factors(self, i: int, degree: int) -> list[Monomial]:
+        """Return the monomials of one degree in the columns of one input."""
+        if not self.library:
+            return [(i,) * degree] if degree == 1 or i not in self._flat else []
+        every = combinations_with_replacement(self.library.columns_of([i]), degree)
+        return [m for m in every if self._adds(m)]
 
     def check(self, names: Sequence[str]) -> None:
         """Raise where two rules contradict each other, in the user's names."""
@@ -168,11 +211,14 @@ class TermRules:
             )
         if m in self.exclude_terms:
             raise InputError(f"include_terms and exclude_terms must not share terms, got {written}")
-        if set(m) & set(self.exclude_inputs):
+        if self.library.inputs_of(m) & set(self.exclude_inputs):
             raise InputError(f"include_terms must not use exclude_inputs, got {written}")
         if not self.shape_allows(m):
             raise InputError(
-                f"include_terms must keep to degree={self.degree}, "
+                "include_terms must not hold products that are trivial, such as x (1/x) and "
+                f"sqrt(x) sqrt(x), got {written}"
+                if self.library.is_trivial(m)
+                else f"include_terms must keep to degree={self.degree}, "
                 f"max_interaction={self.max_interaction} and "
                 f"interaction_degree={self.interaction_degree}, got {written}"
             )
@@ -187,26 +233,30 @@ class TermRules:
             )
         excluded = set(self.exclude_terms)
         monomials = tuple(m for m in self._monomials(inputs) if m not in excluded)
-        every = Basis([int(i) for i in inputs], self.degree, monomials)
-        basis = heredity_closed(every, self.heredity)
+        basis = heredity_closed(self.basis_of(monomials, inputs), self.heredity)
         if not len(basis):
             raise InfeasibleError("exclude_terms and exclude_inputs leave no monomial to choose")
         return basis
 
+    def basis_of(self, monomials: tuple[Monomial, ...], inputs: Iterable[int] = ()) -> Basis:
+        """Return the basis of some monomials, with the inputs given and those that they use."""
+        used = self.library.inputs_of(chain.from_iterable(monomials))
+        every = sorted({*used, *(int(i) for i in inputs)})
+        return Basis(every, self.degree, monomials, self.library)
+
     def _monomials(self, inputs: Iterable[int]) -> list[Monomial]:
         """All monomials of some inputs within the caps, in graded lexicographic order."""
-        names, flat = sorted(int(i) for i in inputs), set(self.two_valued)
+        names = sorted(int(i) for i in inputs)
+        factors = {(i, e): self._factors(i, e) for i in names for e in range(1, self.degree + 1)}
         listed: list[Monomial] = [()] if self.constant else []
         for t in range(1, min(self.most_inputs, self.degree, len(names)) + 1):
             top = self.degree if t == 1 else self.mixed_degree
             for exponents in _exponents(t, top):
-                powers = [a for a, e in enumerate(exponents) if e > 1]
                 for chosen in combinations(names, t):
-                    if any(chosen[a] in flat for a in powers):
-                        continue
-                    listed.append(
-                        tuple(i for i, e in zip(chosen, exponents, strict=True) for _ in range(e))
+                    parts = product(
+                        *(factors[pair] for pair in zip(chosen, exponents, strict=True))
                     )
+                    listed += [tuple(sorted(chain.from_iterable(part))) for part in parts]
         return sorted(listed, key=lambda m: (len(m), m))
 
     def structure(self, basis: Basis) -> Structure:

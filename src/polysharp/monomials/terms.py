@@ -2,7 +2,8 @@
 
 An input is an index or a name.  A term is a sequence of inputs with repetition, ``("a", "a", 2)``,
 or a product written out: ``"a^2 b"``, ``"a**2 * b"``; names that are no plain words may stand in
-backquotes, as formulas show them.  ``()`` and ``"1"`` are the constant.
+backquotes, as formulas show them.  ``()`` and ``"1"`` are the constant.  Functions of inputs that
+are columns of their own are written ``log(a)``, and powers of the inverse ``a^-2``.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
+from polysharp.data.functions import INVERSE, Library
 from polysharp.errors import InputError
 from polysharp.typing import Monomial
 
 SEPARATOR = re.compile(r"\s*[*·]\s*|\s+|$")
-EXPONENT = re.compile(r"\s*(?:\^|\*\*)\s*(\d+)")
+EXPONENT = re.compile(r"\s*(?:\^|\*\*)\s*(-?\d+)")
 
 
 def read_inputs(given: Any, names: Sequence[str], parameter: str) -> tuple[int, ...]:
@@ -25,12 +27,15 @@ def read_inputs(given: Any, names: Sequence[str], parameter: str) -> tuple[int, 
     return tuple(sorted({_input(item, names, parameter) for item in _items(given, parameter)}))
 
 
-def read_terms(given: Any, names: Sequence[str], parameter: str) -> tuple[Monomial, ...]:
+def read_terms(
+    given: Any, names: Sequence[str], parameter: str, library: Library | None = None
+) -> tuple[Monomial, ...]:
     """Return the distinct monomials of a list of terms; None is the empty list."""
-    return tuple(dict.fromkeys(_term(item, names, parameter) for item in _items(given, parameter)))
+    items, known = _items(given, parameter), Library(len(names)) if library is None else library
+    return tuple(dict.fromkeys(_term(item, names, parameter, known) for item in items))
 
 
-def write_term(monomial: Monomial, names: Sequence[str]) -> str:
+def write_term(monomial: Monomial, names: Sequence[str], library: Library | None = None) -> str:
     """Return a monomial as a user would write it.
 
     Examples
@@ -38,8 +43,22 @@ def write_term(monomial: Monomial, names: Sequence[str]) -> str:
     >>> write_term((0, 0, 2), ["a", "b", "c d"])
     'a^2 c d'
     """
+    columns = names if library is None else library.column_names(names)
     powers = Counter(monomial).items()
-    return " ".join(names[i] + (f"^{e}" if e > 1 else "") for i, e in powers) or "1"
+    return " ".join(write_power(columns[c], e) for c, e in powers) or "1"
+
+
+def write_power(column: str, exponent: int) -> str:
+    """Return a power of a column; those of ``x^-1`` have one exponent.
+
+    Examples
+    --------
+    >>> write_power("a", 2), write_power("a^-1", 2), write_power("log(a)", 1)
+    ('a^2', 'a^-2', 'log(a)')
+    """
+    if exponent == 1:
+        return column
+    return f"{column[:-1]}{exponent}" if column.endswith("^-1") else f"{column}^{exponent}"
 
 
 def _items(given: Any, parameter: str) -> Iterable[Any]:
@@ -50,15 +69,16 @@ def _items(given: Any, parameter: str) -> Iterable[Any]:
     return given
 
 
-def _term(item: Any, names: Sequence[str], parameter: str) -> Monomial:
+def _term(item: Any, names: Sequence[str], parameter: str, library: Library) -> Monomial:
     if isinstance(item, str):
-        return _product(item, names, parameter)
+        return _product(item, names, parameter, library)
     if not isinstance(item, Iterable):
         raise InputError(
             f"{parameter} must list terms, each a tuple of inputs or a product such as 'x0^2 x3', "
             f"got {item!r}"
         )
-    return tuple(sorted(_input(factor, names, parameter) for factor in item))
+    columns = library.column_names(names)
+    return tuple(sorted(_input(factor, columns, parameter) for factor in item))
 
 
 def _input(item: Any, names: Sequence[str], parameter: str) -> int:
@@ -81,13 +101,16 @@ def _index(name: str, names: Sequence[str], parameter: str) -> int:
     raise InputError(f"{parameter} must {rule}, got {name!r}")
 
 
-def _product(text: str, names: Sequence[str], parameter: str) -> Monomial:
+def _product(text: str, names: Sequence[str], parameter: str, library: Library) -> Monomial:
     """Read ``"x0^2 x3"``: names from the longest down, since one may begin another."""
+    quoted = library.column_names([f"`{name}`" for name in names])
+    names = library.column_names(names)
     if text in names:
         return (_index(text, names, parameter),)
     if text.strip() == "1":
         return ()
-    spelled = {f"`{name}`": name for name in names} | {name: name for name in names}
+    plain = [c for c in range(len(names)) if library.kind(c) != INVERSE]  # read as exponents
+    spelled = {quoted[c]: names[c] for c in plain} | {names[c]: names[c] for c in plain}
     known = re.compile("|".join(re.escape(s) for s in sorted(spelled, key=len, reverse=True)))
     factors: list[int] = []
     rest = text.strip()
@@ -101,7 +124,14 @@ def _product(text: str, names: Sequence[str], parameter: str) -> Monomial:
                 f"{parameter} must hold products of the inputs' names such as 'x0^2 x3', "
                 f"got {text!r}"
             )
-        factor = _index(spelled[name.group()], names, parameter)
-        factors += [factor] * (int(power.group(1)) if power else 1)
+        factor, exponent = spelled[name.group()], int(power.group(1)) if power else 1
+        if exponent < 0 and f"{factor}^-1" in names:
+            factor, exponent = f"{factor}^-1", -exponent
+        if exponent < 0:
+            raise InputError(
+                f"{parameter} must hold negative powers only of inputs with the function "
+                f"{INVERSE!r}, got {text!r}"
+            )
+        factors += [_index(factor, names, parameter)] * exponent
         rest = rest[gap.end() :]
     return tuple(sorted(factors))

@@ -9,7 +9,9 @@ together, when the inputs vary independently, each as in its own column.  With c
 and a_ij the exponent of input i in term j,
 
     V_A = c' [ prod_{i in A} C_i * prod_{i not in A} E_i ] c,     entry by entry,
-    E_i = mean(x_i^a_ij x_i^a_ik),     C_i = cov(x_i^a_ij, x_i^a_ik).
+    E_i = mean(x_i^a_ij x_i^a_ik),     C_i = cov(x_i^a_ij, x_i^a_ik),
+
+and with functions of x_i among the factors, what they and the power of x_i make in place of it.
 
 It is a sum of squared parts of the functional analysis of variance (all parts whose set contains
 A), so it is never negative, does not change with units or origins, and is exact for a
@@ -21,7 +23,7 @@ effect of one depends on the value of the other.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -84,7 +86,10 @@ def measure_importance(
     inputs = np.zeros(len(polynomial.names))
     for i in polynomial.inputs:
         inputs[i] = products.share({i})
-    together = {pair for m in polynomial.monomials for pair in combinations(sorted(set(m)), 2)}
+    inputs_of = polynomial.library.inputs_of
+    together = {
+        pair for m in polynomial.monomials for pair in combinations(sorted(inputs_of(m)), 2)
+    }
     pairs = {pair: products.share(set(pair)) for pair in sorted(together)}
     strongest = dict(sorted(pairs.items(), key=lambda item: -item[1]))
     predicted = polynomial(X)
@@ -107,16 +112,19 @@ class _Products:
 
     @classmethod
     def of(cls, polynomial: Polynomial, X: Array, weights: Array) -> _Products:
-        powers = polynomial.powers
+        library, blank = polynomial.library, replace(polynomial, coefficients=np.zeros(0))
         c = polynomial.coefficients.astype(np.float64)
         E, C, means = {}, {}, np.ones(len(c))
         for i in polynomial.inputs:
-            x = X[:, i] if polynomial.shifts is None else X[:, i] - polynomial.shifts[i]
+            own = set(library.columns_of([i]))
+            parts = [tuple(a for a in m if a in own) for m in polynomial.monomials]
+            factors = tuple(dict.fromkeys(parts))
+            at = np.array([factors.index(part) for part in parts], dtype=np.intp)
+            columns = replace(blank, monomials=factors).products(X)
             # In parts of the largest value no power overflows.
-            peak = float(np.abs(x).max()) or 1.0
-            c = c * peak ** powers[:, i]
-            exponents, at = np.unique(powers[:, i], return_inverse=True)
-            columns = (x / peak)[:, None] ** exponents
+            peaks = np.abs(columns).max(axis=0)
+            peaks[peaks == 0.0] = 1.0
+            c, columns = c * peaks[at], columns / peaks
             mean = weights @ columns
             centred = columns - mean
             C[i] = (centred.T @ (centred * weights[:, None]))[np.ix_(at, at)]
@@ -181,8 +189,4 @@ def _left_over(
 
 def term_values(polynomial: Polynomial, X: Array) -> Array:
     """Return the value of every term, coefficient included, at the rows of X."""
-    u = X if polynomial.shifts is None else X - polynomial.shifts
-    values = np.empty((len(X), len(polynomial)))
-    for j, m in enumerate(polynomial.monomials):
-        values[:, j] = polynomial.coefficients[j] * np.prod(u[:, list(m)], axis=1)
-    return values
+    return polynomial.products(X) * polynomial.coefficients

@@ -2,6 +2,9 @@
 
     y = intercept + sum_j coefficients_j prod_{i in monomials_j} (x_i - shifts_i)
 
+Beside the p inputs, functions of them may be factors: they are numbered from p on, and applied to
+the inputs as they are, without a shift.
+
 Every coefficient is a float64 rounded once from the coded variables, and a product of powers
 keeps its relative precision whatever the units, so evaluating this form loses no digits against
 the coded one: the formula shown is the model that predicts.
@@ -14,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from polysharp.data.functions import Applied, Library
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
@@ -36,6 +40,7 @@ class Polynomial:
     ----------
     monomials : tuple of tuples of int
         Inputs of each term with repetition: ``(0, 0, 3)`` is ``x0^2 x3``, ``()`` the constant.
+        Numbers from p on are ``functions``.
     coefficients : ndarray of shape (n_terms,)
         In the user's units.
     intercept : float
@@ -49,6 +54,8 @@ class Polynomial:
     ranges : ndarray of shape (2, p) or None
         Least and largest value of every input; values beyond are taken at the nearer end before
         anything else.  None takes them as they are.
+    functions : tuple of Applied
+        Functions of the inputs, numbered from p on: input and function of each.
 
     Examples
     --------
@@ -66,6 +73,7 @@ class Polynomial:
     shifts: Array | None = None
     response: str = "y"
     ranges: Array | None = None
+    functions: tuple[Applied, ...] = ()
 
     def __post_init__(self) -> None:
         seen: set[Monomial] = set()
@@ -103,8 +111,18 @@ class Polynomial:
             Where inputs are clamped to.
         """
         coefficients = scaling.invert(basis.monomials, w * basis.scales)
-        shifts = scaling.shift if scaling.shift.any() else None
-        return cls(basis.monomials, coefficients, float(intercept), names, shifts, response, ranges)
+        shifts = scaling.shift[: len(names)] if scaling.shift.any() else None
+        functions = basis.library.applied
+        return cls(
+            basis.monomials,
+            coefficients,
+            float(intercept),
+            names,
+            shifts,
+            response,
+            ranges,
+            functions,
+        )
 
     def __len__(self) -> int:
         return len(self.monomials)
@@ -117,12 +135,17 @@ class Polynomial:
     @property
     def inputs(self) -> tuple[int, ...]:
         """Indices of the inputs that some term uses."""
-        return tuple(sorted({i for m in self.monomials for i in m}))
+        return tuple(sorted(self.library.inputs_of(chain.from_iterable(self.monomials))))
+
+    @property
+    def library(self) -> Library:
+        """Inputs and functions of them, as columns."""
+        return Library(len(self.names), self.functions)
 
     @property
     def powers(self) -> NDArray[np.intp]:
-        """Exponent of input i in term j, shape (n_terms, p)."""
-        table = np.zeros((len(self), len(self.names)), dtype=np.intp)
+        """Exponent of input i in term j, shape (n_terms, p); functions are further columns."""
+        table = np.zeros((len(self), len(self.names) + len(self.functions)), dtype=np.intp)
         for j, m in enumerate(self.monomials):
             np.add.at(table[j], list(m), 1)
         return table
@@ -151,16 +174,35 @@ class Polynomial:
                 f"X must have shape (n, {len(self.names)}), one column per input, "
                 f"got shape {table.shape}"
             )
-        basis = Basis(self.inputs, self.degree, self.monomials)
+        basis = self.basis
         y = np.full(table.shape[0], self.intercept)
         for rows in basis.blocks(table.shape[0]):
-            columns = table[rows].T[basis.used]
-            if self.ranges is not None:
-                columns = columns.clip(*self.ranges[:, basis.used, None])
-            if self.shifts is not None:
-                columns = columns - self.shifts[basis.used, None]
-            y[rows] += basis.products(columns, scaled=False) @ self.coefficients
+            y[rows] += self._products(basis, table[rows]) @ self.coefficients
         return y
+
+    @property
+    def basis(self) -> Basis:
+        """The monomials, none of them scaled."""
+        return Basis(self.inputs, self.degree, self.monomials, self.library)
+
+    def products(self, X: Array) -> Array:
+        """Return the values of the monomials, without coefficients, at the rows of X."""
+        return self._products(self.basis, X)
+
+    def _products(self, basis: Basis, X: Array) -> Array:
+        """Clamp, apply functions, shift, multiply."""
+        used = basis.used
+        if self.ranges is not None:
+            X = X.clip(*self.ranges)
+        if not self.functions:
+            columns = X.T[used]
+        else:
+            columns = np.array([basis.library.values(c, X, self.names) for c in used.tolist()])
+            columns = columns.reshape(len(used), len(X))
+        if self.shifts is not None:
+            shifts = np.append(self.shifts, np.zeros(len(self.functions)))
+            columns = columns - shifts[used, None]
+        return basis.products(columns, scaled=False)
 
     def outside(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Return which rows of X have an input, of those in use, beyond its range.
@@ -192,10 +234,11 @@ class Polynomial:
         if self.shifts is None:
             return self
         total: dict[Monomial, float] = {}
+        shifts = [*self.shifts.tolist(), *(0.0 for _ in self.functions)]
         for m, c in zip(self.monomials, self.coefficients.tolist(), strict=True):
             # prod (x_i - s_i): every factor gives x_i or -s_i.
             for kept in product((True, False), repeat=len(m)):
-                others = prod(-float(self.shifts[i]) for i, k in zip(m, kept, strict=True) if not k)
+                others = prod(-shifts[i] for i, k in zip(m, kept, strict=True) if not k)
                 own = tuple(sorted(i for i, k in zip(m, kept, strict=True) if k))
                 total[own] = total.get(own, 0.0) + c * others
         intercept = self.intercept + total.pop((), 0.0)

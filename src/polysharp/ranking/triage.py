@@ -33,12 +33,14 @@ def choose_inputs(
     if size >= len(allowed):
         return allowed, None
     settings = KernelSettings(rules.degree, gamma, fit_intercept)
+    columns = np.array(rules.library.columns_of(allowed), dtype=np.intp)
     try:
-        part = rank_rows(rows, allowed, settings, sizes=kernel, on_block=on_block)
+        part = rank_rows(rows, columns, settings, sizes=kernel, on_block=on_block)
     except TooSlow:  # one small block is better than no ranking
-        part = rank_rows(rows, allowed, settings, sizes=KernelRows(0, 512, 0.0))
+        part = rank_rows(rows, columns, settings, sizes=KernelRows(0, 512, 0.0))
     scores = np.zeros(p)
-    scores[allowed] = part.scores
+    # An input is worth as much as the best of its columns.
+    np.maximum.at(scores, rules.library.owners[columns] if rules.library else columns, part.scores)
     ranking = Ranking.of_scores(scores, part.degree, part.gamma, part.n_rows)
     return keep_best(ranking.order, rules, size), ranking
 

@@ -6,6 +6,7 @@ columns, one term below the other.  Screen readers get the plain formula instead
 
 from __future__ import annotations
 
+from polysharp.data.functions import INVERSE, Applied
 from polysharp.polynomial.exports import text
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.report.html import Html, join, p, span, tag
@@ -44,11 +45,16 @@ def product(polynomial: Polynomial, m: Monomial) -> Html:
     return Html(text.product(polynomial, m, _power, DOT))  # pieces that are markup, joined
 
 
-def _power(name: str, shift: float, exponent: int) -> Html:
+def _power(name: str, shift: float, applied: Applied | None, exponent: int) -> Html:
     base: Html = tag("var", name)
     if shift:
         base = join("(", base, f" {MINUS if shift > 0 else '+'} {abs(shift):.6g}", ")")
-    return span(base, tag("sup", exponent) if exponent > 1 else None, class_="factor")
+    raised = str(exponent) if exponent > 1 else None
+    if applied is not None and applied.function.name == INVERSE:
+        raised = f"{MINUS}{exponent}"
+    elif applied is not None:
+        base = join(applied.function.label or applied.function.name, "(", base, ")")
+    return span(base, tag("sup", raised) if raised else None, class_="factor")
 
 
 def _sign(sign: str, *, first: bool) -> str:

@@ -107,7 +107,9 @@ class Folds:
         Where there are more monomials than ``limit``, so many are screened with models of at most
         ``size`` terms.
         """
-        scaling = Scaling.of(self.rows.ranges, scale=self.scale, center=center)
+        scaling = Scaling.of(
+            self.rows.ranges, scale=self.scale, center=center, n_inputs=self.rows.shape[1]
+        )
         rows, table = self.rows.coded(scaling.apply), self._table
         parted = None
         if table is not None and not isinstance(self.parts, Dealt):

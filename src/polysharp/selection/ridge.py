@@ -227,4 +227,5 @@ class RowSample:
             first.names,
             first.response,
             first.place,
+            library=first.library,
         )

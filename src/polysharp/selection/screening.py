@@ -67,7 +67,7 @@ def screened(
     if low:
         few = replace(rules, degree=low, include_terms=())
         listed = few.basis(inputs).monomials
-    first = Basis([int(i) for i in inputs], rules.degree, listed)
+    first = rules.basis_of(listed, inputs)
     top = max(1, (limit - len(listed)) // (rules.degree - low))
     named = [
         named_by(table.take(train), rules, inputs, range(low + 1, rules.degree + 1), top, size)
@@ -109,7 +109,7 @@ def _pricer(rows: MemoryRows, rules: TermRules, inputs: Indices, degree: int) ->
     return Pricer(
         rows.X,
         degree,
-        inputs=inputs,
+        inputs=rules.library.columns_of(inputs),
         keep=of_degree,
         sample_weight=rows.sample_weight,
         fit_intercept=not rules.constant,
@@ -121,7 +121,7 @@ def _residual(rows: MemoryRows, rules: TermRules, joined: list[Monomial], terms:
     """Return the residual of a model of so many of some monomials."""
     from polysharp.engines.local_search import improve
 
-    basis = Basis(sorted({i for m in joined for i in m}), rules.degree, tuple(joined))
+    basis = rules.basis_of(tuple(joined))
     moments = moments_of(rows, basis)
     G, q, yy = moments.normal_equations(centred=not rules.constant)
     structure = Structure.of_basis(basis, min(terms, len(basis)))
@@ -152,7 +152,7 @@ def united(
         low, high = (length, high) if fits else (low, length - 1)
     own = heads(low)
     joined = sorted(set().union(*own), key=lambda m: (len(m), m))
-    basis = Basis(listed.inputs, rules.degree, listed.monomials + tuple(joined))
+    basis = replace(listed, monomials=listed.monomials + tuple(joined))
     first = np.arange(len(listed))
     pools = [
         np.concatenate([first, np.array(sorted(basis.index[m] for m in mine), dtype=np.intp)])

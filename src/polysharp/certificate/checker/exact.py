@@ -79,7 +79,11 @@ class Exact(Moments):
         numbers, unit = {}, {}
         for i in sorted({i for m in monomials for i in m}):
             shift, scale = Fraction(float(s.shift[i])), Fraction(float(s.scale[i]))
-            numbers[i], denominator = _integers([X[t * p + i] - shift for t in kept])
+            if i < p:
+                given = [X[t * p + i] for t in kept]
+            else:  # a function is what double precision makes of it
+                given = [Fraction(value) for value in rows.X[:, i].tolist()]
+            numbers[i], denominator = _integers([value - shift for value in given])
             unit[i] = 1 / (denominator * scale)
         ones = [1] * len(kept)
         self.P = [

@@ -1,6 +1,7 @@
 """The columns that a statement speaks of, from the rows, with worst-case bounds on their rounding.
 
-The columns are m_j = scale_j prod_i (x_i - shift_i) / unit_i, centred by their weighted means
+The columns are m_j = scale_j prod_i (x_i - shift_i) / unit_i over inputs and functions of them
+(data here: the numbers that double precision makes of them), centred by their weighted means
 where the intercept is free, and multiplied by the roots of the weights; y stands beside them as
 one more column.  With u = 2^-53, every number below is a worst case, and holds for sums in any
 order.  Let c_j be the exact column and m_j the computed one, but for what centring leaves of a
@@ -28,7 +29,7 @@ import numpy as np
 from polysharp.certificate.checker.rules import Array, Indices, Monomial, demand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from polysharp.certificate.statement import Statement
 
@@ -36,6 +37,14 @@ U = 2.0**-53
 SAFE = 1.001  # covers the rounding of the error bounds themselves
 TINY = 1e-290  # covers underflow
 BLOCK = 4096  # rows of the design held at once
+FUNCTIONS = {
+    "inverse": lambda x: 1.0 / x,
+    "square-root": np.sqrt,
+    "log": np.log,
+    "exp": np.exp,
+    "sin": np.sin,
+    "cos": np.cos,
+}
 
 
 class Point(NamedTuple):
@@ -48,15 +57,17 @@ class Point(NamedTuple):
 
 
 class CheckedRows(NamedTuple):
-    """The table as numbers, rows of weight zero left out."""
+    """Inputs and functions of them, response and weights; rows of weight zero are left out."""
 
     X: Array
     y: Array
     v: Array
 
 
-def read_rows(s: Statement, X: Any, y: Any, weight: Any) -> CheckedRows:
-    """Check the table against the statement."""
+def read_rows(
+    s: Statement, X: Any, y: Any, weight: Any, functions: Mapping[str, Any] | None = None
+) -> CheckedRows:
+    """Check the table against the statement, and compute the functions of its inputs."""
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64).reshape(-1)
     v = np.asarray(1.0 if weight is None else weight, dtype=np.float64)
     v = v.reshape(-1) if v.ndim else np.full(len(y), v)
@@ -71,7 +82,17 @@ def read_rows(s: Statement, X: Any, y: Any, weight: Any) -> CheckedRows:
     demand(within, "y or sample_weight is too large or too small: its powers leave the floats")
     agrees = abs(total - s.total_weight) <= len(y) * 4.0 * U * total
     demand(agrees, f"the rows have total weight {total!r}, and not {s.total_weight!r} as stated")
-    return CheckedRows(X[v > 0.0], y[v > 0.0], v[v > 0.0])
+    X = X[v > 0.0]
+    known = {**(functions or {}), **FUNCTIONS}
+    for i, name in s.functions:
+        demand(
+            name in known, f"the function {name!r} is not known; give it as functions={{name: f}}"
+        )
+        column = np.asarray(known[name](X[:, i]), dtype=np.float64)
+        fits = column.shape == (len(X),) and bool(np.isfinite(column).all())
+        demand(fits, f"the function {name!r} of input {s.names[i]!r} is not defined at every row")
+        X = np.column_stack([X, column])
+    return CheckedRows(X, y[v > 0.0], v[v > 0.0])
 
 
 def scale_squared(m: Monomial, degree: int) -> int:

@@ -9,7 +9,8 @@ Part of the checker: nothing here is shared with the search.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb, isfinite
+from itertools import combinations
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,7 +69,11 @@ def check_statement(s: Statement) -> None:
     p, kept = len(s.names), list(s.kept_inputs)
     demand(kept == sorted(set(kept)), "kept_inputs are not inputs in order")
     demand(not kept or (kept[0] >= 0 and kept[-1] < p), "kept_inputs are not inputs of the table")
-    demand(np.shape(s.shift) == np.shape(s.scale) == (p,), "shift or scale has a wrong length")
+    demand(all(0 <= i < p for i, _ in s.functions), "a function is not one of an input")
+    demand(len(set(s.functions)) == len(s.functions), "a function is named twice")
+    width = p + len(s.functions)
+    demand(np.shape(s.shift) == np.shape(s.scale) == (width,), "shift or scale has a wrong length")
+    demand(not np.any(s.shift[p:]), "a function is shifted")
     demand(np.isfinite(s.shift).all() and np.isfinite(s.scale).all(), "shift or scale is no number")
     demand(np.all(s.scale > 0.0), "scale is not positive")
     demand(isfinite(s.gamma) and 1e-100 <= s.gamma <= 1e100, "gamma is not within 1e-100 and 1e100")
@@ -79,26 +84,41 @@ def check_statement(s: Statement) -> None:
     demand(s.heredity in {None, "weak", "strong"}, "heredity is unknown")
     demand(set(s.required_inputs) <= set(kept), "a required input is not kept")
     if s.listed:
-        demand(_count(s) <= MOST_LISTED, f"it has more than {MOST_LISTED} monomials to list")
         demand(list(s.monomials) == _all(s), "the monomials are not all that the rules allow")
     else:
         demand(_are_allowed(s), "a monomial is named twice or not one that the rules allow")
     demand(set(s.required_terms) <= set(s.monomials), "a required term is not a candidate")
 
 
-def _count(s: Statement) -> int:
-    """How many monomials degree and interactions allow."""
-    p, mixed = len(s.kept_inputs), min(s.interaction_degree, s.degree)
-    widths = range(2, min(s.max_interaction, mixed, p) + 1)
-    return 1 + p * s.degree + sum(comb(p, t) * comb(mixed, t) for t in widths)
+def owner(c: int, s: Statement) -> int:
+    """The input of a column: itself, or what it is a function of."""
+    return c if c < len(s.names) else s.functions[c - len(s.names)][0]
+
+
+def _is_trivial(m: Monomial, s: Statement) -> bool:
+    """Whether it holds an input and its inverse, a square root or an input of two values twice."""
+    p, owners = len(s.names), [owner(c, s) for c in m]
+    if any(owners.count(i) > 1 for i in s.two_valued):
+        return True
+    kinds = [(owner(c, s), "" if c < p else s.functions[c - p][1]) for c in m]
+    return bool(s.functions) and any(
+        a[0] == b[0] and {a[1], b[1]} in ({"", "inverse"}, {"square-root"})
+        for a, b in combinations(kinds, 2)
+    )
 
 
 def _all(s: Statement) -> list[Monomial]:
     """All monomials of the statement's kind, degree by degree."""
     level: list[Monomial] = [()]
     shaped = [] if s.fit_intercept else level.copy()
+    kept_inputs, every = set(s.kept_inputs), range(len(s.names) + len(s.functions))
+    columns = [c for c in every if owner(c, s) in kept_inputs]
     for _ in range(s.degree):
-        level = [longer for m in level for longer in _longer(m, s)]
+        shorter, level = level, []
+        for m in shorter:
+            level += _longer(m, columns, s)
+            few = len(shaped) + len(level) <= MOST_LISTED
+            demand(few, f"it has more than {MOST_LISTED} monomials to list")
         shaped += level
     kept: dict[Monomial, None] = {}
     excluded = set(s.excluded_terms)
@@ -108,15 +128,13 @@ def _all(s: Statement) -> list[Monomial]:
     return list(kept)
 
 
-def _longer(m: Monomial, s: Statement) -> list[Monomial]:
+def _longer(m: Monomial, columns: list[int], s: Statement) -> list[Monomial]:
     """The monomials of the statement's shape with one more factor, not before the last one."""
-    if not m:
-        return [(i,) for i in s.kept_inputs] if s.max_interaction >= 1 else []
-    distinct, may_mix = len(set(m)), len(m) < s.interaction_degree
-    may_repeat = m[-1] not in s.two_valued and (distinct < 2 or may_mix)
-    same = [(*m, m[-1])] if may_repeat else []
-    others = may_mix and distinct < s.max_interaction
-    return same + [(*m, i) for i in s.kept_inputs if others and i > m[-1]]
+    alone = len(set(m)) == s.max_interaction or len(m) >= s.interaction_degree
+    if m and alone and not s.functions:
+        columns = [m[-1]]  # no other input may join
+    later = ((*m, c) for c in columns if not m or c >= m[-1])
+    return [longer for longer in later if shape_allowed(longer, s)]
 
 
 def _can_inherit(m: Monomial, kept: Any, s: Statement) -> bool:
@@ -131,10 +149,10 @@ def _parents(m: Monomial) -> set[Monomial]:
 
 def shape_allowed(m: Monomial, s: Statement) -> bool:
     """Whether a monomial has the degree and the interactions of the statement's kind."""
-    distinct = len(set(m))
+    distinct = len({owner(c, s) for c in m})
     mixed = distinct < 2 or len(m) <= s.interaction_degree
-    plain = all(m.count(i) == 1 for i in set(m) & set(s.two_valued))
-    return len(m) <= s.degree and distinct <= s.max_interaction and mixed and plain
+    within = len(m) <= s.degree and distinct <= s.max_interaction and mixed
+    return within and not _is_trivial(m, s)
 
 
 def _are_allowed(s: Statement) -> bool:
@@ -151,7 +169,9 @@ def _are_allowed(s: Statement) -> bool:
         return m not in excluded and (not parents or enough(lives(a) for a in parents))
 
     def is_sound(m: Monomial) -> bool:
-        shaped = set(m) <= kept and m == tuple(sorted(m)) and shape_allowed(m, s)
+        known = all(0 <= c < len(s.names) + len(s.functions) for c in m)
+        shaped = known and {owner(c, s) for c in m} <= kept
+        shaped = shaped and m == tuple(sorted(m)) and shape_allowed(m, s)
         parents = _parents(m) if s.heredity is not None and shaped else set()
         return bool(m or not s.fit_intercept) and shaped and lives(m) and all(
             a in named or not lives(a) for a in parents
@@ -183,7 +203,7 @@ class Rules:
         column = {i: a for a, i in enumerate(s.kept_inputs)}
         self.uses = np.zeros((len(place), len(column)), dtype=np.float32)
         for m, j in place.items():
-            self.uses[j, [column[i] for i in m]] = 1.0
+            self.uses[j, [column[owner(c, s)] for c in m]] = 1.0
         self.max_terms, self.max_inputs, self.heredity = s.max_terms, s.max_inputs, s.heredity
         self.listed, self.exact_size = s.listed, s.exact_size
         self.required_terms = np.array([place[m] for m in s.required_terms], dtype=np.intp)

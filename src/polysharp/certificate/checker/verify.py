@@ -43,6 +43,8 @@ from polysharp.certificate.checker.rules import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from polysharp.certificate.proof import Proof, ProofNode, Screening, Vector
     from polysharp.certificate.statement import Statement
 
@@ -94,7 +96,13 @@ class Verdict:
 
 
 def verify(
-    proof: Proof, X: Any, y: Any, sample_weight: Any = None, *, exact: bool = False
+    proof: Proof,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    exact: bool = False,
+    functions: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """Check a proof against the data it speaks of.
 
@@ -109,6 +117,8 @@ def verify(
         with worst-case bounds on rounding: slower, and sharper by many digits.  Floats are taken
         for the binary fractions they are; a table of texts or of ``decimal.Decimal`` for the
         decimals that stand there.
+    functions : mapping from names to callables, or None
+        Functions of inputs that the statement names, where they are not those known by name.
 
     Returns
     -------
@@ -122,7 +132,7 @@ def verify(
             if statement is None:
                 raise Rejected("the proof has no statement")
             check_statement(statement)
-            rows = read_rows(statement, X, y, sample_weight)
+            rows = read_rows(statement, X, y, sample_weight, functions)
             moments = Moments(statement, rows, statement.monomials)
             if exact:
                 from polysharp.certificate.checker.exact import Exact, read_table

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
@@ -52,7 +52,15 @@ class PricedKind(NodeKind[PricedNode]):
         rules, none = self.search.rules, frozenset[Monomial]()
         inside, inputs = frozenset(rules.include_terms), frozenset(rules.required_inputs)
         blank = PricedNode(
-            self.search.bound, inside, none, inputs, frozenset(), False, 0, self.dual
+            self.search.bound,
+            inside,
+            none,
+            inputs,
+            frozenset(),
+            full=False,
+            room=0,
+            dual=self.dual,
+            library=rules.library,
         )
         return self._child(blank)
 
@@ -70,7 +78,7 @@ class PricedKind(NodeKind[PricedNode]):
         child = replace(node, evaluated=False, share={}, listed=[], **fixed)  # type: ignore[arg-type]
         if rules.heredity == "strong":
             child.terms_in = frozenset(rules.with_parents(child.terms_in))
-        child.inputs_in |= {i for m in child.terms_in for i in m}
+        child.inputs_in |= rules.library.inputs_of(chain.from_iterable(child.terms_in))
         count, k = len(child.inputs_in), rules.max_inputs
         child.full = k is not None and count >= k
         child.room = self.search.max_terms - len(child.terms_in)
@@ -175,14 +183,15 @@ class PricedKind(NodeKind[PricedNode]):
 
     def _input_chain(self, node: PricedNode) -> list[int]:
         k = self.search.rules.max_inputs
-        if k is None or node.full or len(self.search.pricer.inputs) <= k:
+        inputs_of = self.search.rules.library.inputs_of
+        if k is None or node.full or len(inputs_of(self.search.pricer.inputs)) <= k:
             return []
         best = self.search.best
         here = node.holds(best.monomials)
         weights = {m: w * w for m, w in best.coefficients.items()} if here else node.share
         totals: dict[int, float] = {}
         for m, weight in weights.items():
-            for i in set(m) - node.inputs_in - node.inputs_out:
+            for i in inputs_of(m) - node.inputs_in - node.inputs_out:
                 totals[i] = totals.get(i, 0.0) + weight
         chain = sorted(totals, key=lambda i: -totals[i])
         return chain if here else chain[: min(CHAIN, k - len(node.inputs_in))]

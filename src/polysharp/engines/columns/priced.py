@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from polysharp.data.functions import Library
 from polysharp.engines.columns.dual_point import Bounded, DualPoint
 from polysharp.engines.columns.search import Search
 from polysharp.engines.tree.loop import Node
@@ -53,6 +54,7 @@ class PricedNode(Node):
     full: bool  # whether k inputs are in, so that no other may be used
     room: int  # monomials that may still join
     dual: DualPoint
+    library: Library
     evaluated: bool = False
     single: bool = False  # whether it holds one support, so that no split can raise its bound
     share: dict[Monomial, float] = field(default_factory=dict)  # s of the relaxation
@@ -70,10 +72,11 @@ class PricedNode(Node):
 
     def allows(self, m: Monomial) -> bool:
         """Whether a monomial may be in a support of this node."""
-        return (
-            m not in self.terms_out
-            and self.inputs_out.isdisjoint(m)
-            and (not self.full or self.inputs_in.issuperset(m))
+        if m in self.terms_out:
+            return False
+        inputs = self.library.inputs_of(m) if self.library else m
+        return self.inputs_out.isdisjoint(inputs) and (
+            not self.full or self.inputs_in.issuperset(inputs)
         )
 
     def holds(self, monomials: tuple[Monomial, ...]) -> bool:
@@ -171,16 +174,17 @@ def _keep(search: Search, node: PricedNode) -> _Inputs | None:
     """Return the rule about inputs for pricing; single monomials are taken out afterwards."""
     if not node.full and not node.inputs_out:
         return None
-    p = int(search.pricer.inputs.max(initial=0)) + 1
-    mask = np.zeros(p, dtype=bool) if node.full else np.ones(p, dtype=bool)
-    mask[list(node.inputs_in)] = True
-    mask[list(node.inputs_out)] = False
+    columns_of = search.rules.library.columns_of
+    width = int(search.pricer.inputs.max(initial=0)) + 1
+    mask = np.zeros(width, dtype=bool) if node.full else np.ones(width, dtype=bool)
+    mask[[c for c in columns_of(node.inputs_in) if c < width]] = True
+    mask[[c for c in columns_of(node.inputs_out) if c < width]] = False
     return _Inputs(mask)
 
 
 @dataclass(frozen=True, eq=False)
 class _Inputs:
-    """Lets through the monomials all of whose inputs are marked."""
+    """Lets through the monomials all of whose columns are marked."""
 
     mask: NDArray[np.bool_]
 

@@ -161,8 +161,7 @@ class Search(Record):
 
     def problem(self, pool: Pool, rules: TermRules) -> tuple[Problem, Basis]:
         """Return the problem on a pool, over the inputs that it uses or that are required."""
-        used = {i for m in pool.monomials for i in m} | set(rules.required_inputs)
-        everything = Basis(sorted(used), rules.degree, pool.monomials)
+        everything = rules.basis_of(pool.monomials, rules.required_inputs)
         basis = heredity_closed(everything, rules.heredity)
         if len(basis) < len(everything):
             kept = [everything.index[m] for m in basis.monomials]

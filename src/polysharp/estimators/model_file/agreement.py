@@ -14,6 +14,7 @@ Whether the numbers are right only the data can tell: ``polysharp.verify`` asks 
 
 from __future__ import annotations
 
+from itertools import chain
 from math import isclose
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,10 @@ def check_agreement(model: SparsePolynomialRegressor) -> None:
     """Raise InputError for the first thing that cannot come from one fit."""
     polynomial, solution = model.polynomial_, model.solution_
     rules = read_rules(model.get_params(deep=False), polynomial.names)
+    _demand(
+        rules.library == polynomial.library,
+        "functions must be those that the parameters ask for, and are not",
+    )
     kept = {int(i) for i in model.kept_inputs_}
     _check_terms(polynomial.monomials, rules, kept)
     count = len(polynomial)
@@ -64,13 +69,13 @@ def _check_terms(terms: tuple[Monomial, ...], rules: TermRules, kept: set[int]) 
             rules.shape_allows(m) and (rules.constant or bool(m)) and m not in rules.exclude_terms,
             f"terms must be those that the parameters allow, got {m}",
         )
-        _demand(set(m) <= kept, f"terms must use kept_inputs alone, got {m}")
+        _demand(rules.library.inputs_of(m) <= kept, f"terms must use kept_inputs alone, got {m}")
         parents = parents_of(m) if rules.heredity is not None else []
         _demand(
             not parents or enough(parent in chosen for parent in parents),
             f"terms must meet heredity={rules.heredity!r}, got {m} without its parents",
         )
-    inputs = {i for m in chosen for i in m}
+    inputs = rules.library.inputs_of(chain.from_iterable(chosen))
     limit = len(inputs) if rules.max_inputs is None else rules.max_inputs
     _demand(
         len(chosen) <= rules.max_terms and len(inputs) <= limit,

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from polysharp._version import __version__
 from polysharp.certificate.solution import Counters, Scope, Solution, Status, Stop
+from polysharp.data.functions import FUNCTIONS, Applied, Library
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
 from polysharp.errors import InputError
@@ -128,6 +129,7 @@ def describe(model: Any) -> dict[str, Any]:
         "response": polynomial.response,
         "inputs": list(polynomial.names),
         "named": hasattr(model, "feature_names_in_"),
+        "functions": [_known(a) for a in polynomial.functions],
         **_terms(polynomial),
         "reference": None if reference is None else _terms(reference),
         "certificate": _certificate(model.solution_),
@@ -170,12 +172,13 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     names = tuple(item.text() for item in root["inputs"].items())
     if not names:
         raise root["inputs"].refusal("a list of at least one name")
-    polynomial = _read_polynomial(root, names, root["response"].text())
+    library = _read_functions(root, names)
+    polynomial = _read_polynomial(root, library, names, root["response"].text())
     model = SparsePolynomialRegressor(**_read_parameters(root["parameters"]))
     model.polynomial_ = polynomial
     reference, model.reference_ = root.fields().get("reference"), None
     if reference is not None and reference.value is not None:
-        model.reference_ = _read_polynomial(reference, names, polynomial.response)
+        model.reference_ = _read_polynomial(reference, library, names, polynomial.response)
     model.solution_ = _read_certificate(root["certificate"])
     model.intercept_ = polynomial.intercept
     model.powers_ = polynomial.powers
@@ -191,11 +194,35 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     return model
 
 
-def _read_polynomial(at: Reader, names: tuple[str, ...], response: str) -> Polynomial:
-    terms = list(at["terms"].items())
-    monomials = tuple(
-        tuple(i.integer(0, len(names) - 1) for i in term["inputs"].items()) for term in terms
+def _known(applied: Applied) -> dict[str, Any]:
+    """Return a function of an input that a file can name; code is never written."""
+    name = applied.function.name
+    if FUNCTIONS.get(name) is not applied.function:
+        raise InputError(
+            f"functions must be among {', '.join(FUNCTIONS)} for a model to be saved, got {name!r}"
+        )
+    return {"input": applied.input, "function": name}
+
+
+def _read_functions(root: Reader, names: tuple[str, ...]) -> Library:
+    given = root.fields().get("functions")  # not in files of models without any
+    applied = () if given is None else given.items()
+    return Library(
+        len(names),
+        tuple(
+            Applied(
+                a["input"].integer(0, len(names) - 1), FUNCTIONS[a["function"].one_of(*FUNCTIONS)]
+            )
+            for a in applied
+        ),
     )
+
+
+def _read_polynomial(
+    at: Reader, library: Library, names: tuple[str, ...], response: str
+) -> Polynomial:
+    terms, last = list(at["terms"].items()), len(library.owners) - 1
+    monomials = tuple(tuple(i.integer(0, last) for i in term["inputs"].items()) for term in terms)
     shifts, ranges = None, None
     if at["shifts"].value is not None:
         shifts = _one_per_input(at["shifts"], len(names))
@@ -213,6 +240,7 @@ def _read_polynomial(at: Reader, names: tuple[str, ...], response: str) -> Polyn
         shifts=shifts,
         response=response,
         ranges=ranges,
+        functions=library.applied,
     )
 
 

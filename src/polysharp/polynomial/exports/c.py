@@ -1,4 +1,4 @@
-"""The formula as a C function (C99, also valid C++), without headers or libraries.
+"""The formula as a C function (C99, also valid C++), without headers but for functions of inputs.
 
 It takes the inputs that the formula uses, in the order of the columns, as doubles.  Compilers
 read the numbers back exactly; those that fuse products and sums differ in the last digit.
@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from polysharp.polynomial.exports.expression import arguments, clamped, comment, signed_terms
+from polysharp.polynomial.exports.expression import (
+    arguments,
+    clamped,
+    comment,
+    signed_terms,
+    used_functions,
+)
 
 if TYPE_CHECKING:
     from polysharp.polynomial.polynomial import Polynomial
@@ -26,7 +32,12 @@ reinterpret_cast requires static_cast template this throw try typeid typename us
 wchar_t xor xor_eq
 linux unix i386 near far main
 """
-RESERVED = frozenset(WORDS.split())
+CALLS = {
+    "inverse": "(1.0 / {})",
+    "square-root": "sqrt({})",
+    **{name: f"{name}({{}})" for name in ("log", "exp", "sin", "cos")},
+}
+RESERVED = frozenset({*WORDS.split(), "sqrt", "log", "exp", "sin", "cos"})
 
 
 def to_c(polynomial: Polynomial, name: str = "predict") -> str:
@@ -34,6 +45,8 @@ def to_c(polynomial: Polynomial, name: str = "predict") -> str:
     variables = arguments(polynomial, name, RESERVED, ascii_only=True)
     declared = ", ".join(f"double {argument}" for argument in variables.values())
     lines = [f"double {name}({declared or 'void'})", "{"]
+    if any(a.function.name != "inverse" for a in used_functions(polynomial).values()):
+        lines[:0] = ["#include <math.h>", ""]
     lines += [f"    // returns {comment(polynomial.response)}"]
     lines += [
         f"    // {argument}: {comment(polynomial.names[i])}" for i, argument in variables.items()
@@ -42,7 +55,7 @@ def to_c(polynomial: Polynomial, name: str = "predict") -> str:
         f"    {x} = {x} < {a!r} ? {a!r} : {x} > {b!r} ? {b!r} : {x};"
         for x, a, b in clamped(polynomial, variables)
     ]
-    first, *others = signed_terms(polynomial, variables)
+    first, *others = signed_terms(polynomial, variables, calls=CALLS)
     lines += [f"    return {first}"]
     lines += [f"        {term}" for term in others]
     lines[-1] += ";"

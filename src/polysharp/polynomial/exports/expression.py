@@ -16,17 +16,22 @@ import numpy as np
 from polysharp.errors import InputError
 
 if TYPE_CHECKING:
+    from polysharp.data.functions import Applied
     from polysharp.polynomial.polynomial import Polynomial
 
 Number = Callable[[float], str]
 
 
 def signed_terms(
-    polynomial: Polynomial, variables: Mapping[int, str], number: Number = repr
+    polynomial: Polynomial,
+    variables: Mapping[int, str],
+    number: Number = repr,
+    calls: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Return ``["0.5", "+ 2.0 * x0 * x0", ...]``, to be joined by blanks or line breaks.
 
-    ``variables`` holds the name of every input in use, as the language writes it.
+    ``variables`` holds the name of every input in use, as the language writes it, and ``calls``
+    how it writes functions of them, with {} for the argument.
 
     Examples
     --------
@@ -38,12 +43,25 @@ def signed_terms(
     """
     check_finite(polynomial)
     factors = {i: _shifted(polynomial, i, name, number) for i, name in variables.items()}
+    for c, applied in used_functions(polynomial).items():
+        call = (calls or {}).get(applied.function.name)
+        if call is None:
+            raise InputError(
+                f"functions must be known to be exported, got {applied.function.name!r}"
+            )
+        factors[c] = call.format(variables[applied.input])
     first = number(abs(polynomial.intercept))
     terms = [f"-{first}" if polynomial.intercept < 0 else first]
     for m, c in zip(polynomial.monomials, polynomial.coefficients.tolist(), strict=True):
         product = " * ".join([number(abs(c)), *(factors[i] for i in m)])
         terms.append(f"{'-' if c < 0 else '+'} {product}")
     return terms
+
+
+def used_functions(polynomial: Polynomial) -> dict[int, Applied]:
+    """Return the functions of inputs that some term uses, by their columns."""
+    columns, p = {c for m in polynomial.monomials for c in m}, len(polynomial.names)
+    return {p + t: a for t, a in enumerate(polynomial.functions) if p + t in columns}
 
 
 def _shifted(polynomial: Polynomial, i: int, name: str, number: Number) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from polysharp.data.functions import INVERSE, Applied
 from polysharp.polynomial.exports.text import product, signed, write
 from polysharp.typing import Monomial
 
@@ -23,6 +24,13 @@ SPECIAL = {
 }
 
 
+CALLS = {
+    "square-root": r"\sqrt{{{}}}",
+    "log": r"\ln({})",
+    **{name: rf"\{name}({{}})" for name in ("exp", "sin", "cos")},
+}
+
+
 def to_latex(polynomial: Polynomial, digits: int = 4, *, wrap: int | None = None) -> str:
     """Return the formula, coefficients with so many significant digits.
 
@@ -33,10 +41,14 @@ def to_latex(polynomial: Polynomial, digits: int = 4, *, wrap: int | None = None
         mantissa, _, exponent = f"{c:.{digits}g}".partition("e")
         return rf"{mantissa} \times 10^{{{int(exponent)}}}" if exponent else mantissa
 
-    def power(name: str, shift: float, exponent: int) -> str:
+    def power(name: str, shift: float, applied: Applied | None, exponent: int) -> str:
         base = _name(name)
         if shift:
             base = rf"({base} {'-' if shift > 0 else '+'} {abs(shift):.{max(digits, 6)}g})"
+        if applied is not None and applied.function.name == INVERSE:
+            exponent = -exponent
+        elif applied is not None:
+            base = CALLS.get(applied.function.name, _operator(applied.function.name)).format(base)
         return base if exponent == 1 else f"{base}^{{{exponent}}}"
 
     def term(m: Monomial) -> str:
@@ -50,6 +62,11 @@ def to_latex(polynomial: Polynomial, digits: int = 4, *, wrap: int | None = None
     lines = [" ".join(pieces[a : a + wrap]) for a in range(0, len(pieces), wrap)]
     body = r" \\ & {} ".join(lines)
     return rf"\begin{{aligned}} {response} = {{}} & {body} \end{{aligned}}"
+
+
+def _operator(name: str) -> str:
+    text = "".join(SPECIAL.get(ch, ch) for ch in name).replace("{", "{{").replace("}", "}}")
+    return rf"\operatorname{{{{{text}}}}}({{}})"
 
 
 def _name(name: str) -> str:

@@ -4,7 +4,8 @@ With a column of ones beside the (shifted) inputs, every term is a product of ex
 the d-th factors of all terms together are one Gather of columns, so the graph has r Gathers,
 r - 1 products and one matrix product, however many terms there are:
 
-    X -> clamped -> [X - shift, 1] -> gather_1 * ... * gather_r -> @ coefficients -> + intercept
+    X -> clamped -> [X - shift, f(X), 1] -> gather_1 * ... * gather_r -> @ coefficients
+      -> + intercept
 
 The input ``X`` has one column per input of the model, in the order of the table; the output
 ``prediction`` has one number per row.
@@ -18,14 +19,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polysharp._version import __version__
-from polysharp.errors import load_optional
-from polysharp.polynomial.exports.expression import check_finite
+from polysharp.errors import InputError, load_optional
+from polysharp.polynomial.exports.expression import check_finite, used_functions
 
 if TYPE_CHECKING:
     from polysharp.polynomial.polynomial import Polynomial
 
 OPSET = 13  # old enough for every runtime in use
 IR_VERSION = 8
+OPERATORS = {
+    "inverse": "Reciprocal",
+    "square-root": "Sqrt",
+    "log": "Log",
+    "exp": "Exp",
+    "sin": "Sin",
+    "cos": "Cos",
+}
 
 
 def to_onnx(polynomial: Polynomial) -> Any:
@@ -40,7 +49,20 @@ def to_onnx(polynomial: Polynomial) -> Any:
         helper.make_node("Max", ["X", "low"], ["raised"]),
         helper.make_node("Min", ["raised", "high"], ["clamped"]),
         helper.make_node("Sub", ["clamped", "shifts"], ["shifted"]),
-        helper.make_node("Pad", ["shifted", "one_column", "one"], ["padded"]),
+    ]
+    columns = ["shifted"]
+    for c, applied in used_functions(polynomial).items():
+        name = applied.function.name
+        if name not in OPERATORS:
+            raise InputError(f"functions must be known to be exported, got {name!r}")
+        nodes += [
+            helper.make_node("Gather", ["clamped", f"input_{c}"], [f"input_{c}_values"], axis=1),
+            helper.make_node(OPERATORS[name], [f"input_{c}_values"], [f"function_{c}"]),
+        ]
+        columns.append(f"function_{c}")
+    nodes += [
+        helper.make_node("Concat", columns, ["columns"], axis=1),
+        helper.make_node("Pad", ["columns", "one_column", "one"], ["padded"]),
     ]
     product = ""
     for name in (name for name in constants if name.startswith("columns_")):
@@ -75,12 +97,18 @@ def to_onnx(polynomial: Polynomial) -> Any:
 
 
 def _constants(polynomial: Polynomial) -> dict[str, Any]:
-    """Return the initializers; column p of the padded table is the one of ones."""
+    """Return the initializers; the last column of the padded table is the one of ones."""
     p, r = len(polynomial.names), max(1, polynomial.degree)
+    functions = used_functions(polynomial)
+    place = {c: p + t for t, c in enumerate(functions)}
+    ones = p + len(functions)
     # A formula without terms is a zero multiple of the constant.
     monomials = polynomial.monomials or ((),)
     coefficients = polynomial.coefficients if polynomial.monomials else np.zeros(1)
-    columns = np.array([[*m, *[p] * (r - len(m))] for m in monomials], dtype=np.int64)
+    columns = np.array(
+        [[*(place.get(c, c) for c in m), *[ones] * (r - len(m))] for m in monomials],
+        dtype=np.int64,
+    )
     shifts = np.zeros(p) if polynomial.shifts is None else polynomial.shifts
     everything = np.array([[-np.inf] * p, [np.inf] * p])
     low, high = everything if polynomial.ranges is None else polynomial.ranges
@@ -90,6 +118,7 @@ def _constants(polynomial: Polynomial) -> dict[str, Any]:
         "shifts": np.asarray(shifts, dtype=np.float64),
         "one_column": np.array([0, 0, 0, 1], dtype=np.int64),
         "one": np.array(1.0),
+        **{f"input_{c}": np.array([a.input], dtype=np.int64) for c, a in functions.items()},
         **{f"columns_{d}": np.ascontiguousarray(columns[:, d]) for d in range(r)},
         "coefficients": np.asarray(coefficients, dtype=np.float64),
         "intercept": np.array([polynomial.intercept], dtype=np.float64),

@@ -1,6 +1,7 @@
 """The formula as a SQL expression over the columns of a table.
 
-Only ``+ - *`` and parentheses are used, so that it runs where there is no POWER.  Numbers are
+Only ``+ - *`` and parentheses are used, so that it runs where there is no POWER; functions of
+inputs are those of standard SQL (LN, which SQL Server calls LOG).  Numbers are
 written with an exponent, which standard SQL reads as floats and not as decimals.  NULL in a
 column that the formula uses gives NULL.
 """
@@ -15,6 +16,12 @@ from polysharp.polynomial.exports.expression import check_distinct, clamped, sig
 if TYPE_CHECKING:
     from polysharp.polynomial.polynomial import Polynomial
 
+CALLS = {
+    "inverse": "(1.0e0 / {})",
+    "square-root": "SQRT({})",
+    "log": "LN({})",
+    **{name: f"{name.upper()}({{}})" for name in ("exp", "sin", "cos")},
+}
 QUOTES = {'"': '"', "`": "`", "[": "]"}  # standard, MySQL, SQL Server: what opens, what closes
 
 
@@ -30,7 +37,7 @@ def to_sql(polynomial: Polynomial, table: str | None = None, quote: str = '"') -
         for name, a, b in clamped(polynomial, variables)
     }
     variables = {i: within.get(name, name) for i, name in variables.items()}
-    terms = signed_terms(polynomial, variables, _float)
+    terms = signed_terms(polynomial, variables, _float, CALLS)
     if table is None:
         return " ".join(terms)
     response = _quoted(polynomial.response, quote)

@@ -22,8 +22,13 @@ def to_sympy(polynomial: Polynomial) -> Any:
     check_distinct(polynomial)
     symbols = [sympy.Symbol(name) for name in polynomial.names]
     shifts = np.zeros(len(symbols)) if polynomial.shifts is None else polynomial.shifts
+    factors = [x - float(s) if s else x for x, s in zip(symbols, shifts, strict=True)]
+    for applied in polynomial.functions:
+        x, name = symbols[applied.input], applied.function.name
+        known = {"inverse": lambda x: 1 / x, "square-root": sympy.sqrt}
+        call = known.get(name) or getattr(sympy, name, None) or sympy.Function(name)
+        factors.append(call(x))
     expression = sympy.Float(polynomial.intercept)
     for m, c in zip(polynomial.monomials, polynomial.coefficients, strict=True):
-        factors = [symbols[i] - float(shifts[i]) if shifts[i] else symbols[i] for i in m]
-        expression += float(c) * sympy.Mul(*factors)
+        expression += float(c) * sympy.Mul(*(factors[i] for i in m))
     return expression

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from polysharp.data.functions import Applied
+from polysharp.monomials.terms import write_power
 from polysharp.typing import Monomial
 
 if TYPE_CHECKING:
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 
 PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 
-Power = Callable[[str, float, int], str]  # of a name, its shift and an exponent
+# Of a name, its shift, a function of it (or None) and an exponent.
+Power = Callable[[str, float, Applied | None, int], str]
 
 
 def formula(polynomial: Polynomial, digits: int = 4) -> str:
@@ -66,21 +69,24 @@ def signed(
 
 
 def product(polynomial: Polynomial, m: Monomial, power: Power, glue: str) -> str:
-    """Return the powers of one monomial, each input once."""
-    shifts = polynomial.shifts
-    return glue.join(
-        power(polynomial.names[i], 0.0 if shifts is None else float(shifts[i]), m.count(i))
-        for i in dict.fromkeys(m)
-    )
+    """Return the powers of one monomial, each column once."""
+    shifts, names = polynomial.shifts, polynomial.names
+    powers = []
+    for c in dict.fromkeys(m):
+        applied = polynomial.functions[c - len(names)] if c >= len(names) else None
+        i = c if applied is None else applied.input
+        shift = 0.0 if shifts is None or applied is not None else float(shifts[i])
+        powers.append(power(names[i], shift, applied, m.count(c)))
+    return glue.join(powers)
 
 
 def plain_power(digits: int = 4) -> Power:
     """Return the way text shows a power; shifts get at least six digits."""
 
-    def power(name: str, shift: float, exponent: int) -> str:
+    def power(name: str, shift: float, applied: Applied | None, exponent: int) -> str:
         base = name if PLAIN_NAME.fullmatch(name) else f"`{name}`"
         if shift:
             base = f"({base} {'-' if shift > 0 else '+'} {abs(shift):.{max(digits, 6)}g})"
-        return base if exponent == 1 else f"{base}^{exponent}"
+        return write_power(base if applied is None else applied.written(base), exponent)
 
     return power

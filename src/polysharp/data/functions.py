@@ -1,0 +1,229 @@
+"""Functions of an input: further columns that stand beside it and count as it.
+
+The columns of a table of p inputs are 0..p-1, the inputs themselves, and p, p+1, ..., one for each
+function of an input that the user asks for, computed from the input as it is given, before any
+shift.  Monomials multiply columns; budgets count inputs, so that x, 1/x and log(x) are one input.
+
+A product of two columns of an input that is itself a column, or no function at all, is left out:
+
+    x (1/x) = 1,     sqrt(x) sqrt(x) = x,
+
+and every product of powers that is left is a power of x of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polysharp.errors import InputError
+from polysharp.typing import Array, Indices, Monomial
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of one number."""
+
+    name: str
+    call: Callable[[Any], Any]
+    label: str = ""  # as formulas show it, the name where it has no other
+    refuses: str = ""  # what its argument must not be, in words
+
+    def __call__(self, x: Array, input_name: str) -> Array:
+        """Evaluate; refuse numbers for which it is not defined, and say which."""
+        with np.errstate(all="ignore"):
+            values = np.asarray(self.call(x), dtype=np.float64)
+        if values.shape != np.shape(x):
+            raise InputError(
+                f"functions must return one number for each, {np.shape(x)}, and {self.name!r} "
+                f"returns shape {values.shape}"
+            )
+        bad = np.flatnonzero(~np.isfinite(values) & np.isfinite(x))
+        if len(bad):
+            rule = f"X must not be {self.refuses}" if self.refuses else "X must have finite values"
+            raise InputError(
+                f"{rule} for the function {self.name!r} of input {input_name!r}, got "
+                f"{x[bad[0]]:g} in row {bad[0]}; functions={{input: names}} asks for functions of "
+                "some inputs only"
+            )
+        return values
+
+
+FUNCTIONS = {
+    function.name: function
+    for function in (
+        Function("inverse", np.reciprocal, "inverse", "0, or too near to it"),
+        Function("square-root", np.sqrt, "sqrt", "negative"),
+        Function("log", np.log, "log", "0 or negative"),
+        Function("exp", np.exp, "exp", "so large that its exponential is infinite"),
+        Function("sin", np.sin, "sin"),
+        Function("cos", np.cos, "cos"),
+    )
+}
+INVERSE = "inverse"
+OTHER_NAMES = {"sqrt": "square-root", "1/x": "inverse"}
+# Two columns of one input whose product is trivial, by what they are ("" is the input itself).
+TRIVIAL = {frozenset(("", INVERSE)), frozenset(("square-root",))}
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A function of one of the inputs."""
+
+    input: int
+    function: Function
+
+    def written(self, name: str) -> str:
+        """Return the column as formulas show it, given what the input is called there."""
+        if self.function.name == INVERSE:
+            return f"{name}^-1"
+        return f"{self.function.label or self.function.name}({name})"
+
+
+@dataclass(frozen=True)
+class Library:
+    """The inputs, numbered from 0, and the functions of them that are columns after these."""
+
+    n_inputs: int = 0
+    applied: tuple[Applied, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.applied)
+
+    @cached_property
+    def owners(self) -> Indices:
+        """The input of every column."""
+        return np.array([*range(self.n_inputs), *(a.input for a in self.applied)], dtype=np.intp)
+
+    def owner(self, column: int) -> int:
+        """Return the input of one column."""
+        return int(self.owners[column]) if self.applied else column
+
+    def inputs_of(self, monomial: Iterable[int]) -> set[int]:
+        """Return the inputs whose columns a monomial multiplies."""
+        if not self.applied:
+            return set(monomial)
+        return {int(self.owners[c]) for c in monomial}
+
+    def columns_of(self, inputs: Iterable[int]) -> list[int]:
+        """Return the columns of some inputs, ascending."""
+        given = {int(i) for i in inputs}
+        return sorted(given) + [
+            self.n_inputs + t for t, a in enumerate(self.applied) if a.input in given
+        ]
+
+    def kind(self, column: int) -> str:
+        """Return the name of a column's function, "" for an input itself."""
+        at = column - self.n_inputs
+        return self.applied[at].function.name if self.applied and at >= 0 else ""
+
+    def is_trivial(self, monomial: Monomial) -> bool:
+        """Whether two of the columns multiplied give a column, or no function."""
+        return bool(self.applied) and any(
+            self.owners[a] == self.owners[b] and {self.kind(a), self.kind(b)} in TRIVIAL
+            for a, b in combinations(monomial, 2)
+        )
+
+    @cached_property
+    def _clashes(self) -> NDArray[np.bool_]:
+        """Which pairs of kinds of columns are trivial."""
+        return np.array([[{a, b} in TRIVIAL for a in self._names] for b in self._names])
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return ["", *dict.fromkeys(a.function.name for a in self.applied)]
+
+    @cached_property
+    def _kinds(self) -> Indices:
+        kinds = [self._names.index(self.kind(c)) for c in range(len(self.owners))]
+        return np.array(kinds, dtype=np.intp)
+
+    def trivial_keys(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Return which of many monomials of one degree, one per row, are trivial."""
+        owners, kinds = self.owners[keys], self._kinds[keys]
+        trivial = np.zeros(len(keys), dtype=bool)
+        for a, b in combinations(range(keys.shape[1]), 2):
+            same = owners[:, a] == owners[:, b]
+            trivial |= same & self._clashes[kinds[:, a], kinds[:, b]]
+        return trivial
+
+    def values(self, column: int, X: Array, names: Sequence[str]) -> Array:
+        """Return a column, given the inputs as the user has them."""
+        if not self.applied or column < self.n_inputs:
+            return np.asarray(X[:, column])
+        applied = self.applied[column - self.n_inputs]
+        return applied.function(X[:, applied.input], names[applied.input])
+
+    def grown(self, X: Array, names: Sequence[str]) -> Array:
+        """Return the inputs with all columns of functions beside them."""
+        if not self.applied:
+            return X
+        wide = np.empty((len(X), len(self.owners)), order="F")
+        wide[:, : self.n_inputs] = X
+        for c in range(self.n_inputs, len(self.owners)):
+            wide[:, c] = self.values(c, X, names)
+        return wide
+
+    def column_names(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of all columns, given those of the inputs."""
+        return (*names, *(a.written(names[a.input]) for a in self.applied))
+
+
+PLAIN = Library()  # every column is an input
+
+
+def read_functions(given: Any, names: Sequence[str]) -> Library:
+    """Return the columns that the parameter ``functions`` asks for.
+
+    ``given`` is None, a sequence of functions for all inputs, or a mapping from inputs (names or
+    indices) to such sequences.  A function is a name, a callable with a name, or a pair of both.
+    """
+    p = len(names)
+    if isinstance(given, Mapping):
+        wanted = [(_input(key, names), _functions(value)) for key, value in given.items()]
+    else:
+        wanted = [(i, _functions(given)) for i in range(p)]
+    applied = {(i, f.name): Applied(i, f) for i, functions in wanted for f in functions}
+    return Library(p, tuple(applied[key] for key in sorted(applied, key=lambda key: key[0])))
+
+
+def _input(key: Any, names: Sequence[str]) -> int:
+    found = [i for i, name in enumerate(names) if key in (name, i)]
+    if len(found) != 1 or isinstance(key, bool):
+        raise InputError(f"functions must name inputs of X by name or index, got {key!r}")
+    return found[0]
+
+
+def _functions(given: Any) -> tuple[Function, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        given = (given,)
+    return tuple(_function(item) for item in given)
+
+
+def _function(item: Any) -> Function:
+    if isinstance(item, str):
+        name = OTHER_NAMES.get(item, item)
+        if name not in FUNCTIONS:
+            raise InputError(f"functions must be among {', '.join(FUNCTIONS)}, got {item!r}")
+        return FUNCTIONS[name]
+    if isinstance(item, Function):
+        return item
+    pair = tuple(item) if isinstance(item, (tuple, list)) else (getattr(item, "__name__", ""), item)
+    if len(pair) != 2 or not isinstance(pair[0], str) or not callable(pair[1]):
+        raise InputError(
+            f"functions must hold names, callables with a name or pairs of both, got {item!r}"
+        )
+    name, call = pair
+    if not name.isidentifier() or name in FUNCTIONS or name in OTHER_NAMES:
+        raise InputError(
+            f"functions must have names that are identifiers and not those known, got {name!r}"
+        )
+    return Function(name, call)
