@@ -39,11 +39,35 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
     given = {name: getattr(options, option, None) for name, option in PARAMETERS.items()}
     found = {name: value for name, value in given.items() if value is not None}
     found = {name: None if value is NONE else value for name, value in found.items()}
+    if getattr(options, "functions", None):
+        found["functions"] = read_functions(options.functions)
     if getattr(options, "no_intercept", False):
         found["fit_intercept"] = False
     if getattr(options, "no_scale", False):
         found["scale"] = False
     return {**found, "verbose": 0 if options.quiet else 1}
+
+
+def read_functions(given: Sequence[str]) -> list[str] | dict[str, list[str]]:
+    """Return functions of all inputs, or those of each input that is named.
+
+    Examples
+    --------
+    >>> read_functions(["inverse,log"]), read_functions(["speed=inverse", "mass=log"])
+    (['inverse', 'log'], {'speed': ['inverse'], 'mass': ['log']})
+    """
+    pairs = [text.rpartition("=") for text in given]
+    names = [[name.strip() for name in names.split(",")] for _, _, names in pairs]
+    if not any(equals for _, equals, _ in pairs):
+        return [name for some in names for name in some]
+    if not all(equals for _, equals, _ in pairs):
+        raise InputError(
+            f"--functions must name inputs in all of its values or in none, got {list(given)}"
+        )
+    found: dict[str, list[str]] = {}
+    for (name, _, _), some in zip(pairs, names, strict=True):
+        found[name] = found.get(name, []) + some
+    return found
 
 
 def one_number(given: dict[str, Any], names: tuple[str, ...], where: str = "") -> None:

@@ -180,12 +180,12 @@ class TermRules:
                 f"got {[names[i] for i in sorted(both)]}"
             )
         for m in self.include_terms:
-            self._check_included(m, repr(write_term(m, names)))
+            self._check_included(m, repr(write_term(m, names, self.library)))
         for m, _ in self.coefficients.terms:
             if not self.shape_allows(m) or (m == () and not self.constant):
                 raise InputError(
                     "coefficient_bounds must name terms that may be chosen, "
-                    f"got {write_term(m, names)!r}"
+                    f"got {write_term(m, names, self.library)!r}"
                 )
         if self.constant is False and () in self.exclude_terms:
             raise InputError(

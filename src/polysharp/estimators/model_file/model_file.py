@@ -120,7 +120,7 @@ def describe(model: Any) -> dict[str, Any]:
     polynomial = getattr(model, "polynomial_", None)
     if not isinstance(polynomial, Polynomial):
         raise InputError(f"model must be a fitted polysharp model, got {type(model).__name__}")
-    reference = getattr(model, "reference_", None)
+    reference, functions = getattr(model, "reference_", None), polynomial.functions
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -129,7 +129,7 @@ def describe(model: Any) -> dict[str, Any]:
         "response": polynomial.response,
         "inputs": list(polynomial.names),
         "named": hasattr(model, "feature_names_in_"),
-        "functions": [_known(a) for a in polynomial.functions],
+        **({"functions": [_known(a) for a in functions]} if functions else {}),
         **_terms(polynomial),
         "reference": None if reference is None else _terms(reference),
         "certificate": _certificate(model.solution_),
@@ -206,16 +206,11 @@ def _known(applied: Applied) -> dict[str, Any]:
 
 def _read_functions(root: Reader, names: tuple[str, ...]) -> Library:
     given = root.fields().get("functions")  # not in files of models without any
-    applied = () if given is None else given.items()
-    return Library(
-        len(names),
-        tuple(
-            Applied(
-                a["input"].integer(0, len(names) - 1), FUNCTIONS[a["function"].one_of(*FUNCTIONS)]
-            )
-            for a in applied
-        ),
-    )
+    applied = [
+        Applied(a["input"].integer(0, len(names) - 1), FUNCTIONS[a["function"].one_of(*FUNCTIONS)])
+        for a in (() if given is None else given.items())
+    ]
+    return Library(len(names), tuple(applied))
 
 
 def _read_polynomial(
