@@ -15,10 +15,12 @@ import pytest
 
 from polysharp import (
     InputError,
+    MultiTaskSparsePolynomialRegressor,
     SparsePolynomialRegressor,
     SparsePolynomialRegressorCV,
     load_model,
     path,
+    rivals,
     save_model,
     verify,
 )
@@ -524,3 +526,23 @@ def test_the_command_line(tmp_path: Path, capsys):
     assert main([*call, "--functions", "b=inverse", "--functions", "c=log"]) == 0
     assert "log(c)" in capsys.readouterr().out
     assert main([*call, "--functions", "b=inverse", "--functions", "log"]) == 2
+
+
+def test_several_responses_share_terms_with_functions():
+    X, y = rows()
+    both = np.c_[y, 5.0 * X[:, 0] / X[:, 1] ** 2]
+    model = MultiTaskSparsePolynomialRegressor(
+        degree=3, max_terms=2, gamma=10.0, functions=("inverse", "log")
+    ).fit(X, both)
+    assert [law.term_names for law in model.polynomials_] == [("log(x2)", "x0 x1^-2")] * 2
+
+
+def test_rivals_have_functions_too():
+    X, y = rows()
+    options = {"degree": 2, "max_terms": 1, "gamma": 10.0, "functions": ("inverse", "sqrt")}
+    model = SparsePolynomialRegressor(**options).fit(X, y)
+    found = rivals(model, X, y, within=1.0)
+    assert found.complete
+    names = {p.term_names[0] for p in found}
+    assert any("^-1" in name or "sqrt" in name for name in names)
+    assert set(found.shares.inputs) <= {"x0", "x1", "x2"}
