@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.data.functions import Library
+from polysharp.data.functions import PLAIN, Library
 from polysharp.engines.columns.dual_point import Bounded, DualPoint
 from polysharp.engines.columns.search import Search
 from polysharp.engines.tree.loop import Node
@@ -54,7 +54,7 @@ class PricedNode(Node):
     full: bool  # whether k inputs are in, so that no other may be used
     room: int  # monomials that may still join
     dual: DualPoint
-    library: Library
+    library: Library = PLAIN
     evaluated: bool = False
     single: bool = False  # whether it holds one support, so that no split can raise its bound
     share: dict[Monomial, float] = field(default_factory=dict)  # s of the relaxation
