@@ -2,7 +2,7 @@
 
 Twelve equations of motion (competing species, van der Pol, Lorenz, Roessler) on trajectories from
 random starts, and the sixteen Feynman laws that are polynomials of degree five or less, with the
-ranges of the Feynman data base.
+ranges of the Feynman data base; and the 28 that are sums of products with negative powers as well.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from polysharp.typing import Array
 Terms = dict[tuple[str, ...], float]
 
 
+PI = np.pi
+
+
 @dataclass(frozen=True)
 class Law:
     """A polynomial in named inputs, and how its inputs are drawn."""
 
-    terms: Terms  # inputs with repetition, sorted; the constant is a free intercept
+    terms: Terms  # inputs (or "1/input") with repetition; the constant is a free intercept
     inputs: tuple[str, ...]
     draw: Callable[[int, np.random.Generator], Array]
     constant: float = 0.0
@@ -32,6 +35,7 @@ class Law:
         rng = np.random.default_rng(seed)
         X = self.draw(n, rng)
         column = {name: X[:, i] for i, name in enumerate(self.inputs)}
+        column |= {f"1/{name}": 1.0 / x for name, x in column.items()}
         y = np.full(n, self.constant)
         for inputs, coefficient in self.terms.items():
             y += coefficient * np.prod([column[name] for name in inputs], axis=0)
@@ -118,3 +122,55 @@ LAWS = {
     "II.37.1": _feynman("mom B chi", {("B", "mom"): 1, ("B", "chi", "mom"): 1}),
     "III.12.43": _feynman("n h", {("h", "n"): 1 / (2 * np.pi)}),
 }
+
+
+def _inverse(names: str, *terms: tuple[float, str], high: float = 5.0) -> Law:
+    """A Feynman law whose terms are written "q r^-2": inputs with exponents."""
+
+    def factors(text: str) -> tuple[str, ...]:
+        found: list[str] = []
+        for factor in text.split():
+            name, _, exponent = factor.partition("^")
+            power = int(exponent or 1)
+            found += [name if power > 0 else f"1/{name}"] * abs(power)
+        return tuple(sorted(found))
+
+    return _feynman(names, {factors(text): c for c, text in terms}, high=high)
+
+
+INVERSE_LAWS = {
+    "I.12.2": _inverse("q1 q2 epsilon r", (1 / (4 * PI), "q1 q2 epsilon^-1 r^-2")),
+    "I.12.4": _inverse("q1 epsilon r", (1 / (4 * PI), "q1 epsilon^-1 r^-2")),
+    "I.13.12": _inverse("m1 m2 r1 r2 G", (1, "G m1 m2 r2^-1"), (-1, "G m1 m2 r1^-1")),
+    "I.25.13": _inverse("q C", (1, "q C^-1")),
+    "I.29.4": _inverse("omega c", (1, "omega c^-1"), high=10.0),
+    "I.32.5": _inverse("q a epsilon c", (1 / (6 * PI), "q^2 a^2 epsilon^-1 c^-3")),
+    "I.34.8": _inverse("q v B p", (1, "q v B p^-1")),
+    "I.38.12": _inverse("m q h epsilon", (1 / PI, "epsilon h^2 m^-1 q^-2")),
+    "I.39.22": _inverse("n T V kb", (1, "n kb T V^-1")),
+    "I.43.16": _inverse("mu q Volt d", (1, "mu q Volt d^-1")),
+    "II.2.42": _inverse("kappa T1 T2 A d", (1, "kappa T2 A d^-1"), (-1, "kappa T1 A d^-1")),
+    "II.3.24": _inverse("Pwr r", (1 / (4 * PI), "Pwr r^-2")),
+    "II.4.23": _inverse("q epsilon r", (1 / (4 * PI), "q epsilon^-1 r^-1")),
+    "II.8.7": _inverse("q epsilon d", (3 / (20 * PI), "q^2 epsilon^-1 d^-1")),
+    "II.11.20": _inverse("n_rho p_d Ef kb T", (1 / 3, "n_rho p_d^2 Ef kb^-1 T^-1")),
+    "II.13.17": _inverse("epsilon c I r", (1 / (2 * PI), "I epsilon^-1 c^-2 r^-1")),
+    "II.34.2a": _inverse("q v r", (1 / (2 * PI), "q v r^-1")),
+    "II.34.11": _inverse("g q B m", (1 / 2, "g q B m^-1")),
+    "II.34.29a": _inverse("q h m", (1 / (4 * PI), "q h m^-1")),
+    "II.34.29b": _inverse("g h Jz mom B", (2 * PI, "g mom B Jz h^-1")),
+    "II.36.38": _inverse(
+        "mom H kb T alpha epsilon c M",
+        (1, "mom H kb^-1 T^-1"),
+        (1, "mom alpha M epsilon^-1 c^-2 kb^-1 T^-1"),
+        high=3.0,
+    ),
+    "II.38.3": _inverse("Y A d x", (1, "Y A x d^-1")),
+    "III.7.38": _inverse("mom B h", (4 * PI, "mom B h^-1")),
+    "III.13.18": _inverse("E_n d k h", (4 * PI, "E_n d^2 k h^-1")),
+    "III.15.14": _inverse("h E_n d", (1 / (8 * PI**2), "h^2 E_n^-1 d^-2")),
+    "III.15.27": _inverse("alpha n d", (2 * PI, "alpha n^-1 d^-1")),
+    "III.19.51": _inverse("m q h n epsilon", (-1 / 8, "m q^4 epsilon^-2 h^-2 n^-2")),
+    "III.21.20": _inverse("rho_c_0 q A_vec m", (-1, "rho_c_0 q A_vec m^-1")),
+}
+FEYNMAN = {name: law for name, law in LAWS.items() if "." in name} | INVERSE_LAWS
