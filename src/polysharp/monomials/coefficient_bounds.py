@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from polysharp.data.functions import PLAIN, Library
 from polysharp.errors import InputError
 from polysharp.monomials.terms import read_inputs, read_terms, write_term
 from polysharp.typing import Array, Indices, Monomial
@@ -60,6 +61,7 @@ class CoefficientBounds:
     inputs: tuple[tuple[int, Interval], ...] = ()
     terms: tuple[tuple[Monomial, Interval], ...] = ()
     unit: tuple[float, ...] = ()  # empty: one each
+    library: Library = PLAIN
 
     @property
     def bind(self) -> bool:
@@ -79,7 +81,8 @@ class CoefficientBounds:
         own = self._own.get(m)
         if own is not None or not m:
             return own or ANY
-        ends = [ends for i, ends in self.inputs if i in m] or [self.everywhere]
+        used = self.library.inputs_of(m)
+        ends = [ends for i, ends in self.inputs if i in used] or [self.everywhere]
         return max(low for low, _ in ends), min(high for _, high in ends)
 
     def boxes(self, basis: Basis) -> Boxes:
@@ -99,14 +102,18 @@ class CoefficientBounds:
         """Say what the intervals are, in the names of the inputs."""
         lines = [] if self.everywhere == ANY else [f"{_written(self.everywhere)} for every term"]
         lines += [f"{_written(ends)} for terms with {names[i]}" for i, ends in self.inputs]
-        lines += [f"{_written(ends)} for {write_term(m, names)}" for m, ends in self.terms]
+        lines += [
+            f"{_written(ends)} for {write_term(m, names, self.library)}" for m, ends in self.terms
+        ]
         return ", ".join(lines)
 
 
 UNBOUNDED = CoefficientBounds()
 
 
-def read_bounds(given: Any, positive: Any, names: Sequence[str]) -> CoefficientBounds:
+def read_bounds(
+    given: Any, positive: Any, names: Sequence[str], library: Library = PLAIN
+) -> CoefficientBounds:
     """Read ``coefficient_bounds`` and ``positive`` as users write them.
 
     Examples
@@ -116,9 +123,9 @@ def read_bounds(given: Any, positive: Any, names: Sequence[str]) -> CoefficientB
     """
     least = 0.0 if positive else -inf
     if given is None:
-        return CoefficientBounds((least, inf))
+        return CoefficientBounds((least, inf), library=library)
     if not isinstance(given, Mapping):
-        return CoefficientBounds(_interval(given, "", least))
+        return CoefficientBounds(_interval(given, "", least), library=library)
     inputs: dict[int, Interval] = {}
     terms: dict[Monomial, Interval] = {}
     for key, pair in given.items():
@@ -126,8 +133,10 @@ def read_bounds(given: Any, positive: Any, names: Sequence[str]) -> CoefficientB
         if (isinstance(key, str) and key in names) or isinstance(key, Integral):
             inputs[read_inputs([key], names, "coefficient_bounds")[0]] = ends
         else:
-            terms[read_terms([key], names, "coefficient_bounds")[0]] = ends
-    return CoefficientBounds((least, inf), tuple(inputs.items()), tuple(terms.items()))
+            terms[read_terms([key], names, "coefficient_bounds", library)[0]] = ends
+    return CoefficientBounds(
+        (least, inf), tuple(inputs.items()), tuple(terms.items()), library=library
+    )
 
 
 def _interval(pair: Any, of: str, least: float) -> Interval:
