@@ -5,7 +5,9 @@ that is the name of an engine or of an export, and any test by ``@pytest.mark.ne
 """
 
 import ast
+import os
 import re
+import shutil
 import tomllib
 from functools import cache
 from importlib.util import find_spec
@@ -33,6 +35,12 @@ FILES = {  # whose imports do not show it
     "test_real_data.py": ("matplotlib",),
 }
 MODULES = {"python-flint": "flint", "pyyaml": "yaml"}  # packages that are imported by another name
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+ARGUMENTS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--no-first-run",
+]  # fmt: skip
 
 
 @cache
@@ -81,3 +89,20 @@ def pytest_collection_modifyitems(items):
         absent = [name for name in needed if not installed(name)]
         if absent:
             item.add_marker(pytest.mark.skip(reason=f"{', '.join(absent)} not installed"))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Return a Chromium: the one named by ``POLYSHARP_CHROMIUM``, or one on the PATH."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="needs Playwright: pip install playwright"
+    )
+    found = os.environ.get("POLYSHARP_CHROMIUM") or next(
+        filter(None, map(shutil.which, BROWSERS)), None
+    )
+    if found is None:
+        pytest.skip("needs Chromium: none on the PATH, and POLYSHARP_CHROMIUM is not set")
+    with playwright.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield running
+        running.close()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from polysharp import SparsePolynomialRegressor
-from polysharp.progress import Event, describe, open_progress
+from polysharp.progress import Event, Share, describe, open_progress, watching
 
 
 class Terminal(io.StringIO):
@@ -51,6 +51,19 @@ def test_a_terminal_gets_a_live_line():
         progress.listener(event("done"))
     assert "done 0.0 s: objective 10" in out.getvalue()
     assert "\x1b[" in out.getvalue()
+
+
+def test_a_watcher_gets_the_events_themselves(capfd):
+    seen = []
+    X = np.random.default_rng(0).standard_normal((40, 4))
+    model = SparsePolynomialRegressor(2, 2, gamma=1.0, engine="enumeration", n_candidates=3)
+    with watching(seen.append):
+        model.fit(X, X[:, 0] * X[:, 1])
+    model.fit(X, X[:, 0] * X[:, 1])  # nobody watches any more
+    assert [e.last for e in seen if isinstance(e, Event)].count(True) == 1
+    assert "moments" in {share.stage for share in seen if isinstance(share, Share) and share.last}
+    assert seen[-1].bound <= seen[-1].objective == model.solution_.objective
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(("verbose", "shown"), [(0, False), (1, True)])

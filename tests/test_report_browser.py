@@ -1,10 +1,4 @@
-"""The report in a real browser: without a network, on a phone, in the dark, on paper.
-
-Needs Playwright and a Chromium: the one named by ``POLYSHARP_CHROMIUM``, or one on the PATH.
-"""
-
-import os
-import shutil
+"""The report in a real browser: without a network, on a phone, in the dark, on paper."""
 
 import numpy as np
 import pandas as pd
@@ -15,28 +9,7 @@ from polysharp.datasets import cycling
 from polysharp.estimators.path import Path, PathPoint
 from polysharp.report import write_report
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-ARGUMENTS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--no-first-run",
-]  # fmt: skip
 NAMES = ("<script>alert(1)</script>", 'a & "b"', "x" * 90, "a name of quite some words indeed")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="needs Playwright: pip install playwright"
-    )
-    found = os.environ.get("POLYSHARP_CHROMIUM") or next(
-        filter(None, map(shutil.which, BROWSERS)), None
-    )
-    if found is None:
-        pytest.skip("needs Chromium: none on the PATH, and POLYSHARP_CHROMIUM is not set")
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=found, args=ARGUMENTS)
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 Engines emit events and know nothing of screens.  With ``verbose`` off nobody listens; in a
 terminal one line is redrawn; in a pipe or a log file a plain line is written now and then
 and at the end.  Everything goes to standard error, so that a program's own output stays its own.
+Whoever wants the events themselves, such as a page in a browser, asks for them with ``watching``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Context
 from math import ceil
@@ -24,7 +26,6 @@ LONGEST_PAUSE = 30.0
 ENOUGH = 0.2  # seconds after which blocks done tell how long the others will take
 
 Clock = Callable[[], float]
-Show = Callable[[str, bool], None]  # the text, and whether it is the last word of a stage
 
 
 @dataclass(frozen=True)
@@ -44,27 +45,42 @@ class Event:
         """Relative gap at that moment."""
         return relative_gap(self.objective, self.bound)
 
+    @property
+    def last(self) -> bool:
+        """Whether it is the last word of its stage."""
+        return self.phase == "done"
+
+
+@dataclass(frozen=True)
+class Share:
+    """One moment of work in blocks: how many of them are done."""
+
+    stage: str
+    done: int
+    total: int
+
+    @property
+    def last(self) -> bool:
+        """Whether it is the last word of its stage."""
+        return self.done == self.total
+
+
+Tell = Callable[[Event | Share], None]
+_watcher: ContextVar[Tell | None] = ContextVar("watcher", default=None)
+
 
 @dataclass(frozen=True)
 class Progress:
-    """What a fit reports to; both members are None when nobody looks."""
+    """What a fit reports to; nobody looks where ``listener`` is None."""
 
-    show: Show | None = None
-
-    @property
-    def listener(self) -> Callable[[Event], None] | None:
-        """A listener for engines."""
-        show = self.show
-        if show is None:
-            return None
-        return lambda event: show(describe(event), event.phase == "done")
+    listener: Tell | None = None
 
     def on_block(self, stage: str) -> Callable[[int, int], None] | None:
         """Return a callback for work done in blocks."""
-        show = self.show
-        if show is None:
+        tell = self.listener
+        if tell is None:
             return None
-        return lambda done, total: show(f"{stage}: {100 * done // total} %", done == total)
+        return lambda done, total: tell(Share(stage, done, total))
 
 
 class TooSlow(Exception):
@@ -95,14 +111,18 @@ class Pace:
             raise TooSlow(spent * total / done)
 
 
-def describe(event: Event) -> str:
+def describe(event: Event | Share) -> str:
     """Return one line, what a narrow terminal may cut off last.
 
     Examples
     --------
     >>> describe(Event("branching", 2.0, 1.5, nodes=7, cuts=0, rounds=0, seconds=0.25))
     'branching 0.2 s: objective 2, bound 1.5, gap 25.00 %, 7 nodes'
+    >>> describe(Share("moments", 1, 4))
+    'moments: 25 %'
     """
+    if isinstance(event, Share):
+        return f"{event.stage}: {100 * event.done // event.total} %"
     counted = {"nodes": event.nodes, "cuts": event.cuts, "rounds": event.rounds}
     work = "".join(f", {count:,} {what}" for what, count in counted.items() if count)
     return (
@@ -154,26 +174,39 @@ def relative_gap(objective: float, bound: float) -> float:
 
 
 @contextmanager
+def watching(tell: Tell) -> Iterator[None]:
+    """Hand every event of the fits of this thread to a function, in place of any display."""
+    before = _watcher.set(tell)
+    try:
+        yield
+    finally:
+        _watcher.reset(before)
+
+
+@contextmanager
 def open_progress(verbose: int, stream: TextIO | None = None) -> Iterator[Progress]:
-    """Choose the display: nothing, a live line in a terminal, plain lines elsewhere."""
+    """Choose who is told: a watcher, nobody, a live line in a terminal, plain lines elsewhere."""
     out = sys.stderr if stream is None else stream
-    if not verbose:
+    watcher = _watcher.get()
+    if watcher is not None:
+        yield Progress(watcher)
+    elif not verbose:
         yield Progress()
     elif out.isatty():
-        with _live_line(out) as show:
-            yield Progress(show)
+        with _live_line(out) as tell:
+            yield Progress(tell)
     else:
         yield Progress(_Lines(out))
 
 
 @contextmanager
-def _live_line(out: TextIO) -> Iterator[Show]:
+def _live_line(out: TextIO) -> Iterator[Tell]:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
     with Live(console=Console(file=out), refresh_per_second=8) as live:
-        yield lambda text, _: live.update(Text(text, no_wrap=True, overflow="ellipsis"))
+        yield lambda event: live.update(Text(describe(event), no_wrap=True, overflow="ellipsis"))
 
 
 @dataclass
@@ -185,8 +218,8 @@ class _Lines:
     _pause: float = field(default=PERIOD)
     _said: str = ""
 
-    def __call__(self, text: str, last: bool) -> None:
-        now = perf_counter()
+    def __call__(self, event: Event | Share) -> None:
+        now, text, last = perf_counter(), describe(event), event.last
         if (last or now - self._written >= self._pause) and text != self._said:
             self._written, self._said = now, text
             self._pause = PERIOD if last else min(1.5 * self._pause, LONGEST_PAUSE)

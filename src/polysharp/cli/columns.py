@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from io import StringIO
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,12 @@ def _not_numbers(frame: Any, source: str, wrong: dict[str, Any], spared: Sequenc
     return f"the columns used of {source!r} must hold numbers, got {given}"
 
 
+def kind_of(column: Any) -> str:
+    """Return what a column holds: "numbers", or what the cells are that are none."""
+    wrong = to_numbers(column).isna() & column.notna()
+    return _kind(column, wrong) if wrong.any() else "numbers"
+
+
 def _kind(column: Any, wrong: Any) -> str:
     """Return what a column holds that is no number: "mark ?" where it is one text among numbers."""
     texts = column[wrong].astype(str)
@@ -279,5 +286,14 @@ def split_names(given: Sequence[str] | None) -> list[str] | None:
 
 
 def joined(names: Iterable[str]) -> str:
-    """Return names as ``split_names`` reads them."""
-    return ",".join(f'"{name}"' if "," in name or '"' in name else name for name in names)
+    r"""Return names as ``split_names`` reads them.
+
+    Examples
+    --------
+    >>> names = ["a", "b, c", 'say "d"', "e\nf"]
+    >>> split_names([joined(names)]) == names
+    True
+    """
+    written = StringIO()
+    csv.writer(written).writerow(list(names))
+    return written.getvalue().removesuffix("\r\n")

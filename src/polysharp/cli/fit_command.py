@@ -31,7 +31,6 @@ def run(options: argparse.Namespace) -> int:
     model = make_model(options)
     if stands_for_many(options):
         fit_files(model, options)
-        show(model, None, None, options)
         return finish(model, None, None, options)
     sample = shared.read_sample(options)
     inputs = plural(sample.X.shape[1], "input")
@@ -39,24 +38,26 @@ def run(options: argparse.Namespace) -> int:
     fitted, held_out = shared.split(sample, options.holdout, options.seed)
     with warnings_as_remarks(), shared.every_core(options):
         model.fit(fitted.X, fitted.y, sample_weight=fitted.sample_weight)
-    show(model, fitted, held_out, options)
     return finish(model, fitted, held_out, options)
 
 
 def finish(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) -> ExitCode:
-    """Compare, say what is missing, write what was asked for, and return the code of the end."""
+    """Print, compare, write what was asked for, and return the code of the end."""
     from polysharp.certificate.solution import Stop
+    from polysharp.engines.interrupts import DeferredInterrupt
 
     about: dict[str, Any] = {}
     interrupted = model.solution_.stop is Stop.INTERRUPTED
-    if fitted is not None and not options.brief and not interrupted:
-        try:
+    try:  # from here on the model is there, and no interrupt may lose it
+        show(model, fitted, held_out, options)
+        if fitted is not None and not options.brief and not interrupted:
             about = compare(model, fitted, options)
-        except KeyboardInterrupt:  # the model is there, and must not be lost
-            interrupted = True
-            say("the comparison was interrupted")
+    except KeyboardInterrupt:
+        interrupted = True
+        say("the comparison was interrupted")
     remark(model)
-    write(model, fitted, held_out, about, options)
+    with DeferredInterrupt():
+        write(model, fitted, held_out, about, options)
     code = exit_code(model.solution_, options.require_proof)
     return ExitCode.INTERRUPTED if interrupted else code
 

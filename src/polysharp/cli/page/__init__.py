@@ -1,0 +1,1 @@
+"""The page of ``polysharp serve``: what it works on, and the server that shows it."""

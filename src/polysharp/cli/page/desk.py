@@ -1,0 +1,290 @@
+"""What the page works on: one table, one fit at a time, and one folder that holds both.
+
+Everything is done as the command line does it: a table is read by ``read_table``, and a fit is the
+command ``polysharp fit`` with the words that a user would type (``wishes``).
+
+Requests come in threads of their own; they ask and look.  The work is done in the main thread,
+one thing after another, since that is where Python raises Ctrl-C: the page's *Stop* is a Ctrl-C
+that the page asked for, and so keeps the best formula found, as it does in a terminal.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from _thread import interrupt_main
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass, field
+from io import BufferedIOBase, StringIO
+from math import isfinite
+from pathlib import Path
+from queue import Empty, Queue
+from threading import Lock
+from time import sleep
+from typing import Any
+
+from polysharp.cli.command import ExitCode
+from polysharp.cli.page.sheet import Sheet, check_name, look
+from polysharp.cli.page.wishes import FILES, form_of, words_of
+from polysharp.errors import InputError
+from polysharp.progress import Event, Share, describe, watching
+
+CHUNK = 1 << 16
+
+Job = Callable[[], None]
+Hand = Callable[[Job], "Future[None]"]
+
+
+class BusyError(InputError):
+    """Something else is being done, and has to end first."""
+
+
+@dataclass
+class Body:
+    """What comes with a request, of the length that it says."""
+
+    stream: BufferedIOBase
+    rest: int
+
+    def read(self, most: int) -> bytes:
+        """Return what has come, nothing at the end."""
+        part = self.stream.read(min(most, self.rest))
+        self.rest -= len(part)
+        return part
+
+
+@dataclass
+class Task:
+    """One fit, from the button to the report."""
+
+    command: list[str]
+    said: StringIO = field(default_factory=StringIO)  # what it printed, and
+    remarks: StringIO = field(default_factory=StringIO)  # beside its results
+    now: str = "reading the table"
+    searches: int = 0
+    moments: list[tuple[int, float, float | None, float]] = field(default_factory=list)
+    error: str | None = None
+    result: dict[str, Any] | None = None
+
+    def note(self, event: Event | Share) -> None:
+        """Keep what happened: the number of the search, seconds, incumbent and bound."""
+        self.now = describe(event)
+        if isinstance(event, Share):
+            return
+        if not self.moments or event.seconds < self.moments[-1][1]:
+            self.searches += 1
+        best = event.objective if isfinite(event.objective) else None
+        self.moments.append((self.searches, event.seconds, best, event.bound))
+
+
+class Desk:
+    """The table, the fit, and who may touch them when."""
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        self.folder, self.max_bytes = folder, max_bytes
+        self.sheet: Sheet | None = None
+        self.task: Task | None = None
+        self._jobs: Queue[tuple[Future[None], Job]] = Queue()
+        self._lock = Lock()  # of the four below
+        self._busy = False  # a request or a job has the desk
+        self._stoppable = False  # a fit is going on that a Ctrl-C may end,
+        self._stopping = False  # and the page has asked for it
+        self._closed = False
+
+    # What requests ask for.
+
+    def receive(self, name: str, body: Body) -> None:
+        """Take a table in and look at it; the one before is removed."""
+        check_name(name)
+        with self._turn() as hand:
+            self._clear()
+            sheet = Sheet.called(name, self.folder)
+            _save(body, sheet.file)
+            hand(lambda: self._look(sheet)).result()
+
+    def read_as(self, wish: dict[str, Any]) -> None:
+        """Look at the table again, read in another way."""
+        with self._turn() as hand:
+            sheet = Sheet(self._sheet().file, form_of(wish))
+            self.task = None
+            hand(lambda: self._look(sheet)).result()
+
+    def start(self, wish: dict[str, Any]) -> None:
+        """Begin a fit; it goes on after this returns."""
+        with self._turn() as hand:
+            task = Task(words_of(self._sheet(), wish))
+            for name in FILES.values():
+                (self.folder / name).unlink(missing_ok=True)
+            self.task = task
+            hand(lambda: self._fit(task))
+
+    def stop(self) -> None:
+        """End the search that is going on; the best formula found so far is kept."""
+        with self._lock:
+            if self._stoppable and not self._stopping:
+                self._stopping = True
+                interrupt_main()
+
+    def forget(self) -> None:
+        """Remove the table and all that was made of it."""
+        with self._turn():
+            self._clear()
+
+    def state(self, since: int = 0) -> dict[str, Any]:
+        """Return what the page shows; of the moments of the search, those after ``since``."""
+        task, told = self.task, None
+        if task is not None:
+            told = {
+                "running": task.result is None and task.error is None,
+                "stopping": self._stopping,
+                "now": task.now,
+                "moments": task.moments[max(0, since) :],
+                "error": task.error,
+                "result": task.result,
+                "said": task.said.getvalue(),
+                "remarks": task.remarks.getvalue(),
+            }
+        sheet = None if self.sheet is None else self.sheet.shown()
+        return {"max_bytes": self.max_bytes, "table": sheet, "task": told}
+
+    def file(self, what: str) -> tuple[str, bytes]:
+        """Return a file that a fit has written, and what to call it."""
+        sheet, task = self.sheet, self.task
+        if sheet is None or task is None or task.result is None or what not in task.result["files"]:
+            raise InputError(f"there is no {what} yet")
+        stem = re.sub(r"[^A-Za-z0-9_-]+", "-", sheet.file.stem).strip("-") or "table"
+        return f"{stem}-{FILES[what]}", (self.folder / FILES[what]).read_bytes()
+
+    # What the main thread does.
+
+    def work(self) -> None:
+        """Do what is asked for, until Ctrl-C."""
+        try:
+            while True:
+                with suppress(Empty):
+                    self._do(*self._jobs.get(timeout=0.5))  # or Windows would not see Ctrl-C
+        finally:
+            with self._lock:
+                self._closed = True
+            while not self._jobs.empty():
+                self._jobs.get()[0].set_exception(BusyError("polysharp serve has ended"))
+
+    def _do(self, future: Future[None], job: Job) -> None:
+        try:
+            job()
+            future.set_result(None)
+        except BaseException as error:
+            future.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            self._stopping = self._busy = False
+
+    def _look(self, sheet: Sheet) -> None:
+        self.sheet = look(sheet, self.max_bytes)
+
+    def _fit(self, task: Task) -> None:
+        code = self._run(task)
+        if code == ExitCode.INTERRUPTED and not self._stopping:
+            raise KeyboardInterrupt  # it was not the page that asked
+        if task.error is not None:
+            return
+        if (self.folder / FILES["model"]).is_file():
+            task.result = self._result(code)
+        elif self._stopping:
+            task.error = "It was stopped before a formula was found."
+        else:
+            said = task.remarks.getvalue().strip().splitlines() or ["nothing was found"]
+            task.error = re.sub(r"^polysharp.*?: error: ", "", said[-1])
+
+    def _run(self, task: Task) -> int:
+        """Run the command; a stop ends it, or comes too late and ends nothing."""
+        from polysharp.cli import main
+
+        try:
+            with self._lock:
+                self._stoppable = True
+            with (
+                chdir(self.folder),
+                redirect_stdout(task.said),
+                redirect_stderr(task.remarks),
+                watching(task.note),
+            ):
+                return main(task.command)
+        except SystemExit:
+            return ExitCode.BAD_INPUT
+        except KeyboardInterrupt:
+            return ExitCode.INTERRUPTED
+        except Exception:
+            traceback.print_exc(file=sys.stderr)
+            task.error = "This is a mistake in polysharp; the terminal shows where."
+            return ExitCode.BAD_INPUT
+        finally:
+            while self._stoppable:
+                with suppress(KeyboardInterrupt):
+                    with self._lock:
+                        self._stoppable = False
+                    if self._stopping:
+                        sleep(0.01)  # time for an interrupt that is under way
+
+    def _result(self, code: int) -> dict[str, Any]:
+        from polysharp.certificate.solution import Status
+        from polysharp.estimators.model_file.model_file import load_model
+
+        model = load_model(self.folder / FILES["model"])
+        return {
+            "formula": model.polynomial_.formula(4),
+            "proved": model.solution_.status is Status.OPTIMAL,
+            "stopped": code == ExitCode.INTERRUPTED,
+            "certificate": str(model.solution_),
+            "files": [what for what, name in FILES.items() if (self.folder / name).is_file()],
+        }
+
+    @contextmanager
+    def _turn(self) -> Iterator[Hand]:
+        """Take the desk; what is handed on to the main thread keeps it until that is done."""
+        with self._lock:
+            if self._busy:
+                raise BusyError("something else is being done; stop it, or wait for its end")
+            self._busy = True
+        handed: list[Future[None]] = []
+
+        def hand(job: Job) -> Future[None]:
+            with self._lock:
+                if self._closed:
+                    raise BusyError("polysharp serve has ended")
+                handed.append(Future())
+                self._jobs.put((handed[0], job))
+            return handed[0]
+
+        try:
+            yield hand
+        finally:
+            if not handed:
+                self._busy = False
+
+    def _sheet(self) -> Sheet:
+        if self.sheet is None:
+            raise InputError("there is no table yet")
+        return self.sheet
+
+    def _clear(self) -> None:
+        self.sheet = self.task = None
+        for file in self.folder.iterdir():
+            file.unlink()
+
+
+def _save(body: Body, file: Path) -> None:
+    """Write what comes in, whole or not at all."""
+    try:
+        with file.open("wb") as out:
+            while part := body.read(CHUNK):
+                out.write(part)
+        if body.rest:
+            raise InputError(f"the table must come whole, got {body.rest:,} bytes too few")
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,221 @@
+"""The server of the page: who may ask, for what, and how much.
+
+It listens on this computer only.  Other pages in the same browser can still send it requests, so
+
+    every address begins with a random token, which only the page knows that was opened by it;
+    the Host header must be this computer's, or a name that an attacker has pointed here would do;
+    an Origin header, where there is one, must be the page's own.
+
+Addresses are looked up in a table of a dozen entries: no part of one ever names a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hmac import compare_digest
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from secrets import token_urlsafe
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from polysharp.cli.page.desk import CHUNK, Body, BusyError, Desk
+from polysharp.cli.page.wishes import FILES
+from polysharp.errors import InputError
+from polysharp.progress import plural
+
+HOST = "127.0.0.1"
+MOST_WISHES = 1 << 20  # bytes of what the page asks for, the table aside
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src data:; frame-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+# A report runs no script and asks for nothing; its own policy says the same once more.
+REPORT_POLICY = (
+    "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'self'"
+)
+
+
+class Refused(Exception):
+    """A request that gets no answer but a status and a sentence."""
+
+    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a request gets."""
+
+    content: bytes
+    kind: str
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class PageServer(ThreadingHTTPServer):
+    """The desk behind a door."""
+
+    daemon_threads = False  # the end waits for them: nobody may write into a folder that goes
+
+    def __init__(self, desk: Desk, port: int) -> None:
+        super().__init__((HOST, port), PageRequest)
+        self.desk = desk
+        self.token = token_urlsafe(32)
+        self.once: str | None = token_urlsafe(32)
+        own = files("polysharp.cli.page")
+        report = files("polysharp.report").joinpath("style.css").read_bytes()
+        self.assets = {
+            "": Reply(own.joinpath("page.html").read_bytes(), "text/html"),
+            "page.js": Reply(own.joinpath("page.js").read_bytes(), "text/javascript"),
+            "page.css": Reply(report + own.joinpath("page.css").read_bytes(), "text/css"),
+        }
+
+    @property
+    def address(self) -> str:
+        """Where the page is; whoever knows it may use it."""
+        return f"http://{HOST}:{self.server_port}/{self.token}/"
+
+    @property
+    def first_address(self) -> str:
+        """An address that leads there once: a browser's command line can be read by others."""
+        return f"http://{HOST}:{self.server_port}/{self.once}"
+
+    def is_own(self, host: str | None) -> bool:
+        """Whether a Host header, or an Origin without its scheme, is this server's."""
+        return host in {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
+
+
+class PageRequest(BaseHTTPRequestHandler):
+    """One request."""
+
+    server: PageServer
+    server_version, sys_version = "polysharp", ""
+    timeout = 10  # seconds without a byte
+
+    def do_GET(self) -> None:
+        """Show the page, its state, or a file that was made."""
+        self._answer(self._get)
+
+    def do_POST(self) -> None:
+        """Take a table or a wish."""
+        self._answer(self._post)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing: the terminal is the user's."""
+
+    def _get(self, path: str, query: dict[str, str]) -> Reply:
+        desk = self.server.desk
+        if path in self.server.assets:
+            return self.server.assets[path]
+        if path == "state":
+            since = query.get("since", "0")
+            return _json(desk.state(int(since) if since.isdecimal() else 0))
+        if path == "report":
+            _, content = desk.file("report")
+            return Reply(content, "text/html", {"Content-Security-Policy": REPORT_POLICY})
+        folder, _, what = path.partition("/")
+        if folder == "download" and what in FILES:
+            name, content = desk.file(what)
+            kind = "text/html" if what == "report" else "application/octet-stream"
+            return Reply(content, kind, {"Content-Disposition": f'attachment; filename="{name}"'})
+        raise Refused(HTTPStatus.NOT_FOUND, "there is no such page")
+
+    def _post(self, path: str, query: dict[str, str]) -> Reply:
+        desk = self.server.desk
+        if path == "table":
+            body = self._body(desk.max_bytes, "a table")
+            try:
+                desk.receive(query.get("name", ""), body)
+            except InputError:  # a browser that may not send on shows no answer
+                while body.read(CHUNK):
+                    pass
+                raise
+            return _json(desk.state())
+        actions: dict[str, Callable[[dict[str, Any]], None]] = {
+            "read": desk.read_as,
+            "fit": desk.start,
+            "stop": lambda _: desk.stop(),
+            "forget": lambda _: desk.forget(),
+        }
+        if path not in actions:
+            raise Refused(HTTPStatus.NOT_FOUND, "there is no such page")
+        actions[path](self._wish())
+        return _json(desk.state())
+
+    def _answer(self, handle: Callable[[str, dict[str, str]], Reply]) -> None:
+        try:
+            status, reply = HTTPStatus.OK, self._checked(handle)
+        except Refused as error:
+            status, reply = error.status, _json({"error": str(error)})
+        except BusyError as error:
+            status, reply = HTTPStatus.CONFLICT, _json({"error": str(error)})
+        except InputError as error:
+            status, reply = HTTPStatus.BAD_REQUEST, _json({"error": str(error)})
+        except (ConnectionError, TimeoutError):
+            return  # nobody is there any more
+        if "Location" in reply.headers:
+            status = HTTPStatus.SEE_OTHER
+        self.send_response(status)
+        headers = {"Content-Type": f"{reply.kind}; charset=utf-8", **HEADERS, **reply.headers}
+        for name, value in {**headers, "Content-Length": str(len(reply.content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(reply.content)
+
+    def _checked(self, handle: Callable[[str, dict[str, str]], Reply]) -> Reply:
+        server, (_, _, path, query, _) = self.server, urlsplit(self.path)
+        if not server.is_own(self.headers.get("Host")):
+            raise Refused(HTTPStatus.MISDIRECTED_REQUEST, "this page is for this computer only")
+        origin = self.headers.get("Origin")
+        if origin is not None and not server.is_own(origin.removeprefix("http://")):
+            raise Refused(HTTPStatus.FORBIDDEN, "another page may not ask this")
+        token, _, rest = path.removeprefix("/").partition("/")
+        if server.once is not None and _same(token, server.once):
+            server.once = None
+            return Reply(b"", "text/plain", {"Location": f"/{server.token}/"})
+        if not _same(token, server.token):
+            raise Refused(HTTPStatus.FORBIDDEN, "the address must be the one in the terminal")
+        return handle(rest, {name: values[0] for name, values in parse_qs(query).items()})
+
+    def _body(self, most: int, what: str) -> Body:
+        given = self.headers.get("Content-Length", "")
+        if not given.isdecimal():
+            raise Refused(HTTPStatus.LENGTH_REQUIRED, f"{what} must come with its length")
+        if int(given) > most:
+            raise Refused(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"{what} must have at most {plural(most, 'byte')}, got {int(given):,}; "
+                "polysharp serve --max-size allows more, and polysharp fit knows no limit",
+            )
+        return Body(self.rfile, int(given))
+
+    def _wish(self) -> dict[str, Any]:
+        content = self._body(MOST_WISHES, "a wish").read(MOST_WISHES)
+        try:
+            wish = json.loads(content or b"{}")
+        except (ValueError, RecursionError):
+            wish = None
+        if not isinstance(wish, dict):
+            raise InputError(f"a wish must be a JSON object, got {content[:40]!r}")
+        return wish
+
+
+def _same(one: str, other: str) -> bool:
+    return compare_digest(one.encode(errors="replace"), other.encode())
+
+
+def _json(value: object) -> Reply:
+    return Reply(json.dumps(value, allow_nan=False).encode(), "application/json")
