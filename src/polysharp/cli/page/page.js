@@ -153,9 +153,13 @@ function showClosing() {
   if ($("closing").hidden) return;
   const own = moments.filter((moment) => moment[0] === last[0] && moment[2] !== null);
   const short = (value) => Number(value.toPrecision(5)).toLocaleString(undefined, { maximumSignificantDigits: 5 });
-  $("best").textContent = short(last[2]);
-  $("bound").textContent = short(Math.min(last[3], last[2]));
-  $("gap").textContent = `${(last[2] > last[3] ? (100 * (last[2] - last[3])) / last[2] : 0).toPrecision(2)} %`;
+  const down = (value) => { // never more than is proved
+    const unit = 10 ** (Math.floor(Math.log10(value || 1)) - 5);
+    return (Math.floor(value / unit) * unit).toLocaleString(undefined, { maximumSignificantDigits: 6 });
+  };
+  $("best").textContent = last[2].toLocaleString(undefined, { maximumSignificantDigits: 6 });
+  $("bound").textContent = down(Math.min(last[3], last[2]));
+  $("gap").textContent = `${(last[2] > last[3] ? (100 * (last[2] - last[3])) / last[2] : 0).toLocaleString(undefined, { maximumSignificantDigits: 2 })} %`;
   draw(own, short);
 }
 
