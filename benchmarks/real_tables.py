@@ -93,16 +93,7 @@ def read(name: str) -> Table | None:
         data = load_iris().data
         return data[:, :3], data[:, 3]
     if name in UNSEEN:
-        spec = find_spec("statsmodels")
-        if spec is None or not spec.submodule_search_locations:
-            return None
-        file, separator, response, inputs = UNSEEN[name]
-        path = Path(next(iter(spec.submodule_search_locations))) / "datasets" / f"{file}.csv"
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            rows = list(csv.DictReader(stream, delimiter=separator))
-        rows = [{key.strip("'\" "): value for key, value in row.items()} for row in rows]
-        y = np.array([float(row[response]) for row in rows])
-        return np.array([[float(row[i]) for i in inputs.split()] for row in rows]), y
+        return of_statsmodels(*UNSEEN[name])
     from polysharp.errors import DataError
     from polysharp.uci import load_uci
 
@@ -111,6 +102,19 @@ def read(name: str) -> Table | None:
     except DataError:
         return None
     return data.X, data.y
+
+
+def of_statsmodels(file: str, separator: str, response: str, inputs: str) -> Table | None:
+    """Return X and y of a table that comes with statsmodels; None where that cannot be found."""
+    spec = find_spec("statsmodels")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    path = Path(next(iter(spec.submodule_search_locations))) / "datasets" / f"{file}.csv"
+    with path.open(newline="", encoding="utf-8-sig") as stream:
+        rows = list(csv.DictReader(stream, delimiter=separator))
+    rows = [{key.strip("'\" "): value for key, value in row.items()} for row in rows]
+    y = np.array([float(row[response]) for row in rows])
+    return np.array([[float(row[i]) for i in inputs.split()] for row in rows]), y
 
 
 def measured(cell: Cell, time_limit: float, device: str | None = None) -> dict[str, object] | None:
