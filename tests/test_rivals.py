@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +194,30 @@ def test_rows_on_dask_have_the_same_rivals(example: Any) -> None:
     again = rivals(model, *blocks, within=WITHIN)
     assert again.complete
     assert [p.monomials for p in again] == [p.monomials for p in found]
+
+
+def test_monomials_that_are_priced_have_rivals_too() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 130))  # 8,645 monomials
+    X[:, 7] = X[:, 3] + 0.1 * rng.standard_normal(50)
+    y = X[:, 3] * X[:, 5] + 0.2 * rng.standard_normal(50)
+    model = SparsePolynomialRegressor(2, 1, gamma=0.1, scale=False, n_candidates=None).fit(X, y)
+    found = rivals(model, X, y, within=0.3)
+    assert found.complete
+    assert found.proof is None
+    # With one term the cost is yy/2 - q^2 / (2 (G + lam)) in the scaled basis.
+    pairs = list(combinations_with_replacement(range(130), 2))
+    M = np.array([X[:, i] * X[:, j] * (1.0 if i == j else 2.0**0.5) for i, j in pairs])
+    M = np.concatenate([2.0**0.5 * X.T, M])
+    M, centred = M - M.mean(axis=1, keepdims=True), y - y.mean()
+    costs = 0.5 * (centred @ centred - (M @ centred) ** 2 / ((M * M).sum(axis=1) + 10.0))
+    terms = [*((i,) for i in range(130)), *pairs]
+    close = {terms[j] for j in np.flatnonzero(costs <= 1.3 * costs.min())}
+    assert {p.monomials[0] for p in found} == close
+    assert len(close) > 1
+    little = rivals(model, X, y, within=0.3, time_limit=1e-9)
+    assert not little.complete
+    assert little.bound <= found.objectives[0]
 
 
 def test_a_constant_has_no_rivals() -> None:

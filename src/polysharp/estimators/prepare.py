@@ -17,7 +17,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -44,6 +44,11 @@ from polysharp.ranking.triage import choose_inputs, keep_best
 from polysharp.selection.ridge import GammaChoice, choose_gamma
 from polysharp.selection.split_models import Budgets
 from polysharp.typing import Array, Indices, OnBlock
+
+if TYPE_CHECKING:
+    from polysharp.engines.columns.search import Search
+
+S = TypeVar("S", bound="Search")
 
 PREPARATION = 0.7  # of the time left that a step of the preparation may turn out to take
 LEAST_SECONDS = 0.5  # for the preparation, however small the limit is
@@ -339,33 +344,40 @@ def _searched(prepared: Prepared, effort: FitEffort, limits: Limits) -> Solution
 def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> Answer:
     """Generate columns on demand; the certificate covers every input that the extent has."""
     from polysharp.engines.columns.column_generation import search_all_inputs
-    from polysharp.engines.columns.search import Search, Sizes
+    from polysharp.engines.columns.search import Search
 
-    rules = opened.rules
     inputs, ranking = opened.choose_inputs(extent, effort)
-    columns = np.array(rules.library.columns_of(inputs), dtype=np.intp)
-    design = Design(opened.rows, columns, rules.degree, fit_intercept=not rules.constant)
+    search = priced_search(Search, opened, inputs, extent, effort)
     seconds = effort.spent
-    found = search_all_inputs(
-        Search(
-            design,
-            rules,
-            lam=1.0 / opened.gamma,
-            engine=effort.engine,
-            limits=effort.limits(),
-            listener=effort.progress.listener,
-            seed=effort.seed,
-            threads=effort.threads,
-            sizes=Sizes(
-                first=extent.pool,
-                added=min(Sizes.added, extent.pool),
-                listed=extent.pool + extent.pool // 2,
-            ),
-        )
-    )
+    found = search_all_inputs(search)
     prepared = Prepared(opened, found.basis, found.assembled, inputs, ranking, extent)
     solution = replace(found.solution, scope=prepared.scope)
     return _timed(prepared, prepared.stated(solution), seconds, effort)
+
+
+def priced_search(
+    kind: type[S], opened: Opened, inputs: Indices, extent: Extent, effort: FitEffort
+) -> S:
+    """Open a search over all monomials of some inputs, none of them listed."""
+    from polysharp.engines.columns.search import Sizes
+
+    rules = opened.rules
+    columns = np.array(rules.library.columns_of(inputs), dtype=np.intp)
+    return kind(
+        Design(opened.rows, columns, rules.degree, fit_intercept=not rules.constant),
+        rules,
+        lam=1.0 / opened.gamma,
+        engine=effort.engine,
+        limits=effort.limits(),
+        listener=effort.progress.listener,
+        seed=effort.seed,
+        threads=effort.threads,
+        sizes=Sizes(
+            first=extent.pool,
+            added=min(Sizes.added, extent.pool),
+            listed=extent.pool + extent.pool // 2,
+        ),
+    )
 
 
 def _timed(prepared: Prepared, solution: Solution, seconds: float, effort: FitEffort) -> Answer:

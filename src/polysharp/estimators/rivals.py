@@ -32,17 +32,17 @@ from sklearn.base import clone
 from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Stop, certify
 from polysharp.engines.tree import Tree
-from polysharp.engines.tree.census import Census, of_exact_size, take_census
+from polysharp.engines.tree.census import ROOM, Census, of_exact_size, take_census
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import fitted_polynomial
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import check_parameters
-from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_fit
+from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_fit, priced_search
 from polysharp.files import check_targets, replacement
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import open_progress, plural, rounded_down
-from polysharp.ranking.extent import Extent
+from polysharp.ranking.extent import HIGHEST_PRICED, Extent
 from polysharp.threads import limited_threads
 from polysharp.typing import Array
 
@@ -250,8 +250,9 @@ def rivals(
     -----
     A rival has exactly as many terms as the model.  Costs include the ridge, as in ``solution_``.
     A model that was fitted to the mean of other models (``reference_``) has rivals as fits to that
-    mean.  Monomials that were priced and never listed cannot be gone through: such a model is
-    refused.
+    mean.  Where the monomials are too many to be listed, pricing shows which few of them a rival
+    may have; if it cannot, rivals among the monomials in play are listed and ``complete`` is false.
+    There is no proof to check then.
 
     Examples
     --------
@@ -282,7 +283,8 @@ def rivals(
     values = y if reference is None else model._values(reference, X)
     with open_progress(settings.verbose) as progress, limited_threads(settings.n_jobs) as threads:
         effort = FitEffort.of(settings, threads, progress, began)
-        prepared = _prepared(model, open_fit(settings, X, values, sample_weight, progress), effort)
+        opened = _opened(model, open_fit(settings, X, values, sample_weight, progress))
+        prepared, others = _prepared(model, opened, float(within), effort)
         start = np.array(
             sorted(prepared.basis.index[tuple(sorted(m))] for m in model.polynomial_.monomials),
             dtype=np.intp,
@@ -303,6 +305,10 @@ def rivals(
             threads=threads,
             engine=effort.engine if isinstance(effort.engine, Tree) else Tree(),
         )
+    if others < np.inf:  # there are monomials that the census does not know
+        whole = census.complete and others >= (1.0 + within) * float(census.costs[0])
+        bound = min(census.bound, others)
+        census = replace(census, bound=bound, complete=whole, proof=None)
     response = model.polynomial_.response
     return _rivals(prepared, census, float(within), int(max_count), response, path)
 
@@ -322,26 +328,45 @@ def _check(model: Any, within: Any, max_count: Any, time_limit: Any) -> None:
     check_parameters({"time_limit": time_limit})
 
 
-def _prepared(model: Any, opened: Opened, effort: FitEffort) -> Prepared:
-    """Return the problem of the model's fit, with exactly as many terms as the model has."""
-    names, terms = model.polynomial_.names, len(model.polynomial_)
+def _opened(model: Any, opened: Opened) -> Opened:
+    """Check the columns; the budget is the number of terms that the model has."""
+    names = model.polynomial_.names
     if tuple(opened.table.names) != names:
         raise InputError(
             f"X must have the columns of the fit, {list(names)}, got {list(opened.table.names)}"
         )
-    opened = replace(opened, rules=replace(opened.rules, max_terms=max(1, terms)))
+    rules = replace(opened.rules, max_terms=max(1, len(model.polynomial_)))
+    return replace(opened, rules=rules)
+
+
+def _prepared(
+    model: Any, opened: Opened, within: float, effort: FitEffort
+) -> tuple[Prepared, float]:
+    """Return the problem of the model's fit, and what formulas with other monomials cost.
+
+    Where the monomials are too many to be listed, it has those that rivals may have.
+    """
     inputs = np.asarray(model.kept_inputs_, dtype=np.intp)
-    extent = Extent(len(inputs), priced=False)
-    listed = opened.rules.count(len(inputs))
-    if listed > MAX_DENSE:
+    count = opened.rules.count(len(inputs))
+    if count <= MAX_DENSE:
+        extent = Extent(len(inputs), priced=False)
+        prepared, others = opened.over(inputs, model.ranking_, extent, effort), np.inf
+    elif opened.rules.degree > HIGHEST_PRICED:
         raise InputError(
-            f"model must be one over at most {MAX_DENSE:,} monomials to list all rivals, got one "
-            f"over {listed:,}, which its fit has priced without listing them; fit it with a lower "
-            "degree or n_candidates"
+            f"model must be one over at most {MAX_DENSE:,} monomials, or of degree at most "
+            f"{HIGHEST_PRICED}, to list all rivals, got one over {count:,}"
         )
-    prepared = opened.over(inputs, model.ranking_, extent, effort)
-    problem = of_exact_size(prepared.problem, terms)
-    return replace(prepared, assembled=replace(prepared.assembled, problem=problem))
+    else:
+        from polysharp.engines.columns.narrowing import NarrowingSearch, narrowed
+
+        extent = Extent(len(inputs), priced=True)
+        search = priced_search(NarrowingSearch, opened, inputs, extent, effort)
+        start = [tuple(sorted(m)) for m in model.polynomial_.monomials]
+        few = narrowed(search, start, (1.0 + within) * (1.0 + ROOM))
+        others = few.others
+        prepared = Prepared(opened, few.basis, few.assembled, inputs, model.ranking_, extent)
+    problem = of_exact_size(prepared.problem, len(model.polynomial_))
+    return replace(prepared, assembled=replace(prepared.assembled, problem=problem)), others
 
 
 def _rivals(
