@@ -1,14 +1,14 @@
 """Hostile problems and forged proofs against a referee that tries every support.
 
-    python benchmarks/fuzz.py solves --seeds 0 100000 --processes 2
+    python benchmarks/fuzz.py solves --seeds 0 1000000 --processes 16 --seconds 600
     python benchmarks/fuzz.py solves --seeds 0 1000 --engine tree
     python benchmarks/fuzz.py proofs --seeds 0 10000      # honest ones, and 10 forgeries of each
     python benchmarks/fuzz.py files  --seeds 0 10000      # damaged files
 
 ``hostile`` draws the problems, ``referee`` settles them (in long double, and in rationals where it
-matters), ``forgeries`` changes proofs.  Seeds are taken in groups; each finished group is a line of
-benchmarks/results/fuzz-<what>.jsonl, and a run that is started again leaves out the groups that
-stand there.  Counts are printed at the end, with every finding: the seed reproduces it,
+matters), ``forgeries`` changes proofs, ``campaign`` goes through the seeds and keeps the counts in
+benchmarks/results/fuzz-<what>.json.  A run may be ended at any time and started again: it goes on
+where it was.  Every finding is printed, and its seed reproduces it:
 
     python benchmarks/fuzz.py solves --seeds 4711 4712 --again
 """
@@ -16,58 +16,48 @@ stand there.  Counts are printed at the end, with every finding: the seed reprod
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import signal
 import sys
 import tempfile
 import time
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy: processes are many, problems small
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
+from campaign import Campaign, Tally
 from forgeries import forge
 from hostile import Case, make_case
 from referee import Referee, TooManyError
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-import polysharp
 from polysharp import Proof, SparsePolynomialRegressor, verify
-from polysharp.certificate.statement import Statement
-from polysharp.errors import InputError
+from polysharp.certificate.statement import Statement, with_statement
+from polysharp.engines import make_engine
+from polysharp.engines.base import Limits
+from polysharp.engines.columns.column_generation import search_all_inputs
+from polysharp.engines.columns.search import Search, Sizes
+from polysharp.errors import InfeasibleError, InputError
+from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.prepare import open_fit
+from polysharp.pricing.design import Design
 from polysharp.progress import open_progress
 
 RESULTS = Path(__file__).parent / "results"
-GROUP = 50  # seeds
 FORGERIES = 10  # of each proof
-STALLED = 30.0  # seconds after which a checker is said to hang
+STALLED = 20.0  # seconds after which a checker is said to hang
+SMALL = Sizes(first=5, added=4, listed=25, pool=12, handed=12)  # of priced searches
 OVERRUN = 1.0  # seconds beyond the time limit
-
-
-@dataclass
-class Tally:
-    """Counts by outcome, and what is wrong."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    findings: list[str] = field(default_factory=list)
-
-    def count(self, what: str) -> None:
-        """Count an outcome."""
-        self.counts[what] += 1
-
-    def find(self, what: str, where: str, text: str = "") -> None:
-        """Count a fault and say where."""
-        self.counts[f"FAULT {what}"] += 1
-        self.findings.append(f"{what}: {where}: {text}")
 
 
 class StalledError(Exception):
@@ -95,24 +85,55 @@ def fitted(case: Case) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)
+        if case.options["engine"] == "priced":
+            return priced(case)
         model = SparsePolynomialRegressor(**case.options)
         return model.fit(case.X, case.y, sample_weight=case.weight)
 
 
+def priced(case: Case) -> Any:
+    """Search over monomials that are priced, with a pool that is much too small."""
+    model = SparsePolynomialRegressor(**(case.options | {"engine": "tree", "n_candidates": None}))
+    check_parameters(model.get_params(deep=False))
+    with open_progress(0) as progress:
+        opened = open_fit(model, case.X, case.y, case.weight, progress)
+    rules, intercept = opened.rules, case.options["fit_intercept"]
+    search = Search(
+        Design(opened.rows, opened.allowed, rules.degree, fit_intercept=intercept),
+        rules,
+        lam=1.0 / opened.gamma,
+        engine=make_engine("tree"),
+        limits=Limits(case.options["time_limit"], case.options["gap_tol"]),
+        seed=case.seed,
+        sizes=SMALL,
+    )
+    found = search_all_inputs(search)
+    structure = found.assembled.problem.structure
+    model.solution_ = with_statement(
+        found.solution, rules, found.basis, structure, opened.scaling, opened.table
+    )
+    model.kept_inputs_, model.gamma_, model.basis_ = opened.allowed, opened.gamma, found.basis
+    return model
+
+
 def stated(case: Case, model: Any) -> Statement:
     """Return what the certificate of a fit is about, whether or not it has a proof."""
+    proof = model.solution_.proof
+    if proof is not None:
+        return proof.statement
     with open_progress(0) as progress:
         opened = open_fit(clone(model), case.X, case.y, case.weight, progress)
-    basis = opened.rules.basis(model.kept_inputs_)
+    basis, solution = opened.rules.basis(model.kept_inputs_), model.solution_
+    if hasattr(model, "basis_"):  # positions are those of the model's own monomials
+        place = tuple(basis.index[model.basis_.monomials[j]] for j in solution.support)
+        solution = replace(solution, support=place, proof=None)
     structure = opened.rules.structure(basis)
-    return Statement.of(
-        opened.rules, basis, structure, opened.scaling, opened.table, model.solution_
-    )
+    return Statement.of(opened.rules, basis, structure, opened.scaling, opened.table, solution)
 
 
 def attempt(case: Case, tally: Tally) -> Any:
     """Fit a case, or say how it failed."""
-    began = time.perf_counter()
+    began = time.process_time()  # of a process of its own, whoever else is busy
     try:
         with patience(STALLED + case.options["time_limit"]):
             model = fitted(case)
@@ -130,7 +151,7 @@ def attempt(case: Case, tally: Tally) -> Any:
         where = f"{Path(last.filename).name}:{last.lineno}"
         tally.find("crash", case.label, f"{type(error).__name__} {error} at {where}")
         return None
-    beyond = time.perf_counter() - began - case.options["time_limit"]
+    beyond = time.process_time() - began - case.options["time_limit"]
     if beyond > OVERRUN:
         tally.find("overrun", case.label, f"{beyond:.1f} s")
     return model
@@ -142,15 +163,17 @@ def check_solve(seed: int, options: argparse.Namespace, tally: Tally) -> None:
     model = attempt(case, tally)
     if model is None:
         return
-    solution, statement = model.solution_, stated(case, model)
     try:
+        solution, statement = model.solution_, stated(case, model)
         referee = Referee(statement, case.X, case.y, case.weight)
+    except InfeasibleError:
+        tally.count("no monomial to choose")
+        return
     except TooManyError:
         tally.count("too many supports")
         return
-    tally.count(f"solved by {solution.engine}")
-    tally.count(f"{solution.status}")
-    S = tuple(sorted(statement.monomials.index(m) for m in statement.support))
+    tally.count(f"{case.options['engine']}: {solution.status}")
+    S = tuple(sorted(referee.place[m] for m in statement.support))
     better = referee.refutes(solution.bound)
     if better is not None:
         cost = float(referee.exact(better))
@@ -167,13 +190,13 @@ def check_solve(seed: int, options: argparse.Namespace, tally: Tally) -> None:
 
 def honest_proof(seed: int, options: argparse.Namespace, tally: Tally) -> tuple[Case, Any] | None:
     """Fit with the tree engine and check its proof."""
-    case = make_case(seed, "tree")
+    case = make_case(seed, options.engine or ("priced" if seed % 4 == 3 else "tree"))
     model = attempt(case, tally)
     proof = None if model is None else model.solution_.proof
     if proof is None:
         tally.count("no proof")
         return None
-    verdict = judged(proof, case, tally, exact=options.exact)
+    verdict = judged(proof, case, tally, exact=options.exact and proof.statement.listed)
     if verdict is None:
         return None
     if not verdict:
@@ -202,7 +225,7 @@ def check_proofs(seed: int, options: argparse.Namespace, tally: Tally) -> None:
     if found is None:
         return
     case, proof = found
-    tally.count("honest proofs")
+    tally.count(f"honest proofs, {'listed' if proof.statement.listed else 'priced'}")
     tally.counts.update(f"nodes of kind {kind}" for kind in {node.kind for node in proof.nodes})
     try:
         referee = Referee(proof.statement, case.X, case.y, case.weight)
@@ -273,46 +296,20 @@ def damaged(data: bytearray, rng: np.random.Generator) -> bytearray:
 CHECKS = {"solves": check_solve, "proofs": check_proofs, "files": check_files}
 
 
-def run_group(what: str, first: int, last: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Go through some seeds; return what a line of the results says."""
-    tally = Tally()
-    for seed in range(first, last):
-        CHECKS[what](seed, options, tally)
-    return {"first": first, "last": last, "counts": dict(tally.counts), "found": tally.findings}
+def load_kernels() -> None:
+    """Load what is compiled, so that no fit is said to overrun for that."""
+    for seed in range(3):
+        for engine in ("tree", "priced", "enumeration", "local-search"):
+            attempt(make_case(seed, engine), Tally())
 
 
 def main() -> int:
-    """Run the groups that are not finished yet, and print the counts of all."""
+    """Run what is not finished yet, and print the counts of all."""
     options = _options()
-    path = options.output / f"fuzz-{options.what}.jsonl"
-    options.output.mkdir(parents=True, exist_ok=True)
-    done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    first, last = options.seeds
-    groups = [(a, min(a + GROUP, last)) for a in range(first, last, GROUP)]
-    finished = set() if options.again else {(group["first"], group["last"]) for group in done}
-    waiting = [group for group in groups if group not in finished]
-    fresh: list[dict[str, Any]] = []
-    with path.open("a") as stream, ProcessPoolExecutor(options.processes) as pool:
-        futures = [pool.submit(run_group, options.what, a, b, options) for a, b in waiting]
-        for future in futures:
-            fresh.append(future.result())
-            if not options.again:
-                stream.write(json.dumps(fresh[-1]) + "\n")
-                stream.flush()
-            for finding in fresh[-1]["found"]:
-                print(finding, flush=True)
-    return _summary(options, fresh if options.again else [*done, *fresh])
-
-
-def _summary(options: argparse.Namespace, groups: list[dict[str, Any]]) -> int:
-    total: Counter[str] = Counter()
-    for group in groups:
-        total.update(group["counts"])
-    seeds = sum(group["last"] - group["first"] for group in groups)
-    print(f"polysharp {polysharp.__version__}, {options.what}: {seeds:,} seeds")
-    for what, count in sorted(total.items()):
-        print(f"  {count:>9,}  {what}")
-    return 1 if any(what.startswith("FAULT") for what in total) else 0
+    what, (first, last) = options.what, options.seeds
+    name = what if options.engine is None else f"{what}-{options.engine}"
+    campaign = Campaign(name, CHECKS[what], options, options.output, load_kernels)
+    return campaign.run(first, last, options.processes, options.seconds, store=not options.again)
 
 
 def _options() -> argparse.Namespace:
@@ -322,6 +319,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--engine", help="one engine instead of all")
     parser.add_argument("--exact", action="store_true", help="check honest proofs exactly")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1e9, help="end after so long")
     parser.add_argument("--again", action="store_true", help="run and store nothing")
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the results")
     return parser.parse_args()

@@ -10,10 +10,12 @@ with monomials that are not scaled, G = P'VP, and the ridge lam / orderings_j in
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations
+from functools import cached_property
+from itertools import combinations, combinations_with_replacement
 from math import comb, factorial, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +34,17 @@ class Referee:
     """One statement with its rows."""
 
     def __init__(self, statement: Any, X: Any, y: Any, weight: Any = None) -> None:
-        self.s = s = statement
+        self.s = s = (
+            statement
+            if statement.listed
+            else replace(statement, monomials=_all_monomials(statement), listed=True)
+        )
         self.X, self.y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
         self.v = np.ones(len(self.y)) if weight is None else np.asarray(weight, dtype=float)
         f = len(s.monomials)
         if sum(comb(f, k) for k in range(min(s.max_terms, f) + 1)) > MOST:
             raise TooManyError
+        self._inputs: dict[int, tuple[list[int], int]] = {}
         self.place = {m: j for j, m in enumerate(s.monomials)}
         self.orderings = [
             factorial(s.degree)
@@ -92,8 +99,9 @@ class Referee:
     def close_to(self, value: float, most: int = 6) -> list[Support]:
         """The cheapest supports that may cost less than a value."""
         slack = 1e-14 * self.yy
-        order = np.argsort(self.costs, kind="stable")[:most]
-        return [self.supports[a] for a in order if not self.costs[a] > value + slack]
+        costs = np.where(np.isnan(self.costs), -np.inf, self.costs)  # unknown: worth a look
+        order = np.argsort(costs, kind="stable")[:most]
+        return [self.supports[a] for a in order if not costs[a] > value + slack]
 
     def refutes(self, bound: float) -> Support | None:
         """Return a support that costs less than the bound, in exact arithmetic."""
@@ -104,37 +112,87 @@ class Referee:
 
     def exact(self, S: Support) -> Fraction:
         """Return the cost of a support as a rational number."""
-        s, rows = self.s, [t for t in range(len(self.y)) if self.v[t] > 0.0]
-        used = sorted({i for j in S for i in s.monomials[j]})
-        coded = {
-            i: [
-                (Fraction(self.X[t, i]) - Fraction(s.shift[i])) / Fraction(s.scale[i]) for t in rows
-            ]
-            for i in used
-        }
-        columns = [[prod((coded[i][a] for i in s.monomials[j]), start=Fraction(1))
-                    for a in range(len(rows))] for j in S]  # fmt: skip
-        columns.append([Fraction(self.y[t]) for t in rows])
-        v = [Fraction(self.v[t]) for t in rows]
-        if s.fit_intercept:
-            total = sum(v)
-            means = [sum(a * b for a, b in zip(v, c, strict=True)) / total for c in columns]
-            columns = [[x - mean for x in c] for c, mean in zip(columns, means, strict=True)]
+        s, unit, y, v = self.s, *self._integers
+        columns = [self._column(s.monomials[j]) for j in S]
+        columns.append(y)
+        weighted = [[a * b for a, b in zip(v, c, strict=True)] for c in columns]
+        total, sums = sum(v), [sum(c) for c in weighted]
         size = len(columns)
         A = [[Fraction(0)] * size for _ in range(size)]
         for a in range(size):
             for b in range(a + 1):
-                A[a][b] = A[b][a] = sum(
-                    w * x * z for w, x, z in zip(v, columns[a], columns[b], strict=True)
-                )
-        for a, j in enumerate(S):
-            A[a][a] += 1 / (Fraction(s.gamma) * self.orderings[j])
+                product = sum(x * z for x, z in zip(weighted[a], columns[b], strict=True))
+                if s.fit_intercept:
+                    A[a][b] = A[b][a] = Fraction(total * product - sums[a] * sums[b], total)
+                else:
+                    A[a][b] = A[b][a] = Fraction(product)
+        for a, j in enumerate(S):  # of the column in integers, in units of its own
+            scale = prod((self._unit(i) for i in s.monomials[j]), start=Fraction(1))
+            A[a][a] += scale**2 * unit.v / (Fraction(s.gamma) * self.orderings[j])
         for a in range(size - 1):  # the last pivot is what the others leave of yy
             for b in range(a + 1, size):
                 factor = A[b][a] / A[a][a]
                 for c in range(a + 1, size):
                     A[b][c] -= factor * A[a][c]
-        return A[-1][-1] / 2
+        return A[-1][-1] / (2 * unit.v * unit.y**2)
+
+    @cached_property
+    def _integers(self) -> tuple[_Units, list[int], list[int]]:
+        """The units of y and of the weights, and both as integers, without rows of no weight."""
+        y, of_y = _integers([Fraction(a) for a in self.y[self.v > 0.0]])
+        v, of_v = _integers([Fraction(a) for a in self.v[self.v > 0.0]])
+        return _Units(of_y, of_v), y, v
+
+    def _column(self, m: tuple[int, ...]) -> list[int]:
+        """A monomial as integers."""
+        column = [1] * int(np.count_nonzero(self.v > 0.0))
+        for i in m:
+            column = [a * b for a, b in zip(column, self._input(i), strict=True)]
+        return column
+
+    def _input(self, i: int) -> list[int]:
+        """An input less its shift, as integers."""
+        if i not in self._inputs:
+            shift = Fraction(self.s.shift[i])
+            column = [Fraction(a) - shift for a in self.X[self.v > 0.0, i]]
+            self._inputs[i] = _integers(column)
+        return self._inputs[i][0]
+
+    def _unit(self, i: int) -> Fraction:
+        """By what the integers of an input are to be divided to be coded."""
+        self._input(i)
+        return self._inputs[i][1] * Fraction(self.s.scale[i])
+
+
+class _Units(NamedTuple):
+    """By what integers are to be divided."""
+
+    y: int
+    v: int
+
+
+def _integers(values: list[Fraction]) -> tuple[list[int], int]:
+    """Binary fractions as integers, and what these are to be divided by."""
+    unit = max(a.denominator for a in values)
+    return [a.numerator * (unit // a.denominator) for a in values], unit
+
+
+def _all_monomials(s: Any) -> tuple[tuple[int, ...], ...]:
+    """All monomials of a statement's kind."""
+    degrees = range(1 if s.fit_intercept else 0, s.degree + 1)
+    if comb(len(s.kept_inputs) + s.degree, s.degree) > MOST:
+        raise TooManyError
+    every = [m for d in degrees for m in combinations_with_replacement(s.kept_inputs, d)]
+    kept: dict[tuple[int, ...], None] = {}
+    for m in every:
+        distinct = len(set(m))
+        shaped = distinct <= s.max_interaction and (distinct < 2 or len(m) <= s.interaction_degree)
+        parents = {m[:a] + m[a + 1 :] for a in range(len(m))} if len(m) > 1 else set()
+        enough = all if s.heredity == "strong" else any
+        alive = s.heredity is None or not parents or enough(a in kept for a in parents)
+        if shaped and alive and m not in s.excluded_terms:
+            kept[m] = None
+    return tuple(kept)
 
 
 def _explained(H: Long, b: Long) -> Long:

@@ -14,12 +14,14 @@ from polysharp.certificate.solution import Status
 from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
+from polysharp.engines.columns.dual_point import DualPoint
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
+from polysharp.pricing.design import Design
 from polysharp.problem.assemble import assemble
 from polysharp.problem.bounds import Accuracy, admitted, scaled_value, semidefinite
 from polysharp.problem.problem import Problem
-from polysharp.problem.subproblem import least_cost
+from polysharp.problem.subproblem import Subproblem, least_cost
 
 FAMILIES = (
     "plain", "duplicate", "near-duplicate", "collinear", "span", "nearly-span", "few-rows",
@@ -225,3 +227,47 @@ def test_equal_columns_with_a_weak_ridge():
     exact = 2 * xx * lam / (3 * xx + lam)
     assert Fraction(answer.bound) <= exact <= Fraction(answer.objective)
     assert answer.bound >= 0.8 * float(exact)
+
+
+def test_a_model_without_terms_has_a_least_cost_however_rough_the_moments():
+    known = Accuracy(1e-3, np.ones(2), 1.0)
+    problem = Problem.dense(
+        np.eye(2),
+        np.ones(2),
+        1.0,
+        1.0,
+        Structure.of_basis(Basis.full(2, 1).filter(bool), 1, None),
+        known,
+    )
+    assert 0.0 <= least_cost(problem, problem.refit(np.zeros(0, dtype=np.intp))) < 0.5
+
+
+def test_a_priced_bound_of_a_response_that_is_constant_but_for_its_last_digits():
+    """Centring leaves nothing but rounding of the heaviest row, and squares of that cancel."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        n = int(rng.integers(2, 6))
+        y = rng.uniform(0.5, 2.0) + rng.integers(-2, 3, n) * 2.0**-52
+        v = 10.0 ** rng.uniform(-9, 9, n)
+        exact, weights = [Fraction(a) for a in y], [Fraction(a) for a in v]
+        mean = sum(a * b for a, b in zip(exact, weights, strict=True)) / sum(weights)
+        half = sum(w * (a - mean) ** 2 for a, w in zip(exact, weights, strict=True)) / 2
+        rows = MemoryRows(rng.standard_normal((n, 1)), y, v)
+        design = Design(rows, np.arange(1), 1, fit_intercept=True)
+        nothing = design.target
+        dual = DualPoint.of(design, {}, nothing, design.pricer.price(nothing, 3), 1.0)
+        assert dual.bounded(frozenset(), 0, bool).bound <= half
+
+
+def test_held_monomials_that_only_rounding_tells_apart():
+    """Columns of size 1e10 that are equal, with a ridge that is lost beside them."""
+    G, q = np.full((4, 4), 6e20 * (1.0 + 1e-15)), np.full(4, 1e10)
+    G[np.diag_indices(4)] = 6e20
+    structure = Structure.of_basis(
+        Basis.full(4, 1).filter(bool), 3, None, required_terms=[(0,), (1,)]
+    )
+    problem = Problem.dense(G, q, 1.0, 1e-3, structure)
+    assert Subproblem.of(problem).eliminated(np.arange(2), np.arange(2, 4)) is None
+    answer = make_engine("tree").solve(problem)
+    assert structure.allows(np.array(answer.support, dtype=np.intp))
+    assert answer.bound <= answer.objective

@@ -11,7 +11,8 @@ import pytest
 from instances import DATA, RIDGES, make_inputs
 from sklearn.base import clone
 
-from polysharp import SparsePolynomialRegressor
+from polysharp import Proof, SparsePolynomialRegressor, verify
+from polysharp.certificate.proof import Diagonal, ProofNode
 from polysharp.certificate.solution import Status, Stop
 from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
@@ -329,6 +330,44 @@ def test_estimator_proves_over_every_input(planted, fitted):
     assert fitted.solution_.counters.rounds > 0
     residual = planted.y - fitted.predict(planted.X)
     assert np.linalg.norm(residual) < 0.1 * np.linalg.norm(planted.y)
+
+
+def test_a_fit_over_every_input_leaves_a_proof(planted, fitted, tmp_path):
+    fitted.solution_.proof.save(tmp_path / "all.proof")
+    proof = Proof.load(tmp_path / "all.proof")
+    assert not proof.statement.listed
+    assert len(proof.statement.monomials) < 5000
+    verdict = verify(proof, planted.X, planted.y)
+    assert verdict, verdict.reason
+    assert proof.bound <= verdict.bound <= fitted.solution_.objective
+    assert 1.0 - verdict.bound / verdict.objective <= 1e-4
+    assert "floats only" in verify(proof, planted.X, planted.y, exact=True).reason
+
+
+def test_a_proof_over_every_input_proves_no_more_than_is_true(planted, fitted):
+    proof, one = fitted.solution_.proof, np.zeros(1, dtype=np.intp)
+    more = 1.001 * fitted.solution_.objective
+    statement = replace(proof.statement, objective=10.0 * more)
+    named = proof.statement.monomials
+    for change in (
+        {"bound": more},
+        {"bound": more, "nodes": (ProofNode("exhausted"),)},
+        {"bound": more, "nodes": (ProofNode("void"),)},
+        {"bound": more, "nodes": tuple(map(narrowed, proof.nodes))},
+        {"bound": more, "diagonals": (Diagonal(one, np.zeros(1)),)},
+        {"statement": replace(statement, monomials=named[1:])},
+        {"statement": replace(statement, monomials=(*named, (0, 41)))},
+        {"statement": replace(statement, listed=True)},
+        {"exceptions": ((0,),)},
+    ):
+        forged = replace(proof, **({"statement": statement} | change))
+        assert not verify(forged, planted.X, planted.y), change
+
+
+def narrowed(node: ProofNode) -> ProofNode:
+    """Let a node go on with hardly any monomial."""
+    few = tuple(replace(s, only=s.out[:1]) for s in node.screenings)
+    return replace(node, screenings=few)
 
 
 def test_auto_prices_and_an_integer_does_not(planted, fitted):

@@ -130,3 +130,21 @@ def test_slack_covers_what_elimination_loses() -> None:
 def test_ways_grow_with_the_choice() -> None:
     """The estimate follows the binomial coefficient."""
     assert ways(164, 4) > 10 * ways(164, 3) > 100 * ways(164, 2)
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3, 4])
+def test_where_nothing_is_left_to_gain_every_support_is_listed(budget: int) -> None:
+    """Equal columns and a need that rounding has pushed far below zero."""
+    size, rng = 5, np.random.default_rng(0)
+    column = rng.standard_normal(20) * 1e5
+    H = np.full((size, size), float(column @ column))
+    H[np.diag_indices(size)] += 2e-9
+    b = np.full(size, float(column @ rng.standard_normal(20)))
+    structure = Structure.of_basis(Basis.full(size, 1).filter(bool), budget, None)
+    rules = term_rules(structure, np.zeros(size, dtype=np.int8), np.zeros(size, dtype=np.int8))
+    task = Quest(need=-8e15, cost=3e9, share=1e-4, room=8e15)
+    ended = exhaust(H, b, budget, task, rules)
+    assert ended is not None
+    listed = {tuple(hit[hit >= 0].tolist()) for hit in ended.hits}
+    assert listed == set(combinations(range(size), budget))
+    assert ended.need < 0.0

@@ -36,9 +36,13 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
-from polysharp.typing import Array, Indices
+import numpy as np
+
+from polysharp.typing import Array, Indices, Monomial
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from polysharp.certificate.statement import Statement
 
 Kind = Literal["dual", "single", "void", "split", "sets", "exhausted"]
@@ -98,6 +102,7 @@ class Proof:
     diagonals: tuple[Diagonal, ...] = ()
     statement: Statement | None = None
     exceptions: tuple[tuple[int, ...], ...] = ()
+    monomials: tuple[Monomial, ...] | None = None  # named in it, where not all are listed
 
     def about(self, statement: Statement) -> Proof:
         """Return the proof with its statement."""
@@ -119,13 +124,17 @@ class Proof:
 
 @dataclass(eq=False)
 class ProofWriter:
-    """Collects nodes while a search runs; gives up beyond ``limit`` stored numbers."""
+    """Collects nodes while a search runs; gives up beyond ``limit`` stored numbers.
+
+    A search over unlisted monomials names those that it writes about, in ``names``.
+    """
 
     limit: int
     nodes: list[ProofNode] = field(default_factory=list)
     diagonals: list[Diagonal] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
     stored: int = 0
+    names: dict[Monomial, int] | None = None
 
     @property
     def full(self) -> bool:
@@ -144,6 +153,38 @@ class ProofWriter:
             self.diagonals.append(diagonal)  # and so it keeps its id
             self.stored += len(diagonal.index)
         return self.numbers[id(diagonal)]
+
+    def places(self, monomials: Iterable[Monomial]) -> Indices:
+        """Return the positions of monomials, naming new ones."""
+        names = self.names if self.names is not None else {}
+        return np.array([names.setdefault(m, len(names)) for m in monomials], dtype=np.intp)
+
+    def graft(self, number: int, first: Screening, inner: Proof, places: Indices) -> None:
+        """Go on, after a screening, with a proof about monomials that stand at ``places``."""
+        shift, moved = len(self.nodes), len(self.diagonals)
+        self.nodes += [ProofNode("split")] * (len(inner.nodes) - 1)
+        self.diagonals += [Diagonal(places[d.index], d.value) for d in inner.diagonals]
+        self.stored += sum(len(d.index) for d in inner.diagonals)
+        seen: dict[int, Vector] = {}
+
+        def vector(v: Vector) -> Vector:
+            diagonal = v.diagonal + moved if v.diagonal >= 0 else -1
+            return seen.setdefault(id(v), Vector(places[v.index], v.value, diagonal))
+
+        for a, node in enumerate(inner.nodes):
+            screenings = tuple(
+                Screening(vector(s.vector), places[s.out], places[s.inn]) for s in node.screenings
+            )
+            chain = node.chain if node.on_inputs else tuple(places[list(node.chain)].tolist())
+            moved_node = ProofNode(
+                node.kind,
+                screenings if a else (first, *screenings),
+                None if node.vector is None else vector(node.vector),
+                chain,
+                node.on_inputs,
+                tuple(shift + child - 1 for child in node.children),
+            )
+            self.write(shift + a - 1 if a else number, moved_node)
 
     def write(self, number: int, node: ProofNode) -> None:
         """Set a node; screenings and vectors count towards the limit."""
@@ -164,4 +205,6 @@ class ProofWriter:
         """
         if self.full:
             return None
-        return Proof(bound - CLAIM_ROOM * abs(bound), tuple(self.nodes), tuple(self.diagonals))
+        claim, names = bound - CLAIM_ROOM * abs(bound), self.names
+        named = None if names is None else tuple(names)
+        return Proof(claim, tuple(self.nodes), tuple(self.diagonals), monomials=named)

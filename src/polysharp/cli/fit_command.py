@@ -162,8 +162,8 @@ def write(
         proof = model.solution_.proof
         if proof is None:
             say(
-                "no proof to write: the tree engine keeps one where it lists all monomials and is "
-                "not interrupted"
+                "no proof to write: the tree engine keeps one, unless it is interrupted or the "
+                "proof grows too long"
             )
         else:
             proof.save(options.proof)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate, groupby, pairwise
 from typing import Any, NamedTuple
 
@@ -43,6 +44,7 @@ from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 KEPT_BYTES = 2**30  # of columns in memory
 TASK_BYTES = 64 * 2**20  # of columns in a task
+SUMMED = 128.0  # roundings of a sum that is made in pairs, of its mean and of taking that away
 TILE_ENTRIES = 4 * 2**20
 SLICE_ROWS = 4096  # of a block that are multiplied at a time
 
@@ -56,6 +58,8 @@ class RowVector(NamedTuple):
     centre: float  # zero without a free intercept, and rounding with one
     ya: float
     aa: float
+    raw: float  # a'V a before it was centred: what ya and aa have lost digits of
+    drift: float  # what centring may have left in a correlation
     norms: tuple[float, float, float] | None  # |va|_1, |va|_2, largest |va x_j|_2
 
 
@@ -151,8 +155,18 @@ class Design:
             weighted = np.sqrt(sums.of["(vax)2"]) + shift * self.norms["(vx)2"]
             plain = float(np.sqrt(sums.of["(va)2"])) + shift * self.weight
             norms = number("|va|") + shift * self.weight, plain, float(weighted.max())
-        aa = max(0.0, number("vaa") - self.weight * centre**2)
-        return RowVector(formula, centre, number("vat") - centre * number("vt"), aa, norms)
+        raw = number("vaa")
+        # The sum of v a that is left, times the mean of a monomial.
+        drift = SUMMED * ROUNDOFF["float64"] * float(np.sqrt(self.weight * raw)) * self._largest
+        ya, aa = number("vat") - centre * number("vt"), max(0.0, raw - self.weight * centre**2)
+        return RowVector(formula, centre, ya, aa, raw, drift * self.fit_intercept, norms)
+
+    @cached_property
+    def _largest(self) -> float:
+        """A bound on the entries of all scaled monomials."""
+        pricer = self.table_pricer
+        reach = float(self.norms["x8"].max(initial=1.0)) if pricer is None else pricer.reach
+        return largest_scale(self.degree, self.degree) * max(1.0, reach) ** self.degree
 
     def correlations(self, monomials: Sequence[Monomial], a: RowVector) -> Array:
         """Return m_j'V a for some monomials."""

@@ -96,6 +96,8 @@ def smallest_eigenvalue(G: Array, lam: float) -> float:
     Lanczos on the inverse, from one factorisation: an eighth of the work of a full decomposition.
     """
     size = len(G)
+    if size == 0:
+        return 1.0
     if not (np.all(np.diagonal(G) + lam > 0.0) and np.isfinite(G).all()):
         return 0.0
     root = np.sqrt(np.diagonal(G) + lam)

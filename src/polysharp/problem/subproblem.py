@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf
 
 from polysharp.moments.gram import DenseGram
 from polysharp.monomials.structure import Structure
@@ -75,15 +76,20 @@ class Subproblem:
         """Return the quadratic of some monomials with no curvature moved."""
         return self.problem.system(self.index[among], self.gram(among))
 
-    def eliminated(self, held: Indices, free: Indices) -> tuple[Array, Array, float]:
-        """Return H and b on the free monomials once the held ones are in, and what those cost."""
+    def eliminated(self, held: Indices, free: Indices) -> tuple[Array, Array, float] | None:
+        """Return H and b on the free monomials once the held ones are in, and what those cost.
+
+        None where the held ones are so nearly dependent that only rounding would be left.
+        """
         lam, q = self.problem.lam, self.system.q
         H, b, cost = self.gram(free), q[free], 0.5 * self.system.yy
         H.ravel()[:: len(free) + 1] += lam
         if len(held):
             A = self.gram(held)
             A.ravel()[:: len(held) + 1] += lam
-            root = np.linalg.cholesky(A)
+            root, info = dpotrf(A, lower=1)
+            if info:
+                return None
             cross = self.system.Q[held[:, None], free]
             V = solve_triangular(root, np.column_stack([cross, q[held]]), lower=True)
             H -= V[:, :-1].T @ V[:, :-1]

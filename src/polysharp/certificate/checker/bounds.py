@@ -36,20 +36,18 @@ from polysharp.certificate.checker.rules import (
     Indices,
     Rejected,
     demand,
-    read_indices,
 )
 
 if TYPE_CHECKING:
-    from polysharp.certificate.proof import Diagonal
+    pass
 
 DAMPINGS = (0.0, 1e-12, 1e-9)  # relative to the diagonal
 CLOSER = 100  # supports of which the rows are asked, at most, where G has too few digits
 
 
-def certified(moments: Moments, diagonal: Diagonal, what: str) -> Array:
+def certified(moments: Moments, index: Indices, value: Any, what: str) -> Array:
     """Return d with G - diag(d) >= 0: as given, or a little less where rounding asks for it."""
-    index = read_indices(diagonal.index, len(moments.q), what)
-    d = np.asarray(diagonal.value, dtype=np.float64)
+    d = np.asarray(value, dtype=np.float64)
     demand(d.shape == index.shape and np.isfinite(d).all(), f"{what} is no list of numbers")
     step = moments.slack(index, d) * moments.lengths(index, d) ** 2
     step += 4.0 * U * moments.lam  # d may be a difference of two ridges
@@ -89,9 +87,13 @@ def value(point: Point, spent: Any, *, scalable: bool) -> Any:
 class Tangent:
     """The value of one vector at one node, and with one more monomial forced in or out."""
 
-    def __init__(self, point: Point, Z: Array, at: Fixings, L: int, *, scalable: bool) -> None:
+    def __init__(
+        self, point: Point, Z: Array, at: Fixings, L: int, *, scalable: bool, others: Array
+    ) -> None:
+        """Take the prices of the listed monomials, and of the dearest ``others`` alive."""
         self.point, self.Z, self.terms, self.scalable = point, Z, at.terms, scalable
-        fixed, free = Z[at.terms == IN], np.sort(Z[at.terms == FREE])[::-1]
+        self.others = float(others.max(initial=-inf))
+        fixed, free = Z[at.terms == IN], np.sort(np.append(Z[at.terms == FREE], others))[::-1]
         self.spent = float(fixed.sum() + free[:L].sum()) * (1.0 + (len(fixed) + L + 8.0) * U)
         self.last = float(free[L - 1]) if 0 < L <= len(free) else 0.0  # Z_(L)
         self.next = float(free[L]) if len(free) > L else 0.0  # Z_(L+1)
@@ -104,6 +106,13 @@ class Tangent:
     def with_each(self, j: Indices) -> Array:
         """Return bounds over the supports of the node that contain each j."""
         return self._less(j, np.maximum(self.last - self.Z[j], 0.0), OUT)
+
+    def with_others(self) -> float:
+        """Return a bound over the supports of the node that contain an unlisted monomial."""
+        if self.others < 0.0:
+            return inf
+        saved = max(self.last - self.others, 0.0) * (1.0 - 4.0 * U)
+        return float(value(self.point, self.spent - saved, scalable=self.scalable))
 
     def without_each(self, j: Indices) -> Array:
         """Return bounds over the supports of the node that leave each j out."""
@@ -191,20 +200,8 @@ def _spent(Z: Array, fixed: Any, L: int) -> Array:
     return whole * (1.0 + (float(size) + 8.0) * U)
 
 
-def cost_above(moments: Moments, S: Indices) -> float:
-    """Return an upper bound on the cost of a support: the least of some coefficients."""
-    H, q, least = moments.G[np.ix_(S, S)] + moments.lam * np.eye(len(S)), moments.q[S], inf
-    tries = [_solved(H[None], q[None], damping)[0] for damping in (*DAMPINGS, inf)]
-    for w in (*tries, moments.refit(S)):
-        ridge = (0.5 + 8.0 * U) * moments.lam * float(w @ w)
-        least = min(least, 0.5 * moments.loss_at_most(S, w) + ridge)
-    return least
-
-
 def _solved(H: Array, q: Array, damping: float = 0.0) -> Array:
     """Solve a stack of systems, columns scaled to length one; any answer will do."""
-    if not damping < inf:
-        return np.zeros_like(q)
     root = np.sqrt(np.diagonal(H, axis1=1, axis2=2))
     A = H / (root[:, :, None] * root[:, None, :]) + damping * np.eye(q.shape[1])
     try:

@@ -45,6 +45,7 @@ MOST_PAIRS = 4e9  # in all exhausted ends of a proof together: about a minute
 VISIT = 1e4  # pairs that take as long as a visit does by itself
 MOST_HITS = 200_000  # refitted below one node
 MOST_SETS = 1_000_000  # of inputs below one node
+MOST_EIGENVALUES = 2000  # monomials beyond which mu is lam over the largest G_jj + lam
 FEW = 2048  # completions that are all refitted, however ill-conditioned
 CHUNK = 2048  # supports refitted at a time
 TOO_MANY = "it has more completions than a reader can try"
@@ -63,25 +64,33 @@ class Exhaustion:
         self.L, self.J = min(self.rules.room(at), len(J)), J
         if not (claim > 0.0 and self.moments.y_norm > 0.0):
             return 0.0
-        self.uses = self.rules.uses[J] * (at.inputs != IN)
+        ways = comb(len(J), self.L)
+        if self.L <= 1 or ways <= FEW:
+            fewest = self.L if self.rules.exact_size else 0
+            hits = [_combinations(len(J), k) for k in range(fewest, self.L + 1)]
+            least = self._refitted(S, hits, claim, 0.0)
+            if least >= claim:
+                return claim
+        H, b, T, mu = self._scaled(np.concatenate([S, J]), len(S) + self.L, claim)
+        if self.L > 1 and ways > FEW:
+            hits = self._hits(at, H, b, T, len(S))
+        return self._refitted(S, hits, claim, mu)
+
+    def _hits(self, at: Fixings, H: Array, b: Array, T: float, fixed: int) -> list[Indices]:
+        """Return the completions that may cost less than the claim."""
+        self.uses = self.rules.uses[self.J] * (at.inputs != IN)
         self.room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
         self.hits: list[Indices] = []
-        ways = comb(len(J), self.L)
-        H, b, T, mu = self._scaled(np.concatenate([S, J]), len(S) + self.L, claim)
-        if ways <= FEW:
-            fewest = self.L if self.rules.exact_size else 0
-            self.hits = [_combinations(len(J), k) for k in range(fewest, self.L + 1)]
-        else:
-            binding = min(self.uses.sum(axis=1).max() * self.L, self.uses.shape[1]) > self.room
-            demand(binding or ways <= MOST_PAIRS, TOO_MANY)
-            demand(self.moments.floats_hold, "its completions can be tried in floats only")
-            for _ in S:
-                H, b, T = _eliminated(H, b, T, 0, np.arange(1, len(b)))
-            demand(isfinite(T), "its completions leave the floats")
-            if T <= 64.0 * U:
-                self._mark((), np.zeros((1, 0), dtype=np.intp))
-            self._visit(H, b, T, np.arange(len(J)), ())
-        return min(claim, *(self._refitted(S, hits, mu, claim) for hits in self.hits), inf)
+        binding = min(self.uses.sum(axis=1).max() * self.L, self.uses.shape[1]) > self.room
+        demand(binding or comb(len(self.J), self.L) <= MOST_PAIRS, TOO_MANY)
+        demand(self.moments.floats_hold, "its completions can be tried in floats only")
+        for _ in range(fixed):
+            H, b, T = _eliminated(H, b, T, 0, np.arange(1, len(b)))
+        demand(isfinite(T), "its completions leave the floats")
+        if T <= 64.0 * U:
+            self._mark((), np.zeros((1, 0), dtype=np.intp))
+        self._visit(H, b, T, np.arange(len(self.J)), ())
+        return self.hits
 
     def _scaled(self, index: Indices, k: int, claim: float) -> tuple[Array, Array, float, float]:
         """Return H and b with columns and y of length one, T less twice the slack, and mu."""
@@ -93,8 +102,8 @@ class Exhaustion:
         r = float((m.error[index] / root).max(initial=0.0))
         eps = SAFE * (m.unit + 2.0 * r + m.y_error / y_size + (k + 12.0) * U)
         H /= np.multiply.outer(root, root)
-        if eps / mu > 1e-10 and size:
-            # Definite after a shift: c as in ``certified``, and eps in every entry.
+        if eps / mu > 1e-10 and 0 < size <= MOST_EIGENVALUES:
+            # Definite after a shift: c as in ``slack`` of the moments, and eps in every entry.
             shift = size * eps + 4.0 * (size + 4.0) * U * size
             more = 0.5 * float(np.linalg.eigvalsh(H)[0]) - shift
             if more > mu and is_definite(H - (more + shift) * np.eye(size)):
@@ -140,25 +149,25 @@ class Exhaustion:
             hits = sum(map(len, self.hits))
             demand(hits <= MOST_HITS, "too many of its completions come close to the bound")
 
-    def _refitted(self, S: Indices, hits: Indices, mu: float, claim: float) -> float:
-        """Return the least cost of some completions that the rules allow.
+    def _refitted(self, S: Indices, found: list[Indices], claim: float, mu: float) -> float:
+        """Return the claim, or the least cost of some completions that the rules allow.
 
-        Since H >= mu diag(H) there, mu diag(H) - lam I may move into the ridge.
+        Where H >= mu diag(H), mu diag(H) - lam I may move into the ridge.
         """
-        least = inf
-        for start in range(0, len(hits), CHUNK):
-            some = self.J[hits[start : start + CHUNK]]
-            sets = np.concatenate([np.broadcast_to(S, (len(some), len(S))), some], axis=1)
-            if self.excepted:
-                others = [tuple(sorted(one)) not in self.excepted for one in sets.tolist()]
-                sets = sets[np.array(others, dtype=bool)]
-            if not len(sets):
-                continue
-            values = costs(self.moments, sets, True, 0, claim, mu)
-            for a in np.argsort(values):
-                if not values[a] >= least and self.rules.allows(sets[a]):
-                    least = float(values[a])
-                    break
+        least = claim
+        for hits in found:
+            for start in range(0, len(hits), CHUNK):
+                some = self.J[hits[start : start + CHUNK]]
+                sets = np.concatenate([np.broadcast_to(S, (len(some), len(S))), some], axis=1)
+                if self.excepted:
+                    others = [tuple(sorted(one)) not in self.excepted for one in sets.tolist()]
+                    sets = sets[np.array(others, dtype=bool)]
+                values = costs(self.moments, sets, True, 0, least, mu)
+                for a in np.argsort(values):
+                    if values[a] >= least:
+                        break
+                    if self.rules.allows(sets[a]):
+                        least = float(values[a])
         return least
 
 

@@ -103,9 +103,9 @@ def scale_squared(m: Monomial, degree: int) -> int:
 
 def design(monomials: Sequence[Monomial], degree: int, coded: Array) -> Array:
     """The scaled monomials at rows of coded inputs, column by column."""
-    M = np.empty((len(coded), len(monomials)), order="F")
+    M = np.empty((len(coded), len(monomials)), order="F", dtype=coded.dtype)
     for j, m in enumerate(monomials):
-        M[:, j] = sqrt(scale_squared(m, degree))
+        M[:, j] = np.sqrt(coded.dtype.type(scale_squared(m, degree)))
         for i in m:
             M[:, j] *= coded[:, i]
     return M
@@ -145,7 +145,8 @@ class Columns:
             raw += rows.v[b] @ self._plain(b, every) ** 2
             M = self.centred(b, every)
             squares += _sum_of_rows(M**2)
-            self.drift += _sum_of_rows(self.root[b, None] * M)
+            if s.fit_intercept:
+                self.drift += _sum_of_rows(self.root[b, None] * M)
         demand(np.isfinite(raw).all() and np.isfinite(squares).all(), "its powers leave the floats")
         norms = np.sqrt(squares) * (1.0 + (16.0 + n / BLOCK) * U)
         self.entries = np.array([*(3.0 * len(m) + 3.0 for m in monomials), 0.0]) * U * np.sqrt(raw)
@@ -153,47 +154,61 @@ class Columns:
         error[:f][raw[:f] < 1e-250] += 1e-120  # too small for its square to be a float
         self.norms, self.error = norms[:f], SAFE * error[:f] + TINY
         self.y_norm, self.y_error = float(norms[f]), SAFE * float(error[f])
-        self.off = SAFE * (error + np.abs(self.drift) / sqrt(self.total) + 24.0 * U * norms)
+        self.off, self.sizes = SAFE * error, norms
         self.box = SAFE * (self.y_norm + self.y_error) / sqrt(self.lam)  # no better |w_j|
 
-    def _plain(self, b: slice, index: Indices) -> Array:
+    def _plain(self, b: slice, index: Indices, real: Any = np.float64) -> Any:
         names = [self.monomials[j] for j in index.tolist()]
-        return np.column_stack([design(names, self.s.degree, self.coded[b]), self.rows.y[b]])
+        coded = self.coded[b]
+        if real is not np.float64:
+            coded = (self.rows.X[b].astype(real) - self.s.shift) / self.s.scale.astype(real)
+        return np.column_stack([design(names, self.s.degree, coded), self.rows.y[b]])
 
-    def centred(self, b: slice, index: Indices) -> Array:
+    def centred(self, b: slice, index: Indices, real: Any = np.float64) -> Any:
         """Return some columns at a block of rows, y last, centred and weighted."""
-        M = self._plain(b, index)
+        M = self._plain(b, index, real)
         M -= self.mean[np.append(index, len(self.monomials))]
-        M *= self.root[b, None]
+        M *= np.sqrt(self.rows.v[b].astype(real))[:, None]
         return M
 
     def residual(self, index: Indices, w: Array) -> Array:
-        """Return a = y - Mw, rounded somehow."""
-        parts = [self.centred(b, index) for b in blocks_of(len(self.root), BLOCK)]
-        return np.concatenate([M[:, -1] - M[:, :-1] @ w for M in parts])
+        """Return a = y - Mw, rounded somehow; in long doubles little of it is rounding."""
+        parts = [self.centred(b, index, np.longdouble) for b in blocks_of(len(self.root), BLOCK)]
+        a = np.concatenate([M[:, -1] - M[:, :-1] @ w.astype(np.longdouble) for M in parts])
+        return np.asarray(a, dtype=np.float64)
 
-    def closer(self, index: Indices, w: Array, alive: Indices) -> Point:
+    def closer(self, index: Indices, w: Array, alive: Indices, real: Any = np.longdouble) -> Point:
         """Evaluate a vector by the products of its residual with the columns that are alive."""
-        a, f = self.residual(index, w), len(self.monomials)
+        a, f, u = self.residual(index, w), len(self.monomials), float(np.finfo(real).eps) / 2
         size = sqrt(float(a @ a)) * (1.0 + (len(a) + 4.0) * U)
-        sums, rho = np.zeros(len(alive) + 1), np.zeros(f)
+        sums, rho = np.zeros(len(alive) + 1, dtype=real), np.zeros(f)
         for big in blocks_of(len(a), BLOCK):
-            M, part = self.centred(big, alive), a[big]
+            M, part = self.centred(big, alive, real), a[big]
             for small in blocks_of(len(M), self.block):
                 sums += part[small] @ M[small]
-        rho[alive] = np.abs(sums[:-1]) + SAFE * size * (
-            self.unit * self.norms[alive] + self.off[alive]
-        )
-        ya = float(sums[-1]) - SAFE * size * (self.unit * self.y_norm + float(self.off[f]))
+        # What centring left of a mean counts with what it left of that of a.
+        along = abs(float(self.root @ a)) / self.total + len(a) * U * size / sqrt(self.total)
+        drift = np.abs(self.drift) + (16.0 + len(a) / BLOCK) * U * sqrt(self.total) * self.sizes
+        unit = (self.unit * self.sizes + self.off) * (u / U)
+        slack = SAFE * (size * unit + along * drift * self.s.fit_intercept) + TINY
+        rho[alive] = np.abs(sums[:-1]).astype(np.float64) * (1.0 + 4.0 * U) + slack[alive]
+        ya = float(sums[-1]) * (1.0 - 4.0 * U) - float(slack[f])
         base = ya - 0.5 * size * size
         return Point(base - 4.0 * U * (abs(ya) + size * size), ya, size * size * (1 + 4 * U), rho)
 
-    def refit(self, S: Indices) -> Array:
+    def refit(self, S: Indices, rcond: float = 1e-15) -> Array:
         """Return coefficients of a support from the rows, which keeps more digits than G does."""
         M, k = self.centred(slice(None), S), len(S)
         A = np.vstack([M[:, :k], sqrt(self.lam) * np.eye(k)])
-        w = np.linalg.lstsq(A, np.append(M[:, k], np.zeros(k)), rcond=None)[0]
+        size = np.sqrt((A * A).sum(axis=0))
+        w = np.linalg.lstsq(A / size, np.append(M[:, k], np.zeros(k)), rcond=rcond)[0] / size
         return np.asarray(w, dtype=np.float64)
+
+    def cost_at_most(self, S: Indices) -> float:
+        """Return an upper bound on the cost of a support: the least of some coefficients."""
+        ways = [np.zeros(len(S)), *(self.refit(S, rcond) for rcond in (1e-15, 1e-12, 1e-9))]
+        ridges = [(0.5 + 8.0 * U) * self.lam * float(w @ w) for w in ways]
+        return min(0.5 * self.loss_at_most(S, w) + r for w, r in zip(ways, ridges, strict=True))
 
     def loss_at_most(self, S: Indices, w: Array) -> float:
         """Return an upper bound on |y - Mw|^2, with whatever intercept the residual has."""

@@ -84,8 +84,11 @@ def check_statement(s: Statement) -> None:
     demand(s.heredity in {None, "weak", "strong"}, "heredity is unknown")
     demand(set(s.required_inputs) <= set(kept), "a required input is not kept")
     if s.listed:
-        demand(list(s.monomials) == _all(s), "the monomials are not all that the rules allow")
+        demand(
+            list(s.monomials) == all_monomials(s), "the monomials are not all that the rules allow"
+        )
     else:
+        demand(not s.functions, "monomials of functions are not listed")
         demand(_are_allowed(s), "a monomial is named twice or not one that the rules allow")
     demand(set(s.required_terms) <= set(s.monomials), "a required term is not a candidate")
 
@@ -107,7 +110,14 @@ def _is_trivial(m: Monomial, s: Statement) -> bool:
     )
 
 
-def _all(s: Statement) -> list[Monomial]:
+def count_monomials(s: Statement) -> int:
+    """How many monomials of plain inputs degree and interactions allow."""
+    p, mixed = len(s.kept_inputs), min(s.interaction_degree, s.degree)
+    widths = range(2, min(s.max_interaction, mixed, p) + 1)
+    return 1 + p * s.degree + sum(comb(p, t) * comb(mixed, t) for t in widths)
+
+
+def all_monomials(s: Statement) -> list[Monomial]:
     """All monomials of the statement's kind, degree by degree."""
     level: list[Monomial] = [()]
     shaped = [] if s.fit_intercept else level.copy()
@@ -161,23 +171,30 @@ def _are_allowed(s: Statement) -> bool:
     With heredity every parent that may be in a model must be named as well: then what follows
     for the named ones needs no knowledge of the others.
     """
-    named, kept, excluded = set(s.monomials), set(s.kept_inputs), set(s.excluded_terms)
-    enough = all if s.heredity == "strong" else any
-
-    def lives(m: Monomial) -> bool:
-        parents = _parents(m) if s.heredity is not None else set()
-        return m not in excluded and (not parents or enough(lives(a) for a in parents))
+    named, kept = set(s.monomials), set(s.kept_inputs)
 
     def is_sound(m: Monomial) -> bool:
         known = all(0 <= c < len(s.names) + len(s.functions) for c in m)
         shaped = known and {owner(c, s) for c in m} <= kept
         shaped = shaped and m == tuple(sorted(m)) and shape_allowed(m, s)
         parents = _parents(m) if s.heredity is not None and shaped else set()
-        return bool(m or not s.fit_intercept) and shaped and lives(m) and all(
-            a in named or not lives(a) for a in parents
-        )  # fmt: skip
+        return (
+            bool(m or not s.fit_intercept)
+            and shaped
+            and may_live(m, s)
+            and all(a in named or not may_live(a, s) for a in parents)
+        )
 
     return len(named) == len(s.monomials) <= MOST_LISTED and all(map(is_sound, s.monomials))
+
+
+def may_live(m: Monomial, s: Statement) -> bool:
+    """Whether a monomial is not excluded, nor orphaned by what is."""
+    if m in s.excluded_terms:
+        return False
+    parents = _parents(m) if s.heredity is not None and s.excluded_terms else set()
+    enough = all if s.heredity == "strong" else any
+    return not parents or enough(may_live(a, s) for a in parents)
 
 
 def _fix(states: Marks, where: Any, value: int) -> None:

@@ -1,8 +1,9 @@
 """A checker of proofs that shares no code with the search: plain NumPy, and the records alone.
 
-It recomputes monomials and rules (``rules``) and moments (``moments``) from the statement and the
-rows, goes through the tree from its root, deduces after every fixing what the rules force, and
-evaluates a lower bound wherever the proof relies on one (``bounds``, ``ends``).  A proof holds when
+It recomputes monomials and rules (``rules``), columns (``rows``) and moments (``moments``) from the
+statement and the table, goes through the tree from its root (``reader``), deduces after every
+fixing what the rules force, and evaluates a lower bound wherever the proof relies on one
+(``bounds``, ``ends``, ``pricing``).  A proof holds when
 
     - the model is allowed, and costs no more than is stated,
     - every split is covered by its children: with chain c_1..c_m, either some c_a is the first
@@ -25,30 +26,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.certificate.checker.bounds import Tangent, certified, cost_above, prices
-from polysharp.certificate.checker.ends import Exhaustion, least_of_sets
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
-from polysharp.certificate.checker.rows import read_rows
-from polysharp.certificate.checker.rules import (
-    OUT,
-    Array,
-    Empty,
-    Fixings,
-    Indices,
-    Rejected,
-    Rules,
-    check_statement,
-    demand,
-    read_indices,
-)
+from polysharp.certificate.checker.pricing import PricedReader
+from polysharp.certificate.checker.reader import ProofPart, ProofReader
+from polysharp.certificate.checker.rows import Columns, read_rows
+from polysharp.certificate.checker.rules import Rejected, Rules, check_statement, demand
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from polysharp.certificate.proof import Proof, ProofNode, Screening, Vector
+    from polysharp.certificate.proof import Proof
     from polysharp.certificate.statement import Statement
-
-Part = tuple[int, Fixings | None]  # number of a node, with what is fixed; None: no support left
 
 
 @dataclass(frozen=True)
@@ -133,175 +121,60 @@ def verify(
                 raise Rejected("the proof has no statement")
             check_statement(statement)
             rows = read_rows(statement, X, y, sample_weight, functions)
-            moments = Moments(statement, rows, statement.monomials)
-            if exact:
+            rules = Rules(statement)
+            reader: ProofReader
+            if not statement.listed:
+                demand(not exact, "monomials that are not listed are priced in floats only")
+                demand(not proof.exceptions, "it has exceptions, and monomials that are not listed")
+                columns = Columns(statement, rows, statement.monomials)
+                reader = PricedReader(proof, rules, columns)
+            elif exact:
                 from polysharp.certificate.checker.exact import Exact, read_table
 
                 table = read_table(X, y, sample_weight)
-                moments = Exact(statement, rows, statement.monomials, table)
-                moments.learn(proof)
-            reader = _Reader(proof, statement, moments)
-            objective = reader.objective()
-            bound = reader.go()
+                columns = Exact(statement, rows, statement.monomials, table)
+                columns.learn(proof)
+                reader = ProofReader(proof, rules, columns)
+            else:
+                columns = Moments(statement, rows, statement.monomials)
+                reader = ProofReader(proof, rules, columns)
+            objective = _objective(statement, rules, columns)
+            bound = _least(proof, ProofPart(0, rules.root(), reader))
     except Rejected as failure:
         return Verdict(False, 0.0, objective, str(failure))
     excepted = len(proof.exceptions)
     return Verdict(True, bound if excepted else min(bound, objective), objective, "", excepted)
 
 
-class _Reader:
-    """One proof with the numbers that it is checked against."""
+def _objective(s: Statement, rules: Rules, columns: Columns) -> float:
+    """Return what the model costs at most; it must be allowed, and cost no more than stated."""
+    place = {term: j for j, term in enumerate(s.monomials)}
+    demand(set(s.support) <= place.keys(), "the model has a term that is no candidate")
+    S = np.array(sorted({place[term] for term in s.support}), dtype=np.intp)
+    demand(len(S) == len(s.support) and rules.allows(S), "the model breaks the rules")
+    value = columns.cost_at_most(S)
+    demand(value <= s.objective, f"the model costs {value:.12g}, more than stated")
+    return value
 
-    def __init__(self, proof: Proof, statement: Statement, moments: Moments) -> None:
-        self.proof, self.statement, self.moments = proof, statement, moments
-        self.rules = Rules(statement)
-        self.ends = Exhaustion(moments, self.rules, self._excepted())
-        self._diagonals: dict[int, Array] = {}
 
-    def _excepted(self) -> frozenset[tuple[int, ...]]:
-        """Return the supports that the claim leaves out, which must be allowed themselves."""
-        size = len(self.statement.monomials)
-        named = [read_indices(one, size, "an exception") for one in self.proof.exceptions]
-        demand(all(map(self.rules.allows, named)), "an exception breaks the rules")
-        found = frozenset(tuple(sorted(one.tolist())) for one in named)
-        demand(len(found) == len(named), "an exception is named twice")
-        return found
-
-    def objective(self) -> float:
-        """Return what the model costs at most; it must be allowed, and cost no more than stated."""
-        s, m = self.statement, self.moments
-        place = {term: j for j, term in enumerate(s.monomials)}
-        demand(set(s.support) <= place.keys(), "the model has a term that is no candidate")
-        S = np.array(sorted({place[term] for term in s.support}), dtype=np.intp)
-        demand(len(S) == len(s.support) and self.rules.allows(S), "the model breaks the rules")
-        value = cost_above(m, S)
-        demand(value <= s.objective, f"the model costs {value:.12g}, more than stated")
-        return value
-
-    def go(self) -> float:
-        """Check every node; return the least cost that the proof leaves possible."""
-        nodes, claim = self.proof.nodes, self.proof.bound
-        demand(isfinite(claim), "the bound is not a number")
-        demand(len(nodes) > 0, "the proof has no nodes")
-        least, seen = inf, {0}
-        stack: list[Part] = [(0, self.rules.root())]
-        while stack:
-            number, at = stack.pop()
-            try:
-                value, parts = self._visit(nodes[number], at, claim)
-                demand(value >= claim, f"proves {value:.12g}, less than the bound {claim:.12g}")
-                for child, _ in parts:
-                    demand(0 < child < len(nodes), f"child {child} does not exist")
-                    demand(child not in seen, f"child {child} is used twice")
-                    seen.add(child)
-            except Rejected as failure:
-                raise Rejected(f"node {number}: {failure}") from None
-            least = min(least, value)
-            stack += parts
-        demand(len(seen) == len(nodes), "some nodes are not part of the tree")
-        return max(0.0, least)
-
-    def _visit(self, node: ProofNode, at: Fixings | None, claim: float) -> tuple[float, list[Part]]:
-        """Return the least cost that a node leaves possible by itself, and its children."""
-        least = inf
+def _least(proof: Proof, root: ProofPart) -> float:
+    """Check every node; return the least cost that the proof leaves possible."""
+    nodes, claim = proof.nodes, proof.bound
+    demand(isfinite(claim), "the bound is not a number")
+    demand(len(nodes) > 0, "the proof has no nodes")
+    least, seen, stack = inf, {0}, [root]
+    while stack:
+        part = stack.pop()
         try:
-            if at is None:
-                raise Empty
-            self.rules.deduce(at)
-            for screening in node.screenings:
-                value, out, inn = self._screened(screening, at)
-                if not value >= claim:
-                    value, out, inn = self._screened(screening, at, close=True)
-                demand(value >= claim, f"screens at {value:.12g}, less than the bound")
-                least = min(least, value)
-                self.rules.screen(at, out, inn)
-                self.rules.deduce(at)
-        except Empty:
-            at = None  # nothing is left to cover, whatever the node is
-        if node.kind == "split":
-            return least, self._split(node, at)
-        if node.kind == "sets":
-            value, parts = self._split_by_sets(node, at, claim)
-            return min(least, value), parts
-        return least if at is None else min(least, self._leaf(node, at, claim)), []
-
-    def _split(self, node: ProofNode, at: Fixings | None) -> list[Part]:
-        """Return the children: child a has c_1..c_{a-1} in and c_a out, the last all of them in."""
-        size = self.rules.uses.shape[1 if node.on_inputs else 0]
-        chain = read_indices(node.chain, size, "the chain")
-        demand(len(node.children) == len(chain) + 1, "the children do not cover it")
-        return [
-            (child, None if at is None else self.rules.split(at, node.on_inputs, chain, a))
-            for a, child in enumerate(node.children)
-        ]
-
-    def _split_by_sets(
-        self, node: ProofNode, at: Fixings | None, claim: float
-    ) -> tuple[float, list[Part]]:
-        """Return the least bound of the sets of inputs that are no child, and the children."""
-        count = len(node.children)
-        if at is None:
-            return inf, [(child, None) for child in node.children]
-        room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == 1))
-        chain = np.array(node.chain, dtype=np.intp)
-        demand(not at.rest, "it has monomials that are not listed")
-        demand(room > 0 and len(chain) == count * room, "its sets do not fill the budget of inputs")
-        size = len(at.inputs)
-        listed = [read_indices(one, size, "a set") for one in chain.reshape(count, room)]
-        least, undecided = least_of_sets(self.moments, self.rules, at, listed, claim)
-        parts: list[Part] = []
-        for child, kept in zip(node.children, listed, strict=True):
-            part = at.copy()
-            part.inputs[np.setdiff1d(undecided, kept)] = OUT
-            parts.append((child, part))
-        return least, parts
-
-    def _leaf(self, node: ProofNode, at: Fixings, claim: float) -> float:
-        """Return a lower bound on the cost of every support of a closed node."""
-        if node.kind == "dual":
-            if node.vector is None:
-                return 0.0
-            bound = self._tangent(node.vector, at).bound
-            return bound if bound >= claim else self._tangent(node.vector, at, close=True).bound
-        demand(node.kind in ("single", "exhausted"), f"is {node.kind!r} while supports are left")
-        demand(not at.rest, "it has monomials that are not listed")
-        return self.ends.least(at, claim)
-
-    def _screened(
-        self, screening: Screening, at: Fixings, *, close: bool = False
-    ) -> tuple[float, Indices, Indices]:
-        """Return the least cost of what a screening leaves behind, and what goes out and in."""
-        out = read_indices(screening.out, len(at.terms), "a screening")
-        inn = read_indices(screening.inn, len(at.terms), "a screening")
-        tangent = self._tangent(screening.vector, at, close=close)
-        left = np.concatenate([tangent.with_each(out), tangent.without_each(inn)])
-        return float(left.min(initial=inf)), out, inn  # NaN if one of them is
-
-    def _tangent(self, vector: Vector, at: Fixings, *, close: bool = False) -> Tangent:
-        """Evaluate a vector at a node, from the moments or more closely, from the rows."""
-        f = len(at.terms)
-        index = read_indices(vector.index, f, "a vector")
-        w = np.asarray(vector.value, dtype=np.float64)
-        demand(w.shape == index.shape and np.isfinite(w).all(), "a vector is no list of numbers")
-        d = self._diagonal(vector.diagonal, index, at) if vector.diagonal != -1 else None
-        alive = np.flatnonzero(at.terms != OUT)
-        if close and d is None:
-            point = self.moments.closer(index, w, alive)
-        else:
-            point = self.moments.at(index, w, d, alive)
-        Z = prices(point.rho, self.moments.lam, d, self.moments.box)
-        return Tangent(point, Z, at, self.rules.room(at), scalable=d is None)
-
-    def _diagonal(self, number: int, index: Indices, at: Fixings) -> Array:
-        """Return a diagonal over all monomials, checked once, that covers a vector and a node."""
-        demand(0 <= number < len(self.proof.diagonals), "a diagonal does not exist")
-        given, f = self.proof.diagonals[number], len(at.terms)
-        if number not in self._diagonals:
-            self._diagonals[number] = certified(self.moments, given, f"diagonal {number}")
-        within = np.zeros(f, dtype=bool)
-        within[given.index] = True
-        covers = within[at.terms != OUT].all() and within[index].all() and not at.rest
-        demand(covers, f"diagonal {number} does not cover it")
-        d = np.zeros(f)
-        d[given.index] = self._diagonals[number]
-        return d
+            value, children = part.reader.visit(nodes[part.number], part.at, claim)
+            demand(value >= claim, f"proves {value:.12g}, less than the bound {claim:.12g}")
+            for child in children:
+                demand(0 < child.number < len(nodes), f"child {child.number} does not exist")
+                demand(child.number not in seen, f"child {child.number} is used twice")
+                seen.add(child.number)
+        except Rejected as failure:
+            raise Rejected(f"node {part.number}: {failure}") from None
+        least = min(least, value)
+        stack += children
+    demand(len(seen) == len(nodes), "some nodes are not part of the tree")
+    return max(0.0, least)

@@ -14,30 +14,38 @@ priced when it is their turn.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
 import numpy as np
 
+from polysharp.certificate.proof import Proof, ProofNode, ProofWriter, Screening, Vector
 from polysharp.certificate.solution import Stop
 from polysharp.engines.columns.dual_point import DualPoint
-from polysharp.engines.columns.priced import PricedNode, few_survivors, raise_bound
+from polysharp.engines.columns.priced import Handed, PricedNode, few_survivors, raise_bound
 from polysharp.engines.columns.search import Search
 from polysharp.engines.tree.loop import BranchAndBound, NodeKind
 from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.monomials.basis import Basis
 from polysharp.pricing.pool import Pool
+from polysharp.problem.bounds import UNIT
 from polysharp.problem.problem import Fit, Problem
 from polysharp.problem.subproblem import least_cost
 from polysharp.typing import Monomial
 
+MAX_PROOF = 5_000_000  # numbers stored
 CHAIN = 4  # length of a chain where the incumbent lies elsewhere
 HANDED_SHARE = 0.5  # of the time left, for an engine on what is left of a node
 
 
 def prove(search: Search, dual: DualPoint) -> Stop:
     """Close the gap, least bound first; ``dual`` is any point that has been priced."""
-    return BranchAndBound(search, PricedKind(search, dual)).run()
+    kind = PricedKind(search, dual)
+    tree = BranchAndBound(search, kind)
+    stop = tree.run()
+    unsplit = [] if tree.hand is None else [tree.hand]
+    search.proof = kind.proof([*unsplit, *(node for _, _, node in tree.open)])
+    return stop
 
 
 @dataclass(eq=False)
@@ -46,6 +54,10 @@ class PricedKind(NodeKind[PricedNode]):
 
     search: Search
     dual: DualPoint
+    writer: ProofWriter = field(default_factory=lambda: ProofWriter(MAX_PROOF, names={}))
+    claim: float = np.inf  # least value that the nodes written prove
+    unproved: bool = False  # whether a node rests on an engine that writes no proof
+    _vectors: dict[int, tuple[DualPoint, Vector]] = field(default_factory=dict)
 
     def root(self) -> PricedNode:
         """Return the whole search space, with what the first dual point proves of it."""
@@ -64,6 +76,50 @@ class PricedKind(NodeKind[PricedNode]):
         )
         return self._child(blank)
 
+    def close(self, node: PricedNode) -> None:
+        """Write the end of a node."""
+        if node.bound == np.inf:
+            self.writer.write(node.record, ProofNode("void"))
+            return
+        value, handed, used = node.proved_by(node.dual).bound, node.handed, node.dual
+        if handed is None or value >= handed.value:
+            vector = self._vector(node.dual)
+            self.writer.write(node.record, ProofNode("dual", vector=vector))
+        elif handed.proof is not None:
+            value, used = handed.value, handed.dual
+            self.writer.places(handed.named)
+            places = self.writer.places(handed.monomials)
+            none = places[:0]
+            only = Screening(self._vector(handed.dual), none, none, places)
+            self.writer.graft(node.record, only, handed.proof, places)
+        else:
+            self.unproved = True
+        # A reader forms the residual y - Mw afresh, with roundings of its own.
+        t = max(1.0, node.proved_by(used).t)
+        self.claim = min(
+            self.claim, value - 16.0 * (len(used.w) + 8.0) * UNIT * (t * used.reach) ** 2
+        )
+
+    def proof(self, unfinished: list[PricedNode]) -> Proof | None:
+        """Return the proof of what the search has proved, open nodes included."""
+        for node in unfinished:
+            if not self.writer.nodes[node.record].children:
+                self.close(node)
+        terms = [*self.search.best.monomials, *self.search.rules.include_terms]
+        self.writer.places(self.search.rules.with_parents([*(self.writer.names or ()), *terms]))
+        # What a statement cannot say of monomials that are not listed has no proof.
+        rules = self.search.rules
+        if self.unproved or rules.library.applied or rules.coefficients.bind:
+            return None
+        return self.writer.proof(min(self.search.bound, self.claim))
+
+    def _vector(self, dual: DualPoint) -> Vector:
+        """Return a dual point as the proof names it, the same one each time."""
+        if id(dual) not in self._vectors:
+            values = np.array(list(dual.w.values()), dtype=np.float64)
+            self._vectors[id(dual)] = dual, Vector(self.writer.places(dual.w), values)
+        return self._vectors[id(dual)][1]
+
     def divide(self, node: PricedNode) -> Iterator[PricedNode]:
         """Return a node evaluated, if it has not been, and its children otherwise."""
         if not node.evaluated:
@@ -75,7 +131,8 @@ class PricedKind(NodeKind[PricedNode]):
     def _child(self, node: PricedNode, **fixed: frozenset[Monomial] | frozenset[int]) -> PricedNode:
         """Return a node with more fixed, and what the node's dual point proves about it."""
         rules = self.search.rules
-        child = replace(node, evaluated=False, share={}, listed=[], **fixed)  # type: ignore[arg-type]
+        child = replace(node, evaluated=False, share={}, listed=[], handed=None, **fixed)  # type: ignore[arg-type]
+        child.record = self.writer.reserve()
         if rules.heredity == "strong":
             child.terms_in = frozenset(rules.with_parents(child.terms_in))
         child.inputs_in |= rules.library.inputs_of(chain.from_iterable(child.terms_in))
@@ -135,12 +192,21 @@ class PricedKind(NodeKind[PricedNode]):
             cost = least_cost(problem, fit) if allowed else np.inf
             node.bound = max(node.bound, min(cost, others))
             node.single = others == np.inf
+            end = Proof(cost, (ProofNode("exhausted" if allowed else "void"),))
+            node.handed = Handed(node.dual, basis.monomials, family, end, min(cost, others))
             if allowed:
                 search.offer(fit, problem, basis)
         else:
-            self._solve(node, problem, basis, others)
+            self._solve(node, problem, basis, family, others)
 
-    def _solve(self, node: PricedNode, problem: Problem, basis: Basis, others: float) -> None:
+    def _solve(
+        self,
+        node: PricedNode,
+        problem: Problem,
+        basis: Basis,
+        family: list[Monomial],
+        others: float,
+    ) -> None:
         """Solve what is left of a node with the engine."""
         search = self.search
         left = search.limits.part(HANDED_SHARE, HANDED_SHARE * search.seconds)
@@ -161,25 +227,51 @@ class PricedKind(NodeKind[PricedNode]):
         fit = Fit(support, solution.coefficients, solution.objective)
         search.offer(fit, problem, basis)
         node.bound = max(node.bound, min(solution.bound, others))
+        proof = None if solution.proof is None else self._over_inputs(solution.proof, basis)
+        value = min(solution.bound, others)
+        node.handed = Handed(node.dual, basis.monomials, family, proof, value)
         if solution.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
 
-    def _split(self, node: PricedNode) -> Iterator[PricedNode]:
+    def _over_inputs(self, proof: Proof, basis: Basis) -> Proof:
+        """Return a proof over some inputs with chains of inputs as positions among all."""
+        place = np.searchsorted(self.search.pricer.inputs, np.asarray(basis.inputs, dtype=np.intp))
+        nodes = tuple(
+            replace(node, chain=tuple(place[list(node.chain)].tolist())) if node.on_inputs else node
+            for node in proof.nodes
+        )
+        return replace(proof, nodes=nodes)
+
+    def _split(self, node: PricedNode) -> list[PricedNode]:
         """Split along a chain of inputs while k is undecided, of monomials otherwise."""
         inputs = self._input_chain(node)
         terms = [] if inputs else self._term_chain(node)
         if not inputs and not terms:  # nothing to decide, and an engine could not end it
             node.single = True
-            yield node
-            return
-        for a in range(len(inputs or terms) + 1):
-            yield self._child(
+            return [node]
+        children = [
+            self._child(
                 node,
                 terms_in=node.terms_in | set(terms[:a]),
                 terms_out=node.terms_out | set(terms[a : a + 1]),
                 inputs_in=node.inputs_in | set(inputs[:a]),
                 inputs_out=node.inputs_out | set(inputs[a : a + 1]),
             )
+            for a in range(len(inputs or terms) + 1)
+        ]
+        chain = self.writer.places(terms)
+        if inputs:
+            chain = np.searchsorted(self.search.pricer.inputs, inputs)
+        self.writer.write(
+            node.record,
+            ProofNode(
+                "split",
+                chain=tuple(chain.tolist()),
+                on_inputs=bool(inputs),
+                children=tuple(child.record for child in children),
+            ),
+        )
+        return children
 
     def _input_chain(self, node: PricedNode) -> list[int]:
         k = self.search.rules.max_inputs

@@ -88,6 +88,7 @@ def _found(search: Search, stop: Stop) -> Found:
         np.arange(len(monomials)),
         search.bound,
         engine=search.engine.name,
+        proof=search.proof,
         whole=False,
         stop=Stop.PROVED if search.proved else stop,
         **search.facts,

@@ -76,6 +76,7 @@ class DualPoint:
     complete: bool  # whether every monomial that may be priced is listed
     yy: float
     scalable: bool  # whether another multiple of a may serve a part of the search space
+    reach: float  # |y| + sum |w_j| |m_j|
 
     @classmethod
     def of(
@@ -86,13 +87,14 @@ class DualPoint:
         priced: Priced,
         kind: Kind,
         extra: Iterable[Monomial] = (),
+        reach: float = 0.0,
     ) -> DualPoint:
         """Combine a vector and its prices; ``extra`` monomials get theirs as well."""
         unit = 2.0 * (design.n + 16) * UNIT
-        ya, aa = design.products(a)
+        ya, aa, error = a.ya, a.aa, priced.error + a.drift
         others = [m for m in extra if m not in w] + list(w)
-        rho, error, t = design.correlations(others, a), priced.error, 1.0
-        ya, aa = ya - unit * float(np.sqrt(aa * design.yy)), aa * (1.0 + unit)
+        rho, t = design.correlations(others, a), 1.0
+        ya, aa = ya - unit * float(np.sqrt(a.raw * design.yy)), aa + unit * a.raw
         if not kind.scalable:
             free = price(priced.correlations, error, kind.lam, *ANY)
             t = scaled_value(ya, aa, top_sum(free, kind.terms))[1]
@@ -111,6 +113,7 @@ class DualPoint:
             complete=priced.threshold == 0.0,
             yy=design.yy,
             scalable=kind.scalable,
+            reach=reach,
         )
 
     def price(self, m: Monomial) -> float:

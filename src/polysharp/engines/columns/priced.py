@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from polysharp.certificate.proof import Proof
 from polysharp.data.functions import PLAIN, Library
 from polysharp.engines.columns.dual_point import Bounded, DualPoint
 from polysharp.engines.columns.search import Search
@@ -43,6 +44,17 @@ HOPELESS_PASSES = 2  # where the relaxation itself is below the threshold
 NEAR = 0.8  # monomials with this share of the L-th price join the pool as well
 
 
+@dataclass(frozen=True, eq=False)
+class Handed:
+    """What an engine has proved over the monomials that a dual point leaves."""
+
+    dual: DualPoint
+    monomials: tuple[Monomial, ...]
+    named: list[Monomial]  # these, and those that heredity takes out once they are named
+    proof: Proof | None
+    value: float
+
+
 @dataclass(eq=False)
 class PricedNode(Node):
     """Monomials and inputs that are in or out; all others are reached by pricing."""
@@ -59,6 +71,8 @@ class PricedNode(Node):
     single: bool = False  # whether it holds one support, so that no split can raise its bound
     share: dict[Monomial, float] = field(default_factory=dict)  # s of the relaxation
     listed: list[Monomial] = field(default_factory=list)  # largest prices of the last pass
+    handed: Handed | None = None
+    record: int = 0  # number in the proof
 
     @property
     def closed(self) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from polysharp.certificate.proof import Proof
 from polysharp.engines import local_search
 from polysharp.engines.base import Engine, Limits, Listener, Record, first_support
 from polysharp.engines.columns.dual_point import DualPoint, Kind
@@ -92,6 +93,7 @@ class Search(Record):
         self.design = design
         self.engine, self.seed, self.threads = engine, seed, threads
         self.sizes = Sizes() if sizes is None else sizes
+        self.proof: Proof | None = None
         self.pool = Pool.of(self.design, rules.with_parents(self._seeds()))
         self.fresh: dict[Monomial, int] = {}  # the pass that last wanted a monomial
         problem, basis = self.problem(self.pool, rules)
@@ -132,7 +134,14 @@ class Search(Record):
         priced = pricer.price(a, self.sizes.listed + len(extra), on_block=self._on_block)
         self.rounds += 1
         kind = Kind(self.lam, self.max_terms, not self.rules.coefficients.bind, self.boxes)
-        return DualPoint.of(self.design, w, a, priced, kind, {*extra, *self.best.monomials})
+        others = {*extra, *self.best.monomials}
+        return DualPoint.of(self.design, w, a, priced, kind, others, self._reach(w))
+
+    def _reach(self, w: dict[Monomial, float]) -> float:
+        """Return |y| + sum |w_j| |m_j|: rounding of a residual is relative to that."""
+        place, norms = self.pool.index, np.sqrt(np.maximum(np.diagonal(self.pool.G), 0.0))
+        sizes = (abs(value) * norms[place[m]] for m, value in w.items() if m in place)
+        return float(np.sqrt(self.design.yy) + sum(sizes))
 
     def _on_block(self, done: int, total: int) -> None:
         del done, total

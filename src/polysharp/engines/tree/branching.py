@@ -265,7 +265,9 @@ class ListedKind(NodeKind[ListedNode]):
                 ),
                 longest,
             )
-            return drop_chain(node, length)
+            chain = drop_chain(node, length)
+            if chain is not None:
+                return chain
         length = min(node.budget, 2 * max(1, self.run.threads))
         mine = np.flatnonzero(np.isin(node.core.index, self.run.best.support, assume_unique=True))
         if self._holds_incumbent(node, mine):

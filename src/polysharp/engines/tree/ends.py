@@ -242,7 +242,8 @@ def _note(task, rules, chosen, count, gain, need, hits, noted):  # type: ignore[
         for a in range(hits.shape[1]):
             hits[noted, a] = chosen[a] if a < count else -1
     # What is found need not be found again: from now on only what is better by the tolerance.
-    need[0] = max(need[0], gain + task.share * (task.cost - gain) - task.room)
+    if gain <= task.cost:  # or it is rounding
+        need[0] = max(need[0], gain + task.share * (task.cost - gain) - task.room)
     return noted + 1
 
 
@@ -264,7 +265,7 @@ def _pairs(task, rules, levels, chosen, hits, need, where, gain):  # type: ignor
         largest = max(largest, bb[k] / D[k])
     for a in range(low, high):
         T = 2.0 * (need[0] - gain)
-        if not rules.plain and bb[a] > T * D[a]:
+        if not (rules.plain or (T > 0.0 and bb[a] <= T * D[a])):
             chosen[depth] = a
             noted = _note(
                 task, rules, chosen, depth + 1, gain + 0.5 * bb[a] / D[a], need, hits, noted
@@ -274,18 +275,20 @@ def _pairs(task, rules, levels, chosen, hits, need, where, gain):  # type: ignor
         stop = first + (high - first + BLOCK - 1) // BLOCK * BLOCK
         lowered = T - 128.0 * UNIT * (largest + abs(T))  # the rounding of the test itself
         row = (v[a], b[a], D[a], bb[a] - lowered * D[a], T)
+        # With nothing left to gain every pair will do: the test would only see its own rounding.
         if (
-            not _row_test(
+            T > 0.0
+            and _row_test(
                 H[a, first:stop], v[first:stop], b[first:stop], bb[first:stop], D[first:stop], row
             )
-            > 0.0
+            <= 0.0
         ):
             continue
         for k in range(first, high):
             h = H[a, k] - v[a] * v[k]
             D_a = D[a]
             x = D[k] * (bb[a] - lowered * D_a) + D_a * bb[k] + h * (T * h - 2.0 * b[a] * b[k])
-            if x > 0.0:
+            if not (T > 0.0 and x <= 0.0):
                 determinant = max(D_a * D[k] - h * h, 1e-300)
                 both = (bb[a] * D[k] + bb[k] * D_a - 2.0 * h * b[a] * b[k]) / determinant
                 chosen[depth], chosen[depth + 1] = a, k
@@ -355,7 +358,7 @@ def _search(levels, size, L, task, rules, need, hits):  # type: ignore[no-untype
         new = _count(rules, used, j, 1)
         if new <= room:
             gain = gains[depth] + _chosen(levels, depth, j, size)
-            if gain > need[0] and (L == 1 or not rules.plain):
+            if not gain <= need[0] and (L == 1 or not rules.plain):
                 noted = _note(task, rules, chosen, depth + 1, gain, need, hits, noted)
             if depth == L - 3:
                 where = (depth + 1, j + 1, size, noted)

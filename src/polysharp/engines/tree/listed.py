@@ -188,9 +188,10 @@ def sharpened(node: ListedNode, effort: Spending) -> bool:
     """Solve the relaxation with its best diagonal and bound the node; False where that fails."""
     core, began = node.core, perf_counter()
     held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
-    H, b, cost = core.eliminated(held, free)
-    if not np.any(b):
+    left = core.eliminated(held, free)
+    if left is None or not np.any(left[1]):
         return False
+    H, b, cost = left
     if node.point is None:
         start = first_start(H, node.budget)
         if start is None:
@@ -255,15 +256,19 @@ def _priced(
 
 
 def try_all(node: ListedNode, effort: Spending) -> bool:
-    """Close a node by trying all of its supports; False where too many come close."""
+    """Close a node by trying all of its supports; False where too many come close, or none can."""
     core, began = node.core, perf_counter()
     held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
-    H, b, cost = core.eliminated(held, free)
+    left = core.eliminated(held, free)
+    if left is None:
+        return False
+    H, b, cost = left
     slack = rounding_slack(core.system, effort.level, core.structure.max_terms)
     rules = term_rules(core.structure, node.terms, node.inputs)
     task = effort.quest(cost, slack, node.budget if core.structure.exact_size else 0)
     most = MOST_NAMED if effort.run.names else MOST_HITS
-    there = rules.plain and effort.on_device(len(free), node.budget)
+    # The device's test needs a gain that rounding cannot hide.
+    there = rules.plain and task.need > 0.0 and effort.on_device(len(free), node.budget)
     if there:
         from polysharp.engines.tree.ends_cuda import exhaust_on_device
 
@@ -287,7 +292,7 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
     return True
 
 
-def drop_chain(node: ListedNode, length: int) -> Indices:
+def drop_chain(node: ListedNode, length: int) -> Indices | None:
     """Return monomials whose loss would hurt most, each with those before it taken in.
 
     With A = H + diag(delta (1/s - 1)) and omega = A^-1 b, leaving j out lowers the gain of the
@@ -295,7 +300,10 @@ def drop_chain(node: ListedNode, length: int) -> Indices:
     """
     assert node.point is not None
     held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
-    H, b, _ = node.core.eliminated(held, free)
+    left = node.core.eliminated(held, free)
+    if left is None:
+        return None
+    H, b, _ = left
     delta, _, s = node.point.among(free)
     s = np.clip(s, 1e-6, 1.0)
     H.ravel()[:: len(free) + 1] += delta * (1.0 / s - 1.0)

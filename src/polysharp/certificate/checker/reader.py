@@ -1,0 +1,203 @@
+"""One node of a proof after the other: what it fixes, what it costs, and what it leaves to others.
+
+A ``ProofReader`` holds the numbers and the rules of a list of monomials.  A node's indices are
+positions in the statement's list; where a screening has left only some of many monomials alive, a
+narrower reader goes on with these, and ``place`` says where they stand in its own list.
+
+ProofPart of the checker: nothing here is shared with the search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polysharp.certificate.checker.bounds import Tangent, certified, prices
+from polysharp.certificate.checker.ends import Exhaustion, least_of_sets
+from polysharp.certificate.checker.rules import (
+    FREE,
+    IN,
+    OUT,
+    Array,
+    Empty,
+    Fixings,
+    Indices,
+    Rejected,
+    Rules,
+    demand,
+    read_indices,
+)
+
+if TYPE_CHECKING:
+    from polysharp.certificate.checker.moments import CheckedMoments as Moments
+    from polysharp.certificate.proof import Proof, ProofNode, Screening, Vector
+
+UNLISTED = "it has monomials that are not listed"
+
+
+class ProofPart:
+    """A node's number, what is fixed there (None: no support is left), and who reads it."""
+
+    def __init__(self, number: int, at: Fixings | None, reader: ProofReader) -> None:
+        self.number, self.at, self.reader = number, at, reader
+
+
+class ProofReader:
+    """Checks the nodes of a proof against the moments of a list of monomials."""
+
+    is_priced = False  # whether it has no moments, and goes on with a narrower reader
+
+    def __init__(
+        self, proof: Proof, rules: Rules, moments: Moments, place: Indices | None = None
+    ) -> None:
+        self.proof, self.rules, self.moments, self.place = proof, rules, moments, place
+        self.ends = Exhaustion(moments, rules, self._excepted() if rules.listed else frozenset())
+        self._diagonals: dict[int, tuple[Indices, Array]] = {}
+
+    def _excepted(self) -> frozenset[tuple[int, ...]]:
+        """Return the supports that the claim leaves out, which must be allowed themselves."""
+        named = [self.read(one, "an exception") for one in self.proof.exceptions]
+        demand(all(map(self.rules.allows, named)), "an exception breaks the rules")
+        found = frozenset(tuple(sorted(one.tolist())) for one in named)
+        demand(len(found) == len(named), "an exception is named twice")
+        return found
+
+    def read(self, given: Any, what: str) -> Indices:
+        """Return positions of monomials in the reader's own list."""
+        if self.place is None:
+            return read_indices(given, len(self.rules.uses), what)
+        index = self.place[read_indices(given, len(self.place), what)]
+        demand(np.all(index >= 0), f"{what} leaves the problem")
+        return index
+
+    def visit(
+        self, node: ProofNode, at: Fixings | None, claim: float
+    ) -> tuple[float, list[ProofPart]]:
+        """Return the least cost that a node leaves possible by itself, and its children."""
+        least = inf
+        try:
+            if at is None:
+                raise Empty
+            self.rules.deduce(at)
+            for number, screening in enumerate(node.screenings):
+                value, out, inn = self.screened(screening, at, close=False)
+                if not value >= claim:
+                    value, out, inn = self.screened(screening, at, close=True)
+                demand(value >= claim, f"screens at {value:.12g}, less than the bound")
+                least = min(least, value)
+                self.rules.screen(at, out, inn)
+                if screening.only is not None:
+                    narrow, below = self.narrowed(screening.only, at)
+                    rest = replace(node, screenings=node.screenings[number + 1 :])
+                    value, parts = narrow.visit(rest, below, claim)
+                    return min(least, value), parts
+                self.rules.deduce(at)
+        except Empty:
+            at = None  # nothing is left to cover, whatever the node is
+        tries = node.kind in ("single", "exhausted", "sets")
+        if self.is_priced and tries and at is not None and not at.rest:
+            narrow, below = self.narrowed(np.flatnonzero(at.terms == FREE), at)
+            value, parts = narrow.visit(replace(node, screenings=()), below, claim)
+            return min(least, value), parts
+        if node.kind == "split":
+            return least, self._split(node, at)
+        if node.kind == "sets":
+            value, parts = self._split_by_sets(node, at, claim)
+            return min(least, value), parts
+        return least if at is None else min(least, self._leaf(node, at, claim)), []
+
+    def narrowed(self, only: Indices, at: Fixings) -> tuple[ProofReader, Fixings]:
+        """Return a reader for the monomials that stay alive; here all are listed already."""
+        raise Rejected("narrows down a list that is complete")
+
+    def _split(self, node: ProofNode, at: Fixings | None) -> list[ProofPart]:
+        """Return the children: child a has c_1..c_{a-1} in and c_a out, the last all of them in."""
+        if at is None:  # nothing to cover
+            return [ProofPart(child, None, self) for child in node.children]
+        if node.on_inputs:
+            chain = read_indices(node.chain, len(at.inputs), "the chain")
+        else:
+            chain = self.read(node.chain, "the chain")
+        demand(len(node.children) == len(chain) + 1, "the children do not cover it")
+        return [
+            ProofPart(child, self.rules.split(at, node.on_inputs, chain, a), self)
+            for a, child in enumerate(node.children)
+        ]
+
+    def _split_by_sets(
+        self, node: ProofNode, at: Fixings | None, claim: float
+    ) -> tuple[float, list[ProofPart]]:
+        """Return the least bound of the sets of inputs that are no child, and the children."""
+        count = len(node.children)
+        if at is None:
+            return inf, [ProofPart(child, None, self) for child in node.children]
+        demand(not at.rest, UNLISTED)
+        room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
+        chain, size = np.array(node.chain, dtype=np.intp), len(at.inputs)
+        demand(room > 0 and len(chain) == count * room, "its sets do not fill the budget of inputs")
+        listed = [read_indices(one, size, "a set") for one in chain.reshape(count, room)]
+        least, undecided = least_of_sets(self.moments, self.rules, at, listed, claim)
+        parts = []
+        for child, kept in zip(node.children, listed, strict=True):
+            below = at.copy()
+            below.inputs[np.setdiff1d(undecided, kept)] = OUT
+            parts.append(ProofPart(child, below, self))
+        return least, parts
+
+    def _leaf(self, node: ProofNode, at: Fixings, claim: float) -> float:
+        """Return a lower bound on the cost of every support of a closed node."""
+        if node.kind == "dual":
+            if node.vector is None:
+                return 0.0
+            bound = self.tangent(node.vector, at, close=False).bound
+            if not bound >= claim:
+                bound = self.tangent(node.vector, at, close=True).bound
+            return bound
+        demand(node.kind in ("single", "exhausted"), f"is {node.kind!r} while supports are left")
+        demand(not at.rest, UNLISTED)
+        return self.ends.least(at, claim)
+
+    def screened(
+        self, screening: Screening, at: Fixings, *, close: bool
+    ) -> tuple[float, Indices, Indices]:
+        """Return the least cost of what a screening leaves behind, and what goes out and in."""
+        out, inn = self.read(screening.out, "a screening"), self.read(screening.inn, "a screening")
+        tangent = self.tangent(screening.vector, at, close=close)
+        left = np.concatenate([tangent.with_each(out), tangent.without_each(inn)])
+        return float(left.min(initial=inf)), out, inn
+
+    def vector(self, vector: Vector) -> tuple[Indices, Array]:
+        """Read a vector."""
+        index = self.read(vector.index, "a vector")
+        w = np.asarray(vector.value, dtype=np.float64)
+        demand(w.shape == index.shape and np.isfinite(w).all(), "a vector is no list of numbers")
+        return index, w
+
+    def tangent(self, vector: Vector, at: Fixings, *, close: bool) -> Tangent:
+        """Evaluate a vector at a node, from the moments or more closely, from the rows."""
+        index, w = self.vector(vector)
+        d = self._diagonal(vector.diagonal, index, at) if vector.diagonal != -1 else None
+        alive = np.flatnonzero(at.terms != OUT)
+        if close and d is None:
+            point = self.moments.closer(index, w, alive)
+        else:
+            point = self.moments.at(index, w, d, alive)
+        Z = prices(point.rho, self.moments.lam, d, self.moments.box)
+        return Tangent(point, Z, at, self.rules.room(at), scalable=d is None, others=Z[:0])
+
+    def _diagonal(self, number: int, index: Indices, at: Fixings) -> Array:
+        """Return a diagonal over all monomials, checked once, that covers a vector and a node."""
+        demand(0 <= number < len(self.proof.diagonals), "a diagonal does not exist")
+        if number not in self._diagonals:
+            given, what = self.proof.diagonals[number], f"diagonal {number}"
+            where = self.read(given.index, what)
+            self._diagonals[number] = where, certified(self.moments, where, given.value, what)
+        where, value = self._diagonals[number]
+        within, d = np.zeros(len(at.terms), dtype=bool), np.zeros(len(at.terms))
+        within[where], d[where] = True, value
+        covers = within[at.terms != OUT].all() and within[index].all()
+        demand(covers, f"diagonal {number} does not cover it")
+        return d
