@@ -14,8 +14,9 @@ from polysharp.certificate.solution import Status
 from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
-from polysharp.engines.columns.dual_point import DualPoint
+from polysharp.engines.columns.dual_point import DualPoint, Kind
 from polysharp.monomials.basis import Basis
+from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.pricing.design import Design
 from polysharp.problem.assemble import assemble
@@ -255,7 +256,8 @@ def test_a_priced_bound_of_a_response_that_is_constant_but_for_its_last_digits()
         rows = MemoryRows(rng.standard_normal((n, 1)), y, v)
         design = Design(rows, np.arange(1), 1, fit_intercept=True)
         nothing = design.target
-        dual = DualPoint.of(design, {}, nothing, design.pricer.price(nothing, 3), 1.0)
+        kind = Kind(1.0, 1, True, lambda some: Boxes.infinite(len(some)))
+        dual = DualPoint.of(design, {}, nothing, design.pricer.price(nothing, 3), kind)
         assert dual.bounded(frozenset(), 0, bool).bound <= half
 
 
