@@ -121,10 +121,12 @@ class JointCore:
             for q, own in zip(self.q, self.problem.responses, strict=True)
         ]
 
-    def eliminated(self, held: Indices, free: Indices) -> tuple[Array, Array, float]:
+    def eliminated(self, held: Indices, free: Indices) -> tuple[Array, Array, float] | None:
         """Return H and b on the free monomials once the held ones are in, and what those cost."""
-        H, _, _ = self.part.eliminated(held, free)
-        b, cost = self.q[:, free], 0.5 * self.problem.yy
+        left = self.part.eliminated(held, free)
+        if left is None:
+            return None
+        H, b, cost = left[0], self.q[:, free], 0.5 * self.problem.yy
         if len(held):
             A = self.part.gram(held)
             A.ravel()[:: len(held) + 1] += self.problem.lam

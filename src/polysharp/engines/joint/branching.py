@@ -136,7 +136,10 @@ class JointKind(NodeKind[JointNode]):
         worth = max(ENDS_SECONDS, ENDS_SHARE * self.record.seconds)
         if ends.seconds(len(free), node.budget, len(core.q)) > worth:
             return False
-        H, b, cost = core.eliminated(held, free)
+        left = core.eliminated(held, free)
+        if left is None:
+            return False
+        H, b, cost = left
         size = float(np.sqrt(sum(own.accuracy.response**2 for own in core.problem.responses)))
         system = core.system._replace(response=size)
         slack = rounding_slack(system, self.level, structure.max_terms)

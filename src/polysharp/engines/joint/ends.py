@@ -56,9 +56,10 @@ def _exhaust(levels, rests, need, hits):  # type: ignore[no-untyped-def]
         squares = 0.0
         for t in range(responses):
             squares += b[t, j] * b[t, j]
-        gains[depth + 1] = gains[depth] + 0.5 * squares / own
+        # Where rounding has left no pivot nothing is known: whatever follows is listed.
+        gains[depth + 1] = gains[depth] + (0.5 * squares / own if own > 0.0 else np.inf)
         if depth == L - 1:
-            if gains[depth + 1] > need:
+            if not gains[depth + 1] <= need:
                 if count == len(hits):
                     return count + 1
                 hits[count] = chosen
