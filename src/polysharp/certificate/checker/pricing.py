@@ -39,7 +39,6 @@ from polysharp.certificate.checker.rules import (
     count_monomials,
     demand,
     may_live,
-    shape_allowed,
 )
 
 if TYPE_CHECKING:

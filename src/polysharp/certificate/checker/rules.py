@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from math import isfinite
+from math import comb, isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
