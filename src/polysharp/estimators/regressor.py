@@ -67,8 +67,9 @@ class SparsePolynomialRegressor(CertifiedModel):
     center : bool, default=False
         Subtract the means first.  The formula is then in coded variables (x - mean).
     device : None, "cpu", "cuda" or another PyTorch device, default=None
-        Where inputs are ranked, moments accumulated and monomials priced.  None is the CPU, or
-        the device of X where X is a PyTorch tensor.
+        Where inputs are ranked, moments accumulated and monomials priced, and on a GPU supports
+        tried out by engine "tree".  None is the CPU, or the device of X where X is a PyTorch
+        tensor.
     engine : str, default="auto"
         "auto", which is "tree"; "tree", "cutting-planes", "cutting-planes-multitree",
         "cutting-planes-gurobi", "big-m", "enumeration", "local-search"; or an ``Engine`` object

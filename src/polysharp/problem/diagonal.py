@@ -179,7 +179,7 @@ class _Method:
     def _factored(self, delta: Array) -> tuple[Array, Array | None]:
         R = self.C.copy()
         R.ravel()[:: self.m + 1] -= delta
-        factor, info = dpotrf(R, lower=1, clean=0)
+        factor, info = dpotrf(R, lower=1)
         return R, None if info else factor
 
     def _fit(self) -> None:
@@ -235,7 +235,7 @@ class _Method:
         E = np.sqrt(d_uu)
         B = E[:, None] * self.R * E
         B.ravel()[:: self.m + 1] += 1.0
-        B_factor, B_info = dpotrf(B, lower=1, clean=0)
+        B_factor, B_info = dpotrf(B, lower=1)
         f = d_ud / E
         S = self.V * self.Y
         S += f[:, None] * _inverse(B_factor) * f
@@ -311,9 +311,10 @@ def _top(Z: Array, count: int) -> float:
 
 
 def _inverse(factor: Array) -> Array:
-    """Return the inverse of a factored matrix."""
-    lower = np.tril(dpotri(factor, lower=1)[0])
-    inverse: Array = lower + np.tril(lower, -1).T
+    """Return the inverse of a matrix from its lower factor, with zeros above."""
+    lower = dpotri(factor, lower=1)[0]
+    inverse: Array = lower + lower.T
+    inverse.ravel()[:: len(lower) + 1] *= 0.5
     return inverse
 
 
