@@ -16,10 +16,8 @@ while k runs, so that a triple costs one rank-one update and five multiply-adds:
 
 Only tiles in which some triple passes are looked at again, to name the triples.
 
-Rounding is that of ``ends``: eliminations are exact for slightly other data, which the caller
-allows for, and the test errs by less than 64 u (s^2/D + T) D_a D_b in all, where s^2/D and T are at
-most twice the cost before any gain: NOISE times that cost is added to the test.  Every triple that
-passes is bounded by the caller, on the processor.  Rules beyond the number of terms are not known
+Rounding is that of ``ends``, and every triple that passes is bounded by the caller, on the
+processor.  Rules beyond the number of terms are not known
 here.  A device whose PyTorch comes without Triton leaves the ends to the processor.
 """
 
@@ -34,11 +32,10 @@ import torch
 import triton
 import triton.language as tl
 
-from polysharp.engines.tree.ends import MOST_HITS, Exhausted, Quest
+from polysharp.engines.tree.ends import MOST_HITS, NOISE, Exhausted, Quest
 from polysharp.typing import Array
 
 TILE, WARPS = 32, 2  # the fastest of four shapes on an H200
-NOISE = 6e-14  # 128 u times four, and a little
 CHUNKS = 4  # matrices of one batch share their size: few chunks waste rows, many waste launches
 MEMORY_SHARE = 0.2  # of what is free on the device, for one level of prefixes
 MOST_PREFIXES = 65_535  # programs along an axis of the grid
