@@ -23,8 +23,8 @@ from below, gains of k terms change by at most
 
 So supports that come within twice that of the threshold are listed, with the pairs whose test is
 positive up to its own rounding: less than 64 u (b^2/D + |T|) D_a D_k, where b^2/D and |T| are at
-most twice the cost before any gain, so that NOISE times that cost is added to it.  The caller bounds
-the listed ones one by one.
+most twice the cost before any gain, so that NOISE times that cost is added to it.  The caller
+bounds the listed ones one by one.
 """
 
 from __future__ import annotations
