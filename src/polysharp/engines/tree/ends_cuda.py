@@ -87,7 +87,7 @@ def exhaust_on_device(
                 if not len(found.supports):
                     continue
                 # What is found need not be found again: from now on only what is better.
-                gain = 0.5 * float(found.gained.max())
+                gain = min(0.5 * float(found.gained.max()), task.cost)  # more is rounding
                 raised = max(need, gain + task.share * (task.cost - gain) - task.room)
                 listed = found.gained >= min(2.0 * raised - noise, 2.0 * gain)
                 hits.extend(found.supports[listed])
