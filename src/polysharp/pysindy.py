@@ -52,6 +52,8 @@ class ExactOptimizer(BaseOptimizer):  # type: ignore[misc]
     normalize_columns, copy_X, initial_guess, unbias
         As in every optimizer of pysindy; ``unbias`` refits the chosen terms without the ridge.
         An initial guess is not needed and has no influence.
+    verbose : bool, default=False
+        Show the progress of every equation.
 
     Attributes
     ----------
@@ -83,6 +85,7 @@ class ExactOptimizer(BaseOptimizer):  # type: ignore[misc]
         copy_X: bool = True,
         initial_guess: Any = None,
         unbias: bool = True,
+        verbose: bool = False,
     ) -> None:
         super().__init__(
             normalize_columns=normalize_columns,
@@ -95,6 +98,7 @@ class ExactOptimizer(BaseOptimizer):  # type: ignore[misc]
         self.gamma = gamma
         self.time_limit = time_limit
         self.gap_tol = gap_tol
+        self.verbose = verbose
 
     def _reduce(self, x: Array, y: Array) -> None:
         """Solve every equation; pysindy calls this with the library and the derivatives."""
@@ -148,6 +152,7 @@ class ExactOptimizer(BaseOptimizer):  # type: ignore[misc]
             path(
                 x, y, degree=1, max_terms=sizes, gamma=self.gamma, time_limit=self.time_limit,
                 gap_tol=self.gap_tol, fit_intercept=False, exclude_terms=[()], n_candidates=None,
+                verbose=int(self.verbose),
             )
         )  # fmt: skip
 

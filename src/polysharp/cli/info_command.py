@@ -25,6 +25,7 @@ OPTIONAL = {
     "sympy": "to_sympy",
     "onnx": "to_onnx",
     "python-flint": "exact checks of proofs",
+    "pint": "units",
     "torch": "GPUs",
     "dask": "tables beyond memory",
 }

@@ -43,7 +43,8 @@ class MultiTaskSparsePolynomialRegressor(SparsePolynomialRegressor):
     ----------
     degree, max_terms, max_inputs, gamma, n_candidates, fit_intercept, scale, center, device, \
 engine, time_limit, gap_tol, n_jobs, verbose, random_state, max_interaction, interaction_degree, \
-heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, clamp, functions
+heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, clamp, functions, units, \
+constants
         As in ``SparsePolynomialRegressor``; ``engine`` is "auto" or "tree".  With
         ``gamma="auto"`` a few of the responses choose one each, and the median is taken.
 

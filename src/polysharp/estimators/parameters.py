@@ -10,6 +10,7 @@ The search over budgets and ``path`` take one value or several where an estimato
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from math import isfinite, log10
 from numbers import Integral, Real
 from typing import Any
@@ -21,9 +22,11 @@ from polysharp.data.functions import read_functions
 from polysharp.data.summary import Ranges
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
-from polysharp.errors import InputError
+from polysharp.errors import InputError, TooLargeError
+from polysharp.moments.gram import MAX_DENSE
 from polysharp.monomials.term_rules import TermRules
-from polysharp.monomials.terms import read_inputs, read_terms
+from polysharp.monomials.terms import read_inputs, read_terms, write_term
+from polysharp.monomials.units import Units
 
 
 def _integer(least: int) -> Callable[[Any], bool]:
@@ -217,4 +220,29 @@ def read_rules(
     if len(rules.exclude_inputs) == len(names):
         raise InputError(f"exclude_inputs must leave some input in, got all {len(names)}")
     rules.check(names)
+    if parameters.get("constants") is not None:
+        return _consistent(rules, parameters, names)
     return rules
+
+
+def _consistent(rules: TermRules, parameters: dict[str, Any], names: tuple[str, ...]) -> TermRules:
+    """Exclude the terms whose coefficients would need other constants than those allowed."""
+    inputs, constants = rules.allowed(len(names)), parameters["constants"]
+    if parameters["units"] is None or isinstance(constants, str):
+        raise InputError(
+            f"constants must be a list of units, beside units of the inputs, got {constants!r}"
+        )
+    if rules.count(len(inputs)) > MAX_DENSE:
+        raise TooLargeError(
+            f"constants must be None where there are more than {MAX_DENSE:,} monomials, got "
+            f"{rules.count(len(inputs)):,}; exclude inputs or lower the degree"
+        )
+    units = Units.read(parameters["units"], names, rules.library)
+    wrong = units.inconsistent(rules.monomials_of(inputs), constants)
+    kept = set(wrong) & set(rules.include_terms)
+    if kept:
+        shown = write_term(min(kept), names, rules.library)
+        raise InputError(
+            f"include_terms must be consistent with units and constants, got {shown!r}"
+        )
+    return replace(rules, exclude_terms=tuple(dict.fromkeys((*rules.exclude_terms, *wrong))))

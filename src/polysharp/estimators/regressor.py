@@ -110,6 +110,14 @@ class SparsePolynomialRegressor(CertifiedModel):
         ``max_inputs`` and ``max_interaction``, and as one factor in ``degree``.  Refused are
         functions that are not defined at the rows; left out are products of one input that
         say nothing new, x with 1/x and the square root with itself.
+    units : mapping or None, default=None
+        Units of inputs by name, and of the response under the one name that is no input, as pint
+        reads them (the extra ``units``); inputs without are pure numbers.  Reports then show the
+        units of coefficients, and ``polynomial_.coefficient_units(units)`` returns them.
+    constants : list of str or None, default=None
+        Leaves out the terms whose coefficients would need other units than those of pure numbers
+        times constants of these units, such as ``["m/s^2"]``, to powers from -2 to 2; an empty
+        list allows pure numbers only.  The free intercept is left alone.
 
     Attributes
     ----------
@@ -188,6 +196,8 @@ class SparsePolynomialRegressor(CertifiedModel):
         exclude_inputs: Any = None,
         clamp: bool = False,
         functions: Any = None,
+        units: Any = None,
+        constants: Any = None,
     ) -> None:
         self.degree = degree
         self.max_terms = max_terms
@@ -213,6 +223,8 @@ class SparsePolynomialRegressor(CertifiedModel):
         self.exclude_inputs = exclude_inputs
         self.clamp = clamp
         self.functions = functions
+        self.units = units
+        self.constants = constants
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Find the best polynomial.

@@ -52,7 +52,7 @@ HOPELESS_AFTER = 3.0  # seconds of the refit's search, where the gap is still wi
 SHARED = (
     "n_candidates", "fit_intercept", "scale", "device", "engine", "gap_tol", "n_jobs", "verbose",
     "max_interaction", "interaction_degree", "heredity", "include_terms", "exclude_terms",
-    "include_inputs", "exclude_inputs", "clamp", "functions",
+    "include_inputs", "exclude_inputs", "clamp", "functions", "units", "constants",
 )  # fmt: skip
 
 
@@ -110,7 +110,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         As in ``SparsePolynomialRegressor``.
     include_terms, exclude_terms, include_inputs, exclude_inputs : optional
         As in ``SparsePolynomialRegressor``.
-    functions : optional
+    functions, units, constants : optional
         As in ``SparsePolynomialRegressor``.
     clamp : bool, default=False
         As in ``SparsePolynomialRegressor``, here and in the comparison (but where moments judge,
@@ -222,6 +222,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         exclude_inputs: Any = None,
         clamp: bool = False,
         functions: Any = None,
+        units: Any = None,
+        constants: Any = None,
     ) -> None:
         self.degrees = degrees
         self.max_terms = max_terms
@@ -250,6 +252,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         self.exclude_inputs = exclude_inputs
         self.clamp = clamp
         self.functions = functions
+        self.units = units
+        self.constants = constants
 
     @property
     def degree(self) -> int:

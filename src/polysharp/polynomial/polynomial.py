@@ -15,7 +15,7 @@ fits well within the rows seen may be anything a little outside of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from math import prod
@@ -28,6 +28,7 @@ from polysharp.data.functions import Applied, Library
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
+from polysharp.monomials.units import Units
 from polysharp.polynomial.exports import text
 from polysharp.typing import Array, Monomial
 
@@ -216,6 +217,22 @@ class Polynomial:
         return np.asarray(
             ((table[:, used] < low[used]) | (table[:, used] > high[used])).any(axis=1)
         )
+
+    def coefficient_units(self, units: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the units of the coefficients, given those of the inputs and of the response.
+
+        Parameters
+        ----------
+        units : mapping
+            Units by name, as pint reads them; the one name that is no input is the response.
+
+        Examples
+        --------
+        >>> law = Polynomial(((0, 0, 0), (0,)), np.array([0.4, 5.0]), 0.0, ("speed",))
+        >>> law.coefficient_units({"speed": "m/s", "power": "W"})  # doctest: +SKIP
+        ('W·s³/m³', 'W·s/m')
+        """
+        return Units.read(units, self.names, self.library).written(self.monomials)
 
     def to_raw(self) -> Polynomial:
         """Return the same polynomial with its products multiplied out: in x instead of x - mean.

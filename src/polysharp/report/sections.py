@@ -94,9 +94,12 @@ def terms(facts: Facts) -> Html:
     whole, without = facts.without
     largest = float((without - whole).max(initial=0.0))
     rows: list[list[Child]] = []
+    given = facts.settings.get("units")
+    units = None if given is None else polynomial.coefficient_units(given)
     for j in np.argsort(-without, kind="stable").tolist():
         name = span(product(polynomial, polynomial.monomials[j]) or "1", class_="maths")
-        rows.append([name, words.number(float(polynomial.coefficients[j]))])
+        number = words.number(float(polynomial.coefficients[j]))
+        rows.append([name, number if units is None else join(number, f" {units[j]}")])
         rows[-1] += [bar(without[j] - whole, largest), words.number(float(without[j]), 4)]
         if picked is not None:
             share = picked.share_of(polynomial.monomials[j])

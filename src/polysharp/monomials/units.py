@@ -1,0 +1,106 @@
+"""Units of inputs and response: what units coefficients have, and which terms need none.
+
+With [.] the unit of something, the coefficient of a monomial m has the unit
+
+    [w_m] = [y] / prod_{i in m} [x_i],
+
+where the inverse and the square root of an input have powers of its unit, and other functions have
+none, since their argument must be a pure number.  A term is consistent when its coefficient can be
+a pure number times powers, from -2 to 2, of constants that the user names by their units.
+
+pint reads the units; this file is the only one that knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Any
+
+from polysharp.data.functions import Library
+from polysharp.errors import InputError, load_optional
+from polysharp.typing import Monomial
+
+POWERS = range(-2, 3)  # of a constant
+OF_INPUT = {"": Fraction(1), "inverse": Fraction(-1), "square-root": Fraction(1, 2)}
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The units of the inputs (None for a pure number) and of the response."""
+
+    inputs: Sequence[Any]
+    response: Any
+    library: Library
+
+    @classmethod
+    def read(cls, given: Any, names: Sequence[str], library: Library) -> Units:
+        """Read a mapping from names to units; the one name that is no input is the response."""
+        if not isinstance(given, Mapping):
+            raise InputError(f"units must be a mapping from names to units, got {given!r}")
+        others = [name for name in given if name not in names]
+        if len(others) != 1:
+            raise InputError(
+                "units must name inputs and, once, the response, got "
+                f"{', '.join(map(repr, others)) or 'inputs only'}"
+            )
+        read = {name: _unit(text) for name, text in given.items()}
+        return cls([read.get(name) for name in names], read[others[0]], library)
+
+    def of_coefficient(self, m: Monomial) -> Any:
+        """Return the unit of a coefficient, None where a function has an argument with units."""
+        unit = self.response
+        for c in m:
+            own = self.inputs[self.library.owner(c)]
+            power = OF_INPUT.get(self.library.kind(c))
+            if own is None:
+                continue
+            if power is None and not own.dimensionless:
+                return None
+            unit = unit / own ** (power or Fraction(0))
+        return unit
+
+    def written(self, monomials: Iterable[Monomial]) -> tuple[str, ...]:
+        """Return the units of coefficients as text; "?" where they have none that make sense."""
+        units = [self.of_coefficient(m) for m in monomials]
+        return tuple("?" if unit is None else f"{unit:~P}" or "1" for unit in units)
+
+    def inconsistent(
+        self, monomials: Iterable[Monomial], constants: Iterable[str]
+    ) -> tuple[Monomial, ...]:
+        """Return the monomials whose coefficients need constants that are not there."""
+        allowed = self._products([_unit(text) for text in constants])
+        return tuple(m for m in monomials if self._dimension(self.of_coefficient(m)) not in allowed)
+
+    def _products(self, constants: list[Any]) -> set[Any]:
+        found = set()
+        for powers in product(POWERS, repeat=len(constants)):
+            unit = _registry().dimensionless
+            for constant, power in zip(constants, powers, strict=True):
+                unit = unit * constant**power
+            found.add(self._dimension(unit))
+        return found
+
+    @staticmethod
+    def _dimension(unit: Any) -> Any:
+        if unit is None:
+            return None
+        exponents = dict(unit.dimensionality).items()
+        return frozenset((name, round(float(power), 9)) for name, power in exponents)
+
+
+def _unit(text: Any) -> Any:
+    registry = _registry()
+    try:
+        return registry.Unit(str(text))
+    except Exception as error:  # whatever pint's parser says of it
+        raise InputError(f"units must be units that pint knows, got {text!r}") from error
+
+
+@cache
+def _registry() -> Any:
+    """Return pint's table of units, read when first needed."""
+    return load_optional("pint", "units", "units").UnitRegistry()
