@@ -1,6 +1,7 @@
 """The adapters for other projects do what those projects ask of a method."""
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -88,3 +89,28 @@ def test_benchopt_runs_and_the_tree_is_never_beaten(tmp_path):
     assert len(best) == 3
     tree = min(best[name] for name in best.index if "tree" in name)
     assert (tree <= best * (1.0 + 1e-6)).all()
+
+
+EXAMPLES = sorted((FOLDER / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_the_page_shows_every_example_and_what_it_prints(example):
+    page = (FOLDER.parent / "docs" / "guide" / "neighbours.md").read_text(encoding="utf-8")
+    assert f"examples/{example.name}" in page
+    assert f"examples/{example.stem}.txt" in page
+    assert example.with_suffix(".txt").read_text(encoding="utf-8").strip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_examples_print_what_the_page_shows(example):
+    """Words are the same; numbers agree, but for those that are nothing but rounding."""
+    text = load(FOLDER.parent / "docs" / "neighbours.py").printed(example)
+    if text is None:
+        pytest.skip("a package that it needs is not installed")
+    known = example.with_suffix(".txt").read_text(encoding="utf-8")
+    number = re.compile(r"[-+]?\d+\.?\d*(?:e[-+]?\d+)?")
+    assert number.sub("#", text) == number.sub("#", known)
+    given, wanted = (np.array([float(n) for n in number.findall(t)]) for t in (text, known))
+    np.testing.assert_allclose(given, wanted, rtol=0.02, atol=1e-3)

@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,20 @@ def test_all_means_all_that_needs_no_licence_and_no_graphics_card():
     named = re.search(r"\[(.*)\]", extras["all"][0])[1].split(",")
     left_out = {"all", "gurobi", "torch", "neighbours", "test", "dev", "docs"}
     assert set(extras) - left_out == set(named)
+
+
+def test_an_archive_without_a_file_of_the_package_is_noticed(tmp_path):
+    shipped = tool("shipped")
+    source = ROOT / "src"
+    whole = [path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()]
+    assert shipped.missing(whole) == []
+    texts = {"cli/help/fit.txt", "datasets/uci.toml", "py.typed", "cli/page/page.html"}
+    for text in texts:
+        assert shipped.missing(set(whole) - {f"polysharp/{text}"}) == [f"polysharp/{text}"]
+    wheel = tmp_path / "a.whl"
+    with zipfile.ZipFile(wheel, "w") as packed:
+        packed.writestr("polysharp/__init__.py", "")
+    assert shipped.names_in(str(wheel)) == ["polysharp/__init__.py"]
 
 
 def test_the_conda_recipe_asks_for_the_same():

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 from sklearn import config_context
@@ -25,6 +26,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV
+from polysharp.errors import InputError
 
 
 def small(**options):
@@ -37,6 +39,17 @@ def law(n=60, p=4, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, p))
     return X, 1.0 + 2.0 * X[:, 0] * X[:, 2] - X[:, 1] + 0.01 * rng.standard_normal(n)
+
+
+class Relation:
+    """What DuckDB's relations are for others: a stream of Arrow with names, and no array."""
+
+    def __init__(self, columns):
+        self.table = pa.table(columns)
+        self.columns = self.table.column_names
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
 
 
 @parametrize_with_checks(
@@ -72,7 +85,7 @@ def test_pipeline_and_grid_search():
     assert cross_val_score(search.best_estimator_, X, y, cv=3).min() > 0.99
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table, Relation])
 def test_frames_in_and_names_out(frame):
     X, y = law()
     names = ["speed", "mass", "air gap", "load"]
@@ -84,6 +97,15 @@ def test_frames_in_and_names_out(frame):
     np.testing.assert_array_equal(model.predict(table), model.polynomial_(X))
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame({name: X[:, i] for i, name in enumerate(reversed(names))}))
+
+
+@pytest.mark.parametrize("frame", [pa.table, Relation])
+def test_cells_of_arrow_that_are_no_numbers_are_named(frame):
+    y = [1.0, 2.0, 3.0]
+    with pytest.raises(InputError, match="'x' in row 0 of column 'a'"):
+        small().fit(frame({"a": ["x", "1", "2"], "b": y}), y)
+    with pytest.raises(InputError, match="nan in row 1 of column 'b'"):
+        small().fit(frame({"a": y, "b": [1.0, None, 3.0]}), pa.array(y))
 
 
 def test_the_response_keeps_its_name():

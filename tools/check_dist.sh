@@ -22,26 +22,36 @@ for file in "$wheel" "$sdist"; do
   *) echo "$file does not bear the version $expected" >&2 && exit 1 ;;
   esac
 done
-"$python" - "$wheel" "$sdist" <<'END'
-import sys, tarfile, zipfile
-
-inside = [zipfile.ZipFile(sys.argv[1]).namelist(), tarfile.open(sys.argv[2]).getnames()]
-for names in inside:
-    for wanted in ("polysharp/py.typed", "polysharp/report/style.css", "polysharp/cli/__init__.py"):
-        assert any(name.endswith(wanted) for name in names), f"{wanted} is not shipped"
-END
+"$python" "$root/tools/shipped.py" "$wheel" "$sdist"
 
 use() {
   polysharp --version
   test "$(polysharp --version)" = "polysharp $expected"
   python -c 'import polysharp, pathlib, sys; sys.exit("src" in pathlib.Path(polysharp.__file__).parts)'
   polysharp info >/dev/null
+  polysharp serve --help >/dev/null
   polysharp demo --table rides.csv
   polysharp fit rides.csv --target power --max-terms 5 --max-inputs 4 --gamma 1 --quiet \
     --require-proof --output model.json --report report.html
   polysharp predict model.json rides.csv --output predictions.parquet
   grep -q '<html' report.html
+  serve
   rm -f rides.csv model.json report.html predictions.parquet
+}
+
+# The page answers at the address it prints, and ends when told to.
+serve() {
+  polysharp serve --no-browser >address &
+  page=$!
+  until grep -q http address; do sleep 0.2; done
+  python - "$(grep -o 'http[^ ]*' address)" <<'END'
+import sys, urllib.request
+
+for name in ("", "page.js", "page.css", "state"):
+    with urllib.request.urlopen(sys.argv[1] + name) as reply:
+        assert reply.status == 200 and reply.read(), name
+END
+  kill -TERM "$page" && wait "$page"
 }
 
 "$python" -m venv fresh

@@ -24,7 +24,7 @@ eval_kwargs: dict[str, Any] = {
 
 def model(est: Any, X: Any = None) -> str:
     """Return the formula as SymPy reads it, in the names of the columns of X."""
-    expression = est.polynomial_.to_sympy()
+    expression = _expression(est)
     if X is not None and hasattr(X, "columns"):
         from sympy import Symbol
 
@@ -35,6 +35,16 @@ def model(est: Any, X: Any = None) -> str:
 
 def complexity(est: Any) -> int:
     """Return the number of nodes of the formula's tree, which is SRBench's measure."""
+    return _nodes(_expression(est))
+
+
+def _expression(est: Any) -> Any:
+    """Return the formula as it was fitted or, where that is shorter, multiplied out."""
+    law = est.polynomial_
+    return min((law.to_sympy(), law.to_raw().to_sympy()), key=_nodes)
+
+
+def _nodes(expression: Any) -> int:
     from sympy import preorder_traversal
 
-    return sum(1 for _ in preorder_traversal(est.polynomial_.to_sympy()))
+    return sum(1 for _ in preorder_traversal(expression))

@@ -10,7 +10,7 @@ class Dataset(BaseDataset):
 
     name = "planted"
     requirements = ["pip::polysharp"]
-    parameters = {"rows, inputs, degree": [(300, 8, 2), (300, 10, 3)], "seed": [0]}
+    parameters = {"rows, inputs, degree": [(300, 8, 2), (60, 10, 3)], "seed": [0]}
     test_parameters = {"rows, inputs, degree": [(60, 5, 2)]}
 
     def get_data(self):

@@ -26,6 +26,7 @@ import numpy as np
 from scipy.linalg.blas import dsyrk
 
 from polysharp.data.torch_arrays import TorchArrays, find_device, is_tensor
+from polysharp.errors import load_optional
 from polysharp.typing import Array, Indices, Precision
 
 ROUNDOFF: dict[Precision, float] = {"float32": 2.0**-24, "float64": 2.0**-53}
@@ -154,8 +155,16 @@ CPU = Place()
 
 
 def as_host(X: Any) -> Any:
-    """Return tensors as NumPy arrays and everything else as it is."""
-    return np.asarray(X.detach().cpu().numpy(), dtype=np.float64) if is_tensor(X) else X
+    """Return data as scikit-learn reads them: tensors as NumPy arrays, streams of Arrow as tables.
+
+    pandas, polars and PyArrow tables are arrays with names already; a relation of DuckDB, like
+    whatever else speaks Arrow's stream protocol and is no array, becomes a PyArrow table.
+    """
+    if is_tensor(X):
+        return np.asarray(X.detach().cpu().numpy(), dtype=np.float64)
+    if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__"):
+        return load_optional("pyarrow", f"a {type(X).__name__}", "cli").table(X)
+    return X
 
 
 def products(arrays: Arrays, table: Any, keys: Any) -> Any:

@@ -103,7 +103,7 @@ def _checked(
 @contextmanager
 def named_columns(X: Any) -> Iterator[None]:
     """Where a table is refused because of what a column holds, say which and where."""
-    names = list(getattr(X, "columns", ()))
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))  # PyArrow has the former
     double = [name for name, count in Counter(names).items() if count > 1]
     if double:
         raise InputError(

@@ -102,9 +102,10 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked_rows(self, X: Any) -> Array:
         """Return rows to predict at as floats, their columns those of the fit."""
+        X = as_host(X)
         with named_columns(X):
             table: Array = validate_data(
-                self, as_host(X), dtype=np.float64, ensure_all_finite=False, reset=False
+                self, X, dtype=np.float64, ensure_all_finite=False, reset=False
             )
         check_finite(table, input_names(self))
         return table
