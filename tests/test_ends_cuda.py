@@ -49,7 +49,7 @@ def test_a_fit_is_proved_with_the_device() -> None:
     rng = np.random.default_rng(1)
     X = rng.standard_normal((200, 8))
     y = X[:, 0] * X[:, 1] - X[:, 2] ** 3 + X[:, 5] + 2.0 * rng.standard_normal(200)
-    model = SparsePolynomialRegressor(3, 5, gamma=1.0, n_candidates=None, engine="tree")
+    model = SparsePolynomialRegressor(3, 4, gamma=1.0, n_candidates=None, engine="tree")
     here = model.fit(X, y).solution_
     there = model.set_params(device="cuda").fit(X, y)
     assert there.solution_.status == here.status == "optimal"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 Support = tuple[int, ...]
 
-MOST_PAIRS = 4e9  # in all exhausted ends of a proof together: about a minute
+MOST_PAIRS = 2e11  # in all exhausted ends of a proof together: about an hour
 VISIT = 1e4  # pairs that take as long as a visit does by itself
 MOST_HITS = 200_000  # refitted below one node
 MOST_SETS = 1_000_000  # of inputs below one node
