@@ -363,3 +363,26 @@ def test_of_many_columns_the_nearest_names_come_first(folder, capsys):
     header = ",".join([*(f"input {i}" for i in range(12)), "Δp (kPa)"])
     (folder / "t.csv").write_text(f"{header}\n{','.join('1' * 13)}\n", encoding="utf-8")
     refused(capsys, main(["fit", "t.csv", "--target", "Δp"]), "it has 'Δp (kPa)', 'input 0'")
+
+
+def test_numbers_between_blanks_with_a_tab_before_a_quoted_name(tmp_path, capsys):
+    lines = [f'{2 * i}.0   {i}   {i % 3}\t"car {i}"' for i in range(30)]
+    path = tmp_path / "cars.data"
+    path.write_text("\n".join(lines))
+    arguments = [
+        "fit",
+        str(path),
+        "--no-header",
+        "--target",
+        "1",
+        "--exclude",
+        "4",
+        "--brief",
+        "-q",
+    ]
+    assert main([*arguments, "--degree", "1", "--max-terms", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "2 inputs, target x1" in printed
+    assert "2 x2" in printed
+    assert main(["fit", str(path), "--target", "load"]) == 2
+    assert "say --no-header" in capsys.readouterr().err

@@ -24,6 +24,7 @@ from polysharp.errors import InputError
 
 DELIMITERS = (",", ";", "\t", "|")
 WHITESPACE = "whitespace"
+BETWEEN_BLANKS = re.compile(r'(?:[^\s"]|"[^"]*"|")+')  # quoted parts are whole
 SPELLED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 SAMPLE = 1 << 16  # characters looked at to find the delimiter
 LONGEST_NAME = 10_000  # characters: what is longer is a line that was not cut
@@ -58,8 +59,8 @@ def read_text(pd: Any, source: str, form: Format) -> Any:
             return _parse(pd, source, file, names, delimiter, form)
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{source!r} is not text in the encoding {form.encoding}; name its own with "
-            "--encoding, such as latin-1 or utf-16"
+            f"{source!r} is not text in the encoding {form.encoding.removesuffix('-sig')}; name its "
+            "own with --encoding, such as latin-1 or utf-16"
         ) from error
     except LookupError as error:
         raise InputError(
@@ -130,19 +131,26 @@ def sniff(sample: str) -> str:
     ';'
     >>> sniff("a b  c\n1 2  3\n")
     'whitespace'
+    >>> sniff('18.0   8   307.0\t"a car"\n15.0   8   350.0\t"a van"\n')
+    'whitespace'
     """
     # The last line of a sample that was cut off proves nothing.
     lines = sample if len(sample) < SAMPLE else sample[: sample.rfind("\n") + 1] or sample
     fields = {mark: [len(row) for row in _fields(lines, mark)] for mark in DELIMITERS}
+    blanks = {len(row) for row in _fields(lines, WHITESPACE)}
+    aligned = len(blanks) == 1 and blanks.pop() > 1 and "\n" in lines.strip()
     even = [mark for mark in DELIMITERS if len(set(fields[mark])) == 1 and fields[mark][0] > 1]
     if even:
-        return max(even, key=lambda mark: fields[mark][0])
+        best = max(even, key=lambda mark: fields[mark][0])
+        # A field of several numbers is several fields, as in files that put a tab before the last.
+        last = _fields(lines, best)[-1]
+        split = any(len(field.split()) > 1 and all(map(is_number, field.split())) for field in last)
+        return WHITESPACE if aligned and split else best
     # No mark does: take what the header has, so that the odd line is the one complained about.
     headed = [mark for mark in DELIMITERS if fields[mark][0] > 1]
     if headed:
         return max(headed, key=lambda mark: fields[mark][0])
-    blanks = {len(row) for row in _fields(lines, WHITESPACE)}
-    return WHITESPACE if len(blanks) == 1 and blanks.pop() > 1 and "\n" in lines.strip() else ","
+    return WHITESPACE if aligned else ","
 
 
 def named(header: list[str]) -> list[str]:
@@ -182,7 +190,7 @@ def check_names(source: str, names: list[str]) -> None:
 def _fields(text: str, delimiter: str) -> list[list[str]]:
     """Return the fields of every line that is not blank."""
     if delimiter == WHITESPACE:
-        return [line.split() for line in text.splitlines() if line.strip()]
+        return [BETWEEN_BLANKS.findall(line) for line in text.splitlines() if line.strip()]
     lines = io.StringIO(text, newline=None)  # whatever ends a line
     # A line that is not cut at this mark is one field, however long.
     usual = csv.field_size_limit(len(text) + 1)

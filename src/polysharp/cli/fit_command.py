@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         return finish(model, None, None, options)
     sample = shared.read_sample(options)
     inputs = plural(sample.X.shape[1], "input")
-    print(f"{options.table}: {plural(len(sample), 'row')}, {inputs}, target {options.target}")
+    print(f"{options.table}: {plural(len(sample), 'row')}, {inputs}, target {sample.y.name}")
     fitted, held_out = shared.split(sample, options.holdout, options.seed)
     with warnings_as_remarks(), shared.every_core(options):
         model.fit(fitted.X, fitted.y, sample_weight=fitted.sample_weight)

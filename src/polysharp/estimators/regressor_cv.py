@@ -46,6 +46,7 @@ from polysharp.threads import limited_threads
 
 SEARCH_SHARE = 0.75  # of the time limit; the refit gets the rest
 CONSENSUS_SHARE = 0.1  # of the time limit; for the averaging of models after the search
+REFIT_SHARE = 0.1  # of the time limit that the refit has in any case: the search may end late
 HOPELESS_AFTER = 3.0  # seconds of the refit's search, where the gap is still wide by then
 
 # Handed to the refit as they are.
@@ -95,7 +96,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         Seconds for everything.  The search may take three quarters; when its time is up the best of
         what was compared is used, with a warning that says what was not.  The refit searches for a
         proof for three seconds, and on to the limit where the gap has become small by then.  The
-        passes over the rows, the first case and the averaging of "consensus" are not cut short.
+        passes over the rows, the first case and the averaging of "consensus" are not cut short; the
+        refit has a tenth of the limit in any case.
     n_jobs : int or None, default=None
         Jobs of joblib for the search (``joblib.parallel_config`` chooses where they run), threads
         of the refit; -1 for all cores.
@@ -400,7 +402,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         """Fit the choice to all rows; look for a proof where there is hope."""
         own, reference, left = self.get_params(deep=False), self.reference_, None
         if self.time_limit is not None:
-            left = max(1e-3, self.time_limit - (perf_counter() - began))
+            left = max(REFIT_SHARE * self.time_limit, self.time_limit - (perf_counter() - began))
         model = SparsePolynomialRegressor(
             **{name: own[name] for name in SHARED}, **self.best_params_
         ).set_params(random_state=seed, time_limit=left)
