@@ -369,18 +369,8 @@ def test_numbers_between_blanks_with_a_tab_before_a_quoted_name(tmp_path, capsys
     lines = [f'{2 * i}.0   {i}   {i % 3}\t"car {i}"' for i in range(30)]
     path = tmp_path / "cars.data"
     path.write_text("\n".join(lines))
-    arguments = [
-        "fit",
-        str(path),
-        "--no-header",
-        "--target",
-        "1",
-        "--exclude",
-        "4",
-        "--brief",
-        "-q",
-    ]
-    assert main([*arguments, "--degree", "1", "--max-terms", "1"]) == 0
+    options = ["--no-header", "--target", "1", "--exclude", "4", "--degree", "1", "--brief"]
+    assert main(["fit", str(path), *options, "--max-terms", "1", "--quiet"]) == 0
     printed = capsys.readouterr().out
     assert "2 inputs, target x1" in printed
     assert "2 x2" in printed

@@ -238,9 +238,7 @@ def find(frame: Any, source: str, names: Iterable[str], option: str) -> None:
     if len(known) == 1 and any(mark in known[0] for mark in ",;\t|"):
         hint = "; is the delimiter right? say --delimiter"
     elif 2 * sum(map(is_number, known)) > len(known):
-        hint = (
-            "; if its first line is a row and holds no names, say --no-header, and number columns"
-        )
+        hint = "; if its first line holds no names, say --no-header, and number columns"
     raise InputError(
         f"{option} must name columns of {source!r}, got {listed(unknown)}; "
         f"it has {listed(_nearest_first(known, unknown))}{hint}"

@@ -58,9 +58,10 @@ def read_text(pd: Any, source: str, form: Format) -> Any:
             file.seek(0)
             return _parse(pd, source, file, names, delimiter, form)
     except UnicodeDecodeError as error:
+        encoding = form.encoding.removesuffix("-sig")
         raise InputError(
-            f"{source!r} is not text in the encoding {form.encoding.removesuffix('-sig')}; name its "
-            "own with --encoding, such as latin-1 or utf-16"
+            f"{source!r} is not text in the encoding {encoding}; name its own with --encoding, "
+            "such as latin-1 or utf-16"
         ) from error
     except LookupError as error:
         raise InputError(
@@ -184,7 +185,8 @@ def check_names(source: str, names: list[str]) -> None:
     double = [name for name, count in Counter(names).items() if count > 1]
     if double:
         shown = ", ".join(map(repr, double))
-        raise InputError(f"{source!r} has several columns named {shown}; rename them")
+        hint = "; if its first line holds no names, say --no-header" * any(map(is_number, double))
+        raise InputError(f"{source!r} has several columns named {shown}; rename them{hint}")
 
 
 def _fields(text: str, delimiter: str) -> list[list[str]]:
