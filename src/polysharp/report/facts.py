@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polysharp._version import __version__
 from polysharp.certificate.solution import Solution, Status
 from polysharp.estimators.fitted import (
     ShownRows,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from polysharp.estimators.stability import Stability
     from polysharp.report.peers import Peer
 
-LIBRARIES = ("polysharp", "numpy", "scipy", "scikit-learn", "numba")
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +173,8 @@ class Facts:
     @property
     def versions(self) -> list[tuple[str, str]]:
         """What the model was, or could be, made with."""
-        found = [(name, version(name)) for name in LIBRARIES]
+        # A source tree may be newer than what was installed from it.
+        found = [("polysharp", __version__), *((name, version(name)) for name in LIBRARIES)]
         system = f"{platform.system()} {platform.machine()}"
         return [*found, ("Python", platform.python_version()), ("system", system)]
 
