@@ -38,6 +38,7 @@ EXACT = 1e-6
 NOTHING = 1e-4  # of the response's standard deviation: a formula so near to it is the law
 MOST_EXCESS = 0.1  # of the least error: what no rule accepts, however noisy the splits are
 RIDGE_EXCESS = 0.005  # of the least error: what a stronger ridge may cost, however noisy they are
+UNNOTICED = 0.001  # of the least error: what a stronger ridge may cost in any case
 # Centred formulas must be shorter by a fifth, and by two terms: a formula in the inputs themselves
 # is worth that to its reader.
 CENTRED_SHARE, CENTRED_TERMS = 0.8, 2
@@ -73,7 +74,7 @@ def strongest(errors: Array, scale: float) -> int:
     """Return the first of some ridges, the strongest first, that does as well as the best.
 
     Its error exceeds the least by at most one standard error of the difference, and by half a per
-    cent of itself.  ``errors`` has one row for each ridge, and a column for each split; ``scale``
+    cent of itself; or by a thousandth, which nobody would notice.  ``errors`` has one row for each ridge, and a column for each split; ``scale``
     is the size of the response, beside which errors may be too small to matter.
     """
     errors = np.maximum(errors, EXACT * scale)
@@ -81,6 +82,7 @@ def strongest(errors: Array, scale: float) -> int:
     best = int(np.nanargmin(mean))
     excess = errors - errors[best]
     room = np.minimum(standard_error(excess), RIDGE_EXCESS * mean[best])
+    room = np.maximum(room, UNNOTICED * mean[best])
     return int(np.flatnonzero(excess.mean(axis=1) <= room + 1e-9 * scale)[0])
 
 
