@@ -74,8 +74,9 @@ def strongest(errors: Array, scale: float) -> int:
     """Return the first of some ridges, the strongest first, that does as well as the best.
 
     Its error exceeds the least by at most one standard error of the difference, and by half a per
-    cent of itself; or by a thousandth, which nobody would notice.  ``errors`` has one row for each ridge, and a column for each split; ``scale``
-    is the size of the response, beside which errors may be too small to matter.
+    cent of itself; or by a thousandth, which nobody would notice.  ``errors`` has one row for each
+    ridge, and a column for each split; ``scale`` is the size of the response, beside which errors
+    may be too small to matter.
     """
     errors = np.maximum(errors, EXACT * scale)
     mean = errors.mean(axis=1)
