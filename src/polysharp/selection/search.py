@@ -293,7 +293,8 @@ class BudgetSearch:
         last = max(c.degree for c in scores.candidates)
         rising = scores.candidates[scores.choose("shortest")].degree == last
         if left_out and (self.wanted.degrees is not None or rising):
-            names = " and ".join(map(str, left_out))
+            *others, highest = map(str, left_out)
+            names = f"{', '.join(others)} and {highest}" if others else highest
             noun = "Degree" if len(left_out) == 1 else "Degrees"
             self.remarks.append(
                 f"{noun} {names} could not be compared in the time and memory there is, so the "
