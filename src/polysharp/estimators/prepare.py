@@ -351,7 +351,9 @@ def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> Answer:
     seconds = effort.spent
     found = search_all_inputs(search)
     prepared = Prepared(opened, found.basis, found.assembled, inputs, ranking, extent)
-    solution = replace(found.solution, scope=prepared.scope)
+    # A reader prices monomials of inputs, and none of functions of them.
+    proof = None if rules.library else found.solution.proof
+    solution = replace(found.solution, scope=prepared.scope, proof=proof)
     return _timed(prepared, prepared.stated(solution), seconds, effort)
 
 

@@ -71,6 +71,8 @@ def check_statement(s: Statement) -> None:
     demand(not kept or (kept[0] >= 0 and kept[-1] < p), "kept_inputs are not inputs of the table")
     demand(all(0 <= i < p for i, _ in s.functions), "a function is not one of an input")
     demand(len(set(s.functions)) == len(s.functions), "a function is named twice")
+    # Prices of unlisted monomials are those of inputs alone.
+    demand(s.listed or not s.functions, "functions of inputs need a list of all monomials")
     width = p + len(s.functions)
     demand(np.shape(s.shift) == np.shape(s.scale) == (width,), "shift or scale has a wrong length")
     demand(not np.any(s.shift[p:]), "a function is shifted")
