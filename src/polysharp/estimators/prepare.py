@@ -352,7 +352,7 @@ def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> Answer:
     found = search_all_inputs(search)
     prepared = Prepared(opened, found.basis, found.assembled, inputs, ranking, extent)
     # A reader prices monomials of inputs, and none of functions of them.
-    proof = None if rules.library else found.solution.proof
+    proof = None if opened.rules.library else found.solution.proof
     solution = replace(found.solution, scope=prepared.scope, proof=proof)
     return _timed(prepared, prepared.stated(solution), seconds, effort)
 
