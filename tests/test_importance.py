@@ -38,8 +38,29 @@ def test_importance_of_an_input_is_the_variance_that_goes_when_it_is_fixed(seed)
     found = measure_importance(polynomial, X)
     for i in range(3):
         assert found.inputs[i] == pytest.approx(f.var(axis=i).mean() / f.var())
-    assert found.inputs[3] == 0.0
+        # First order: the variance of the mean over all others.
+        others = tuple(j for j in range(3) if j != i)
+        assert found.first[i] == pytest.approx(f.mean(axis=others).var() / f.var())
+    assert (found.first <= found.inputs + 1e-12).all()
+    assert found.inputs[3] == found.first[3] == found.data[3] == 0.0
     assert found.order == sorted(range(3), key=lambda i: -found.inputs[i])
+
+
+def test_the_share_over_the_rows_knows_what_others_stand_in_for():
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(200)
+    X = np.column_stack([a, a + 0.01 * rng.standard_normal(200), rng.standard_normal(200)])
+    found = measure_importance(
+        Polynomial(((0,), (1,), (2,)), np.array([1.0, 1.0, 1.0]), 0.0, ("a", "b", "c")), X
+    )
+    assert found.inputs[0] > 0.2
+    assert found.data[0] < 1e-3  # b says the same
+    assert found.data[2] == pytest.approx(found.terms[2])
+    two = Polynomial(((0,), (0, 0), (2,)), np.array([1.0, 0.5, 1.0]), 0.0, ("a", "b", "c"))
+    predicted = two(X)
+    left = predicted - np.polyval(np.polyfit(X[:, 2], predicted, 1), X[:, 2])
+    expected = left.var() / predicted.var()
+    assert measure_importance(two, X).data[0] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -24,7 +24,7 @@ from polysharp.report import render_report, write_report
 from polysharp.report.contours import region_above
 from polysharp.report.facts import Facts
 from polysharp.report.peers import compare_peers
-from polysharp.report.words import at_most, percent, statement, verdict
+from polysharp.report.words import at_most, number, percent, statement, verdict
 
 SCRIPT = "<script>alert(1)</script>"
 NASTY = (SCRIPT, 'a & "b"', "'><img src=x onerror=alert(2)>", "tab\there\x00\x1b")
@@ -155,9 +155,18 @@ def test_a_real_path_and_a_real_stability(rides):
     for point in sizes:
         assert f"{point.validation_error:.4g} ± {point.validation_std_error:.2g}" in page.texts
         assert point.polynomial.formula(4) in page.texts
-    assert "share of 10 bootstrap resamples" in page.text
+    assert "10 bootstrap resamples of the rows" in page.text
     for monomial in model.polynomial_.monomials:
         assert f"{100 * resamples.share_of(monomial):.0f}\N{NO-BREAK SPACE}%" in page.texts
+    low, high = (number(end, 4) for end in resamples.intervals()[0])
+    assert f"{low} to {high}" in page.texts
+    assert "Where it has no slope" in page.texts
+    assert "prediction, whatever the distribution" not in page.text
+    model.calibrate(X, y, cv=5)
+    page = Page(render_report(model, X, y))
+    assert "prediction, whatever the distribution of the errors (conformal intervals, from 5" in (
+        page.text
+    )
 
 
 @pytest.mark.parametrize("center", [False, True])

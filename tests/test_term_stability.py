@@ -71,6 +71,44 @@ def test_the_same_seed_gives_the_same_shares_with_any_number_of_jobs():
     np.testing.assert_array_equal(a.shares, b.shares)
 
 
+def test_coefficients_of_resamples_and_the_shrinkage_of_the_ridge():
+    X, y = law(n=60, noise=0.5)
+    fitted = model(gamma=0.02, center=True, engine="enumeration").fit(X + 3.0, y)
+    found = stability(fitted, X + 3.0, y, n_resamples=40, random_state=0, engine="enumeration")
+    own = [found.monomials.index(m) for m in fitted.polynomial_.monomials]
+    assert found.coefficients[own].tolist() == fitted.polynomial_.coefficients.tolist()
+    t = np.column_stack(
+        [
+            np.prod((X + 3.0 - fitted.polynomial_.shifts)[:, m], axis=1)
+            for m in fitted.polynomial_.monomials
+        ]
+    )
+    plain = np.linalg.lstsq(np.c_[t, np.ones(60)], y)[0][:2]
+    np.testing.assert_allclose(found.without_ridge[own], plain, rtol=1e-9)
+    assert (np.abs(found.coefficients[own]) < np.abs(found.without_ridge[own])).all()
+    # A term that a resample does not pick has the coefficient zero there.
+    np.testing.assert_array_equal(np.mean(found.resampled != 0.0, axis=0), found.shares)
+    low, high = found.intervals(0.9).T
+    assert ((low <= found.coefficients) & (found.coefficients <= high))[own].all()
+    others = found.shares < 0.05
+    assert not low[others].any()
+    assert not high[others].any()
+    narrow = found.intervals(0.5)
+    assert (np.diff(narrow) <= (high - low)[:, None]).all()
+    assert {"lower", "upper", "without_ridge"} <= set(found.to_frame().columns)
+    with pytest.raises(InputError, match="coverage must be a number between 0 and 1"):
+        found.intervals(1.5)
+
+
+def test_resamples_begin_from_the_terms_of_the_model():
+    X, y = law(n=40, noise=2.0)
+    fitted = model(max_terms=3).fit(X, y)
+    warm = stability(fitted, X, y, n_resamples=10, random_state=1)
+    best = stability(fitted, X, y, n_resamples=10, random_state=1, engine="enumeration")
+    assert warm.monomials == best.monomials
+    np.testing.assert_allclose(warm.resampled, best.resampled, atol=1e-9)
+
+
 def test_rows_of_weight_zero_are_never_drawn():
     X, y = law()
     weights = np.ones(len(y))

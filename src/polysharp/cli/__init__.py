@@ -29,7 +29,10 @@ from polysharp.cli.command import ExitCode, add_command
 from polysharp.cli.messages import say, say_warning
 from polysharp.errors import ClusterError
 
-COMMANDS = ("fit", "path", "rank", "predict", "report", "rivals", "verify", "serve", "info", "demo")
+COMMANDS = (
+    *("fit", "path", "rank", "predict", "report", "explain", "rivals"),
+    *("verify", "serve", "info", "demo"),
+)
 
 EXAMPLES = """\
 A formula in one line, its size chosen by validation:

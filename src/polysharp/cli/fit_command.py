@@ -19,6 +19,10 @@ from polysharp.progress import plural
 
 OUTPUTS = ("output", "report", "proof")
 CHECKED_SPLITS = 5  # by which the sizes are judged where no search has done so
+SHOWN_COVERAGE = 0.9  # of the prediction intervals that are spoken of
+FEWEST_ROWS = 20  # from which on folds say something about errors to come
+RESAMPLES = 50, 10.0  # behind the coefficients of a report, and seconds for them
+MOST_ROWS = 20_000  # that prediction intervals are calibrated on
 CV_NAMES = {"degree": "degrees", "gamma": "gammas", "center": "centers"}
 
 
@@ -41,6 +45,46 @@ def run(options: argparse.Namespace) -> int:
     return finish(model, fitted, held_out, options)
 
 
+def calibrate(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) -> None:
+    """Measure what intervals of predictions need, on held-out rows or on folds, and say how wide.
+
+    Where that cannot be done it is said, and the model goes without.
+    """
+    from polysharp.estimators.fitted import spread
+
+    wanted = not options.brief or options.output is not None or options.report is not None
+    few = held_out is None and len(fitted) < FEWEST_ROWS
+    if not wanted or few:
+        return
+    if held_out is None and model.reference_ is not None:
+        say("a model of --rule consensus has prediction intervals where --holdout keeps rows back")
+        return
+    rows, cv = (fitted, "auto") if held_out is None else (held_out, None)
+    if len(rows) > MOST_ROWS:
+        rows = rows.rows(spread(len(rows), MOST_ROWS))
+    try:
+        with shared.every_core(options):
+            model.calibrate(rows.X, rows.y, rows.sample_weight, cv=cv)
+    except InputError as error:
+        say(f"no prediction intervals: {error}")
+    else:
+        if model.calibration_.most >= SHOWN_COVERAGE:
+            print(widths(model, rows))
+
+
+def widths(model: Any, rows: Any) -> str:
+    """Say how wide the prediction intervals are at the rows they were calibrated on."""
+    import numpy as np
+
+    half = 0.5 * np.diff(model.predict_interval(rows.X, SHOWN_COVERAGE))
+    folds = len(model.calibration_.folds)
+    where = f"{folds} folds" if folds > 1 else f"{len(rows):,} held-out rows"
+    return (
+        f"about {100 * SHOWN_COVERAGE:.0f} % of new rows like these within "
+        f"\N{PLUS-MINUS SIGN} {np.median(half):.4g} of the prediction, by {where}"
+    )
+
+
 def finish(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) -> ExitCode:
     """Print, compare, write what was asked for, and return the code of the end."""
     from polysharp.certificate.solution import Stop
@@ -50,8 +94,14 @@ def finish(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) 
     interrupted = model.solution_.stop is Stop.INTERRUPTED
     try:  # from here on the model is there, and no interrupt may lose it
         show(model, fitted, held_out, options)
-        if fitted is not None and not options.brief and not interrupted:
-            about = compare(model, fitted, options)
+        if fitted is not None and not interrupted:
+            calibrate(model, fitted, held_out, options)
+            if not options.brief:
+                about = compare(model, fitted, options)
+                if options.report is not None:
+                    count, seconds = RESAMPLES
+                    found = shared.resampled(options, model, fitted, count, seconds)
+                    about["stability"] = found
     except KeyboardInterrupt:
         interrupted = True
         say("the comparison was interrupted")

@@ -1,7 +1,8 @@
 """``polysharp predict``: a saved model on new rows.
 
-Only the columns that the formula uses are needed and read; what the table has besides must be
-known to the model, kept or excluded, so that a misspelt column does not pass unseen.
+Only the columns that the formula uses are needed and read (for intervals, also those of the
+formulas that folds of the fit chose); what the table has besides must be known to the model, kept
+or excluded, so that a misspelt column does not pass unseen.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from polysharp.cli.command import ExitCode
 from polysharp.cli.messages import say
 from polysharp.errors import InputError
 
-COLUMN = "prediction"
+COLUMN, LOWER, UPPER = "prediction", "lower", "upper"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -24,16 +25,21 @@ def run(options: argparse.Namespace) -> int:
     from polysharp.estimators.model_file.model_file import load_columns, load_model
 
     shared.check_outputs(options, "output", reads=("model", "table"))
-    polynomial = load_model(options.model).polynomial_
+    model = load_model(options.model)
+    polynomial, laws = model.polynomial_, [model.polynomial_]
+    if options.interval is not None:
+        laws += [fold.polynomial for fold in calibration_of(model, options).folds]
     recipe = Recipe.read(load_columns(options.model))
     raw = shared.read_frame(options)
     keep = list(raw.columns) if options.keep_all else shared.columns(options, "keep") or []
-    check_columns(raw, options, polynomial, recipe, keep)
+    check_columns(raw, options, laws, recipe, keep)
     frame = recipe.apply(raw)
-    X = design(frame, options.table, polynomial)
+    X = design(frame, options.table, laws)
     predicted = polynomial(X)
     result = raw[keep].copy()
     result[COLUMN] = predicted
+    if options.interval is not None:
+        result[LOWER], result[UPPER] = model.calibration_.ends(X, options.interval).T
     beyond = int(polynomial.outside(X).sum())
     if beyond:
         say(f"{beyond} of {len(X)} rows have inputs beyond those of the fit, which are clamped")
@@ -44,18 +50,38 @@ def run(options: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
+def calibration_of(model: Any, options: argparse.Namespace) -> Any:
+    """Return the errors on unseen rows that the model file holds, or say how to get some."""
+    from polysharp.estimators.model import check_coverage
+
+    try:
+        check_coverage(options.interval)
+    except InputError as error:
+        raise InputError(f"--interval: {error}") from error
+    if not hasattr(model, "calibration_"):
+        raise InputError(
+            f"--interval needs errors on unseen rows, which {options.model!r} does not hold: it "
+            "was written by an earlier version, or fitted to fewer than 20 rows, to many files, or "
+            "with --rule consensus and no --holdout; fit it again"
+        )
+    return model.calibration_
+
+
 def check_columns(
-    frame: Any, options: argparse.Namespace, polynomial: Any, recipe: Any, keep: list[str]
+    frame: Any, options: argparse.Namespace, laws: list[Any], recipe: Any, keep: list[str]
 ) -> None:
-    """Refuse a table that lacks what the formula needs, or has what nobody knows."""
+    """Refuse a table that lacks what the formulas need, or has what nobody knows."""
     from polysharp.cli.columns import find, joined, listed
 
     exclude = shared.columns(options, "exclude") or []
     find(frame, options.table, keep, "--keep")
     find(frame, options.table, exclude, "--exclude")
-    if COLUMN in keep:
-        raise InputError(f"--keep must not name {COLUMN!r}, the column of the predictions")
-    needed = [polynomial.names[i] for i in polynomial.inputs]
+    made = [COLUMN] if options.interval is None else [COLUMN, LOWER, UPPER]
+    for name in made:
+        if name in keep:
+            raise InputError(f"--keep must not name {name!r}, a column of the predictions")
+    polynomial = laws[0]
+    needed = [polynomial.names[i] for i in inputs_of(laws)]
     columns = [name for name in frame.columns if name not in exclude]
     missing = [name for name in needed if name not in recipe.names(columns)]
     if missing:
@@ -73,13 +99,18 @@ def check_columns(
         )
 
 
-def design(frame: Any, source: str, polynomial: Any) -> Any:
-    """Return one column per input of the model; those that the formula does not use are zero."""
+def inputs_of(laws: list[Any]) -> list[int]:
+    """Return the inputs that some formula uses: those of the folds may use others."""
+    return sorted({i for law in laws for i in law.inputs})
+
+
+def design(frame: Any, source: str, laws: list[Any]) -> Any:
+    """Return one column per input of the model; those that no formula uses are zero."""
     import numpy as np
 
     from polysharp.cli.columns import numbers
 
-    used = list(polynomial.inputs)
+    used, polynomial = inputs_of(laws), laws[0]
     X = np.zeros((len(frame), len(polynomial.names)))
     if used:
         X[:, used] = numbers(frame, source, [polynomial.names[i] for i in used]).to_numpy()

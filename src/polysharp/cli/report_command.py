@@ -29,6 +29,7 @@ def run(options: argparse.Namespace) -> int:
         path=sizes(options, model, sample),
         rivals=close(options, model, sample),
         title=options.title,
+        stability=shared.resampled(options, model, sample, options.resamples, options.time_limit),
         sample_weight=sample.sample_weight,
     )
     print(f"wrote the report to {options.output}")

@@ -156,6 +156,28 @@ def read_rows(
     return choose(frame, options.table, wish, recipe)
 
 
+def resampled(
+    options: argparse.Namespace, model: Any, sample: Any, count: int, seconds: float
+) -> Any:
+    """Return what resamples of the rows find in some seconds; None where none is wanted."""
+    if count < 0:
+        raise InputError(f"--resamples must not be negative, got {count}")
+    if count == 0:
+        return None
+    from polysharp.estimators.stability import stability
+
+    with every_core(options):
+        return stability(
+            model,
+            sample.X,
+            sample.y,
+            sample.sample_weight,
+            n_resamples=count,
+            time_limit=seconds,
+            random_state=options.seed,
+        )
+
+
 def split(sample: Any, share: float | None, seed: int) -> tuple[Any, Any]:
     """Return the rows to fit and the held-out rows, None without any."""
     if share is None:

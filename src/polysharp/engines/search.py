@@ -19,21 +19,28 @@ from polysharp.engines.base import Engine, Limits
 if TYPE_CHECKING:
     from polysharp.certificate.solution import Solution
     from polysharp.problem.problem import Problem
+    from polysharp.typing import Indices
 
 START_SHARE = 0.25
 
 
-def search(engine: Engine, problem: Problem, limits: Limits, **options: Any) -> Solution:
+def search(
+    engine: Engine,
+    problem: Problem,
+    limits: Limits,
+    start: Indices | None = None,
+    **options: Any,
+) -> Solution:
     """Solve with the engine, from a local-search start where the engine has none of its own.
 
-    ``options`` are those of ``Engine.solve``.
+    ``start`` is an allowed support to begin with; ``options`` are those of ``Engine.solve``.
     """
     engine.check(problem)
     began = perf_counter()
-    first = start = None
+    first = None
     if engine.needs_start:
         finder = make_engine("local-search")
-        first = finder.solve(problem, limits=limits.part(START_SHARE), **options)
+        first = finder.solve(problem, start=start, limits=limits.part(START_SHARE), **options)
         if first.stop is Stop.INTERRUPTED:
             return first
         start = np.array(first.support, dtype=np.intp)

@@ -38,6 +38,11 @@ class ShownRows:
         """Number of rows."""
         return len(self.X)
 
+    def take(self, chosen: Indices) -> ShownRows:
+        """Return some of the rows."""
+        weights = None if self.weights is None else self.weights[chosen]
+        return ShownRows(self.X[chosen], self.observed[chosen], self.predicted[chosen], weights)
+
     @property
     def shares(self) -> Array:
         """Weights of the rows; they add up to one."""

@@ -1,87 +1,174 @@
 """Prediction intervals that hold whatever the distribution of the errors: conformal prediction.
 
-On rows that the model has not seen the errors are measured in units of a spread,
+Errors on rows that a model f has not seen are measured in units of the spread that the rows of its
+fit give it (``spread``), which grows outside of them:  e_t = |y_t - f(x_t)| / u(x_t).
 
-    e_t = |y_t - f(x_t)| / u(x_t),     u(x) = sqrt(1 + h(x)),
-    h(x) = 1/n + (phi(x) - mean)' C^+ (phi(x) - mean),
-
-with phi the terms of the formula, and mean and C their mean and scatter over those rows.  h is the
-leverage of x: about (terms + 1) / n among the rows, and growing without limit outside them, where a
-polynomial is no guide.  If a new row is drawn like the n rows, its e is equally likely to take any
-rank among theirs, so that with q the ceil((n + 1) coverage)-th smallest
+Held-out rows (split conformal prediction).  If a new row is drawn like the n rows held out, its e
+is equally likely to take any rank among theirs; with q the ceil((n + 1) coverage)-th smallest,
 
     f(x) - q u(x) <= y <= f(x) + q u(x)
 
-with probability ``coverage`` at least, on average over rows and tables.  Where the rows are those
-of the fit, every fold is judged by a model that was fitted, terms chosen anew, to the other folds
-(cross-conformal prediction): the guarantee is then approximate.
+with probability ``coverage`` at least, on average over rows and tables.
+
+Folds (CV+; Barber, Candes, Ramdas & Tibshirani, Annals of Statistics 49, 2021).  Each row t is
+judged by the model f_k of the fold that holds it out, terms chosen anew, and a new row's ends are
+the same quantiles of f_k(x) - e_t u_k(x) and f_k(x) + e_t u_k(x) over all t: the intervals know how
+much the models of the folds differ at x.  The probability is then 1 - 2 (1 - coverage) at the very
+least, less about sqrt(2 / n), and close to ``coverage`` in practice; budgets and ridge are held as
+they were chosen with all rows, which the theorem does not know of.  One set of held-out rows is the
+case of a single fold, so there is one way to compute both.
+
+A row of weight v counts as v of the sum of weights, and a new row as much as the heaviest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.model_selection import check_cv
 
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import ShownRows, rows_of
-from polysharp.polynomial.importance import term_values
+from polysharp.estimators.parameters import check_seed
+from polysharp.estimators.resampling import Refits
+from polysharp.estimators.spread import Spread
 from polysharp.polynomial.polynomial import Polynomial
+from polysharp.selection.splits import chosen_cv, read_splits
 from polysharp.typing import Array
+
+MOST_SCORES = 2000  # kept in all; where there are more, neighbours are rounded up to the largest
+BISECTIONS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A model and its errors on rows it has not seen, in units of its spread."""
+
+    polynomial: Polynomial
+    spread: Spread
+    scores: Array  # ascending
+    weights: Array  # of the rows behind them
+
+    @classmethod
+    def of(cls, polynomial: Polynomial, spread: Spread, rows: ShownRows, most: int) -> Judged:
+        """Measure the errors; keep at most so many, the others rounded up to one that is kept."""
+        errors = np.abs(rows.observed - polynomial(rows.X)) / spread(polynomial, rows.X)
+        order = np.argsort(errors, kind="stable")
+        weights = (np.ones(rows.n) if rows.weights is None else rows.weights)[order]
+        groups = np.array_split(np.arange(rows.n), min(most, rows.n))
+        last = [group[-1] for group in groups]
+        summed = np.add.reduceat(weights, [group[0] for group in groups])
+        return cls(polynomial, spread, errors[order][last], summed)
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Errors on unseen rows in units of the spread, and what the spread is made of."""
+    """What ``predict_interval`` needs: errors on unseen rows, of the model or of its folds."""
 
-    scores: Array  # sorted
-    mean: Array  # of the terms, coefficients included
-    root: Array  # (terms, rank): h(x) = 1/n + |(phi(x) - mean)' root|^2
+    folds: tuple[Judged, ...]
+    heaviest: float  # weight of a row
 
-    @classmethod
-    def of(cls, polynomial: Polynomial, rows: ShownRows, predicted: Array) -> Calibration:
-        """Measure the spread over rows, and the errors of predictions made without them."""
-        terms = term_values(polynomial, rows.X)
-        mean = terms.mean(axis=0)
-        _, sizes, axes = np.linalg.svd(terms - mean, full_matrices=False)
-        used = sizes > sizes.max(initial=0.0) * len(terms) * np.finfo(float).eps
-        root = axes[used].T / sizes[used]
-        unscored = cls(np.zeros(len(terms)), mean, root)
-        scores = np.abs(rows.observed - predicted) / unscored.spread(polynomial, rows.X)
-        return cls(np.sort(scores), mean, root)
+    @property
+    def most(self) -> float:
+        """The largest coverage that so many rows can give."""
+        total = self._total
+        return total / (total + self.heaviest)
 
-    def spread(self, polynomial: Polynomial, X: Array) -> Array:
-        """Return u(x) at the rows of X."""
-        offset = (term_values(polynomial, X) - self.mean) @ self.root
-        spread: Array = np.sqrt(1.0 + 1.0 / len(self.scores) + np.sum(offset**2, axis=1))
-        return spread
+    @property
+    def _total(self) -> float:
+        return float(sum(fold.weights.sum() for fold in self.folds))
 
-    def quantile(self, coverage: float) -> float:
-        """Return q, or say that there are too few rows for this coverage."""
-        n = len(self.scores)
-        rank = ceil((n + 1) * coverage)
-        if rank > n:
+    def _needed(self, coverage: float) -> float:
+        """Return the weight of the errors that an interval must cover."""
+        if coverage > self.most:
+            count = round(self._total / self.heaviest)
             raise InputError(
-                f"coverage must be at most {n / (n + 1):.4g} with the {n} rows of the "
+                f"coverage must be at most {self.most:.4g} with the {count} rows of the "
                 f"calibration, got {coverage!r}"
             )
-        return float(self.scores[rank - 1])
+        return coverage * (self._total + self.heaviest) * (1.0 - 1e-12)
+
+    def quantile(self, coverage: float) -> float:
+        """Return q: the error that a share ``coverage`` of the rows does not exceed."""
+        needed = self._needed(coverage)
+        scores = np.concatenate([fold.scores for fold in self.folds])
+        order = np.argsort(scores, kind="stable")
+        weights = np.concatenate([fold.weights for fold in self.folds])[order]
+        return float(scores[order[np.searchsorted(np.cumsum(weights), needed)]])
+
+    def ends(self, X: Array, coverage: float) -> Array:
+        """Return lower and upper ends of the intervals at the rows of X, shape (n, 2)."""
+        q, needed = self.quantile(coverage), self._needed(coverage)
+        middles = np.array([fold.polynomial(X) for fold in self.folds])
+        spreads = np.array([fold.spread(fold.polynomial, X) for fold in self.folds])
+        lower, upper = (
+            sign * self._quantiles(sign * middles, spreads, q, needed) for sign in (-1.0, 1.0)
+        )
+        # Where models of the folds differ by more than a small coverage asks for, they may cross.
+        return np.sort(np.column_stack([lower, upper]), axis=1)
+
+    def _quantiles(self, middles: Array, spreads: Array, q: float, needed: float) -> Array:
+        """Return the least v for each row such that enough errors have f_k + e u_k <= v.
+
+        It lies between the least and the largest f_k + q u_k, which are one where there is one
+        fold; the upper end of the bisection always has enough.
+        """
+        low, high = (end(middles + q * spreads, axis=0) for end in (np.min, np.max))
+        sums = [np.append(0.0, np.cumsum(fold.weights)) for fold in self.folds]
+        for _ in range(BISECTIONS if len(self.folds) > 1 else 0):
+            v = 0.5 * (low + high)
+            below = np.zeros(len(v))
+            for fold, sum_, f, u in zip(self.folds, sums, middles, spreads, strict=True):
+                below += sum_[np.searchsorted(fold.scores, (v - f) / u, side="right")]
+            enough = below >= needed
+            low, high = np.where(enough, low, v), np.where(enough, v, high)
+        return np.asarray(high)
 
 
-def calibrated(model: Any, X: Any, y: Any, cv: Any) -> Calibration:
+def calibrated(
+    model: Any, X: Any, y: Any, sample_weight: Any = None, *, cv: Any = None, groups: Any = None
+) -> Calibration:
     """Calibrate a fitted model on rows it has not seen, or with ``cv`` on those of its fit."""
-    rows = rows_of(model, X, y)
-    predicted = rows.predicted
-    if cv is not None:
-        predicted = np.empty(rows.n)
-        other = clone(getattr(model, "best_estimator_", model))
-        if "engine" in other.get_params(deep=False):
-            other.set_params(engine="local-search")  # the folds need good models, not proofs
-        for train, test in check_cv(cv).split(rows.X):
-            other.fit(rows.X[train], rows.observed[train])
-            predicted[test] = other.predict(rows.X[test])
-    return Calibration.of(model.polynomial_, rows, predicted)
+    rows = rows_of(model, X, y, sample_weight)
+    heaviest = 1.0 if rows.weights is None else float(rows.weights.max())
+    if cv is None:
+        if getattr(model, "spread_", None) is None:
+            raise InputError(
+                "model must know the spread of its rows to be calibrated, which files of earlier "
+                "versions do not hold; fit it again"
+            )
+        folds = [Judged.of(model.polynomial_, model.spread_, rows, MOST_SCORES)]
+        return Calibration(tuple(folds), heaviest)
+    return Calibration(
+        tuple(_judged_folds(model, (X, y, sample_weight), rows, cv, groups)), heaviest
+    )
+
+
+def _judged_folds(
+    model: Any, given: tuple[Any, Any, Any], rows: ShownRows, cv: Any, groups: Any
+) -> Sequence[Judged]:
+    """Fit the model's settings without each fold, and judge what they give on it."""
+    if getattr(model, "reference_", None) is not None:
+        raise InputError(
+            "cv must be None for a model that was fitted to the mean of others, as with "
+            f"rule='consensus': calibrate it on rows held out, got {cv!r}"
+        )
+    X, y, sample_weight = given
+    seed = check_seed(model.random_state)
+    cv = chosen_cv(cv, rows.n)
+    splits = read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
+    held_out = np.concatenate([test for _, test in splits]) if splits else np.zeros(0)
+    if len(np.unique(held_out)) < max(1, len(held_out)):
+        raise InputError("cv must hold out every row once at most, got splits that overlap")
+    refits = Refits.of(model, X, y, sample_weight)
+    weights = np.zeros((len(splits), rows.n))
+    for v, (train, _) in enumerate(splits):
+        weights[v, train] = 1.0
+    models = refits.run([(own, seed) for own in weights])
+    most = max(50, MOST_SCORES // len(splits))
+    return [
+        Judged.of(found.polynomial, found.spread, rows.take(test), most)
+        for found, (_, test) in zip(models, splits, strict=True)
+    ]

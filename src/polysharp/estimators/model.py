@@ -32,59 +32,6 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self._values(self.polynomial_, X)
 
-    def calibrate(self, X: Any, y: Any, *, cv: Any = None) -> Self:
-        """Measure the errors that ``predict_interval`` needs.
-
-        Parameters
-        ----------
-        X, y : as in ``fit``
-            Rows that the fit has not seen; or its own rows, with ``cv``.
-        cv : None, int or splitter, default=None
-            Folds of the fit's own rows: each is predicted by a model of the same settings, fitted
-            without a proof to the others.  A model of a search keeps the budgets chosen.
-
-        Returns
-        -------
-        self
-        """
-        from polysharp.estimators.intervals import calibrated
-
-        self.calibration_ = calibrated(self, X, y, cv)
-        return self
-
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
-        """Return lower and upper ends of prediction intervals, shape (n, 2).
-
-        Whatever the distribution of the errors, a new row drawn like those of ``calibrate`` lies
-        inside with probability ``coverage`` at least; approximately so where ``calibrate`` was
-        given folds of the fit's own rows.  The probability is an average over rows: the intervals
-        may hold more often for some x and less often for others.  Outside the rows seen they grow,
-        but nothing is promised there.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from polysharp import SparsePolynomialRegressor
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.uniform(-1.0, 1.0, (200, 2))
-        >>> y = X[:, 0] * X[:, 1] + 0.1 * rng.standard_normal(200)
-        >>> model = SparsePolynomialRegressor(degree=2, max_terms=1, gamma=1.0)
-        >>> model = model.fit(X[:100], y[:100]).calibrate(X[100:], y[100:])
-        >>> model.predict_interval([[0.5, 0.5], [5.0, 5.0]], coverage=0.9).round(1).tolist()
-        [[0.1, 0.4], [24.7, 27.0]]
-        """
-        check_is_fitted(self)
-        if not hasattr(self, "calibration_"):
-            raise InputError("predict_interval needs errors on unseen rows: call calibrate first")
-        if not (isinstance(coverage, Real) and 0.0 < coverage < 1.0):
-            raise InputError(f"coverage must be a number between 0 and 1, got {coverage!r}")
-        rows = self._checked_rows(X)
-        middle = np.asarray(self.predict(rows))
-        width = self.calibration_.quantile(float(coverage)) * self.calibration_.spread(
-            self.polynomial_, rows
-        )
-        return np.column_stack([middle - width, middle + width])
-
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the terms; ``input_features`` is there for API compatibility."""
         del input_features
@@ -135,9 +82,84 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 class CertifiedModel(PolynomialModel):
     """A model whose polynomial comes with a certificate, ``solution_``."""
 
+    def calibrate(
+        self, X: Any, y: Any, sample_weight: Any = None, *, cv: Any = None, groups: Any = None
+    ) -> Self:
+        """Measure the errors that ``predict_interval`` needs.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in ``fit``
+            Rows that the fit has not seen; or its own rows, with ``cv``.
+        cv : None, int, "auto", splitter or iterable of (train, test), default=None
+            Folds of the fit's own rows, shuffled where it is a number: each is predicted by a
+            model of the same settings, gamma and budgets held fixed, that a short local search
+            finds for the others.  "auto" is ten folds for at most 2,000 rows, otherwise five.
+        groups : array of shape (n,) or None
+            Handed to the splitter.
+
+        Returns
+        -------
+        self
+        """
+        from polysharp.estimators.intervals import calibrated
+
+        check_is_fitted(self)
+        chosen: Any = getattr(self, "best_estimator_", self)
+        chosen.calibration_ = calibrated(self, X, y, sample_weight, cv=cv, groups=groups)
+        return self
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Return lower and upper ends of prediction intervals, shape (n, 2).
+
+        Whatever the distribution of the errors, a new row drawn like those of ``calibrate`` lies
+        inside with probability ``coverage`` at least; where ``calibrate`` was given folds of the
+        fit's own rows, with nearly that probability (``polysharp.estimators.intervals`` has the
+        theorems).  The probability is an average over rows: the intervals may hold more often for
+        some x and less often for others.  Outside the rows seen they grow, but nothing is promised
+        there.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, p)
+            Rows to predict at, in memory.
+        coverage : float, default=0.9
+            Between 0 and 1; few rows cannot give a coverage near 1.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from polysharp import SparsePolynomialRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-1.0, 1.0, (200, 2))
+        >>> y = X[:, 0] * X[:, 1] + 0.1 * rng.standard_normal(200)
+        >>> model = SparsePolynomialRegressor(degree=2, max_terms=1, gamma=1.0)
+        >>> model = model.fit(X[:100], y[:100]).calibrate(X[100:], y[100:])
+        >>> model.predict_interval([[0.5, 0.5], [5.0, 5.0]], coverage=0.9).round(1).tolist()
+        [[0.1, 0.4], [24.8, 26.9]]
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "calibration_"):
+            raise InputError("predict_interval needs errors on unseen rows: call calibrate first")
+        check_coverage(coverage)
+        if is_dask(X):
+            raise InputError("X must be in memory for predict_interval, got a Dask collection")
+        ends: Array = self.calibration_.ends(self._checked_rows(X), float(coverage))
+        return ends
+
     def _said_of_the_fit(self) -> list[str]:
         about = fitted_to(self)
         return [str(self.solution_), *([] if about is None else [about])]
+
+
+def check_coverage(coverage: Any) -> None:
+    """Refuse what is no share of rows."""
+    if not (isinstance(coverage, Real) and 0.0 < float(coverage) < 1.0):
+        raise InputError(f"coverage must be a number between 0 and 1, got {coverage!r}")
 
 
 def fitted_to(estimator: Any) -> str | None:

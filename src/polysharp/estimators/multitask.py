@@ -153,9 +153,9 @@ constants
         rows = self._checked_rows(X)
         return np.column_stack([polynomial(rows) for polynomial in self.polynomials_])
 
-    def calibrate(self, X: Any, y: Any, *, cv: Any = None) -> Self:
+    def calibrate(self, *rows: Any, **options: Any) -> Self:
         """Refuse: intervals are for one response at a time."""
-        del X, y, cv
+        del rows, options
         raise InputError(
             "calibrate is for one response; fit SparsePolynomialRegressor with include_terms for "
             "intervals of one of several"

@@ -43,7 +43,7 @@ from polysharp.ranking.ranking import Ranking
 from polysharp.ranking.triage import choose_inputs, keep_best
 from polysharp.selection.ridge import GammaChoice, choose_gamma
 from polysharp.selection.split_models import Budgets
-from polysharp.typing import Array, Indices, OnBlock
+from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 if TYPE_CHECKING:
     from polysharp.engines.columns.search import Search
@@ -69,6 +69,7 @@ class FitEffort:
     progress: Progress
     began: float  # on the clock of perf_counter
     hopeless_after: float | None = None  # seconds of search, where the gap is still wide by then
+    start: tuple[Monomial, ...] = ()  # terms to begin with, where listed monomials have them
 
     @classmethod
     def of(
@@ -78,13 +79,14 @@ class FitEffort:
         progress: Progress,
         began: float,
         hopeless_after: float | None = None,
+        start: tuple[Monomial, ...] = (),
     ) -> FitEffort:
         """Read the parameters of an estimator."""
         engine = make_engine(model.engine) if isinstance(model.engine, str) else model.engine
         limit = None if model.time_limit is None else float(model.time_limit)
         seed = check_seed(model.random_state)
         gap_tol = float(model.gap_tol)
-        return cls(engine, limit, gap_tol, seed, threads, progress, began, hopeless_after)
+        return cls(engine, limit, gap_tol, seed, threads, progress, began, hopeless_after, start)
 
     @property
     def left(self) -> float | None:
@@ -329,6 +331,9 @@ def solve(opened: Opened, n_candidates: NCandidates, effort: FitEffort) -> Answe
 
 
 def _searched(prepared: Prepared, effort: FitEffort, limits: Limits) -> Solution:
+    index = prepared.basis.index if effort.start else {}
+    start = np.array(sorted(index[m] for m in effort.start if m in index), dtype=np.intp)
+    known = len(start) > 0 and prepared.problem.structure.allows(start)
     return search(
         effort.engine,
         prepared.problem,
@@ -338,6 +343,7 @@ def _searched(prepared: Prepared, effort: FitEffort, limits: Limits) -> Solution
         threads=effort.threads,
         scope=prepared.scope,
         device=prepared.opened.rows.place.device,
+        start=start if known else None,
     )
 
 

@@ -25,9 +25,11 @@ from polysharp.certificate.solution import Solution, Status
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.prepare import FitEffort, open_fit, solve
+from polysharp.estimators.spread import Spread
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import open_progress
 from polysharp.threads import limited_threads
+from polysharp.typing import Monomial
 
 
 class SparsePolynomialRegressor(CertifiedModel):
@@ -137,6 +139,10 @@ class SparsePolynomialRegressor(CertifiedModel):
     reference_ : Polynomial or None
         None: the fit is to y.  Models that a search over budgets with ``rule="consensus"`` chose
         are fitted to the values of this mean of models instead, and so is their certificate.
+    spread_ : Spread
+        In what units errors are measured at x, for ``predict_interval``: it grows outside the rows.
+    calibration_ : Calibration
+        What ``calibrate`` has measured; missing before.
     kept_inputs_ : ndarray
         Indices of the inputs that the search was given.
     ranking_ : Ranking or None
@@ -251,17 +257,20 @@ class SparsePolynomialRegressor(CertifiedModel):
         sample_weight: Any,
         reference: Polynomial | None = None,
         hopeless_after: float | None = None,
+        start: tuple[Monomial, ...] = (),
     ) -> Self:
         """Fit to y, which are the values of a reference at the rows of X where there is one.
 
-        The search ends after some seconds where no proof is in sight by then.
+        The search begins from the terms of ``start``, where they are allowed, and ends after some
+        seconds where no proof is in sight by then.
         """
         began = perf_counter()
         check_parameters(self.get_params(deep=False))
         with open_progress(self.verbose) as progress, limited_threads(self.n_jobs) as threads:
-            effort = FitEffort.of(self, threads, progress, began, hopeless_after)
+            effort = FitEffort.of(self, threads, progress, began, hopeless_after, start)
             opened = open_fit(self, X, y, sample_weight, progress)
             answer = solve(opened, self.n_candidates, effort)
+        self.__dict__.pop("calibration_", None)  # of an earlier fit
         prepared, self.solution_, self.reference_ = answer.prepared, answer.solution, reference
         self.polynomial_ = prepared.polynomial(answer.solution)
         if reference is not None:
@@ -270,6 +279,7 @@ class SparsePolynomialRegressor(CertifiedModel):
         self.powers_ = self.polynomial_.powers
         self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
         self.gamma_, self.gamma_choice_ = opened.gamma, opened.choice
+        self.spread_ = Spread.of(prepared, answer.solution)
         if remark := prepared.remark(self.time_limit):
             warnings.warn(remark, ConvergenceWarning, stacklevel=3)
         if effort.engine.proves:

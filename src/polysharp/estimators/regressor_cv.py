@@ -272,6 +272,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     gamma_choice_ = _of_refit("gamma_choice_")
     kept_inputs_ = _of_refit("kept_inputs_")
     ranking_ = _of_refit("ranking_")
+    spread_ = _of_refit("spread_")
+    calibration_ = _of_refit("calibration_")
 
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None

@@ -1,35 +1,38 @@
-"""How firmly the data hold the chosen terms: the share of bootstrap resamples that pick each.
+"""How firmly the data hold the terms and their coefficients: bootstrap resamples of the rows.
 
-A resample draws n rows with replacement; row t is drawn v_t times, so the fit to it is the weighted
-fit with weights v (times the user's own).  With the settings unchanged,
+Each resample is fitted with the settings unchanged and its terms chosen anew (``resampling``):
 
-    share_j = (number of resamples whose model has term j) / (number of resamples).
+    share_j = (number of resamples whose model has term j) / (number of resamples),
+
+and the coefficient of term j in a resample that does not pick it is zero.  The middle 90 % of these
+coefficients are an interval that takes the choice of terms into account, which the textbook's
+intervals for given terms do not: those are too narrow whenever the same rows chose the terms.
 
 A share near one says that the choice of the term does not hang on a few rows.  A low share often
 means that another term does nearly the same work, not that the term is useless.  Shares are no
 probabilities that a term is true, and no certificate: a proof says that no model fits *these* rows
-better, a share what would happen with other rows.
+better, a share what would happen with other rows.  Nor are the intervals confidence intervals of a
+true coefficient: the ridge shrinks coefficients in every resample alike, which resampling cannot
+see, so the coefficients without ridge stand beside them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import chain
 from numbers import Integral
-from time import time
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from polysharp.data.arrays import as_host
 from polysharp.data.cluster import is_dask
-from polysharp.engines.local_search import LocalSearch
 from polysharp.errors import InputError
-from polysharp.estimators.model import CertifiedModel
+from polysharp.estimators.fitted import rows_of
+from polysharp.estimators.model import CertifiedModel, check_coverage
 from polysharp.estimators.parameters import check_seed
-from polysharp.estimators.regressor import SparsePolynomialRegressor
+from polysharp.estimators.resampling import Refits, bootstrap
+from polysharp.polynomial.importance import without_ridge
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array, Monomial
 
@@ -56,6 +59,12 @@ class Stability:
         Share of resamples that picked exactly the model's terms.
     n_resamples : int
         Resamples that were fitted.
+    coefficients : ndarray of shape (n_terms,)
+        Those of the model, 0 for terms that it does not have.
+    without_ridge : ndarray of shape (n_terms,)
+        Those that least squares gives the model's terms on all rows, 0 for other terms.
+    resampled : ndarray of shape (n_resamples, n_terms)
+        Coefficients in every resample, 0 for terms that it did not pick.
     """
 
     monomials: tuple[Monomial, ...]
@@ -66,6 +75,29 @@ class Stability:
     input_names: tuple[str, ...]
     same_model: float
     n_resamples: int
+    coefficients: Array
+    without_ridge: Array
+    resampled: Array
+
+    def intervals(self, coverage: float = 0.9) -> Array:
+        """Return where the middle part of each coefficient lies over the resamples.
+
+        A resample that does not pick a term counts as zero, so an interval that holds zero says
+        that the term may as well be absent.  Resamples know nothing of what the ridge takes away
+        from all coefficients alike: ``without_ridge`` shows that.
+
+        Parameters
+        ----------
+        coverage : float, default=0.9
+            Share of the resamples, between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n_terms, 2)
+        """
+        check_coverage(coverage)
+        tail = 0.5 * (1.0 - float(coverage))
+        return np.quantile(self.resampled, [tail, 1.0 - tail], axis=0).T
 
     def share_of(self, monomial: Monomial) -> float:
         """Return the share of one term, 0 for terms that nothing picked.
@@ -79,23 +111,36 @@ class Stability:
         return float(self.shares[self.monomials.index(key)]) if key in self.monomials else 0.0
 
     def to_frame(self) -> Any:
-        """Return a pandas data frame with one row per term."""
+        """Return a pandas data frame with one row per term; the interval is that of 90 %."""
         import pandas as pd
 
+        low, high = self.intervals().T
         return pd.DataFrame(
-            {"term": self.term_names, "share": self.shares, "in_model": self.in_model}
+            {
+                "term": self.term_names,
+                "share": self.shares,
+                "in_model": self.in_model,
+                "coefficient": self.coefficients,
+                "lower": low,
+                "upper": high,
+                "without_ridge": self.without_ridge,
+            }
         )
 
     def __str__(self) -> str:
-        """Return the model's terms and the most frequent others, with their shares."""
+        """Return the model's terms and the most frequent others, with shares and intervals."""
         few = [a for a in range(len(self.shares)) if self.in_model[a] or self.shares[a] >= 0.1]
         width = max((len(self.term_names[a]) for a in few), default=4)
-        lines = [
-            f"{self.term_names[a]:<{width}}  {100 * self.shares[a]:>4.0f} %"
-            + ("" if self.in_model[a] else "  (not in the model)")
-            for a in few
-        ]
-        head = f"share of {self.n_resamples} bootstrap resamples that pick each term"
+        ends = self.intervals()
+        lines = [f"{'':<{width}}   share  coefficient   90 % of resamples    without ridge"]
+        for a in few:
+            line = f"{self.term_names[a]:<{width}}  {100 * self.shares[a]:>4.0f} %"
+            between = f"{ends[a, 0]:.4g} to {ends[a, 1]:.4g}"
+            fitted, plain = (f"{c[a]:.4g}" for c in (self.coefficients, self.without_ridge))
+            if not self.in_model[a]:
+                fitted, plain = "-", "(not in the model)"
+            lines.append(f"{line}  {fitted:>11}  {between:^20}  {plain:>12}".rstrip())
+        head = f"{self.n_resamples} bootstrap resamples, the terms of each chosen anew"
         foot = f"all terms of the model and no other: {100 * self.same_model:.0f} %"
         return "\n".join([head, *lines, foot])
 
@@ -112,19 +157,21 @@ def stability(
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> Stability:
-    """Fit bootstrap resamples with the settings of a model and count the terms they pick.
+    """Fit bootstrap resamples with the settings of a model, and see what they find.
 
     Parameters
     ----------
     estimator : SparsePolynomialRegressor or SparsePolynomialRegressorCV
         The settings, and when fitted the model to compare with; an estimator that is not fitted is
-        fitted to all rows first.  Budgets chosen by validation are held fixed.
+        fitted to all rows first.  Budgets and gamma are held fixed, also where validation chose
+        them.
     X, y, sample_weight : arrays
         The rows of the fit.
     n_resamples : int, default=100
         Number of resamples; 100 gives shares to within about 0.1.
     engine : str, Engine or None, default=None
-        How resamples are fitted.  None is a short local search, without proof.
+        How resamples are fitted.  None is a short local search from the model's own terms,
+        without proof.
     time_limit : float or None, default=None
         Seconds for all; resamples not begun by then are left out (the first is always fitted).
     n_jobs : int or None, default=None
@@ -143,94 +190,59 @@ def stability(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((80, 3))
     >>> y = X[:, 0] * X[:, 1] - X[:, 2] + 0.5 * rng.standard_normal(80)
-    >>> model = polysharp.SparsePolynomialRegressor(degree=2, max_terms=2).fit(X, y)
+    >>> model = polysharp.SparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0).fit(X, y)
     >>> print(polysharp.stability(model, X, y, n_resamples=20, random_state=0))
-    share of 20 bootstrap resamples that pick each term
-    x2      100 %
-    x0 x1   100 %
+    20 bootstrap resamples, the terms of each chosen anew
+            share  coefficient   90 % of resamples    without ridge
+    x2      100 %      -0.9695    -1.09 to -0.8734         -0.9748
+    x0 x1   100 %       0.9589    0.8976 to 1.053            0.966
     all terms of the model and no other: 100 %
     """
-    from joblib import Parallel, delayed
-
     if isinstance(n_resamples, bool) or not isinstance(n_resamples, Integral) or n_resamples < 1:
         raise InputError(f"n_resamples must be an integer of at least 1, got {n_resamples!r}")
     if is_dask(X):
         raise InputError(
             "X must be in memory to be resampled, got a Dask collection; take a sample of its rows"
         )
-    settings, model = _settings(estimator, X, y, sample_weight)
-    X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
-    rng = np.random.default_rng(check_seed(random_state))
-    settings = settings.set_params(
-        engine=LocalSearch(patience=2) if engine is None else engine, n_jobs=None, verbose=0
-    )
-    deadline = None if time_limit is None else time() + time_limit
-    found = Parallel(n_jobs=n_jobs)(
-        delayed(_terms_of_resample)(settings, X, y, weights, seed, deadline if number else None)
-        for number, (weights, seed) in enumerate(
-            _resamples(rng, len(y), sample_weight, int(n_resamples))
-        )
-    )
-    return _counted([terms for terms in found if terms is not None], model)
+    model = _fitted(estimator, X, y, sample_weight)
+    rows = rows_of(model, X, y, sample_weight)
+    draws = bootstrap(check_seed(random_state), rows.n, int(n_resamples))
+    found = Refits.of(model, X, y, sample_weight, engine).run(draws, n_jobs, time_limit)
+    free = bool(getattr(model, "best_estimator_", model).fit_intercept)
+    law = model.polynomial_
+    plain = without_ridge(law, rows.X, rows.observed, rows.weights, free_intercept=free)
+    return _counted([refit.polynomial for refit in found], law, plain)
 
 
-def _settings(
-    estimator: Any, X: Any, y: Any, sample_weight: Any
-) -> tuple[SparsePolynomialRegressor, Polynomial]:
-    """Return the settings as an unfitted estimator, and the model on all rows."""
+def _fitted(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+    """Return the estimator, fitted to all rows where it was not fitted yet."""
     if not isinstance(estimator, CertifiedModel):
         raise InputError(
             "estimator must be a SparsePolynomialRegressor or SparsePolynomialRegressorCV, "
             f"got {type(estimator).__name__}"
         )
-    if not hasattr(estimator, "polynomial_"):
-        estimator = clone(estimator)
-        if "refit" in estimator.get_params():
-            estimator.set_params(refit=True)
-        estimator.fit(X, y, sample_weight)
-    return clone(getattr(estimator, "best_estimator_", estimator)), estimator.polynomial_
+    if hasattr(estimator, "polynomial_"):
+        return estimator
+    estimator = clone(estimator)
+    if "refit" in estimator.get_params():
+        estimator.set_params(refit=True)
+    return estimator.fit(X, y, sample_weight)
 
 
-def _resamples(
-    rng: np.random.Generator, n: int, sample_weight: Any, count: int
-) -> list[tuple[Array, int]]:
-    """Return weights and a seed for each resample; a row of weight zero is not drawn."""
-    given = 1.0 if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    own = np.broadcast_to(given, n)
-    used = np.flatnonzero(own > 0)
-    resamples = []
-    for _ in range(count):
-        weights = np.zeros(n)
-        while np.count_nonzero(weights) < min(2, len(used)):  # one row alone is no data
-            weights[:] = 0.0
-            np.add.at(weights, rng.choice(used, size=len(used)), 1.0)
-        resamples.append((weights * own, int(rng.integers(2**31 - 1))))
-    return resamples
-
-
-def _terms_of_resample(
-    settings: SparsePolynomialRegressor,
-    X: Any,
-    y: Any,
-    weights: Array,
-    seed: int,
-    deadline: float | None,
-) -> tuple[Monomial, ...] | None:
-    """Return the terms that one resample picks; None when time is up."""
-    if deadline is not None and time() > deadline:
-        return None
-    model = clone(settings).set_params(random_state=seed)
-    return tuple(model.fit(X, y, weights).polynomial_.monomials)
-
-
-def _counted(found: list[tuple[Monomial, ...]], model: Polynomial) -> Stability:
+def _counted(found: list[Polynomial], model: Polynomial, plain: Array) -> Stability:
     """Count terms and inputs; the model's own terms come first among equals."""
-    own = set(model.monomials)
-    counts = Counter(m for terms in found for m in terms)
-    every = sorted(own | counts.keys(), key=lambda m: (-counts[m], m not in own, len(m), m))
-    used = np.zeros(len(model.names))
-    for terms in found:
-        used[sorted(model.library.inputs_of(chain.from_iterable(terms)))] += 1.0
+    own = dict(zip(model.monomials, zip(model.coefficients, plain, strict=True), strict=True))
+    counts = Counter(m for law in found for m in law.monomials)
+    every = sorted(own | counts, key=lambda m: (-counts[m], m not in own, len(m), m))
+    place = {m: a for a, m in enumerate(every)}
+    used, resampled = np.zeros(len(model.names)), np.zeros((len(found), len(every)))
+    for row, law in zip(resampled, found, strict=True):
+        used[list(law.inputs)] += 1.0
+        # In products of x less the model's means, not less the resample's own.
+        moved = law.about(model.shifts)
+        coefficients = dict(zip(moved.monomials, moved.coefficients, strict=True))
+        row[[place[m] for m in law.monomials]] = [coefficients.get(m, 0.0) for m in law.monomials]
+    fitted = np.array([own.get(m, (0.0, 0.0)) for m in every]).reshape(-1, 2)
     return Stability(
         monomials=tuple(every),
         term_names=model.names_of(every),
@@ -238,6 +250,9 @@ def _counted(found: list[tuple[Monomial, ...]], model: Polynomial) -> Stability:
         in_model=np.array([m in own for m in every]),
         input_shares=used / len(found),
         input_names=model.names,
-        same_model=float(np.mean([set(terms) == own for terms in found])),
+        same_model=float(np.mean([set(law.monomials) == own.keys() for law in found])),
         n_resamples=len(found),
+        coefficients=fitted[:, 0],
+        without_ridge=fitted[:, 1],
+        resampled=resampled,
     )

@@ -17,12 +17,20 @@ It is a sum of squared parts of the functional analysis of variance (all parts w
 A), so it is never negative, does not change with units or origins, and is exact for a
 polynomial.  For one input V_A / V is the total Sobol index: the share of the variance that goes
 when the input is held fixed.  For two it is the strength of their interaction: zero unless the
-effect of one depends on the value of the other.
+effect of one depends on the value of the other.  With mean(x_i^a_ij) mean(x_i^a_ik) in the place
+of E_i only the part of A alone is left: for one input the first-order Sobol index, the share of the
+variance that goes on average once the input is known.
+
+Sobol indices vary the inputs independently, which rows seldom do.  Beside them stands the share
+over the rows themselves: the variance of the predictions that is lost when all terms with an input
+are left out and the others are fitted to the predictions anew.  An input that others can stand in
+for has a small one, whatever its Sobol index.  None of them says what causes what, nor how well the
+response itself is explained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -44,6 +52,8 @@ class Importance:
     terms: Array  # (n_terms,): share of the variance that the other terms cannot make up for
     inputs: Array  # (p,): total Sobol indices, 0 for inputs that no term uses
     pairs: dict[Pair, float]  # strongest first; the pairs that share a term
+    first: Array  # (p,): first-order Sobol indices
+    data: Array  # (p,): share of the variance that terms without the input cannot make up for
 
     @property
     def order(self) -> list[int]:
@@ -78,14 +88,17 @@ def measure_importance(
     ([1.0, 0.64, 0.0], [0, 1])
     >>> {pair: round(share, 2) for pair, share in found.pairs.items()}
     {(0, 1): 0.64}
+    >>> found.first.round(2).tolist(), found.data.round(2).tolist()
+    ([0.36, 0.0, 0.0], [1.0, 0.64, 0.0])
     """
     X = np.asarray(X, dtype=np.float64)
     weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
     weights = weights / weights.sum()
     products = _Products.of(polynomial, X, weights)
-    inputs = np.zeros(len(polynomial.names))
-    for i in polynomial.inputs:
-        inputs[i] = products.share({i})
+    used = list(polynomial.inputs)
+    inputs, first, data = np.zeros((3, len(polynomial.names)))
+    inputs[used] = [products.share({i}) for i in used]
+    first[used] = [products.share({i}, alone=True) for i in used]
     inputs_of = polynomial.library.inputs_of
     together = {
         pair for m in polynomial.monomials for pair in combinations(sorted(inputs_of(m)), 2)
@@ -94,11 +107,15 @@ def measure_importance(
     strongest = dict(sorted(pairs.items(), key=lambda item: -item[1]))
     predicted = polynomial(X)
     variance = float(weights @ (predicted - weights @ predicted) ** 2)
-    _, lost = _left_over(polynomial, X, predicted, weights, free_intercept=True)
+    count = len(polynomial)
+    groups = [[j] for j in range(count)]
+    groups += [[j for j, m in enumerate(polynomial.monomials) if i in inputs_of(m)] for i in used]
+    _, lost = _left_over(polynomial, X, predicted, weights, True, groups)
     # A constant varies by its rounding alone.
     varies = variance > 1e-28 * float(weights @ predicted**2)
-    terms = np.minimum(lost / variance, 1.0) if varies else np.zeros(len(polynomial))
-    return Importance(terms, inputs, strongest)
+    shares = np.minimum(lost / variance, 1.0) if varies else np.zeros(len(lost))
+    data[used] = shares[count:]
+    return Importance(shares[:count], inputs, strongest, first, data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +125,14 @@ class _Products:
     c: Array
     E: dict[int, Array]
     C: dict[int, Array]
+    means: dict[int, Array]
     variance: float
 
     @classmethod
     def of(cls, polynomial: Polynomial, X: Array, weights: Array) -> _Products:
         library, blank = polynomial.library, replace(polynomial, coefficients=np.zeros(0))
         c = polynomial.coefficients.astype(np.float64)
-        E, C, means = {}, {}, np.ones(len(c))
+        E, C, means = {}, {}, {}
         for i in polynomial.inputs:
             own = set(library.columns_of([i]))
             parts = [tuple(a for a in m if a in own) for m in polynomial.monomials]
@@ -128,20 +146,21 @@ class _Products:
             mean = weights @ columns
             centred = columns - mean
             C[i] = (centred.T @ (centred * weights[:, None]))[np.ix_(at, at)]
-            mean = mean[at]
-            E[i] = C[i] + np.outer(mean, mean)
-            means = means * mean
+            means[i] = mean[at]
+            E[i] = C[i] + np.outer(means[i], means[i])
         c = c / (np.abs(c).max(initial=0.0) or 1.0)
         whole = np.ones((len(c), len(c)))
         for table in E.values():
             whole = whole * table
-        return cls(c, E, C, float(c @ (whole - np.outer(means, means)) @ c))
+        product = np.prod([np.ones(len(c)), *means.values()], axis=0)
+        return cls(c, E, C, means, float(c @ (whole - np.outer(product, product)) @ c))
 
-    def share(self, inputs: Collection[int]) -> float:
-        """V_A / V for a set of inputs A, 0 for a constant."""
+    def share(self, inputs: Collection[int], *, alone: bool = False) -> float:
+        """V_A / V for a set of inputs A, 0 for a constant; ``alone`` leaves larger sets out."""
         table = np.ones((len(self.c), len(self.c)))
         for i in self.E:
-            table = table * (self.C[i] if i in inputs else self.E[i])
+            others = np.outer(self.means[i], self.means[i]) if alone else self.E[i]
+            table = table * (self.C[i] if i in inputs else others)
         part = float(self.c @ table @ self.c)
         # Rounding may leave a negative nothing.
         return max(0.0, part) / self.variance if self.variance > 0.0 else 0.0
@@ -162,29 +181,71 @@ def errors_without(
     return float(np.sqrt(whole)), np.sqrt(without)
 
 
-def _left_over(
-    polynomial: Polynomial, X: Array, target: Array, weights: Array, free_intercept: bool
-) -> tuple[float, Array]:
-    """Return the mean squares that least squares on the terms leaves over, and without each term.
+def without_ridge(
+    polynomial: Polynomial,
+    X: Array,
+    y: Array,
+    sample_weight: Array | None = None,
+    *,
+    free_intercept: bool = True,
+) -> Array:
+    """Return the coefficients that least squares gives the same terms on some rows.
 
-    R of a QR factorisation of [1, terms, target], built up by blocks of rows, holds all that is
-    needed: leaving out a term is leaving out a column of R.
+    Beside those of the model they show how far its ridge shrinks them.  Of terms that cannot be
+    told apart on these rows, all get a part.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> without_ridge(Polynomial(((0,),), np.array([1.8]), 0.3, ("a",)), X, 2.0 * X[:, 0]).round(9)
+    array([2.])
     """
-    count = len(polynomial)
-    R = np.zeros((0, count + 2))
+    weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
+    columns, last, lengths = _reduced(polynomial, X, y, weights / weights.sum(), free_intercept)
+    factors = np.linalg.lstsq(columns, last)[0] / lengths
+    return np.asarray(polynomial.coefficients * factors[1:])
+
+
+def _left_over(
+    polynomial: Polynomial,
+    X: Array,
+    target: Array,
+    weights: Array,
+    free_intercept: bool,
+    groups: Sequence[Collection[int]] | None = None,
+) -> tuple[float, Array]:
+    """Return the mean squares that least squares on the terms leaves over.
+
+    With all terms, and without each group of them; by default without each term.
+    """
+    columns, last, _ = _reduced(polynomial, X, target, weights, free_intercept)
+
+    def left(kept: Array) -> float:
+        return float(np.sum((last - kept @ np.linalg.lstsq(kept, last)[0]) ** 2))
+
+    whole = left(columns)
+    groups = [[j] for j in range(len(polynomial))] if groups is None else groups
+    without = [left(np.delete(columns, [j + 1 for j in group], 1)) for group in groups]
+    return whole, np.maximum(whole, without)
+
+
+def _reduced(
+    polynomial: Polynomial, X: Array, target: Array, weights: Array, free_intercept: bool
+) -> tuple[Array, Array, Array]:
+    """Return R of [1, terms, target], built up by blocks of rows; all that least squares needs.
+
+    Its columns have length one, their lengths come last; the target's column stands between them.
+    Leaving out a term is leaving out a column.
+    """
+    R = np.zeros((0, len(polynomial) + 2))
     for a in range(0, len(X), BLOCK_ROWS):
         rows = slice(a, a + BLOCK_ROWS)
         ones = np.full((len(X[rows]), 1), float(free_intercept))
         block = np.hstack([ones, term_values(polynomial, X[rows]), target[rows, None]])
         R = qr(np.vstack([R, block * np.sqrt(weights[rows, None])]), mode="r")[0]
     lengths = np.linalg.norm(R[:, :-1], axis=0)
-    columns, last = R[:, :-1] / np.where(lengths > 0.0, lengths, 1.0), R[:, -1]
-
-    def left(kept: Array) -> float:
-        return float(np.sum((last - kept @ np.linalg.lstsq(kept, last)[0]) ** 2))
-
-    whole = left(columns)
-    return whole, np.array([max(whole, left(np.delete(columns, j + 1, 1))) for j in range(count)])
+    lengths[lengths == 0.0] = 1.0
+    return R[:, :-1] / lengths, R[:, -1], lengths
 
 
 def term_values(polynomial: Polynomial, X: Array) -> Array:

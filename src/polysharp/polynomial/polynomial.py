@@ -248,14 +248,20 @@ class Polynomial:
         >>> print(law.to_raw())
         y = 1.5 - 1 a - 2 b + 2 a b
         """
-        if self.shifts is None:
+        return self.about(None)
+
+    def about(self, shifts: Array | None) -> Polynomial:
+        """Return the same polynomial in products of x less other shifts, None for none."""
+        if self.shifts is shifts:
             return self
         total: dict[Monomial, float] = {}
-        shifts = [*self.shifts.tolist(), *(0.0 for _ in self.functions)]
+        none = np.zeros(len(self.names))
+        old, new = (none if given is None else given for given in (self.shifts, shifts))
+        moved = [*(new - old).tolist(), *(0.0 for _ in self.functions)]
         for m, c in zip(self.monomials, self.coefficients.tolist(), strict=True):
-            # prod (x_i - s_i): every factor gives x_i or -s_i.
+            # prod (x_i - old_i): every factor gives x_i - new_i or new_i - old_i.
             for kept in product((True, False), repeat=len(m)):
-                others = prod(-shifts[i] for i, k in zip(m, kept, strict=True) if not k)
+                others = prod(moved[i] for i, k in zip(m, kept, strict=True) if not k)
                 own = tuple(sorted(i for i, k in zip(m, kept, strict=True) if k))
                 total[own] = total.get(own, 0.0) + c * others
         intercept = self.intercept + total.pop((), 0.0)
@@ -266,7 +272,7 @@ class Polynomial:
             monomials=tuple(terms),
             coefficients=coefficients,
             intercept=intercept,
-            shifts=None,
+            shifts=shifts,
         )
 
     def __str__(self) -> str:

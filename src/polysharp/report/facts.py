@@ -25,6 +25,7 @@ from polysharp.estimators.fitted import (
 from polysharp.plots.path import SizeCurve, search_curve, size_curves
 from polysharp.polynomial.importance import Importance, errors_without, measure_importance
 from polysharp.polynomial.polynomial import Polynomial
+from polysharp.polynomial.stationary import StationaryPoints, stationary_points
 from polysharp.ranking.ranking import Ranking
 from polysharp.typing import Array
 
@@ -150,6 +151,11 @@ class Facts:
     def importance(self) -> Importance:
         """Shares of terms, inputs and pairs over the rows shown."""
         return measure_importance(self.polynomial, self.rows.X, self.rows.weights)
+
+    @cached_property
+    def stationary(self) -> StationaryPoints:
+        """Where the formula has no slope."""
+        return stationary_points(self.polynomial, self.rows.X)
 
     @cached_property
     def without(self) -> tuple[float, Array]:

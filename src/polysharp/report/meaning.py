@@ -5,7 +5,7 @@ from __future__ import annotations
 from polysharp.polynomial.response import response_curve, response_surface
 from polysharp.report import figures
 from polysharp.report.facts import Facts
-from polysharp.report.html import Html, bars, div, figure, h3, join, p, quiet
+from polysharp.report.html import Html, bar, bars, div, figure, h3, join, p, quiet, table, tag
 
 MAX_CURVES = 9
 MAX_SURFACES = 3
@@ -18,19 +18,30 @@ def inputs(facts: Facts) -> Html:
 
 
 def _in_formula(facts: Facts) -> Html:
-    shares, names = facts.importance.inputs, facts.polynomial.names
+    found, names = facts.importance, facts.polynomial.names
     if not facts.importance.order:
         constant = "The formula is a constant: no input matters to it."
         return div(h3("In the formula"), quiet(constant))
     return div(
         h3("In the formula"),
         quiet(
-            "The share of the variance of the predictions that would go if the input were held "
-            "fixed, were the inputs to vary independently (total Sobol index). Interactions count "
-            "for each of their inputs, so shares may add up to more than 100\N{NO-BREAK SPACE}%."
+            "In all: the share of the variance of the predictions that would go if the input were "
+            "held fixed, were the inputs to vary independently (total Sobol index). Interactions "
+            "count for each of their inputs, so shares may add up to more than "
+            "100\N{NO-BREAK SPACE}%. Alone: what the input does by itself (first-order index). "
+            "Over the rows: what terms without the input cannot make up for on the rows as they "
+            "are; small where other inputs stand in for this one. None of them is about causes."
         ),
-        bars(
-            [(names[i], float(shares[i]), _percent(shares[i])) for i in facts.importance.order],
+        table(
+            ["input", "", "in all", "alone", "over the rows"],
+            [
+                [
+                    names[i],
+                    bar(found.inputs[i], found.inputs.max()),
+                    *(_percent(shares[i]) for shares in (found.inputs, found.first, found.data)),
+                ]
+                for i in found.order
+            ],
             "Importance of the inputs in the model",
         ),
     )
@@ -72,6 +83,20 @@ def response(facts: Facts) -> Html | None:
         ),
         div([figures.response_curve(facts, curve) for curve in curves], class_="figures"),
         _interactions(facts),
+        _stationary(facts),
+    )
+
+
+def _stationary(facts: Facts) -> Html:
+    lines = str(facts.stationary).splitlines()
+    return join(
+        h3("Where it has no slope"),
+        tag("ul", [tag("li", f"{line[0].upper()}{line[1:]}.") for line in lines]),
+        quiet(
+            "Of the formula, not of the process: outside the range seen such a point is a guess, "
+            "and where the surface is nearly flat a little noise moves it far. ",
+            None if facts.stationary.exact else "Found by numerical search: there may be others.",
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from polysharp.estimators.stability import Stability
 from polysharp.progress import plural
 from polysharp.report import figures, words
 from polysharp.report.facts import Facts
@@ -32,6 +33,7 @@ from polysharp.report.html import (
 from polysharp.report.meaning import inputs, response
 from polysharp.report.rivals import rivals
 from polysharp.report.sizes import size
+from polysharp.typing import Monomial
 
 DEFINING = ("degree", "max_terms", "max_inputs", "gamma")
 MAX_ROWS = 40  # inputs of the data listed one by one
@@ -102,21 +104,20 @@ def terms(facts: Facts) -> Html:
         rows.append([name, number if units is None else join(number, f" {units[j]}")])
         rows[-1] += [bar(without[j] - whole, largest), words.number(float(without[j]), 4)]
         if picked is not None:
-            share = picked.share_of(polynomial.monomials[j])
-            rows[-1].append(f"{100 * share:.0f}\N{NO-BREAK SPACE}%")
+            rows[-1] += _over_resamples(picked, polynomial.monomials[j])
     if polynomial.intercept != 0.0 or not rows:
-        nothing = [None] * (3 if picked else 2)
+        nothing = [None] * (5 if picked else 2)
         rows.append(
             [span("intercept", class_="quiet"), words.number(polynomial.intercept), *nothing]
         )
     head: list[Child] = ["term", "coefficient", "", "error without it"]
-    head += ["resamples"] if picked else []
+    head += ["without ridge", "90\N{NO-BREAK SPACE}% of resamples", "picked"] if picked else []
     centred = "; in every product the means are subtracted first"
     return join(
         p(
             "Coefficients are in the units of the table",
             centred if polynomial.shifts is not None else None,
-            ". The last number is the typical error, in the units of ",
+            ". Beside each stands the typical error, in the units of ",
             tag("var", polynomial.response),
             ", that remains when the term is left out and all others are fitted anew to the rows "
             f"shown; with all terms it is {words.number(whole, 4)}. A term that costs little to "
@@ -125,6 +126,16 @@ def terms(facts: Facts) -> Html:
         None if picked is None else p(words.resamples(facts)),
         table(head, rows, "Terms of the formula"),
     )
+
+
+def _over_resamples(picked: Stability, monomial: Monomial) -> list[Child]:
+    """Return the coefficient without ridge, its interval over the resamples, and its share."""
+    if monomial not in picked.monomials:
+        return [None, None, words.percent(0.0)]
+    at = picked.monomials.index(monomial)
+    low, high = (words.number(float(end), 4) for end in picked.intervals()[at])
+    share = f"{100 * float(picked.shares[at]):.0f}\N{NO-BREAK SPACE}%"
+    return [words.number(float(picked.without_ridge[at]), 4), f"{low} to {high}", share]
 
 
 def accuracy(facts: Facts) -> Html:
@@ -150,6 +161,7 @@ def accuracy(facts: Facts) -> Html:
             f"{words.accuracy(facts.held_out)}. ",
             drawn,
         ),
+        None if (said := words.intervals(facts)) is None else p(said),
         _peers(facts),
         div(
             figure(

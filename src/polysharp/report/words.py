@@ -35,6 +35,7 @@ PEERS = (
     "Linear regression shows what products and powers buy; boosted trees show what a model that "
     "nobody can read would buy."
 )
+INTERVAL = 0.9  # coverage of the prediction intervals that are spoken of
 CLOSE = 1e-3  # gaps that need not be named beside "best"
 
 
@@ -181,14 +182,37 @@ def resamples(facts: Facts) -> str:
     if picked is None:
         return ""
     said = (
-        f"The last column is the share of {picked.n_resamples} bootstrap resamples of the rows "
-        "whose best model found has the term. A low share often means that another term does "
-        f"nearly the same work. {100 * picked.same_model:.0f}\N{NO-BREAK SPACE}% of the resamples "
-        "chose exactly these terms. These shares are no probabilities that a term is true."
+        f"{picked.n_resamples} bootstrap resamples of the rows were fitted like the model, their "
+        "terms chosen anew. The last column is the share that has the term: a low one often means "
+        f"that another term does nearly the same work; {100 * picked.same_model:.0f}"
+        "\N{NO-BREAK SPACE}% chose exactly these terms. Between the two numbers lie the "
+        "coefficients of the middle 90\N{NO-BREAK SPACE}%, zero where a resample has not the term, "
+        "so that the choice of terms is taken into account. These shares are no probabilities that "
+        "a term is true, and these intervals no confidence intervals of a true coefficient: the "
+        "ridge shrinks all coefficients alike, which the column without ridge shows (least "
+        "squares on the same terms)."
     )
     if facts.reference is None:
         return said
     return f"{said} They were fitted to the observed response, this model to a mean of models."
+
+
+def intervals(facts: Facts) -> str | None:
+    """Say how wide the prediction intervals are, and what they promise; None without any."""
+    found = getattr(facts.model, "calibration_", None)
+    if found is None or found.most < INTERVAL:
+        return None
+    rows = facts.rows if facts.held_out is None else facts.held_out
+    ends = found.ends(rows.X, INTERVAL)
+    half, folds = 0.5 * float(np.median(np.diff(ends))), len(found.folds)
+    source = f"{folds} folds of the rows of the fit" if folds > 1 else "held-out rows"
+    return (
+        f"About {100 * INTERVAL:.0f}\N{NO-BREAK SPACE}% of new rows like those of the fit lie "
+        f"within ± {number(half, 4)} of the prediction, whatever the distribution of the errors "
+        f"(conformal intervals, from {source}). That is an average over rows: it may hold more "
+        "often for some inputs and less often for others. The intervals grow outside the rows of "
+        "the fit, where nothing is promised."
+    )
 
 
 def accuracy(rows: ShownRows) -> str:

@@ -29,6 +29,12 @@ from polysharp.engines.base import Engine
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import settings_of
 from polysharp.estimators.model_file.agreement import check_agreement
+from polysharp.estimators.model_file.interval_fields import (
+    describe_calibration,
+    describe_spread,
+    read_calibration,
+    read_spread,
+)
 from polysharp.estimators.model_file.schema import Reader
 from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.regressor import SparsePolynomialRegressor
@@ -38,7 +44,7 @@ from polysharp.ranking.ranking import Ranking
 from polysharp.typing import Array
 
 FORMAT = "polysharp-model"
-VERSION = 2  # 1 knows no ranges, and is still read
+VERSION = 2  # 1 knows no ranges and no intervals, and is still read
 
 
 def save_model(model: Any, path: str | PathLike[str], *, columns: Any = None) -> None:
@@ -121,6 +127,10 @@ def describe(model: Any) -> dict[str, Any]:
     if not isinstance(polynomial, Polynomial):
         raise InputError(f"model must be a fitted polysharp model, got {type(model).__name__}")
     reference, functions = getattr(model, "reference_", None), polynomial.functions
+    spread, calibration = getattr(model, "spread_", None), getattr(model, "calibration_", None)
+    intervals = None
+    if calibration is not None:
+        intervals = describe_calibration(calibration, polynomial, _terms)
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -137,6 +147,8 @@ def describe(model: Any) -> dict[str, Any]:
         "ranking": _ranking(model.ranking_),
         "estimator": type(model).__name__,
         "parameters": _plain(_settings(model)),
+        "spread": None if spread is None else describe_spread(spread),
+        "calibration": intervals,
     }
 
 
@@ -191,7 +203,24 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     if root["named"].flag():
         model.feature_names_in_ = np.array(polynomial.names, dtype=object)
     check_agreement(model)
+    _read_intervals(root, model)
     return model
+
+
+def _read_intervals(root: Reader, model: SparsePolynomialRegressor) -> None:
+    """Set what prediction intervals need, as far as the file has it."""
+    law, fields = model.polynomial_, root.fields()
+    spread, calibration = fields.get("spread"), fields.get("calibration")  # not in version 1
+    if spread is None or spread.value is None:
+        return
+    model.spread_ = read_spread(spread, len(law))
+    if calibration is not None and calibration.value is not None:
+        model.calibration_ = read_calibration(
+            calibration,
+            law,
+            model.spread_,
+            lambda at: _read_polynomial(at, law.library, law.names, law.response),
+        )
 
 
 def _known(applied: Applied) -> dict[str, Any]:

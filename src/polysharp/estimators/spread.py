@@ -1,0 +1,61 @@
+"""In what units the errors of a fit are measured at x: the leverage of x, from the moments.
+
+    u(x) = sqrt(1 + h(x)),     h(x) = 1/n + (t(x) - tbar)' A^-1 (t(x) - tbar),
+
+with t the products of inputs in the formula, tbar their mean and A their scatter over the rows of
+the fit, ridge included.  h is about (terms + 1) / n among these rows, and grows without limit
+outside of them, where a polynomial is no guide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from polysharp.certificate.solution import Solution
+from polysharp.estimators.prepare import Prepared
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.typing import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """u(x) of one fit: in what units its errors are measured."""
+
+    base: float  # 1/n, 0 without a free intercept
+    mean: Array  # of the products of inputs
+    root: Array  # (terms, terms), lower triangular: h(x) = base + |root (t(x) - mean)|^2
+
+    @classmethod
+    def of(cls, prepared: Prepared, solution: Solution) -> Spread:
+        """Read it off the moments of the fit; rows are taken to weigh alike on average."""
+        problem, S = prepared.problem, np.array(solution.support, dtype=np.intp)
+        rows, basis = prepared.opened.rows, prepared.basis.select(solution.support)
+        # Products of x - shift, in the units of the scaled monomials.
+        unit = prepared.opened.scaling.invert(basis.monomials, basis.scales)
+        A = problem.gram.block(S, S)
+        A[np.diag_indices_from(A)] += problem.lam
+        L = cholesky(A, lower=True) if len(S) else A
+        n = rows.shape[0]
+        root = solve_triangular(L, np.diag(unit), lower=True) * np.sqrt(rows.total_weight / n)
+        free = not prepared.opened.rules.constant
+        return cls(free / n, _six_digits(prepared.assembled.mean[S] / unit), _six_digits(root))
+
+    def __call__(self, polynomial: Polynomial, X: Array) -> Array:
+        """Return u(x) at the rows of X."""
+        # Inputs that the formula clamps go on growing here, unless a function may not be defined.
+        law = polynomial if polynomial.functions else replace(polynomial, ranges=None)
+        offset = (law.products(X) - self.mean) @ self.root.T
+        spread: Array = np.sqrt(1.0 + self.base + np.sum(offset**2, axis=1))
+        return spread
+
+
+def _six_digits(values: Array) -> Array:
+    """Round to six significant digits: the spread is a unit, and files need not hold more."""
+    with np.errstate(divide="ignore"):
+        size = np.floor(np.log10(np.abs(values)))
+    power = 10.0 ** np.where(np.isfinite(size), 5.0 - size, 0.0)
+    rounded = np.round(values * power) / power
+    return np.where(np.isfinite(rounded), rounded, values)
