@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from instances import make_instance
 
+from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Limits
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.census import Census, of_exact_size, take_census
 from polysharp.problem.problem import Problem
+from polysharp.progress import Event
 
 WITHIN = (0.001, 0.01, 0.03, 0.1)
 BRANCHING = Tree(ends_worth=0.0, late_share=0.0, outright_share=0.0)  # no end tries everything
@@ -61,6 +63,26 @@ def compare(seed: int, within: float, engine: Tree, start: int = 0) -> int:
 @pytest.mark.parametrize("seed", range(0, 60, 2))
 def test_every_support_within_the_factor_is_named(seed: int, engine: Tree) -> None:
     compare(seed, WITHIN[seed // 2 % 4], engine, start=seed % 3)
+
+
+@pytest.mark.parametrize("phase", ["incumbent", "root"])
+def test_an_interrupted_census_claims_what_it_knows(phase: str) -> None:
+    problem = make_instance(14).problem  # 34 nodes by splits alone
+    every = costs_of_all(problem, 4)
+    worst = np.array(sorted(every, key=lambda S: every[S])[-1], dtype=np.intp)
+
+    def interrupt(event: Event) -> None:
+        if event.phase == phase:
+            raise KeyboardInterrupt
+
+    census = take_census(
+        of_exact_size(problem, 4), worst, 0.1, limits=Limits(), listener=interrupt, engine=BRANCHING
+    )
+    found = named(census)
+    assert census.stop is Stop.INTERRUPTED
+    assert not census.complete
+    assert found.items() <= every.items()
+    assert all(cost >= census.bound * (1.0 - 1e-6) for S, cost in every.items() if S not in found)
 
 
 @pytest.mark.slow
