@@ -336,6 +336,8 @@ def test_rivals_of_a_model(model, table, capsys):
     assert (said["count"], said["complete"], len(said["rivals"])) == (found.count, True, 1)
     assert len(Path("r.jsonl").read_text().splitlines()) == found.count
     assert main([*rivals, "--time-limit", "1e-9", "--require-proof"]) == 3
+    assert main(["report", "model.json", "t.csv", "--sizes", "0", "--rivals", "3", "-q"]) == 0
+    assert "What else could it be" in Path("report.html").read_text(encoding="utf-8")
     for wrong in (["-o", "t.csv"], ["--proof", "model.json"], ["--within", "-1"]):
         assert main([*rivals, *wrong]) == 2
     table.assign(load=2.0 * table["load"]).to_csv("other.csv", index=False)

@@ -57,7 +57,7 @@ def in_words(found: Any) -> str:
     lines = [str(found)]
     for what, swaps in zip(("term", "input"), found.replaceable, strict=True):
         for name, ways in swaps.items():
-            said = [f"{' and '.join(way.into) or 'nothing'}" for way in ways[:3]]
+            said = [" and ".join(way.into) or "no further input" for way in ways[:3]]
             more = f" and {len(ways) - 3} more" if len(ways) > 3 else ""
             lines.append(f"{what} {name}: its place can be taken by {', '.join(said)}{more}")
     return "\n".join(lines)
