@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from instances import make_instance
+from instances import make_instance, with_boxes
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Limits
@@ -33,9 +33,10 @@ def named(census: Census) -> dict[tuple[int, ...], float]:
     return dict(zip(rows, census.costs.tolist(), strict=True))
 
 
-def compare(seed: int, within: float, engine: Tree, start: int = 0) -> int:
+def compare(seed: int, within: float, engine: Tree, start: int = 0, *, boxes: bool = False) -> int:
     """Compare one census with enumeration; return how many supports are within the factor."""
-    problem = make_instance(seed).problem
+    instance = make_instance(seed)
+    problem = (with_boxes(instance, seed) if boxes else instance).problem
     best = next(
         size
         for size in range(problem.structure.max_terms, -1, -1)
@@ -63,6 +64,11 @@ def compare(seed: int, within: float, engine: Tree, start: int = 0) -> int:
 @pytest.mark.parametrize("seed", range(0, 60, 2))
 def test_every_support_within_the_factor_is_named(seed: int, engine: Tree) -> None:
     compare(seed, WITHIN[seed // 2 % 4], engine, start=seed % 3)
+
+
+@pytest.mark.parametrize("seed", range(1, 40, 3))
+def test_coefficients_within_boxes(seed: int) -> None:
+    compare(seed, WITHIN[seed % 4], (Tree(), BRANCHING)[seed % 2], boxes=True)
 
 
 @pytest.mark.parametrize("phase", ["incumbent", "root"])
