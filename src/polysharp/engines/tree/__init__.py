@@ -8,6 +8,7 @@ ends         all supports of a node, tried one by one
 relaxation   the compiled solver of a relaxation, with its safe bound
 input_sets   all sets of inputs that fill the budget k, bounded one by one
 rounding     incumbents
+census       every support within a factor of the best one
 """
 
 from __future__ import annotations
