@@ -1,6 +1,6 @@
 """Laws that are known: terms, coefficients, and tables drawn from them.
 
-Twelve equations of motion (competing species, van der Pol, Lorenz, Roessler) on trajectories from
+Ten equations of motion (competing species, van der Pol, Lorenz, Roessler) on trajectories from
 random starts, and the sixteen Feynman laws that are polynomials of degree five or less, with the
 ranges of the Feynman data base; and the 28 that are sums of products with negative powers as well.
 """
