@@ -25,7 +25,7 @@ from polysharp.synthetic import make_sparse_polynomial
 
 def task(inputs, degree, tile, top, keep=None):
     """Ask for the largest correlations with y itself."""
-    y = RowVector(Formula((), np.zeros(0), 0.0, 0.0), 0.0, 0.0, 0.0, None)
+    y = RowVector(Formula((), np.zeros(0), 0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, None)
     return TileTask(y, np.asarray(inputs), degree, tile, keep, top)
 
 

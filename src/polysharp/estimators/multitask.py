@@ -73,12 +73,13 @@ constants
     >>> import numpy as np
     >>> from polysharp import MultiTaskSparsePolynomialRegressor
     >>> X = np.random.default_rng(0).standard_normal((100, 3))
-    >>> Y = np.column_stack([X[:, 0] * X[:, 1] + 2.0 * X[:, 2], X[:, 2] - 3.0 * X[:, 0] * X[:, 1]])
+    >>> product = X[:, 0] * X[:, 1]
+    >>> Y = np.column_stack([product + 2.0 * X[:, 2] + 5.0, X[:, 2] - 3.0 * product + 1.0])
     >>> model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1e4).fit(X, Y)
     >>> for polynomial in model.polynomials_:
     ...     print(polynomial)
-    y0 = 2 x2 + 1 x0 x1
-    y1 = 1 x2 - 3 x0 x1
+    y0 = 5 + 2 x2 + 1 x0 x1
+    y1 = 1 + 1 x2 - 3 x0 x1
     >>> model.solution_.status
     <Status.OPTIMAL: 'optimal'>
     """

@@ -66,12 +66,12 @@ class Refits:
 
         deadline = None if time_limit is None else time() + time_limit
         found = Parallel(n_jobs=n_jobs)(
-            delayed(self._fit)(weights, seed, deadline if number else None)
+            delayed(self._fit_resample)(weights, seed, deadline if number else None)
             for number, (weights, seed) in enumerate(draws)
         )
         return [refit for refit in found if refit is not None]
 
-    def _fit(self, drawn: Array, seed: int, deadline: float | None) -> Refit | None:
+    def _fit_resample(self, drawn: Array, seed: int, deadline: float | None) -> Refit | None:
         if deadline is not None and time() > deadline:
             return None
         weights = self.weights.copy()

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
 
 from polysharp.certificate.solution import Solution
 from polysharp.estimators.prepare import Prepared
@@ -37,9 +36,12 @@ class Spread:
         unit = prepared.opened.scaling.invert(basis.monomials, basis.scales)
         A = problem.gram.block(S, S)
         A[np.diag_indices_from(A)] += problem.lam
-        L = cholesky(A, lower=True) if len(S) else A
+        # No eigenvalue lies below lam; where terms repeat each other, rounding says otherwise.
+        values, vectors = np.linalg.eigh(A)
         n = rows.shape[0]
-        root = solve_triangular(L, np.diag(unit), lower=True) * np.sqrt(rows.total_weight / n)
+        turned = (vectors / np.sqrt(np.maximum(values, problem.lam))).T * unit
+        _, upper = np.linalg.qr(turned[:, ::-1])
+        root = upper[::-1, ::-1] * np.sqrt(rows.total_weight / n)
         free = not prepared.opened.rules.constant
         return cls(free / n, _six_digits(prepared.assembled.mean[S] / unit), _six_digits(root))
 
