@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from polysharp.typing import Array
 
+ROWS = 1024  # taken at a time: what is computed of them stays in the cache
+
 
 class Ranges(NamedTuple):
     """What the coding of the inputs is made of."""
@@ -33,10 +35,17 @@ class Ranges(NamedTuple):
     def of(cls, X: Array, weights: Array) -> Ranges:
         """Measure the columns of a table."""
         weight, low, high = weights.sum(), X.min(axis=0), X.max(axis=0)
+        variance, ends_only = np.zeros(X.shape[1]), np.ones(X.shape[1], dtype=bool)
         with np.errstate(over="ignore", invalid="ignore"):  # ``check_powers`` sees the range
             mean = weights @ X / weight
-            variance = weights @ (X - mean) ** 2 / weight
-        return cls(low, high, mean, variance, ((low == X) | (high == X)).all(axis=0))
+            for start in range(0, len(X), ROWS):
+                part = X[start : start + ROWS]
+                variance += weights[start : start + ROWS] @ (part - mean) ** 2
+                some = np.flatnonzero(ends_only)
+                if len(some):
+                    values = part[:, some]
+                    ends_only[some] = ((low[some] == values) | (high[some] == values)).all(axis=0)
+        return cls(low, high, mean, variance / weight, ends_only)
 
     @property
     def two_valued(self) -> NDArray[np.bool_]:

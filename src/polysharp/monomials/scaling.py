@@ -49,7 +49,11 @@ class Scaling:
 
     def apply(self, X: Array) -> Array:
         """Return the coded variables."""
-        return (X - self.shift) / self.unit
+        if not self.shift.any():
+            return X / self.unit
+        coded = X - self.shift
+        coded /= self.unit
+        return coded
 
     def invert(self, monomials: Iterable[Monomial], w: Array) -> Array:
         """Turn coefficients of plain monomials of u into those of the monomials of x - shift."""
