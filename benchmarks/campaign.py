@@ -31,6 +31,7 @@ from typing import Any
 import polysharp
 
 GROUP = 200  # seeds
+MOST_PRINTED = 100  # findings; all of them are stored
 DEAF = 60.0  # seconds beyond the deadline after which a worker is given up
 
 
@@ -83,15 +84,16 @@ class Campaign:
         old = self._stored() if store else []
         tasks = _open(first, last, old)
         lines: list[Line] = []
-        began = time.time()
+        began, printed = time.time(), 0
         with self.path.open("a") if store else nullcontext() as stream:
             for line in self._lines(tasks, processes, began + seconds):
                 lines.append(line)
                 if stream is not None:
                     stream.write(json.dumps(line) + "\n")
                     stream.flush()
-                for finding in line["found"]:
+                for finding in line["found"][: max(0, MOST_PRINTED - printed)]:
                     print(finding, flush=True)
+                printed += len(line["found"])
         spent = time.time() - began
         facts = summary([*old, *lines], spent, processes)
         if store:

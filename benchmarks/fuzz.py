@@ -3,6 +3,7 @@
     python benchmarks/fuzz.py solves --seeds 0 1000000 --processes 16 --seconds 600
     python benchmarks/fuzz.py solves --seeds 0 1000 --engine tree
     python benchmarks/fuzz.py proofs --seeds 0 10000      # honest ones, and 10 forgeries of each
+    python benchmarks/fuzz.py boxes  --seeds 0 10000      # bounded coefficients, engine by engine
     python benchmarks/fuzz.py files  --seeds 0 10000      # damaged files
 
 ``hostile`` draws the problems, ``referee`` settles them (in long double, and in rationals where it
@@ -188,6 +189,29 @@ def check_solve(seed: int, options: argparse.Namespace, tally: Tally) -> None:
             tally.find("objective too low", case.label, off)
 
 
+def check_boxes(seed: int, options: argparse.Namespace, tally: Tally) -> None:
+    """Fit one problem with bounded coefficients by several engines: no bound beats a model."""
+    plain = make_case(seed)
+    rng = np.random.default_rng([37, seed])
+    size = float(10.0 ** rng.uniform(-4, 4))
+    low, high = [(0.0, np.inf), (-size, size), (-np.inf, 0.0), (0.0, size), (-size, np.inf)][
+        int(rng.integers(5))
+    ]
+    solved = {}
+    for engine in (options.engine,) if options.engine else ("tree", "enumeration", "local-search"):
+        own = plain.options | {"engine": engine, "coefficient_bounds": (low, high)}
+        case = replace(plain, options=own, label=f"{plain.label} in {low, high} by {engine}")
+        model = attempt(case, tally)
+        if model is not None:
+            solved[engine] = model.solution_
+            tally.count(f"{engine}: {model.solution_.status}")
+    for engine, solution in solved.items():
+        for other, model in solved.items():
+            if solution.bound > model.objective:
+                text = f"{solution.bound!r} of {engine} above {model.objective!r} of {other}"
+                tally.find("wrong bound", case.label, text)
+
+
 def honest_proof(seed: int, options: argparse.Namespace, tally: Tally) -> tuple[Case, Any] | None:
     """Fit with the tree engine and check its proof."""
     case = make_case(seed, options.engine or ("priced" if seed % 4 == 3 else "tree"))
@@ -293,7 +317,12 @@ def damaged(data: bytearray, rng: np.random.Generator) -> bytearray:
     return data
 
 
-CHECKS = {"solves": check_solve, "proofs": check_proofs, "files": check_files}
+CHECKS = {
+    "solves": check_solve,
+    "boxes": check_boxes,
+    "proofs": check_proofs,
+    "files": check_files,
+}
 
 
 def load_kernels() -> None:
