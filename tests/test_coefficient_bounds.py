@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from instances import TINY, Instance, make_instance, optimum, with_boxes
 from scipy.optimize import lsq_linear
 
+from polysharp import (
+    SparsePolynomialRegressor,
+    SparsePolynomialRegressorCV,
+    load_model,
+    path,
+    save_model,
+    verify,
+)
+from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Solution
+from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
+from polysharp.engines.columns.column_generation import search_all_inputs
+from polysharp.engines.columns.search import Search, Sizes
 from polysharp.engines.local_search.kernel import Climb
 from polysharp.engines.local_search.model import RidgeModel
+from polysharp.errors import InputError
+from polysharp.estimators.parameters import read_rules
+from polysharp.monomials.coefficient_bounds import CoefficientBounds, read_bounds
+from polysharp.pricing.design import Design
 from polysharp.problem.bounds import price
 
 TIGHT = Limits(gap_tol=1e-7, time_limit=60.0)
@@ -121,3 +141,135 @@ def test_engines_agree_with_enumeration(name: str) -> None:
 def test_a_thousand_problems(group: int) -> None:
     for seed in range(group, 1000, 20):
         check_engine("tree", seed)
+
+
+def law(seed: int, n: int = 80) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3)) * [1.0, 30.0, 0.02] + [0.0, 5.0, 0.01]
+    u = X / [1.0, 30.0, 0.02]
+    y = 2.0 * u[:, 0] - 1.5 * u[:, 1] * u[:, 2] + u[:, 2] ** 2 + 0.3 * rng.standard_normal(n)
+    return X, y
+
+
+STATED: tuple[dict[str, Any], ...] = (
+    {"positive": True},
+    {"coefficient_bounds": (-0.5, 0.5)},
+    {"coefficient_bounds": {"b": (0, None), ("a",): (-1.0, 1.5), "c^2": (None, 0.0)}},
+    {"coefficient_bounds": {"*": (0, 1.0), "b": (None, None)}, "positive": False, "center": True},
+    {"coefficient_bounds": {1: (-0.001, 0.02)}, "positive": True, "fit_intercept": False},
+)
+
+
+def fitted(stated: dict[str, Any], seed: int = 0, **options: Any) -> SparsePolynomialRegressor:
+    settings = {"degree": 2, "max_terms": 3, "gamma": 1.0, "gap_tol": 1e-7, **stated, **options}
+    return SparsePolynomialRegressor(**settings).fit(table(seed), law(seed)[1])
+
+
+def table(seed: int) -> pd.DataFrame:
+    return pd.DataFrame(law(seed)[0], columns=["a", "b", "c"])
+
+
+@pytest.mark.parametrize("stated", STATED)
+def test_fits_keep_to_what_is_stated_and_are_proved(stated: dict[str, Any], tmp_path: Path) -> None:
+    model, referee = fitted(stated), fitted(stated, engine="enumeration")
+    solution, polynomial = model.solution_, model.polynomial_
+    assert solution.status == "optimal"
+    assert solution.objective == pytest.approx(referee.solution_.objective, rel=1e-6)
+    bounds = read_bounds(stated.get("coefficient_bounds"), stated.get("positive"), polynomial.names)
+    for m, c in zip(polynomial.monomials, polynomial.coefficients, strict=True):
+        low, high = bounds.interval(m)
+        assert low <= c <= high
+    free = fitted({key: stated[key] for key in ("center", "fit_intercept") if key in stated})
+    assert solution.objective > free.solution_.objective * 1.001  # the bounds matter here
+    X, y = law(0)
+    assert solution.proof is not None
+    path = tmp_path / "proof.npz"
+    solution.proof.save(path)
+    proof = Proof.load(path)
+    assert str(proof.statement) == str(solution.proof.statement)
+    assert "coefficients: " in str(proof.statement)
+    verdict = verify(proof, X, y)
+    assert verdict, verdict.reason
+    assert verdict.bound == pytest.approx(solution.bound, rel=1e-6)
+    save_model(model, tmp_path / "model.json")
+    again = load_model(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.predict(table(0)), model.predict(table(0)))
+
+
+@pytest.mark.parametrize("stated", STATED)
+def test_proofs_hold_in_exact_integers(stated: dict[str, Any]) -> None:
+    pytest.importorskip("flint")
+    X, y = law(0)
+    proof = fitted(stated).solution_.proof
+    assert proof is not None
+    verdict = verify(proof, X, y, exact=True)
+    assert verdict, verdict.reason
+
+
+@pytest.mark.parametrize("stated", STATED[:3])
+def test_a_proof_without_its_bounds_is_rejected(stated: dict[str, Any]) -> None:
+    X, y = law(0)
+    proof = fitted(stated).solution_.proof
+    assert proof is not None
+    assert proof.statement is not None
+    wider = replace(proof.statement, coefficients=CoefficientBounds())
+    assert not verify(proof.about(wider), X, y)
+    longer = CoefficientBounds((-1e3, 1e3))
+    assert not verify(proof.about(replace(proof.statement, coefficients=longer)), X, y)
+    without_zero = CoefficientBounds((1.0, 2.0))
+    verdict = verify(proof.about(replace(proof.statement, coefficients=without_zero)), X, y)
+    assert "lacks 0" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ({"coefficient_bounds": (1.0, 2.0)}, "must hold 0"),
+        ({"coefficient_bounds": (2.0, -1.0)}, "must hold 0"),
+        ({"coefficient_bounds": (0.0, 0.0)}, "leave more than 0"),
+        ({"coefficient_bounds": {"a": (-1.0, 0.0)}, "positive": True}, "with positive=True"),
+        ({"coefficient_bounds": (0.0, float("nan"))}, "must be a pair"),
+        ({"coefficient_bounds": "a"}, "must be a pair"),
+        ({"coefficient_bounds": {"d": (0, 1)}}, "coefficient_bounds must hold products"),
+        ({"coefficient_bounds": {"a^3": (0, 1)}}, "must name terms that may be chosen"),
+        ({"coefficient_bounds": {5: (0, 1)}}, "indices from 0 to 2"),
+        ({"positive": 1}, "positive must be True or False"),
+    ],
+)
+def test_refusals_are_one_sentence(stated: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words) as refusal:
+        fitted(stated)
+    assert "\n" not in str(refusal.value)
+
+
+def test_every_door_keeps_to_the_bounds() -> None:
+    X, y = table(1), law(1)[1]
+    for point in path(X, y, degree=2, max_terms=4, positive=True, cv=3, random_state=0):
+        assert np.all(point.polynomial.coefficients >= 0.0)
+        assert point.status == "optimal"
+    search = SparsePolynomialRegressorCV(
+        degrees=2, max_terms=4, positive=True, cv=3, random_state=0, time_limit=20.0
+    )
+    search.fit(X, y)
+    assert np.all(search.polynomial_.coefficients >= 0.0)
+
+
+def test_priced_fits_keep_to_the_bounds() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((150, 12))
+    y = X[:, 0] * X[:, 1] - 2.0 * X[:, 2] + X[:, 3] ** 2 + 0.5 * rng.standard_normal(150)
+    options: dict[str, Any] = {"degree": 2, "max_terms": 3, "gamma": 0.1, "positive": True}
+    asked = SparsePolynomialRegressor(**options).get_params()
+    rules = read_rules(asked, tuple(f"x{i}" for i in range(12)))
+    rows = MemoryRows(X, y, None, tuple(f"x{i}" for i in range(12)))
+    design = Design(rows, np.arange(12), 2, fit_intercept=True)
+    search = Search(
+        design, rules, lam=10.0, engine=make_engine("tree"), limits=Limits(20.0, 1e-6),
+        sizes=Sizes(first=20, added=10, listed=60, pool=80, handed=60),
+    )  # fmt: skip
+    found = search_all_inputs(search)
+    unscaled = SparsePolynomialRegressor(**options, scale=False, gap_tol=1e-6).fit(X, y)
+    assert found.solution.objective == pytest.approx(unscaled.solution_.objective, rel=1e-5)
+    assert found.solution.status == "optimal"
+    assert found.solution.bound <= unscaled.solution_.objective * (1.0 + 1e-9)
+    assert np.all(found.solution.coefficients >= 0.0)

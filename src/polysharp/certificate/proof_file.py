@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from io import BytesIO
-from math import isfinite, prod
+from math import inf, isfinite, prod
 from os import PathLike
 from typing import Any, NoReturn
 from zipfile import ZipFile
@@ -28,6 +28,7 @@ from polysharp.certificate.proof import Diagonal, Kind, Proof, ProofNode, Screen
 from polysharp.certificate.statement import Statement
 from polysharp.errors import InputError
 from polysharp.files import write_file
+from polysharp.monomials.coefficient_bounds import CoefficientBounds
 from polysharp.typing import Array
 
 FORMAT = "polysharp-proof"
@@ -68,6 +69,7 @@ def save(proof: Proof, path: str | PathLike[str]) -> None:
         stated = {f.name: getattr(proof.statement, f.name) for f in fields(Statement)}
         arrays |= _joined("monomials", stated.pop("monomials"))
         arrays |= {name: stated.pop(name) for name in ARRAYS}
+        stated["coefficients"] = _intervals(stated["coefficients"])
         header["statement"] = stated
     text = json.dumps(header).encode()
     packed = BytesIO()
@@ -205,6 +207,34 @@ def _real(value: Any) -> float:
     return float(value)
 
 
+def _intervals(bounds: CoefficientBounds) -> list[Any]:
+    """Return intervals as JSON has them: infinite ends are null."""
+
+    def ends(pair: tuple[float, float]) -> list[float | None]:
+        return [value if isfinite(value) else None for value in pair]
+
+    listed = (bounds.inputs, bounds.terms)
+    return [ends(bounds.everywhere), *([[key, ends(pair)] for key, pair in one] for one in listed)]
+
+
+def _coefficients(value: Any) -> CoefficientBounds:
+    """Read what ``_intervals`` wrote."""
+
+    def ends(pair: Any) -> tuple[float, float]:
+        low, high = _of(list)(pair)
+        return -inf if low is None else _real(low), inf if high is None else _real(high)
+
+    def keyed(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda entry: (read(_of(list)(entry)[0]), ends(entry[1]))
+
+    everywhere, inputs, terms = _of(list)(value)
+    return CoefficientBounds(
+        ends(everywhere),
+        _tuple_of(keyed(_of(int)))(inputs),
+        _tuple_of(keyed(_tuple_of(_of(int))))(terms),
+    )
+
+
 # How the fields of a statement are read from JSON.
 READ: dict[str, Callable[[Any], Any]] = {
     "names": _tuple_of(_of(str)),
@@ -213,6 +243,7 @@ READ: dict[str, Callable[[Any], Any]] = {
     "required_inputs": _tuple_of(_of(int)),
     "two_valued": _tuple_of(_of(int)),
     "functions": _tuple_of(lambda pair: (_of(int)(pair[0]), _of(str)(pair[1]))),
+    "coefficients": _coefficients,
     "heredity": lambda value: None if value is None else _of(str)(value),
     **dict.fromkeys(
         ("excluded_terms", "required_terms", "support"), _tuple_of(_tuple_of(_of(int)))

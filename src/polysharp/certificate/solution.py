@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from polysharp.errors import CertificateError
-from polysharp.problem.problem import Problem
+from polysharp.problem.problem import Fit, Problem
 from polysharp.progress import Event, plural, r2_decimals, relative_gap, rounded_down, rounded_up
 from polysharp.typing import Array, Indices
 
@@ -200,7 +200,7 @@ def certify(
     """
     if not problem.structure.allows(support):
         raise CertificateError(f"{engine} returned a support that breaks the rules: {support}")
-    fit = problem.refit(support)
+    fit = _needed(problem, problem.refit(support))
     objective = problem.cost_at_most(fit)
     best = bound if bound > 0.0 else 0.0  # not a number: nothing is proved
     if whole and proof is None:
@@ -221,3 +221,13 @@ def certify(
         total_squares=problem.yy,
         **facts,
     )
+
+
+def _needed(problem: Problem, fit: Fit) -> Fit:
+    """Leave out terms that a box has brought to zero, where the rules can do without them."""
+    if problem.structure.boxes is None:
+        return fit
+    chosen = fit.w != 0.0
+    if chosen.all() or not problem.structure.allows(fit.support[chosen]):
+        return fit
+    return Fit(fit.support[chosen], fit.w[chosen], fit.objective)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from polysharp.certificate.proof import CLAIM_ROOM
+from polysharp.data.functions import PLAIN
+from polysharp.monomials.coefficient_bounds import UNBOUNDED, CoefficientBounds
 from polysharp.monomials.terms import write_term
 
 if TYPE_CHECKING:
@@ -46,7 +48,8 @@ class Statement:
 
     Columns are prod_{i in m} (x_i - shift_i) / scale_i times the scale of the monomial
     (sqrt of the number of orderings of m padded to ``degree``), centred by their weighted means
-    when the intercept is free, rows weighted by the sample weights.
+    when the intercept is free, rows weighted by the sample weights.  Coefficients of the products
+    of x_i - shift_i keep to ``coefficients``.
     """
 
     names: tuple[str, ...]  # of the inputs given to fit
@@ -73,6 +76,7 @@ class Statement:
     support: tuple[Monomial, ...]  # of the model found
     objective: float  # which it does not exceed
     exact_size: bool = False
+    coefficients: CoefficientBounds = UNBOUNDED  # of monomials of x - shift
 
     def __str__(self) -> str:
         """Everything that the claim depends on, line by line."""
@@ -95,6 +99,7 @@ class Statement:
             "two-valued inputs, at most once in a term": ", ".join(
                 self.names[i] for i in self.two_valued
             ),
+            "coefficients": self.coefficients.written(self._columns),
         }
         lines += [f"{name}: {rule}" for name, rule in rules.items() if rule]
         lines += [
@@ -111,8 +116,11 @@ class Statement:
         return "\n".join([*lines, f"model: {model}; costs at most {self.objective!r}"])
 
     def _written(self, terms: Iterable[Monomial]) -> str:
-        columns = [*self.names, *(f"{name}({self.names[i]})" for i, name in self.functions)]
-        return ", ".join(write_term(m, columns) for m in terms)
+        return ", ".join(write_term(m, self._columns) for m in terms)
+
+    @property
+    def _columns(self) -> list[str]:
+        return [*self.names, *(f"{name}({self.names[i]})" for i, name in self.functions)]
 
     @classmethod
     def of(
@@ -152,6 +160,7 @@ class Statement:
             support=tuple(basis.monomials[j] for j in solution.support),
             objective=solution.objective * (1.0 + CLAIM_ROOM),
             exact_size=structure.exact_size,
+            coefficients=replace(rules.coefficients, unit=(), library=PLAIN),
         )
 
 

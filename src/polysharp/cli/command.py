@@ -75,7 +75,20 @@ def word_or(number: Kind, **words: Any) -> Kind:
     return read
 
 
+def bounds(text: str) -> tuple[str | None, tuple[float | None, ...]]:
+    """Read an interval, with the term or input it is for, None for all."""
+    whose, _, pair = text.rpartition("=")
+    try:
+        low, high = (float(end) if end.strip() else None for end in pair.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be LOW,HIGH or TERM=LOW,HIGH, of which an end may be left out, got {text!r}"
+        ) from None
+    return whose.strip() or None, (low, high)
+
+
 KINDS: dict[str, Kind] = {
+    "BOUNDS": bounds,
     "N": int,
     "L": int,
     "K": list_of(int),

@@ -45,6 +45,13 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
         found["fit_intercept"] = False
     if getattr(options, "no_scale", False):
         found["scale"] = False
+    if getattr(options, "positive", False):
+        found["positive"] = True
+    given_bounds = dict(getattr(options, "coefficient_bounds", None) or ())
+    if given_bounds:
+        found["coefficient_bounds"] = {
+            "*" if whose is None else whose: pair for whose, pair in given_bounds.items()
+        }
     return {**found, "verbose": 0 if options.quiet else 1}
 
 

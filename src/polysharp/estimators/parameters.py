@@ -22,8 +22,13 @@ from polysharp.data.functions import read_functions
 from polysharp.data.summary import Ranges
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
+<<<<<<< HEAD
 from polysharp.errors import InputError, TooLargeError
 from polysharp.moments.gram import MAX_DENSE
+=======
+from polysharp.errors import InputError
+from polysharp.monomials.coefficient_bounds import read_bounds
+>>>>>>> b5d3994 (coefficient_bounds and positive: estimators, statement, proof, checker, model file, command line)
 from polysharp.monomials.term_rules import TermRules
 from polysharp.monomials.terms import read_inputs, read_terms, write_term
 from polysharp.monomials.units import Units
@@ -78,6 +83,7 @@ RULES: dict[str, Rule] = {
     "scale": (_flag, "True or False"),
     "center": (_flag, "True or False"),
     "clamp": (_flag, "True or False"),
+    "positive": (_flag, "True or False"),
     "device": (
         lambda v: v is None or isinstance(v, str),
         "None, 'cpu', 'cuda' or the name of another PyTorch device",
@@ -216,6 +222,9 @@ def read_rules(
         exclude_inputs=read_inputs(parameters["exclude_inputs"], names, "exclude_inputs"),
         two_valued=tuple(sorted(two_valued)),
         library=library,
+        coefficients=read_bounds(
+            parameters.get("coefficient_bounds"), parameters.get("positive", False), names, library
+        ),
     )
     if len(rules.exclude_inputs) == len(names):
         raise InputError(f"exclude_inputs must leave some input in, got all {len(names)}")

@@ -253,9 +253,12 @@ class Prepared:
         intercept = self.assembled.intercept(support, w)
         basis = self.basis.select(support)
         scaling, ranges = self.opened.scaling, self.opened.ranges
-        return Polynomial.from_scaled(
+        found = Polynomial.from_scaled(
             basis, w, intercept, scaling, table.names, table.response, ranges
         )
+        # Rounding on the way to the user's units must not leave an interval that was stated there.
+        kept = self.opened.rules.coefficients.kept(found.monomials, found.coefficients)
+        return replace(found, coefficients=kept)
 
     def stated(self, solution: Solution, rules: TermRules | None = None) -> Solution:
         """Complete the statement of a solution's proof; ``rules`` may have other budgets."""
@@ -314,7 +317,8 @@ def open_table(
     p = table.shape[1]
     scaling = Scaling.of(measured, scale=scale, center=center, n_inputs=p)
     ranges = np.array([measured.low[:p], measured.high[:p]]) if model.clamp else None
-    return Opened(table, table.coded(scaling.apply), scaling, rules, gamma, choice, ranges)
+    coded = rules.coded(scaling.unit)
+    return Opened(table, table.coded(scaling.apply), scaling, coded, gamma, choice, ranges)
 
 
 def solve(opened: Opened, n_candidates: NCandidates, effort: FitEffort) -> Answer:

@@ -101,6 +101,15 @@ class SparsePolynomialRegressor(CertifiedModel):
         or products such as "x0^2 x3".
     include_inputs, exclude_inputs : list or None, default=None
         Inputs, by name or index, that some term must use, or that no term may use.
+    coefficient_bounds : pair, mapping or None, default=None
+        The interval (low, high) of every coefficient, in the user's units; None for no bound at one
+        end.  Or intervals by term, written as in ``include_terms``, and by input: the name or index
+        of an input alone bounds all terms that use it, ``("x0",)`` the term x0 only.  A term's own
+        interval counts before those of its inputs, and "*" names all other terms.  Intervals must
+        hold 0; the intercept is free.
+        With ``center=True`` the coefficients are those of products of x - mean, as printed.
+    positive : bool, default=False
+        No coefficient is negative: short for ``coefficient_bounds=(0, None)``.
     clamp : bool, default=False
         Predict at rows beyond the range of the rows of the fit as if their inputs were at the
         nearer end of it; ``polynomial_.ranges`` has the ranges.
@@ -200,6 +209,8 @@ class SparsePolynomialRegressor(CertifiedModel):
         exclude_terms: Any = None,
         include_inputs: Any = None,
         exclude_inputs: Any = None,
+        coefficient_bounds: Any = None,
+        positive: bool = False,
         clamp: bool = False,
         functions: Any = None,
         units: Any = None,
@@ -227,6 +238,8 @@ class SparsePolynomialRegressor(CertifiedModel):
         self.exclude_terms = exclude_terms
         self.include_inputs = include_inputs
         self.exclude_inputs = exclude_inputs
+        self.coefficient_bounds = coefficient_bounds
+        self.positive = positive
         self.clamp = clamp
         self.functions = functions
         self.units = units

@@ -53,7 +53,11 @@ HOPELESS_AFTER = 3.0  # seconds of the refit's search, where the gap is still wi
 SHARED = (
     "n_candidates", "fit_intercept", "scale", "device", "engine", "gap_tol", "n_jobs", "verbose",
     "max_interaction", "interaction_degree", "heredity", "include_terms", "exclude_terms",
+<<<<<<< HEAD
     "include_inputs", "exclude_inputs", "clamp", "functions", "units", "constants",
+=======
+    "include_inputs", "exclude_inputs", "coefficient_bounds", "positive", "clamp", "functions",
+>>>>>>> b5d3994 (coefficient_bounds and positive: estimators, statement, proof, checker, model file, command line)
 )  # fmt: skip
 
 
@@ -114,6 +118,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         As in ``SparsePolynomialRegressor``.
     functions, units, constants : optional
         As in ``SparsePolynomialRegressor``.
+    coefficient_bounds, positive : optional
+        As in ``SparsePolynomialRegressor``, for every model that is compared.
     clamp : bool, default=False
         As in ``SparsePolynomialRegressor``, here and in the comparison (but where moments judge,
         see Notes).
@@ -222,6 +228,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         exclude_terms: Any = None,
         include_inputs: Any = None,
         exclude_inputs: Any = None,
+        coefficient_bounds: Any = None,
+        positive: bool = False,
         clamp: bool = False,
         functions: Any = None,
         units: Any = None,
@@ -252,6 +260,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         self.exclude_terms = exclude_terms
         self.include_inputs = include_inputs
         self.exclude_inputs = exclude_inputs
+        self.coefficient_bounds = coefficient_bounds
+        self.positive = positive
         self.clamp = clamp
         self.functions = functions
         self.units = units

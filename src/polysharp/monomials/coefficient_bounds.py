@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Interval = tuple[float, float]
 ANY: Interval = (-inf, inf)
+OTHERS = "*"  # what users call all terms that have no entry
 LEAST = 1e-300  # a bound that is not 0 stays away from it, however the units are
 
 
@@ -85,6 +86,13 @@ class CoefficientBounds:
         ends = [ends for i, ends in self.inputs if i in used] or [self.everywhere]
         return max(low for low, _ in ends), min(high for _, high in ends)
 
+    def kept(self, monomials: Sequence[Monomial], coefficients: Array) -> Array:
+        """Return coefficients in the user's units, those beyond their interval at its end."""
+        if not self.bind:
+            return coefficients
+        low, high = np.array([self.interval(m) for m in monomials]).reshape(-1, 2).T
+        return np.clip(coefficients, low, high)
+
     def boxes(self, basis: Basis) -> Boxes:
         """Return the intervals of the scaled coefficients of a basis."""
         if not self.bind:
@@ -126,16 +134,19 @@ def read_bounds(
         return CoefficientBounds((least, inf), library=library)
     if not isinstance(given, Mapping):
         return CoefficientBounds(_interval(given, "", least), library=library)
+    everywhere: Interval = (least, inf)
     inputs: dict[int, Interval] = {}
     terms: dict[Monomial, Interval] = {}
     for key, pair in given.items():
         ends = _interval(pair, f" for {key!r}", least)
-        if (isinstance(key, str) and key in names) or isinstance(key, Integral):
+        if key == OTHERS and OTHERS not in names:
+            everywhere = ends
+        elif (isinstance(key, str) and key in names) or isinstance(key, Integral):
             inputs[read_inputs([key], names, "coefficient_bounds")[0]] = ends
         else:
             terms[read_terms([key], names, "coefficient_bounds", library)[0]] = ends
     return CoefficientBounds(
-        (least, inf), tuple(inputs.items()), tuple(terms.items()), library=library
+        everywhere, tuple(inputs.items()), tuple(terms.items()), library=library
     )
 
 

@@ -14,7 +14,7 @@ An input of two values a and b has x^2 = (a + b) x - a b, so its powers are left
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations, combinations_with_replacement, product
 from math import comb
@@ -28,7 +28,7 @@ from polysharp.monomials.basis import Basis
 from polysharp.monomials.coefficient_bounds import UNBOUNDED, CoefficientBounds
 from polysharp.monomials.structure import Heredity, Structure, heredity_closed, parents_of
 from polysharp.monomials.terms import write_term
-from polysharp.typing import Indices, Monomial
+from polysharp.typing import Array, Indices, Monomial
 
 MAX_MONOMIALS = 1_000_000
 
@@ -68,6 +68,10 @@ class TermRules:
         """Inputs that the answer must use."""
         used = self.library.inputs_of(chain.from_iterable(self.include_terms))
         return tuple(sorted({*self.include_inputs, *used}))
+
+    def coded(self, unit: Array) -> TermRules:
+        """Return the rules for inputs divided by their units, which only coefficients depend on."""
+        return replace(self, coefficients=self.coefficients.coded(unit))
 
     def allowed(self, p: int) -> Indices:
         """Return those of p inputs that are not excluded."""

@@ -23,6 +23,7 @@ RULES = {
     "exclude_terms": "terms that must stay out",
     "include_inputs": "inputs that must be used",
     "exclude_inputs": "inputs that must not be used",
+    "coefficient_bounds": "coefficients within stated intervals",
 }
 
 
@@ -121,6 +122,8 @@ def candidates(facts: Facts) -> str:
         for name, wording in RULES.items()
         if settings.get(name) is not None
     ]
+    if settings.get("positive"):
+        rules.append("no negative coefficient")
     return text + (f"; further rules: {', '.join(rules)}" if rules else "")
 
 

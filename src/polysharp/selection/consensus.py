@@ -107,7 +107,7 @@ def find_consensus(
         return None
     members = tuple(scores.candidates[a] for a in places)
     top = listed[max(member.degree for member in members)]
-    whole, rules = top.whole(), top.folds.rules
+    whole, rules = top.whole(), top.rules
     nearest = Case(top.basis.degree, 1.0 / (SHARE * whole.weight), center, consensus=True)
     by_degree = {r: m.splits() for r, m in listed.items() if r <= nearest.degree}
     narrow = replace(budgets, max_inputs=limits)
@@ -184,7 +184,7 @@ def _mean(
 def _on_all_rows(moments: FoldMoments) -> SplitModels:
     """Return what finds models on all rows."""
     whole, every = moments.whole(), np.arange(len(moments.basis))
-    return SplitModels(whole, MomentJudge(whole), moments.basis, moments.folds.rules, every)
+    return SplitModels(whole, MomentJudge(whole), moments.basis, moments.rules, every)
 
 
 def _supports(

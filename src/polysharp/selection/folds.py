@@ -146,6 +146,11 @@ class FoldMoments:
     table: PartedRows | None
     pools: Sequence[Indices] | None
 
+    @property
+    def rules(self) -> TermRules:
+        """The rules about terms, in this coding."""
+        return self.folds.rules.coded(self.scaling.unit)
+
     def splits(self) -> list[SplitModels]:
         """Return what finds and judges the models of each split."""
         plan, own = self.folds.plan, range(len(self.basis))
@@ -153,7 +158,7 @@ class FoldMoments:
         pools = [every] * plan.n_splits if self.pools is None else self.pools
         judged = judges(self.basis, self.parts, plan, self.table, clamp=self.folds.clamp)
         return [
-            SplitModels(merge(self.parts, train), judge, self.basis, self.folds.rules, pool)
+            SplitModels(merge(self.parts, train), judge, self.basis, self.rules, pool)
             for train, judge, pool in zip(plan.train, judged, pools, strict=True)
         ]
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from polysharp.errors import InfeasibleError
-from polysharp.moments.gram import solve_spd
 from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.term_rules import TermRules
+from polysharp.problem.boxed_fit import solve_in_boxes
 from polysharp.problem.problem import Problem
 from polysharp.selection.judges import Judge, Model
 from polysharp.typing import Array, Indices
@@ -127,7 +127,8 @@ class SplitModels:
         part = self.train.select(S)
         G, q, _ = part.normal_equations(centred=not self.rules.constant)
         G[np.diag_indices_from(G)] += 1.0 / gamma
-        w = solve_spd(G, q) if len(S) else q
+        boxes = self.rules.coefficients.boxes(self.basis.select(S))
+        w = solve_in_boxes(G, q, boxes) if len(S) else q
         return Model(S, w, 0.0 if self.rules.constant else part.y_mean - float(part.mean @ w))
 
     @property

@@ -7,9 +7,10 @@ node costs less than
     yy/2 - w'Qw/2 - spent,                   spent = sum_in Z_j + top_L(Z_j, j free),
     t y'a - t^2 (|a|^2/2 + spent)            where d = 0, with a = y - Mw, for any t.
 
-Z_j is the largest value of rho_j b - (lam + d_j) b^2/2 over the coefficients b that matter.  A
-model with lam b^2 > yy costs more than no model at all, so |b| <= sqrt(yy / lam): Z_j is
-rho_j^2 / (2 (lam + d_j)) up to there and grows like |rho_j| beyond, whatever the sign of lam + d_j.
+Z_j is the largest value of rho_j b - (lam + d_j) b^2/2 over the coefficients b that matter
+(``boxes``): rho_j^2 / (2 (lam + d_j)) where b = rho_j / (lam + d_j) is one of them; beyond the end
+of their interval it grows like |rho_j|, whatever the sign of lam + d_j.  The second form is for
+coefficients that nothing bounds.
 
 Forcing a monomial in or out changes only ``spent``: that is what screening rests on.  Numbers
 come as a ``Point``, already rounded to the safe side; here each further operation adds its own
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
-from polysharp.certificate.checker.rows import SAFE, TINY, Point, U
+from polysharp.certificate.checker.rows import SAFE, TINY, Point, U, sides
 from polysharp.certificate.checker.rules import (
     FREE,
     IN,
@@ -58,14 +59,26 @@ def certified(moments: Moments, index: Indices, value: Any, what: str) -> Array:
     raise Rejected(f"{what} exceeds the curvature there is")
 
 
-def prices(rho: Array, lam: float, d: Array | None, box: float) -> Array:
-    """Return upper bounds on Z_j from upper bounds on |rho_j|."""
-    if d is None:
+def prices(moments: Moments, index: Indices, at: Point, d: Array | None) -> Array:
+    """Return upper bounds on Z_j; up, down and d are those of the monomials ``index``."""
+    lam, boxes = moments.lam, moments.boxes
+    if d is None and not boxes.stated:
+        rho: Array = np.maximum(at.up, at.down)
         return rho * rho * ((0.5 + 4.0 * U) / lam)
-    ridge = lam + d - 4.0 * U * (lam + np.abs(d))
-    beyond = box * (rho - 0.5 * ridge * box) + 4.0 * U * box * (rho + np.abs(ridge) * box)
+    ridge: Any = lam * (1.0 - 4.0 * U)
+    if d is not None:
+        ridge = lam + d - 4.0 * U * (lam + np.abs(d))
+    right = _one_side(np.maximum(at.up, 0.0), ridge, boxes.high[index])
+    left = _one_side(np.maximum(at.down, 0.0), ridge, -boxes.low[index])
+    Z: Array = np.maximum(right, left)
+    return Z
+
+
+def _one_side(rho: Array, ridge: Any, end: Array) -> Any:
+    """Return upper bounds on the largest rho b - ridge b^2/2 for 0 <= b <= end."""
+    beyond = end * (rho - 0.5 * ridge * end) + 4.0 * U * end * (rho + np.abs(ridge) * end)
     within = rho * rho * (0.5 + 4.0 * U) / np.maximum(ridge, TINY)
-    return np.where((ridge > 0.0) & (rho <= ridge * box), within, np.maximum(beyond, 0.0))
+    return np.where((ridge > 0.0) & (rho <= ridge * end), within, np.maximum(beyond, 0.0))
 
 
 def value(point: Point, spent: Any, *, scalable: bool) -> Any:
@@ -73,7 +86,7 @@ def value(point: Point, spent: Any, *, scalable: bool) -> Any:
 
     It is never NaN, which would vanish in a minimum.
     """
-    base, ya, aa, _ = point
+    base, ya, aa = point[:3]
     plain = base - spent - 4.0 * U * (np.abs(base) + spent)
     if not scalable:
         return np.fmax(plain, -inf)
@@ -135,24 +148,34 @@ def costs(
     G + lam I >= mu diag(G + lam I) on all of them, d = mu diag(G + lam I) - lam is tried as well.
     What stays below the claim is tried again, with smaller coefficients or exactly.
     """
-    values = np.full(len(sets), -inf)
+    values, boxes = np.full(len(sets), -inf), moments.boxes
+    G, lam, size = moments.G, moments.lam, int(sets.shape[1])
+
+    def tried(w: Array, some: Indices) -> None:
+        values[some] = np.maximum(values[some], _costs(moments, sets[some], w, fixed, L, mu))
+
     for damping in DAMPINGS if moments.floats_hold else ():
         low = np.flatnonzero(values < claim)
         if len(low):
-            found = _costs(moments, sets[low], fixed, L, mu, damping)
-            values[low] = np.maximum(values[low], found)
+            H = G[sets[low][:, :, None], sets[low][:, None, :]] + lam * np.eye(size)
+            tried(_solved(H, moments.q[sets[low]], damping), low)
     low = np.flatnonzero(values < claim)
+    if boxes.stated and moments.floats_hold:
+        for a in low:
+            S = sets[a]
+            H = G[np.ix_(S, S)] + lam * np.eye(size)
+            tried(boxes.fit(H, moments.q[S], S)[None], np.array([a]))
+        low = np.flatnonzero(values < claim)
     for a in low if moments.is_exact else low[:CLOSER]:
         values[a] = max(values[a], _closer_cost(moments, sets[a], fixed, L))
     return values
 
 
-def _costs(moments: Moments, sets: Indices, fixed: Any, L: int, mu: float, damping: float) -> Array:
-    """Bound many sets of one size together."""
+def _costs(moments: Moments, sets: Indices, w: Array, fixed: Any, L: int, mu: float) -> Array:
+    """Bound many sets of one size together, each at coefficients of its own."""
     G = moments.G[sets[:, :, None], sets[:, None, :]]
     q, n, e = moments.q[sets], moments.norms[sets], moments.error[sets]
     size, lam = int(sets.shape[1]), moments.lam
-    w = _solved(G + lam * np.eye(size), q, damping)
     Gw = np.einsum("sij,sj->si", G, w)
     reach = moments.y_norm + np.einsum("si,si->s", np.abs(w), n)
     moved = moments.y_error + np.einsum("si,si->s", np.abs(w), e)
@@ -162,28 +185,30 @@ def _costs(moments: Moments, sets: Indices, fixed: Any, L: int, mu: float, dampi
     slack = SAFE * (n * step[:, None] + e * (reach + step)[:, None])
     wGw, ya = np.einsum("si,si->s", w, Gw), moments.yy - np.einsum("si,si->s", q, w)
     base, aa = 0.5 * (moments.yy - wGw) - error, 2.0 * ya - moments.yy + wGw + error
-    rho = (np.abs(q - Gw) + slack) * (1.0 + 4.0 * U)
-    spent = _spent(prices(rho, lam, None, moments.box), fixed, L)
-    point = Point(base, ya - error, aa, rho)
-    values = value(point, spent, scalable=True)
+    point = Point(base, ya - error, aa, *sides(q - Gw, slack))
+    spent = _spent(prices(moments, sets, point, None), fixed, L)
+    values = value(point, spent, scalable=not moments.boxes.stated)
     if mu > 0.0:
         d = _moved(np.diagonal(G, axis1=1, axis2=2), lam, mu)
         dw = d * w
         slack += 4.0 * U * (np.abs(dw) + np.abs(q))
-        rho = (np.abs(q - Gw + dw) + slack) * (1.0 + 4.0 * U)
         extra = 0.5 * np.einsum("si,si->s", dw, w)
         extra -= (size + 4.0) * U * np.einsum("si,si->s", np.abs(dw), np.abs(w))
-        spent = _spent(prices(rho, lam, d, moments.box), fixed, L)
-        point = point._replace(base=base + extra)
+        point = Point(base + extra, ya, aa, *sides(q - Gw + dw, slack))
+        spent = _spent(prices(moments, sets, point, d), fixed, L)
         values = np.fmax(values, value(point, spent, scalable=False))
     return np.asarray(values)
 
 
 def _closer_cost(moments: Moments, J: Indices, fixed: Any, L: int) -> float:
     """Bound one set by products with the residual, from the rows or exactly."""
-    point = moments.closer(J, moments.refit(J), J)
-    spent = _spent(prices(point.rho[None, J], moments.lam, None, moments.box), fixed, L)
-    return float(value(point, spent[0], scalable=True))
+    boxes, w = moments.boxes, moments.refit(J)
+    if boxes.stated:
+        w = boxes.fit(moments.G[np.ix_(J, J)] + moments.lam * np.eye(len(J)), moments.q[J], J)
+    point = moments.closer(J, w, J)
+    point = point._replace(up=point.up[J], down=point.down[J])
+    spent = _spent(prices(moments, J, point, None)[None], fixed, L)
+    return float(value(point, spent[0], scalable=not boxes.stated))
 
 
 def _moved(diagonal: Array, lam: float, mu: float) -> Array:

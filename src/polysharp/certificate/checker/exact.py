@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
-from polysharp.certificate.checker.rows import TINY, CheckedRows, Point, U, scale_squared
+from polysharp.certificate.checker.rows import TINY, CheckedRows, Point, U, scale_squared, sides
 from polysharp.certificate.checker.rules import Array, Indices, Monomial
 from polysharp.errors import MissingSolverError
 
@@ -128,7 +128,7 @@ class Exact(Moments):
             base + moved - 2.0 * U * (abs(base) + abs(moved)),
             _down(ya),
             -_down(-aa),
-            np.abs(rho) + slack,
+            *sides(rho, slack),
         )
 
     def closer(self, index: Indices, w: Array, alive: Indices, real: Any = None) -> Point:

@@ -26,6 +26,7 @@ from polysharp.certificate.checker.rows import (
     Point,
     U,
     blocks_of,
+    sides,
 )
 from polysharp.certificate.checker.rules import Array, Indices, Monomial, demand
 
@@ -81,7 +82,7 @@ class CheckedMoments(Columns):
             0.5 * (self.yy - wGw + moved) - error - 4.0 * U * abs(moved),
             self.yy - qw - error,
             self.yy - 2.0 * qw + wGw + error,
-            (np.abs(rho) + slack) * (1.0 + 4.0 * U),
+            *sides(rho, slack),
         )
 
     def slack(self, index: Indices, d: Array) -> Array:

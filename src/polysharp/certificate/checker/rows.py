@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from polysharp.certificate.checker.boxes import CheckedBoxes
 from polysharp.certificate.checker.rules import Array, Indices, Monomial, demand
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class Point(NamedTuple):
     base: Any  # <= yy/2 - w'Qw/2
     ya: Any  # <= y'a
     aa: Any  # >= |a|^2
-    rho: Array  # >= |m_j'a + d_j w_j|, for every monomial that was asked for
+    up: Array  # >= m_j'a + d_j w_j, for every monomial that was asked for
+    down: Array  # >= -(m_j'a + d_j w_j)
 
 
 class CheckedRows(NamedTuple):
@@ -111,6 +113,12 @@ def design(monomials: Sequence[Monomial], degree: int, coded: Array) -> Array:
     return M
 
 
+def sides(rho: Array, slack: Array) -> tuple[Array, Array]:
+    """Return upper bounds on rho and on -rho, known up to a slack."""
+    slack = slack + 4.0 * U * (np.abs(rho) + slack)
+    return rho + slack, slack - rho
+
+
 def blocks_of(n: int, size: int) -> Iterator[slice]:
     """Slices of so many rows."""
     return (slice(a, min(a + size, n)) for a in range(0, n, size))
@@ -155,7 +163,9 @@ class Columns:
         self.norms, self.error = norms[:f], SAFE * error[:f] + TINY
         self.y_norm, self.y_error = float(norms[f]), SAFE * float(error[f])
         self.off, self.sizes = SAFE * error, norms
-        self.box = SAFE * (self.y_norm + self.y_error) / sqrt(self.lam)  # no better |w_j|
+        most = SAFE * (self.y_norm + self.y_error) / sqrt(self.lam)  # no better |w_j|
+        scale = np.sqrt([float(scale_squared(m, s.degree)) for m in monomials])
+        self.boxes = CheckedBoxes(s, monomials, scale, most)
 
     def _plain(self, b: slice, index: Indices, real: Any = np.float64) -> Any:
         names = [self.monomials[j] for j in index.tolist()]
@@ -181,7 +191,7 @@ class Columns:
         """Evaluate a vector by the products of its residual with the columns that are alive."""
         a, f, u = self.residual(index, w), len(self.monomials), float(np.finfo(real).eps) / 2
         size = sqrt(float(a @ a)) * (1.0 + (len(a) + 4.0) * U)
-        sums, rho = np.zeros(len(alive) + 1, dtype=real), np.zeros(f)
+        sums, rho, off = np.zeros(len(alive) + 1, dtype=real), np.zeros(f), np.zeros(f)
         for big in blocks_of(len(a), BLOCK):
             M, part = self.centred(big, alive, real), a[big]
             for small in blocks_of(len(M), self.block):
@@ -191,10 +201,11 @@ class Columns:
         drift = np.abs(self.drift) + (16.0 + len(a) / BLOCK) * U * sqrt(self.total) * self.sizes
         unit = (self.unit * self.sizes + self.off) * (u / U)
         slack = SAFE * (size * unit + along * drift * self.s.fit_intercept) + TINY
-        rho[alive] = np.abs(sums[:-1]).astype(np.float64) * (1.0 + 4.0 * U) + slack[alive]
+        rho[alive], off[alive] = sums[:-1].astype(np.float64), slack[alive]
         ya = float(sums[-1]) * (1.0 - 4.0 * U) - float(slack[f])
         base = ya - 0.5 * size * size
-        return Point(base - 4.0 * U * (abs(ya) + size * size), ya, size * size * (1 + 4 * U), rho)
+        base -= 4.0 * U * (abs(ya) + size * size)
+        return Point(base, ya, size * size * (1 + 4 * U), *sides(rho, off))
 
     def refit(self, S: Indices, rcond: float = 1e-15) -> Array:
         """Return coefficients of a support from the rows, which keeps more digits than G does."""
@@ -207,6 +218,11 @@ class Columns:
     def cost_at_most(self, S: Indices) -> float:
         """Return an upper bound on the cost of a support: the least of some coefficients."""
         ways = [np.zeros(len(S)), *(self.refit(S, rcond) for rcond in (1e-15, 1e-12, 1e-9))]
+        if self.boxes.stated:
+            M, k = self.centred(slice(None), S), len(S)
+            H = M[:, :k].T @ M[:, :k] + self.lam * np.eye(k)
+            ways.append(self.boxes.fit(H, M[:, :k].T @ M[:, k], S))
+            ways = [self.boxes.clip(S, w) for w in ways]
         ridges = [(0.5 + 8.0 * U) * self.lam * float(w @ w) for w in ways]
         return min(0.5 * self.loss_at_most(S, w) + r for w, r in zip(ways, ridges, strict=True))
 

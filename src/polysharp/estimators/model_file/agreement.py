@@ -18,6 +18,8 @@ from itertools import chain
 from math import isclose
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from polysharp.errors import InputError
 from polysharp.estimators.parameters import read_rules
 from polysharp.monomials.structure import parents_of
@@ -38,6 +40,11 @@ def check_agreement(model: SparsePolynomialRegressor) -> None:
     )
     kept = {int(i) for i in model.kept_inputs_}
     _check_terms(polynomial.monomials, rules, kept)
+    within = rules.coefficients.kept(polynomial.monomials, polynomial.coefficients)
+    _demand(
+        np.array_equal(within, polynomial.coefficients),
+        "terms must have coefficients within coefficient_bounds and positive, and do not",
+    )
     count = len(polynomial)
     _demand(
         len(set(solution.support)) == len(solution.coefficients) == count,

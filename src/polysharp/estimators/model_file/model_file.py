@@ -12,8 +12,9 @@ its own (``Proof.save``).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from math import isfinite
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -146,7 +147,7 @@ def describe(model: Any) -> dict[str, Any]:
         "kept_inputs": np.asarray(model.kept_inputs_).tolist(),
         "ranking": _ranking(model.ranking_),
         "estimator": type(model).__name__,
-        "parameters": _plain(_settings(model)),
+        "parameters": _plain(_without_mappings(_settings(model))),
         "spread": None if spread is None else describe_spread(spread),
         "calibration": intervals,
     }
@@ -359,6 +360,27 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, Iterable) else None
 
 
+def _without_mappings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings with bounds as pairs of what is bounded and its interval, ends finite."""
+
+    def finite(pair: Any) -> Any:
+        return [None if v is None or not isfinite(v) else float(v) for v in pair]
+
+    given = settings.get("coefficient_bounds")
+    if isinstance(given, Mapping):
+        given = {"by": [[key, finite(pair)] for key, pair in given.items()]}
+    elif given is not None:
+        given = finite(given)
+    return {**settings, "coefficient_bounds": given}
+
+
+def _mapping(value: Any) -> Any:
+    """Undo ``_without_mappings``; what it has not written is refused when it is read."""
+    if not isinstance(value, dict) or not isinstance(value.get("by"), list):
+        return value
+    return {tuple(key) if isinstance(key, list) else key: pair for key, pair in value["by"]}
+
+
 def _read_parameters(at: Reader) -> dict[str, Any]:
     known = SparsePolynomialRegressor().get_params(deep=False)
     if not isinstance(at.value, dict):
@@ -367,6 +389,7 @@ def _read_parameters(at: Reader) -> dict[str, Any]:
         if name not in known:
             raise InputError(f"{at.place}.{name} is not a parameter of SparsePolynomialRegressor")
     parameters = {**known, **{name: _tuples(value) for name, value in at.value.items()}}
+    parameters["coefficient_bounds"] = _mapping(parameters["coefficient_bounds"])
     check_parameters(parameters)
     return parameters
 
