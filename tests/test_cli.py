@@ -284,6 +284,18 @@ def test_rules_about_terms_reach_the_library(folder, capsys):
     assert model.intercept_ == 0.0
 
 
+def test_bounds_on_coefficients_reach_the_library(folder, capsys):
+    assert fit("--positive", "--coefficient-bounds", "speed=,0.5", "-o", "m.json", "-q") == 0
+    polynomial = load_model("m.json").polynomial_
+    for term, c in zip(polynomial.monomials, polynomial.coefficients, strict=True):
+        assert 0.0 <= c <= (0.5 if 0 in term else np.inf)
+    assert fit("--coefficient-bounds=-1,1", "-o", "m.json", "-q") == 0
+    assert np.abs(load_model("m.json").polynomial_.coefficients).max() == 1.0
+    capsys.readouterr()
+    assert fit("--coefficient-bounds=1,2", "-q") == 2
+    assert "coefficient_bounds must hold 0" in capsys.readouterr().err
+
+
 def test_budgets_by_validation(folder, capsys):
     options = ["--target", "load", "--degree", "1,2", "--time-limit", "20", "--gamma", "1,100"]
     assert main(["fit", "t.csv", *options, "--no-center", "--cv", "3", "-l", "4", "-q"]) == 0

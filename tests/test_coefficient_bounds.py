@@ -257,7 +257,7 @@ def test_every_door_keeps_to_the_bounds() -> None:
 def test_priced_fits_keep_to_the_bounds() -> None:
     rng = np.random.default_rng(3)
     X = rng.standard_normal((150, 12))
-    y = X[:, 0] * X[:, 1] - 2.0 * X[:, 2] + X[:, 3] ** 2 + 0.5 * rng.standard_normal(150)
+    y = X[:, 0] * X[:, 1] - 0.4 * X[:, 2] + X[:, 3] ** 2 + 0.3 * rng.standard_normal(150)
     options: dict[str, Any] = {"degree": 2, "max_terms": 3, "gamma": 0.1, "positive": True}
     asked = SparsePolynomialRegressor(**options).get_params()
     rules = read_rules(asked, tuple(f"x{i}" for i in range(12)))
@@ -265,7 +265,7 @@ def test_priced_fits_keep_to_the_bounds() -> None:
     design = Design(rows, np.arange(12), 2, fit_intercept=True)
     search = Search(
         design, rules, lam=10.0, engine=make_engine("tree"), limits=Limits(20.0, 1e-6),
-        sizes=Sizes(first=20, added=10, listed=60, pool=80, handed=60),
+        sizes=Sizes(first=20, added=10, listed=80, pool=90, handed=60),
     )  # fmt: skip
     found = search_all_inputs(search)
     unscaled = SparsePolynomialRegressor(**options, scale=False, gap_tol=1e-6).fit(X, y)

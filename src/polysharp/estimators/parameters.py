@@ -22,13 +22,9 @@ from polysharp.data.functions import read_functions
 from polysharp.data.summary import Ranges
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
-<<<<<<< HEAD
 from polysharp.errors import InputError, TooLargeError
 from polysharp.moments.gram import MAX_DENSE
-=======
-from polysharp.errors import InputError
 from polysharp.monomials.coefficient_bounds import read_bounds
->>>>>>> b5d3994 (coefficient_bounds and positive: estimators, statement, proof, checker, model file, command line)
 from polysharp.monomials.term_rules import TermRules
 from polysharp.monomials.terms import read_inputs, read_terms, write_term
 from polysharp.monomials.units import Units

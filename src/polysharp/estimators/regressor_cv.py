@@ -53,11 +53,8 @@ HOPELESS_AFTER = 3.0  # seconds of the refit's search, where the gap is still wi
 SHARED = (
     "n_candidates", "fit_intercept", "scale", "device", "engine", "gap_tol", "n_jobs", "verbose",
     "max_interaction", "interaction_degree", "heredity", "include_terms", "exclude_terms",
-<<<<<<< HEAD
-    "include_inputs", "exclude_inputs", "clamp", "functions", "units", "constants",
-=======
     "include_inputs", "exclude_inputs", "coefficient_bounds", "positive", "clamp", "functions",
->>>>>>> b5d3994 (coefficient_bounds and positive: estimators, statement, proof, checker, model file, command line)
+    "units", "constants",
 )  # fmt: skip
 
 

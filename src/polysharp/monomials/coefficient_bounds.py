@@ -108,7 +108,8 @@ class CoefficientBounds:
 
     def written(self, names: Sequence[str]) -> str:
         """Say what the intervals are, in the names of the inputs."""
-        lines = [] if self.everywhere == ANY else [f"{_written(self.everywhere)} for every term"]
+        every = "every other term" if self.inputs or self.terms else "every term"
+        lines = [] if self.everywhere == ANY else [f"{_written(self.everywhere)} for {every}"]
         lines += [f"{_written(ends)} for terms with {names[i]}" for i, ends in self.inputs]
         lines += [
             f"{_written(ends)} for {write_term(m, names, self.library)}" for m, ends in self.terms

@@ -63,8 +63,7 @@ def prices(moments: Moments, index: Indices, at: Point, d: Array | None) -> Arra
     """Return upper bounds on Z_j; up, down and d are those of the monomials ``index``."""
     lam, boxes = moments.lam, moments.boxes
     if d is None and not boxes.stated:
-        rho: Array = np.maximum(at.up, at.down)
-        return rho * rho * ((0.5 + 4.0 * U) / lam)
+        return free_prices(np.maximum(at.up, at.down), lam)
     ridge: Any = lam * (1.0 - 4.0 * U)
     if d is not None:
         ridge = lam + d - 4.0 * U * (lam + np.abs(d))
@@ -72,6 +71,11 @@ def prices(moments: Moments, index: Indices, at: Point, d: Array | None) -> Arra
     left = _one_side(np.maximum(at.down, 0.0), ridge, -boxes.low[index])
     Z: Array = np.maximum(right, left)
     return Z
+
+
+def free_prices(rho: Array, lam: float) -> Array:
+    """Return upper bounds on Z_j, d = 0 and nothing being bounded, from those on |rho_j|."""
+    return rho * rho * ((0.5 + 4.0 * U) / lam)
 
 
 def _one_side(rho: Array, ridge: Any, end: Array) -> Any:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from polysharp.certificate.checker.bounds import Tangent, prices
+from polysharp.certificate.checker.bounds import Tangent, free_prices
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.reader import ProofPart, ProofReader
 from polysharp.certificate.checker.rows import SAFE, TINY, Columns, U, scale_squared
@@ -177,7 +177,7 @@ class PricedReader(ProofReader):
         alive, L, f = np.flatnonzero(at.terms != OUT), self.rules.room(at), len(at.terms)
         point = self.columns.closer(index, w, alive, np.longdouble if close else np.float64)
         others = self._others(vector, index, w, at, L, close) if at.rest else np.zeros(0)
-        Z = prices(np.append(point.rho, others), self.columns.lam, None, self.columns.box)
+        Z = free_prices(np.append(np.maximum(point.up, point.down), others), self.columns.lam)
         return Tangent(point, Z[:f], at, L, scalable=True, others=Z[f:])
 
     def _others(

@@ -185,8 +185,9 @@ class ProofReader:
             point = self.moments.closer(index, w, alive)
         else:
             point = self.moments.at(index, w, d, alive)
-        Z = prices(point.rho, self.moments.lam, d, self.moments.box)
-        return Tangent(point, Z, at, self.rules.room(at), scalable=d is None, others=Z[:0])
+        Z = prices(self.moments, np.arange(len(at.terms)), point, d)
+        scalable = d is None and not self.moments.boxes.stated
+        return Tangent(point, Z, at, self.rules.room(at), scalable=scalable, others=Z[:0])
 
     def _diagonal(self, number: int, index: Indices, at: Fixings) -> Array:
         """Return a diagonal over all monomials, checked once, that covers a vector and a node."""

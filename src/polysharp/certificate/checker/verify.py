@@ -26,12 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-<<<<<<< HEAD
-=======
-from polysharp.certificate.checker.bounds import Tangent, certified, cost_above, prices
 from polysharp.certificate.checker.boxes import bounds_any, check_intervals
-from polysharp.certificate.checker.ends import Exhaustion, least_of_sets
->>>>>>> b5d3994 (coefficient_bounds and positive: estimators, statement, proof, checker, model file, command line)
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.pricing import PricedReader
 from polysharp.certificate.checker.reader import ProofPart, ProofReader
@@ -133,6 +128,7 @@ def verify(
             if not statement.listed:
                 demand(not exact, "monomials that are not listed are priced in floats only")
                 demand(not proof.exceptions, "it has exceptions, and monomials that are not listed")
+                demand(not bounds_any(statement), "it bounds coefficients of unlisted terms")
                 columns = Columns(statement, rows, statement.monomials)
                 reader = PricedReader(proof, rules, columns)
             elif exact:
@@ -173,7 +169,6 @@ def _least(proof: Proof, root: ProofPart) -> float:
     while stack:
         part = stack.pop()
         try:
-<<<<<<< HEAD
             value, children = part.reader.visit(nodes[part.number], part.at, claim)
             demand(value >= claim, f"proves {value:.12g}, less than the bound {claim:.12g}")
             for child in children:
@@ -186,106 +181,3 @@ def _least(proof: Proof, root: ProofPart) -> float:
         stack += children
     demand(len(seen) == len(nodes), "some nodes are not part of the tree")
     return max(0.0, least)
-=======
-            if at is None:
-                raise Empty
-            self.rules.deduce(at)
-            for screening in node.screenings:
-                value, out, inn = self._screened(screening, at)
-                if not value >= claim:
-                    value, out, inn = self._screened(screening, at, close=True)
-                demand(value >= claim, f"screens at {value:.12g}, less than the bound")
-                least = min(least, value)
-                self.rules.screen(at, out, inn)
-                self.rules.deduce(at)
-        except Empty:
-            at = None  # nothing is left to cover, whatever the node is
-        if node.kind == "split":
-            return least, self._split(node, at)
-        if node.kind == "sets":
-            value, parts = self._split_by_sets(node, at, claim)
-            return min(least, value), parts
-        return least if at is None else min(least, self._leaf(node, at, claim)), []
-
-    def _split(self, node: ProofNode, at: Fixings | None) -> list[Part]:
-        """Return the children: child a has c_1..c_{a-1} in and c_a out, the last all of them in."""
-        size = self.rules.uses.shape[1 if node.on_inputs else 0]
-        chain = read_indices(node.chain, size, "the chain")
-        demand(len(node.children) == len(chain) + 1, "the children do not cover it")
-        return [
-            (child, None if at is None else self.rules.split(at, node.on_inputs, chain, a))
-            for a, child in enumerate(node.children)
-        ]
-
-    def _split_by_sets(
-        self, node: ProofNode, at: Fixings | None, claim: float
-    ) -> tuple[float, list[Part]]:
-        """Return the least bound of the sets of inputs that are no child, and the children."""
-        count = len(node.children)
-        if at is None:
-            return inf, [(child, None) for child in node.children]
-        room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == 1))
-        chain = np.array(node.chain, dtype=np.intp)
-        demand(not at.rest, "it has monomials that are not listed")
-        demand(room > 0 and len(chain) == count * room, "its sets do not fill the budget of inputs")
-        size = len(at.inputs)
-        listed = [read_indices(one, size, "a set") for one in chain.reshape(count, room)]
-        least, undecided = least_of_sets(self.moments, self.rules, at, listed, claim)
-        parts: list[Part] = []
-        for child, kept in zip(node.children, listed, strict=True):
-            part = at.copy()
-            part.inputs[np.setdiff1d(undecided, kept)] = OUT
-            parts.append((child, part))
-        return least, parts
-
-    def _leaf(self, node: ProofNode, at: Fixings, claim: float) -> float:
-        """Return a lower bound on the cost of every support of a closed node."""
-        if node.kind == "dual":
-            if node.vector is None:
-                return 0.0
-            bound = self._tangent(node.vector, at).bound
-            return bound if bound >= claim else self._tangent(node.vector, at, close=True).bound
-        demand(node.kind in ("single", "exhausted"), f"is {node.kind!r} while supports are left")
-        demand(not at.rest, "it has monomials that are not listed")
-        return self.ends.least(at, claim)
-
-    def _screened(
-        self, screening: Screening, at: Fixings, *, close: bool = False
-    ) -> tuple[float, Indices, Indices]:
-        """Return the least cost of what a screening leaves behind, and what goes out and in."""
-        out = read_indices(screening.out, len(at.terms), "a screening")
-        inn = read_indices(screening.inn, len(at.terms), "a screening")
-        tangent = self._tangent(screening.vector, at, close=close)
-        left = np.concatenate([tangent.with_each(out), tangent.without_each(inn)])
-        return float(left.min(initial=inf)), out, inn  # NaN if one of them is
-
-    def _tangent(self, vector: Vector, at: Fixings, *, close: bool = False) -> Tangent:
-        """Evaluate a vector at a node, from the moments or more closely, from the rows."""
-        f = len(at.terms)
-        index = read_indices(vector.index, f, "a vector")
-        w = np.asarray(vector.value, dtype=np.float64)
-        demand(w.shape == index.shape and np.isfinite(w).all(), "a vector is no list of numbers")
-        d = self._diagonal(vector.diagonal, index, at) if vector.diagonal != -1 else None
-        alive = np.flatnonzero(at.terms != OUT)
-        if close and d is None:
-            point = self.moments.closer(index, w, alive)
-        else:
-            point = self.moments.at(index, w, d, alive)
-        Z = prices(self.moments, np.arange(f), point, d)
-        scalable = d is None and not self.moments.boxes.stated
-        return Tangent(point, Z, at, self.rules.room(at), scalable=scalable)
-
-    def _diagonal(self, number: int, index: Indices, at: Fixings) -> Array:
-        """Return a diagonal over all monomials, checked once, that covers a vector and a node."""
-        demand(0 <= number < len(self.proof.diagonals), "a diagonal does not exist")
-        given, f = self.proof.diagonals[number], len(at.terms)
-        if number not in self._diagonals:
-            self._diagonals[number] = certified(self.moments, given, f"diagonal {number}")
-        within = np.zeros(f, dtype=bool)
-        within[given.index] = True
-        covers = within[at.terms != OUT].all() and within[index].all() and not at.rest
-        demand(covers, f"diagonal {number} does not cover it")
-        d = np.zeros(f)
-        d[given.index] = self._diagonals[number]
-        return d
->>>>>>> b5d3994 (coefficient_bounds and positive: estimators, statement, proof, checker, model file, command line)

@@ -40,7 +40,7 @@ from polysharp.problem.bounds import (
     top_sum,
     total,
 )
-from polysharp.typing import Monomial
+from polysharp.typing import Array, Monomial
 
 Allows = Callable[[Monomial], bool]
 
@@ -93,14 +93,26 @@ class DualPoint:
         unit = 2.0 * (design.n + 16) * UNIT
         ya, aa, error = a.ya, a.aa, priced.error + a.drift
         others = [m for m in extra if m not in w] + list(w)
-        rho, t = design.correlations(others, a), 1.0
+        rho, boxes = design.correlations(others, a), kind.boxes(priced.monomials)
         ya, aa = ya - unit * float(np.sqrt(a.raw * design.yy)), aa + unit * a.raw
+
+        def multiple(t: float) -> tuple[float, Array, float]:
+            """Return t, the prices listed and those of the rest."""
+            rest = float(price(t * priced.threshold, t * error, kind.lam, *ANY))
+            own = price(t * priced.correlations, t * error, kind.lam, *boxes)
+            return t, np.maximum(own, rest), rest
+
+        t, listed, rest = multiple(1.0)
         if not kind.scalable:
             free = price(priced.correlations, error, kind.lam, *ANY)
-            t = scaled_value(ya, aa, top_sum(free, kind.terms))[1]
-        rest = float(price(t * priced.threshold, t * error, kind.lam, *ANY))
-        boxes = kind.boxes(priced.monomials)
-        listed = np.maximum(price(t * priced.correlations, t * error, kind.lam, *boxes), rest)
+            spent = (top_sum(Z, kind.terms) for Z in (free, listed))
+            tries = [multiple(scaled_value(ya, aa, whole)[1]) for whole in spent]
+
+            def value(own: tuple[float, Array, float]) -> float:
+                whole = top_sum(own[1], kind.terms)
+                return float(tangent_value(own[0] * ya, own[0] ** 2 * aa, whole))
+
+            t, listed, rest = max([(t, listed, rest), *tries], key=value)
         known = price(t * rho, t * error, kind.lam, *kind.boxes(others))
         order = np.argsort(-listed, kind="stable")  # what pricing took for ties may be out of order
         return cls(
