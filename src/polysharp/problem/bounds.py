@@ -273,6 +273,20 @@ def choice_bounds(system: Quadratic, fixed: Indices, free: Indices, W: Array) ->
     return np.where(values <= 0.5 * yy * (1.0 + 1e-12) + FLOOR, values, -np.inf)
 
 
+def support_bounds(system: Quadratic, sets: Indices, W: Array) -> Array:
+    """Return bounds on the costs of many supports, one row each, at coefficients of their own."""
+    Q, q, ridge, sizes, low, high, yy, response, unit, _ = system
+    rho = q[sets] - np.einsum("sij,sj->si", Q[sets[:, :, None], sets[:, None, :]], W)
+    reach = response + (sizes[sets] * np.abs(W)).sum(axis=1)
+    delta = spread(unit, W.shape[1], reach)
+    qw, wrho = (q[sets] * W).sum(axis=1), (W * rho).sum(axis=1)
+    ya, aa = safe_sums(yy, qw, wrho, response, reach, delta)
+    ends = ridge[sets], low[sets], high[sets]
+    Z = price(rho, sizes[sets] * delta[:, None], *ends).sum(axis=1)
+    values = tangent_value(ya, aa, total(Z, W.shape[1]))
+    return np.where(values <= 0.5 * yy * (1.0 + 1e-12) + FLOOR, values, -np.inf)
+
+
 def forcing_costs(bound: float, Z: Array, budget: int) -> tuple[Array, Any]:
     """Return what forcing each free monomial costs at least, and which are the ``budget`` largest.
 

@@ -52,3 +52,42 @@ def solve_in_boxes(H: Array, q: Array, boxes: Boxes) -> Array:
             break
         free[np.argmax(gain)] = True
     return boxes.clip(w)
+
+
+def solve_many_in_boxes(H: Array, q: Array, boxes: Boxes) -> Array:
+    """Return good coefficients of many supports within their boxes, one row each.
+
+    All at once, and so without the care of ``solve_in_boxes``: in each round the member that is
+    furthest outside its box is stopped at its end, or the one that pulls most is set free.
+    """
+    low, high = boxes
+    W, stopped, moving = np.zeros_like(q), np.zeros(q.shape, dtype=bool), np.arange(len(q))
+    own = np.diagonal(H, axis1=1, axis2=2)
+    for _ in range(6 * q.shape[1] + 6):
+        if not len(moving):
+            break
+        A, held, least, most = H[moving], stopped[moving], low[moving], high[moving]
+        fixed = np.where(held, W[moving], 0.0)
+        right = np.where(held, fixed, q[moving] - np.einsum("sij,sj->si", A, fixed))
+        masked = np.where(held[:, :, None] | held[:, None, :], 0.0, A)
+        masked += held[:, :, None] * np.eye(q.shape[1])
+        try:
+            w = np.linalg.solve(masked, right[..., None])[..., 0]
+        except np.linalg.LinAlgError:
+            break
+        near, each = np.clip(w, least, most), np.arange(len(moving))
+        off = np.where(held, 0.0, np.square(w - near) * own[moving])
+        worst = np.argmax(off, axis=1)
+        outside = off[each, worst] > 0.0
+        pull = q[moving] - np.einsum("sij,sj->si", A, w)
+        back = held & (((w <= least) & (pull > 0.0)) | ((w >= most) & (pull < 0.0)))
+        gain = np.where(back & (least < most), np.square(pull) / own[moving], 0.0)
+        best = np.argmax(gain, axis=1)
+        scale = NEGLIGIBLE * (np.abs(q[moving]) * np.abs(w)).sum(axis=1)
+        freed = ~outside & (gain[each, best] > scale)
+        w[each[outside], worst[outside]] = near[each[outside], worst[outside]]
+        W[moving] = w
+        stopped[moving[outside], worst[outside]] = True
+        stopped[moving[freed], best[freed]] = False
+        moving = moving[outside | freed]
+    return np.clip(np.nan_to_num(W), low, high)

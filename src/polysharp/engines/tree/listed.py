@@ -39,14 +39,17 @@ from polysharp.problem.bounds import (
     forcing_costs,
     priced_bound,
     support_bound,
+    support_bounds,
 )
-from polysharp.problem.boxed_fit import solve_in_boxes
+from polysharp.problem.boxed_fit import solve_in_boxes, solve_many_in_boxes
 from polysharp.problem.diagonal import Start, first_start, sharpen
 from polysharp.problem.propagation import propagate
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 
 MAX_SCREENINGS = 6
+MOST_BOXED = 50_000  # supports below one node that are fitted within boxes, TOGETHER at a time
+TOGETHER = 4096
 MOST_NAMED = 100_000  # supports below one node; with more to name it is split first
 HELD_RIDGE = 1e-6  # of lam, for monomials that are in: none is best, but a ridge is positive
 WORTH_SOLVING_AGAIN = 0.85  # when no more than this share of the monomials is left
@@ -266,7 +269,8 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
     slack = rounding_slack(core.system, effort.level, core.structure.max_terms)
     rules = term_rules(core.structure, node.terms, node.inputs)
     task = effort.quest(cost, slack, node.budget if core.structure.exact_size else 0)
-    most = MOST_NAMED if effort.run.names else MOST_HITS
+    bounded = core.structure.boxes is not None
+    most = MOST_NAMED if effort.run.names else MOST_BOXED if bounded else MOST_HITS
     # The device's test needs a gain that rounding cannot hide.
     there = rules.plain and task.need > 0.0 and effort.on_device(len(free), node.budget)
     if there:
@@ -282,6 +286,9 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
     supports = [np.sort(np.append(held, free[hit[hit >= 0]])) for hit in result.hits]
     if not rules.plain and core.structure.allows(held):
         supports.append(held)  # alone it may be all that the rules allow
+    if bounded:
+        supports, least = _within_boxes(core, supports, effort.threshold)
+        bound = min(bound, least)
     for support in supports:
         if effort.run.names:
             node.named.append(core.index[support])
@@ -290,6 +297,27 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
             node.candidates.append(core.index[support])
     node.close("exhausted", bound)
     return True
+
+
+def _within_boxes(
+    core: Subproblem, supports: list[Indices], threshold: float
+) -> tuple[list[Indices], float]:
+    """Return the supports that may stay below a threshold within boxes, and what others cost."""
+    left, least = list[Indices](), np.inf
+    for size in sorted(set(map(len, supports))):
+        own = [support for support in supports if len(support) == size]
+        for start in range(0, len(own), TOGETHER):
+            sets = np.array(own[start : start + TOGETHER], dtype=np.intp).reshape(-1, size)
+            system = core.system
+            H = system.Q[sets[:, :, None], sets[:, None, :]]
+            H[:, np.arange(size), np.arange(size)] += system.ridge[sets]
+            boxes = Boxes(system.low[sets], system.high[sets])
+            W = solve_many_in_boxes(H, system.q[sets], boxes)
+            costs = support_bounds(system, sets, W)
+            low = costs < threshold
+            left += list(sets[low])
+            least = min(least, float(costs[~low].min(initial=np.inf)))
+    return left, least
 
 
 def drop_chain(node: ListedNode, length: int) -> Indices | None:
