@@ -175,7 +175,8 @@ def test_exact_products_are_those_of_rationals():
         a = [x - sum(a) / 12 for x in a]
         assert point.aa == pytest.approx(float(sum(x * x for x in a)), rel=1e-15)
         rho = root * sum(u * z * x for (u, z), x in zip(coded, a, strict=True))
-        assert point.rho[3] == pytest.approx(abs(float(rho)), rel=1e-14)
+        assert point.up[3] == pytest.approx(float(rho), rel=1e-14)
+        assert point.down[3] == pytest.approx(-float(rho), rel=1e-14)
 
 
 def test_a_table_of_decimals_is_taken_as_it_stands():

@@ -1,0 +1,72 @@
+"""
+Coefficients of known sign
+==========================
+
+Physics often tells more than which inputs matter: friction, drag and climbing each *cost* power, so
+no term of the formula may have a negative coefficient. Rides of a cyclist, with speed, weight,
+slope and wind against him; they are few and noisy, and heavy riders happened to ride slowly.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from polysharp import SparsePolynomialRegressor, verify
+
+rng = np.random.default_rng(0)
+n = 30
+speed = rng.uniform(4.0, 9.0, n)  # metres per second
+weight = 95.0 - 2.5 * speed + 4.0 * rng.normal(size=n)  # kilograms
+slope = rng.uniform(0.0, 0.04, n)
+wind = rng.uniform(0.0, 3.0, n)
+X = pd.DataFrame({"speed": speed, "weight": weight, "slope": slope, "wind": wind})
+law = 9.81 * weight * slope * speed + 0.25 * speed**3 + 0.5 * speed**2 * wind
+y = pd.Series(law + 40.0 * rng.normal(size=n), name="power")
+
+# %%
+# The best five terms of degree three, without and with what physics says. There is no constant: a
+# bicycle at rest takes no power.
+
+settings = {
+    "degree": 3,
+    "max_terms": 5,
+    "gamma": 100.0,
+    "fit_intercept": False,
+    "exclude_terms": ["1"],
+}
+free = SparsePolynomialRegressor(**settings).fit(X, y)
+signed = SparsePolynomialRegressor(**settings, positive=True).fit(X, y)
+for name, model in (("free", free), ("positive", signed)):
+    error = np.sqrt(np.mean((model.predict(X) - law) ** 2))
+    print(f"{name}: {model.polynomial_.formula(3)}")
+    print(f"    {model.solution_.status}; {error:.0f} W from the law\n")
+
+# %%
+# Both are the best of their kind, and proved to be. The certificate of the second speaks of formulas
+# without negative coefficients; its proof says so, and the checker knows it:
+
+print(str(signed.solution_.proof.statement).splitlines()[-6])
+print(verify(signed.solution_.proof, X, y))
+
+# %%
+# What the sign is worth shows where there were no rides, on a steep road:
+
+steep = pd.DataFrame(
+    {"speed": np.linspace(2.0, 12.0, 60), "weight": 80.0, "slope": 0.08, "wind": 0.0}
+)
+truth = 9.81 * 80.0 * 0.08 * steep["speed"] + 0.25 * steep["speed"] ** 3
+figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+axes.plot(steep["speed"], truth, color="0.6", linewidth=4, label="law")
+axes.plot(steep["speed"], free.predict(steep), "--", label="best five terms")
+axes.plot(steep["speed"], signed.predict(steep), label="best five without a negative one")
+axes.set(xlabel="speed, m/s", ylabel="power, W", title="a slope of 8 %, twice the steepest seen")
+axes.legend()
+
+# %%
+# Intervals may be stated by input and by term as well, in the units of the table: what is known of a
+# coefficient of drag, for example.
+
+known = SparsePolynomialRegressor(
+    **settings, coefficient_bounds={"*": (0, None), "speed^3": (0, 0.3)}
+)
+print(known.fit(X, y).polynomial_.formula(3))
