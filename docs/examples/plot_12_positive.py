@@ -42,8 +42,8 @@ for name, model in (("free", free), ("positive", signed)):
     print(f"    {model.solution_.status}; {error:.0f} W from the law\n")
 
 # %%
-# Both are the best of their kind, and proved to be. The certificate of the second speaks of formulas
-# without negative coefficients; its proof says so, and the checker knows it:
+# Both are the best of their kind, and proved to be. The certificate of the second speaks of
+# formulas without negative coefficients; its proof says so, and the checker knows it:
 
 print(str(signed.solution_.proof.statement).splitlines()[-6])
 print(verify(signed.solution_.proof, X, y))
@@ -51,9 +51,8 @@ print(verify(signed.solution_.proof, X, y))
 # %%
 # What the sign is worth shows where there were no rides, on a steep road:
 
-steep = pd.DataFrame(
-    {"speed": np.linspace(2.0, 12.0, 60), "weight": 80.0, "slope": 0.08, "wind": 0.0}
-)
+speeds = np.linspace(2.0, 12.0, 60)
+steep = pd.DataFrame({"speed": speeds, "weight": 80.0, "slope": 0.08, "wind": 0.0})
 truth = 9.81 * 80.0 * 0.08 * steep["speed"] + 0.25 * steep["speed"] ** 3
 figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
 axes.plot(steep["speed"], truth, color="0.6", linewidth=4, label="law")
@@ -63,10 +62,9 @@ axes.set(xlabel="speed, m/s", ylabel="power, W", title="a slope of 8 %, twice th
 axes.legend()
 
 # %%
-# Intervals may be stated by input and by term as well, in the units of the table: what is known of a
-# coefficient of drag, for example.
+# Intervals may be stated by input and by term as well, in the units of the table: what is known of
+# drag, for example.
 
-known = SparsePolynomialRegressor(
-    **settings, coefficient_bounds={"*": (0, None), "speed^3": (0, 0.3)}
-)
-print(known.fit(X, y).polynomial_.formula(3))
+drag = {"*": (0, None), "speed^2 wind": (0, 0.4)}
+known = SparsePolynomialRegressor(**settings, coefficient_bounds=drag).fit(X, y)
+print(known.polynomial_.formula(3))
