@@ -64,7 +64,7 @@ def solve_many_in_boxes(H: Array, q: Array, boxes: Boxes) -> Array:
     W, stopped, moving = np.zeros_like(q), np.zeros(q.shape, dtype=bool), np.arange(len(q))
     own = np.diagonal(H, axis1=1, axis2=2)
     for _ in range(6 * q.shape[1] + 6):
-        if not len(moving):
+        if not q[moving].size:  # all have settled, or there is nothing to fit
             break
         A, held, least, most = H[moving], stopped[moving], low[moving], high[moving]
         fixed = np.where(held, W[moving], 0.0)

@@ -307,7 +307,7 @@ def _within_boxes(
     for size in sorted(set(map(len, supports))):
         own = [support for support in supports if len(support) == size]
         for start in range(0, len(own), TOGETHER):
-            sets = np.array(own[start : start + TOGETHER], dtype=np.intp).reshape(-1, size)
+            sets = np.array(own[start : start + TOGETHER], dtype=np.intp)
             system = core.system
             H = system.Q[sets[:, :, None], sets[:, None, :]]
             H[:, np.arange(size), np.arange(size)] += system.ridge[sets]
