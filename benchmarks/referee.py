@@ -187,6 +187,7 @@ def _all_monomials(s: Any) -> tuple[tuple[int, ...], ...]:
     for m in every:
         distinct = len(set(m))
         shaped = distinct <= s.max_interaction and (distinct < 2 or len(m) <= s.interaction_degree)
+        shaped = shaped and not any(m.count(i) > 1 for i in s.two_valued)
         parents = {m[:a] + m[a + 1 :] for a in range(len(m))} if len(m) > 1 else set()
         enough = all if s.heredity == "strong" else any
         alive = s.heredity is None or not parents or enough(a in kept for a in parents)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +12,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from polysharp import SparsePolynomialRegressor, verify
+from polysharp.certificate.checker.pricing import price
+from polysharp.certificate.checker.rows import Columns, read_rows
 from polysharp.certificate.solution import Stop
 from polysharp.data.rows import MemoryRows
 from polysharp.engines import AUTO, ENGINES, make_engine
@@ -495,6 +497,21 @@ def test_priced_monomials_obey_the_rule_for_two_values():
         kept = rules.may_price(np.array(keys, dtype=np.int32))
         allowed = [m in listed for m in keys]
         assert kept.tolist() == allowed == [rules.shape_allows(m) for m in keys]
+
+
+def test_the_checker_prices_what_a_statement_allows():
+    X, y = two_valued_data()
+    for d, heredity in product((1, 2, 4), (None, "strong")):
+        rules = TermRules(degree=d, max_terms=3, two_valued=(0, 1), heredity=heredity)
+        model = SparsePolynomialRegressor(d, 3, gamma=1.0, engine="tree", heredity=heredity)
+        own = model.fit(X, y).solution_.proof.statement
+        statement = replace(own, monomials=(), listed=False)
+        columns = Columns(statement, read_rows(statement, X, y, None), ())
+        a = columns.residual(np.zeros(0, dtype=np.intp), np.zeros(0))
+        for inputs in ([0, 1, 2, 3], [1, 3], [0], []):
+            found = price(columns, a, np.array(inputs, dtype=np.intp))
+            every = rules.basis(np.array(inputs, dtype=np.intp)).monomials if inputs else ()
+            assert set(found.monomials) == {m for m in every if len(m) <= 3 or heredity is None}
 
 
 def test_a_power_that_the_user_wants_is_in():

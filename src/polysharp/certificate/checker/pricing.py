@@ -72,19 +72,19 @@ def price(columns: Columns, a: Array, inputs: Indices) -> Unlisted:
     error = (n + 12.0) * U * size * sqrt(columns.total)  # of the constant
     found: list[tuple[float, Monomial]] = [] if s.fit_intercept else [(left + error, ())]
     rest = 0.0
-    X = columns.coded[:, inputs]
-    for d in range(1, s.degree + 1):
+    X, once = columns.coded[:, inputs], np.isin(inputs, s.two_valued)
+    for d in range(1, s.degree + 1) if len(inputs) else ():
         norm = sqrt(scale_squared(tuple(range(d)), s.degree)) * np.float64(_largest(X, v, d)) ** d
         off = left / sqrt(columns.total) if s.fit_intercept else 0.0
         error = SAFE * norm * ((n + 4.0 * d + 8.0) * U * size + off) + TINY
         for head, sums in _sums(X, b, d):
-            sizes = _scaled(s, head, sums, d).ravel()
+            first = head[-1] if head else 0
+            sizes = np.where(_repeats(head, d, once), -1.0, _scaled(s, head, sums, d)).ravel()
             top = np.flatnonzero(sizes >= 0.0)
             if len(top) > KEPT:
                 top = top[np.argpartition(-sizes[top], KEPT)]
                 rest = max(rest, float(sizes[top[KEPT]]) + error)
                 top = top[:KEPT]
-            first = head[-1] if head else 0
             for place, value in zip(top.tolist(), sizes[top].tolist(), strict=True):
                 j, k = divmod(place, sums.shape[1])
                 tail = (first + k,) if d == 1 else (first + j, first + k)
@@ -141,6 +141,16 @@ def _scaled(s: Statement, head: Monomial, sums: Array, d: int) -> Array:
     return np.where(allowed, sizes, -1.0)
 
 
+def _repeats(head: Monomial, d: int, once: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether entry (j, k) of ``_scaled`` has one of the inputs ``once`` twice."""
+    tail = once[head[-1] :] if head else once
+    if d == 1:
+        return np.zeros((1, len(tail)), dtype=np.bool_)
+    twice: NDArray[np.bool_] = np.diag(tail)
+    twice[0] |= bool(head) and bool(tail[0])
+    return twice | any(once[i] and head.count(i) > 1 for i in head)
+
+
 def _largest(X: Array, v: Array, d: int) -> float:
     """The largest (sum_t v_t x_ti^(2d))^(1/2d) of an input, rounded up."""
     peak = float(np.abs(X).max(initial=0.0)) or 1.0
@@ -166,6 +176,8 @@ class PricedReader(ProofReader):
         if at is not None and at.rest:
             alive = tuple(self.kept[at.inputs != OUT].tolist())
             s = replace(self.columns.s, kept_inputs=alive)
+            if s.heredity is not None:  # ancestors down to degree one would be more terms
+                s = replace(s, degree=min(s.degree, s.max_terms))
             if count_monomials(s) <= KEPT:
                 at.rest = not set(self.columns.monomials).issuperset(all_monomials(s))
         return super().visit(node, at, claim)
