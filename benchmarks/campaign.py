@@ -7,7 +7,11 @@ deadline to now.  Workers do not hear Ctrl-C themselves: a fit would take it for
 end early, and the campaign would go on.  A worker that has died, or is deaf for a minute after the
 deadline, is a finding.
 
-The counts of all lines stand in ``fuzz-<what>.json``, from which the documentation is written.
+The counts of all lines stand in ``fuzz-<what>.json``, and
+
+    python benchmarks/campaign.py
+
+writes the table of the documentation, fuzz.md, from those in benchmarks/results.
 """
 
 from __future__ import annotations
@@ -213,3 +217,38 @@ def _commit() -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+TITLES = {
+    "solves": "hostile problems solved",
+    "boxes": "hostile problems with bounded coefficients, each by three engines",
+    "proofs": "honest proofs, and ten forgeries of each",
+    "files": "damaged files of proofs",
+}
+
+
+def page(folder: Path) -> str:
+    """Return the results of all campaigns in a folder as a table, with the commands."""
+    lines = ["| what | seeds | outcomes | faults | commit |", "|---|---|---|---|---|"]
+    commands = []
+    for what, title in TITLES.items():
+        path = folder / f"fuzz-{what}.json"
+        if not path.exists():
+            continue
+        facts = json.loads(path.read_text())
+        counts = facts["counts"]
+        outcomes = "; ".join(
+            f"{count:,} {name}" for name, count in counts.items() if not name.startswith("FAULT")
+        )
+        faults = {name.removeprefix("FAULT "): n for name, n in counts.items() if "FAULT" in name}
+        wrong = "; ".join(f"{count:,} {name}" for name, count in faults.items()) or "none"
+        seeds = f"{facts['seeds']:,} from {facts['first']} on"
+        lines.append(f"| {title} | {seeds} | {outcomes} | {wrong} | {facts['commit']} |")
+        commands.append(f"    {facts['command'].split(' --output')[0]}")
+    return "\n".join([*lines, "", *commands]) + "\n"
+
+
+if __name__ == "__main__":
+    results = Path(__file__).parent / "results"
+    (results / "fuzz.md").write_text(page(results))
+    print(page(results))
