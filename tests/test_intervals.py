@@ -10,7 +10,12 @@ from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, st
 from polysharp.cli import main
 from polysharp.errors import InputError
 from polysharp.estimators.intervals import Calibration, Judged
-from polysharp.estimators.model_file.model_file import describe, restore, save_model
+from polysharp.estimators.model_file.model_file import (
+    describe,
+    load_model,
+    restore,
+    save_model,
+)
 from polysharp.polynomial.stationary import stationary_points
 
 
@@ -171,6 +176,15 @@ def test_the_command_line_writes_intervals(tmp_path, monkeypatch, capsys):
         assert (low < middle).all()
         assert (middle < high).all()
         assert 0.7 < np.mean((low <= y) & (y <= high)) < 0.95
+    capsys.readouterr()
+    assert main(["info", "m.json", "--as", "python", "--interval", "0.8"]) == 0
+    namespace = {}
+    exec(capsys.readouterr().out, namespace)
+    used = [X[:, i] for i in load_model("m.json").polynomial_.inputs]
+    np.testing.assert_allclose(namespace["predict_interval"](*used), (low, high), rtol=1e-6)
+    assert main(["info", "m.json", "--as", "latex", "--interval", "0.8"]) == 2
+    assert main(["info", "m.json", "--as", "sql", "--interval", "0.8"]) == 2
+    assert "--interval needs --table" in capsys.readouterr().err
     assert main(["predict", "m.json", "t.csv", "--interval", "0.99"]) == 2
     assert "coverage must be at most 0.9756 with the 40 rows" in capsys.readouterr().err
     assert main(["explain", "m.json", "t.csv", "--resamples", "5"]) == 0
@@ -178,6 +192,8 @@ def test_the_command_line_writes_intervals(tmp_path, monkeypatch, capsys):
     assert "5 bootstrap resamples, the terms of each chosen anew" in said
     assert "alone   in all  over the rows" in said
     assert " at a = " in said  # a stationary point
+    assert main(["explain", "m.json", "t.csv", "--resamples", "2", "--within", "0.1"]) == 0
+    assert "within 10 % of the best of each" in capsys.readouterr().out
     assert main(["explain", "m.json", "t.csv", "--resamples", "0"]) == 0
     assert "Coefficients" not in capsys.readouterr().out
     assert main(["explain", "m.json", "t.csv", "--resamples", "-1"]) == 2

@@ -8,8 +8,9 @@ import pytest
 from joblib import parallel_config
 from sklearn.linear_model import Ridge
 
-from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, stability
+from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, rivals, stability
 from polysharp.errors import InputError
+from polysharp.estimators.resampling import bootstrap
 
 
 def law(n=100, noise=0.3, seed=0):
@@ -143,3 +144,33 @@ def test_bad_input_gets_one_sentence():
         stability(model(), X, y, n_resamples=2.5)
     with pytest.raises(InputError, match="n_resamples must be an integer of at least 1, got 0"):
         stability(model(), X, y, n_resamples=0)
+
+
+def test_rivals_of_every_resample_count_in_equal_parts():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((60, 3))
+    X[:, 2] = X[:, 1] + 0.1 * rng.standard_normal(60)  # either can stand in for the other
+    y = X[:, 0] ** 2 + X[:, 1] + 0.4 * rng.standard_normal(60)
+    fitted = model(max_terms=2, gamma=10.0).fit(X, y)
+    alone = stability(fitted, X, y, n_resamples=8, random_state=0)
+    found = stability(fitted, X, y, n_resamples=8, within=0.3, random_state=0)
+    assert found.n_resamples == alone.n_resamples == 8
+    assert len(found.resampled) == len(found.weights) > 8
+    assert found.weights.sum() == pytest.approx(1.0)
+    # By hand: the rivals of each weighted fit.
+    shares = dict.fromkeys(found.monomials, 0.0)
+    for weights, _ in bootstrap(0, 60, 8):
+        one = model(max_terms=2, gamma=10.0).fit(X, y, weights)
+        laws = rivals(one, X, y, weights, within=0.3).polynomials
+        for m in (m for law in laws for m in law.monomials):
+            shares[m] += 1.0 / (8 * len(laws))
+    np.testing.assert_allclose(found.shares, list(shares.values()))
+    assert found.share_of((1,)) < alone.share_of((1,))
+    assert found.share_of((2,)) > alone.share_of((2,))
+    # The interval knows that a rival does without the term.
+    low, high = found.intervals(0.9)[found.monomials.index((1,))]
+    assert low == 0.0 < high
+    np.testing.assert_allclose(alone.intervals(0.8), np.quantile(alone.resampled, [0.1, 0.9], 0).T)
+    assert "within 30 % of the best of each" in str(found)
+    with pytest.raises(InputError, match="within must be a finite number"):
+        stability(fitted, X, y, within=-1.0)

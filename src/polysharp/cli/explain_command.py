@@ -46,7 +46,8 @@ def run(options: argparse.Namespace) -> int:
 
 def resamples(options: argparse.Namespace, model: Any, sample: Any) -> Any:
     """Return what resamples of the rows find, None where none is wanted."""
-    return shared.resampled(options, model, sample, options.resamples, options.time_limit)
+    count, seconds = options.resamples, options.time_limit
+    return shared.resampled(options, model, sample, count, seconds, options.within)
 
 
 def inputs(law: Any, rows: Any) -> str:

@@ -16,6 +16,7 @@ from polysharp.engines import HOMES, engine_class
 from polysharp.errors import InputError
 from polysharp.files import write_file
 
+CARRY_INTERVALS = ("python", "c", "sql", "onnx")
 REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "rich")
 OPTIONAL = {
     "pandas": "tables",
@@ -39,6 +40,10 @@ def run(options: argparse.Namespace) -> int:
     shared.check_outputs(options, "output", reads=() if options.model is None else ("model",))
     if options.table is not None and form != "sql":
         raise InputError("--table names the table of an SQL query: it needs --as sql")
+    if options.interval is not None and form not in CARRY_INTERVALS:
+        raise InputError(f"--interval needs --as {', '.join(CARRY_INTERVALS)}")
+    if options.interval is not None and form == "sql" and options.table is None:
+        raise InputError("--interval needs --table with --as sql: the query has two columns more")
     if options.model is None:
         if form is not None:
             raise InputError("--as needs a model file: polysharp info MODEL --as ...")
@@ -60,18 +65,26 @@ def run(options: argparse.Namespace) -> int:
 def exported(model: Any, options: argparse.Namespace) -> str | bytes:
     """Return the formula in another language."""
     law, form = model.polynomial_, getattr(options, "as")
+    half = None if options.interval is None else _half_width(model, options.interval)
     if form == "onnx":
-        binary: bytes = law.to_onnx().SerializeToString()
+        binary: bytes = law.to_onnx(half).SerializeToString()
         return binary
     writers: dict[str, Callable[[], str]] = {
         "text": lambda: law.formula(options.digits),
         "latex": lambda: law.to_latex(options.digits),
         "sympy": lambda: str(law.to_sympy()),
-        "python": lambda: law.to_python(options.name),
-        "c": lambda: law.to_c(options.name),
-        "sql": lambda: law.to_sql(options.table),
+        "python": lambda: law.to_python(options.name, half),
+        "c": lambda: law.to_c(options.name, half),
+        "sql": lambda: law.to_sql(options.table, interval=half),
     }
     return f"{writers[form]().rstrip()}\n"
+
+
+def _half_width(model: Any, coverage: float) -> Any:
+    try:
+        return model.half_width(coverage)
+    except InputError as error:
+        raise InputError(f"--interval: {error}; fit with --holdout keeps rows back") from error
 
 
 def described(model: Any) -> str:

@@ -164,7 +164,12 @@ def read_rows(
 
 
 def resampled(
-    options: argparse.Namespace, model: Any, sample: Any, count: int, seconds: float
+    options: argparse.Namespace,
+    model: Any,
+    sample: Any,
+    count: int,
+    seconds: float,
+    within: float = 0.0,
 ) -> Any:
     """Return what resamples of the rows find in some seconds; None where none is wanted."""
     if count < 0:
@@ -180,6 +185,7 @@ def resampled(
             sample.y,
             sample.sample_weight,
             n_resamples=count,
+            within=within,
             time_limit=seconds,
             random_state=options.seed,
         )

@@ -16,6 +16,7 @@ from polysharp.data.arrays import as_host
 from polysharp.data.checks import check_finite, input_names, named_columns
 from polysharp.data.cluster import is_dask
 from polysharp.errors import InputError
+from polysharp.polynomial.half_width import HalfWidth
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
 
@@ -142,14 +143,37 @@ class CertifiedModel(PolynomialModel):
         >>> model.predict_interval([[0.5, 0.5], [5.0, 5.0]], coverage=0.9).round(1).tolist()
         [[0.1, 0.4], [24.8, 26.9]]
         """
-        check_is_fitted(self)
-        if not hasattr(self, "calibration_"):
-            raise InputError("predict_interval needs errors on unseen rows: call calibrate first")
-        check_coverage(coverage)
+        self._check_calibrated("predict_interval", coverage)
         if is_dask(X):
             raise InputError("X must be in memory for predict_interval, got a Dask collection")
         ends: Array = self.calibration_.ends(self._checked_rows(X), float(coverage))
         return ends
+
+    def half_width(self, coverage: float = 0.9) -> HalfWidth:
+        """Return half the width of the prediction intervals as a formula, for exports.
+
+        ``model.polynomial_.to_python(interval=model.half_width(0.9))`` gives a function for the
+        ends of intervals too.  Only a model that was calibrated on rows held out has such a
+        formula: the ends that come from folds are quantiles over many models.
+
+        Parameters
+        ----------
+        coverage : float, default=0.9
+            As in ``predict_interval``.
+
+        Returns
+        -------
+        HalfWidth
+        """
+        self._check_calibrated("half_width", coverage)
+        found: HalfWidth = self.calibration_.half_width(float(coverage))
+        return found
+
+    def _check_calibrated(self, what: str, coverage: Any) -> None:
+        check_is_fitted(self)
+        if not hasattr(self, "calibration_"):
+            raise InputError(f"{what} needs errors on unseen rows: call calibrate first")
+        check_coverage(coverage)
 
     def _said_of_the_fit(self) -> list[str]:
         about = fitted_to(self)

@@ -54,7 +54,7 @@ PREPARATION = 0.7  # of the time left that a step of the preparation may turn ou
 LEAST_SECONDS = 0.5  # for the preparation, however small the limit is
 LITTLE = 0.1  # of the limit, for a search that comes late
 SURELY = 1.5  # times the time left: estimates that exceed it are hardly wrong
-HOPEFUL_GAP = 0.2  # gaps that are wider after a few seconds rarely close within a minute
+HOPEFUL_GAP = 0.1  # gaps that are wider after a few seconds rarely close within a minute
 
 
 @dataclass(frozen=True, eq=False)

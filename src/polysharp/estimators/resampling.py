@@ -6,7 +6,8 @@ fold is held out by weights of zero.  Both are the weighted fit, with the model'
     weights drawn * the user's own.
 
 Budgets and ridge are those of the model; terms are chosen anew, by a short local search that begins
-from the model's terms among others.
+from the model's terms among others.  Where other formulas are wanted as well, those that cost at
+most a share ``within`` more than the best on the weighted rows are listed (``rivals``).
 """
 
 from __future__ import annotations
@@ -22,17 +23,20 @@ from sklearn.base import clone
 from polysharp.data.arrays import as_host
 from polysharp.engines.local_search import LocalSearch
 from polysharp.estimators.regressor import SparsePolynomialRegressor
+from polysharp.estimators.rivals import rivals
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
 
 Draw = tuple[Array, int]  # weights of the rows, and a seed
+MOST_RIVALS = 100  # of one resample, the best ones
 
 
 class Refit(NamedTuple):
-    """What one fit found, in the user's names and units."""
+    """What one fit found, in the user's names and units, and the formulas that come close."""
 
     polynomial: Polynomial
     spread: Any
+    rivals: tuple[Polynomial, ...]  # the formula itself, or the best one met, first
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +48,7 @@ class Refits:
     X: Any
     y: Any
     weights: Array
+    within: float = 0.0  # share by which rivals of a refit may cost more; 0 for none
 
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any, engine: Any = None) -> Refits:
@@ -78,7 +83,24 @@ class Refits:
         weights[weights > 0.0] *= drawn
         one = clone(self.settings).set_params(random_state=seed)
         one._fit(self.X, self.y, weights, start=self.model.monomials)
-        return Refit(replace(one.polynomial_, response=self.model.response), one.spread_)
+        law = replace(one.polynomial_, response=self.model.response)
+        return Refit(law, one.spread_, self._rivals(one, law, weights, deadline))
+
+    def _rivals(
+        self, one: Any, law: Polynomial, weights: Array, deadline: float | None
+    ) -> tuple[Polynomial, ...]:
+        if not self.within:
+            return (law,)
+        found = rivals(
+            one,
+            self.X,
+            self.y,
+            weights,
+            within=self.within,
+            max_count=MOST_RIVALS,
+            time_limit=one.time_limit if deadline is None else max(deadline - time(), 1e-3),
+        )
+        return found.polynomials
 
 
 def bootstrap(seed: int, n: int, count: int) -> list[Draw]:

@@ -320,12 +320,17 @@ def _check(model: Any, within: Any, max_count: Any, time_limit: Any) -> None:
             f"got {type(model).__name__}"
         )
     fitted_polynomial(model)
-    real = isinstance(within, Real) and not isinstance(within, bool)
-    if not (real and isfinite(within) and within >= 0.0):
-        raise InputError(f"within must be a finite number of at least 0, got {within!r}")
+    check_share(within)
     if isinstance(max_count, bool) or not isinstance(max_count, Integral) or max_count < 1:
         raise InputError(f"max_count must be an integer of at least 1, got {max_count!r}")
     check_parameters({"time_limit": time_limit})
+
+
+def check_share(within: Any) -> None:
+    """Refuse what is no share by which a formula may cost more."""
+    real = isinstance(within, Real) and not isinstance(within, bool)
+    if not (real and isfinite(within) and within >= 0.0):
+        raise InputError(f"within must be a finite number of at least 0, got {within!r}")
 
 
 def _opened(model: Any, opened: Opened) -> Opened:

@@ -4,7 +4,9 @@ Each resample is fitted with the settings unchanged and its terms chosen anew (`
 
     share_j = (number of resamples whose model has term j) / (number of resamples),
 
-and the coefficient of term j in a resample that does not pick it is zero.  The middle 90 % of these
+and the coefficient of term j in a resample that does not pick it is zero.  With ``within``, the
+formulas that cost hardly more than the best one of a resample count as well, each as an equal part
+of it: what the rows cannot tell apart, the interval does not either.  The middle 90 % of these
 coefficients are an interval that takes the choice of terms into account, which the textbook's
 intervals for given terms do not: those are too narrow whenever the same rows chose the terms.
 
@@ -18,8 +20,9 @@ see, so the coefficients without ridge stand beside them.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -32,8 +35,10 @@ from polysharp.estimators.fitted import rows_of
 from polysharp.estimators.model import CertifiedModel, check_coverage
 from polysharp.estimators.parameters import check_seed
 from polysharp.estimators.resampling import Refits, bootstrap
+from polysharp.estimators.rivals import check_share
 from polysharp.polynomial.importance import without_ridge
 from polysharp.polynomial.polynomial import Polynomial
+from polysharp.progress import plural
 from polysharp.typing import Array, Monomial
 
 
@@ -48,7 +53,7 @@ class Stability:
     term_names : tuple of str
         Their names.
     shares : ndarray
-        Share of resamples that picked each term.
+        Share of resamples that picked each term, formulas of one resample in equal parts.
     in_model : ndarray of bool
         Whether the model fitted to all rows has the term.
     input_shares : ndarray of shape (p,)
@@ -63,8 +68,13 @@ class Stability:
         Those of the model, 0 for terms that it does not have.
     without_ridge : ndarray of shape (n_terms,)
         Those that least squares gives the model's terms on all rows, 0 for other terms.
-    resampled : ndarray of shape (n_resamples, n_terms)
-        Coefficients in every resample, 0 for terms that it did not pick.
+    resampled : ndarray of shape (n_formulas, n_terms)
+        Coefficients in every formula, one for each resample or, with ``within``, several; 0 for
+        terms that it does not have.
+    weights : ndarray of shape (n_formulas,)
+        What each formula counts; they add up to 1.
+    within : float
+        By which share formulas of a resample may cost more than its best one.
     """
 
     monomials: tuple[Monomial, ...]
@@ -78,6 +88,8 @@ class Stability:
     coefficients: Array
     without_ridge: Array
     resampled: Array
+    weights: Array
+    within: float
 
     def intervals(self, coverage: float = 0.9) -> Array:
         """Return where the middle part of each coefficient lies over the resamples.
@@ -97,7 +109,9 @@ class Stability:
         """
         check_coverage(coverage)
         tail = 0.5 * (1.0 - float(coverage))
-        return np.quantile(self.resampled, [tail, 1.0 - tail], axis=0).T
+        ends = np.array([tail, 1.0 - tail])
+        found = [_quantiles(c, self.weights, ends) for c in self.resampled.T]
+        return np.array(found).reshape(-1, 2)
 
     def share_of(self, monomial: Monomial) -> float:
         """Return the share of one term, 0 for terms that nothing picked.
@@ -141,6 +155,9 @@ class Stability:
                 fitted, plain = "-", "(not in the model)"
             lines.append(f"{line}  {fitted:>11}  {between:^20}  {plain:>12}".rstrip())
         head = f"{self.n_resamples} bootstrap resamples, the terms of each chosen anew"
+        if self.within:
+            head += f", with {plural(len(self.resampled), 'formula')}"
+            head += f" within {100 * self.within:.3g} % of the best of each"
         foot = f"all terms of the model and no other: {100 * self.same_model:.0f} %"
         return "\n".join([head, *lines, foot])
 
@@ -152,6 +169,7 @@ def stability(
     sample_weight: Any = None,
     *,
     n_resamples: int = 100,
+    within: float = 0.0,
     engine: Any = None,
     time_limit: float | None = None,
     n_jobs: int | None = None,
@@ -169,6 +187,10 @@ def stability(
         The rows of the fit.
     n_resamples : int, default=100
         Number of resamples; 100 gives shares to within about 0.1.
+    within : float, default=0.0
+        Count also the formulas of a resample that cost at most this share more than its best one,
+        as ``rivals`` lists them (at most a hundred, the best ones), each as an equal part of the
+        resample.  0.01 is a fair choice; it takes the time of ``rivals`` for each resample.
     engine : str, Engine or None, default=None
         How resamples are fitted.  None is a short local search from the model's own terms,
         without proof.
@@ -200,6 +222,7 @@ def stability(
     """
     if isinstance(n_resamples, bool) or not isinstance(n_resamples, Integral) or n_resamples < 1:
         raise InputError(f"n_resamples must be an integer of at least 1, got {n_resamples!r}")
+    check_share(within)
     if is_dask(X):
         raise InputError(
             "X must be in memory to be resampled, got a Dask collection; take a sample of its rows"
@@ -207,11 +230,12 @@ def stability(
     model = _fitted(estimator, X, y, sample_weight)
     rows = rows_of(model, X, y, sample_weight)
     draws = bootstrap(check_seed(random_state), rows.n, int(n_resamples))
-    found = Refits.of(model, X, y, sample_weight, engine).run(draws, n_jobs, time_limit)
+    refits = replace(Refits.of(model, X, y, sample_weight, engine), within=float(within))
+    found = refits.run(draws, n_jobs, time_limit)
     free = bool(getattr(model, "best_estimator_", model).fit_intercept)
     law = model.polynomial_
     plain = without_ridge(law, rows.X, rows.observed, rows.weights, free_intercept=free)
-    return _counted([refit.polynomial for refit in found], law, plain)
+    return _counted([refit.rivals for refit in found], law, plain, float(within))
 
 
 def _fitted(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
@@ -229,30 +253,49 @@ def _fitted(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     return estimator.fit(X, y, sample_weight)
 
 
-def _counted(found: list[Polynomial], model: Polynomial, plain: Array) -> Stability:
+def _quantiles(values: Array, weights: Array, ends: Array) -> Array:
+    """Return quantiles of weighted values; of equal weights, those of ``np.quantile``."""
+    order = np.argsort(values, kind="stable")
+    w = weights[order]
+    middle = np.cumsum(w) - 0.5 * w
+    middle -= middle[0]
+    return np.asarray(np.interp(ends * middle[-1], middle, values[order]))
+
+
+def _counted(
+    resamples: Sequence[tuple[Polynomial, ...]], model: Polynomial, plain: Array, within: float
+) -> Stability:
     """Count terms and inputs; the model's own terms come first among equals."""
     own = dict(zip(model.monomials, zip(model.coefficients, plain, strict=True), strict=True))
-    counts = Counter(m for law in found for m in law.monomials)
-    every = sorted(own | counts, key=lambda m: (-counts[m], m not in own, len(m), m))
+    found = [law for laws in resamples for law in laws]
+    weights = np.repeat([1.0 / len(laws) for laws in resamples], [len(laws) for laws in resamples])
+    counts: dict[Monomial, float] = defaultdict(float)
+    for law, weight in zip(found, weights.tolist(), strict=True):
+        for m in law.monomials:
+            counts[m] += weight
+    every = sorted(own | counts, key=lambda m: (-round(counts[m], 9), m not in own, len(m), m))
     place = {m: a for a, m in enumerate(every)}
     used, resampled = np.zeros(len(model.names)), np.zeros((len(found), len(every)))
-    for row, law in zip(resampled, found, strict=True):
-        used[list(law.inputs)] += 1.0
+    for row, law, weight in zip(resampled, found, weights.tolist(), strict=True):
+        used[list(law.inputs)] += weight
         # In products of x less the model's means, not less the resample's own.
         moved = law.about(model.shifts)
         coefficients = dict(zip(moved.monomials, moved.coefficients, strict=True))
         row[[place[m] for m in law.monomials]] = [coefficients.get(m, 0.0) for m in law.monomials]
     fitted = np.array([own.get(m, (0.0, 0.0)) for m in every]).reshape(-1, 2)
+    same = [set(law.monomials) == own.keys() for law in found]
     return Stability(
         monomials=tuple(every),
         term_names=model.names_of(every),
-        shares=np.array([counts[m] for m in every]) / len(found),
+        shares=(np.array([counts[m] for m in every]) / len(resamples)).clip(max=1.0),
         in_model=np.array([m in own for m in every]),
-        input_shares=used / len(found),
+        input_shares=(used / len(resamples)).clip(max=1.0),
         input_names=model.names,
-        same_model=float(np.mean([set(law.monomials) == own.keys() for law in found])),
-        n_resamples=len(found),
+        same_model=float(weights @ same) / len(resamples),
+        n_resamples=len(resamples),
         coefficients=fitted[:, 0],
         without_ridge=fitted[:, 1],
         resampled=resampled,
+        weights=weights / len(resamples),
+        within=within,
     )

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +31,9 @@ from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.units import Units
 from polysharp.polynomial.exports import text
 from polysharp.typing import Array, Monomial
+
+if TYPE_CHECKING:
+    from polysharp.polynomial.half_width import HalfWidth
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,10 +311,12 @@ class Polynomial:
 
         return to_sympy(self)
 
-    def to_python(self, name: str = "predict") -> str:
+    def to_python(self, name: str = "predict", interval: HalfWidth | None = None) -> str:
         """Return the source of a Python function of the inputs used, which imports nothing.
 
-        Names that are no identifiers are changed; comments say which column each argument is.
+        Names that are no identifiers are changed; comments say which column each argument is.  With
+        ``interval``, the ``half_width`` of a calibrated model, a second function, NAME_interval,
+        returns the ends of prediction intervals; the exports to C, SQL and ONNX have them too.
 
         Examples
         --------
@@ -329,9 +334,9 @@ class Polynomial:
         """
         from polysharp.polynomial.exports.python import to_python
 
-        return to_python(self, name)
+        return to_python(self, name, interval)
 
-    def to_c(self, name: str = "predict") -> str:
+    def to_c(self, name: str = "predict", interval: HalfWidth | None = None) -> str:
         """Return the source of a C function of the inputs used, which needs no header.
 
         Examples
@@ -347,9 +352,11 @@ class Polynomial:
         """
         from polysharp.polynomial.exports.c import to_c
 
-        return to_c(self, name)
+        return to_c(self, name, interval)
 
-    def to_sql(self, table: str | None = None, quote: str = '"') -> str:
+    def to_sql(
+        self, table: str | None = None, quote: str = '"', interval: HalfWidth | None = None
+    ) -> str:
         """Return a SQL expression, or with ``table`` the query that evaluates it.
 
         ``quote`` is what opens a quoted name: ``"`` in standard SQL, a backtick in MySQL, ``[``
@@ -362,10 +369,13 @@ class Polynomial:
         """
         from polysharp.polynomial.exports.sql import to_sql
 
-        return to_sql(self, table, quote)
+        return to_sql(self, table, quote, interval)
 
-    def to_onnx(self) -> Any:
-        """Return an ``onnx.ModelProto`` in double precision, from ``X`` to ``prediction``."""
+    def to_onnx(self, interval: HalfWidth | None = None) -> Any:
+        """Return an ``onnx.ModelProto`` in double precision, from ``X`` to ``prediction``.
+
+        With ``interval`` it has the outputs ``lower`` and ``upper`` too.
+        """
         from polysharp.polynomial.exports.onnx_graph import to_onnx
 
-        return to_onnx(self)
+        return to_onnx(self, interval)

@@ -17,6 +17,7 @@ from polysharp.errors import InputError
 
 if TYPE_CHECKING:
     from polysharp.data.functions import Applied
+    from polysharp.polynomial.half_width import HalfWidth
     from polysharp.polynomial.polynomial import Polynomial
 
 Number = Callable[[float], str]
@@ -56,6 +57,17 @@ def signed_terms(
         product = " * ".join([number(abs(c)), *(factors[i] for i in m)])
         terms.append(f"{'-' if c < 0 else '+'} {product}")
     return terms
+
+
+def squares(
+    half: HalfWidth,
+    variables: Mapping[int, str],
+    number: Number = repr,
+    calls: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Return c and the squares of the rows of a half-width, as terms of a sum."""
+    rows = [" ".join(signed_terms(row, variables, number, calls)) for row in half.rows]
+    return [number(half.constant), *(f"+ ({row}) * ({row})" for row in rows)]
 
 
 def used_functions(polynomial: Polynomial) -> dict[int, Applied]:

@@ -8,12 +8,14 @@ r - 1 products and one matrix product, however many terms there are:
       -> + intercept
 
 The input ``X`` has one column per input of the model, in the order of the table; the output
-``prediction`` has one number per row.
+``prediction`` has one number per row, and so have ``lower`` and ``upper``, the ends of prediction
+intervals, where they are wanted: the products once more, times a matrix, squared and added up.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from polysharp.errors import InputError, load_optional
 from polysharp.polynomial.exports.expression import check_finite, used_functions
 
 if TYPE_CHECKING:
+    from polysharp.polynomial.half_width import HalfWidth
     from polysharp.polynomial.polynomial import Polynomial
 
 OPSET = 13  # old enough for every runtime in use
@@ -37,7 +40,7 @@ OPERATORS = {
 }
 
 
-def to_onnx(polynomial: Polynomial) -> Any:
+def to_onnx(polynomial: Polynomial, interval: HalfWidth | None = None) -> Any:
     """Return an ``onnx.ModelProto``."""
     load_optional("onnx", "to_onnx", "onnx")
     from onnx import TensorProto, checker, helper, numpy_helper
@@ -46,41 +49,19 @@ def to_onnx(polynomial: Polynomial) -> Any:
     p = len(polynomial.names)
     constants = _constants(polynomial)
     nodes = [
-        helper.make_node("Max", ["X", "low"], ["raised"]),
-        helper.make_node("Min", ["raised", "high"], ["clamped"]),
-        helper.make_node("Sub", ["clamped", "shifts"], ["shifted"]),
-    ]
-    columns = ["shifted"]
-    for c, applied in used_functions(polynomial).items():
-        name = applied.function.name
-        if name not in OPERATORS:
-            raise InputError(f"functions must be known to be exported, got {name!r}")
-        nodes += [
-            helper.make_node("Gather", ["clamped", f"input_{c}"], [f"input_{c}_values"], axis=1),
-            helper.make_node(OPERATORS[name], [f"input_{c}_values"], [f"function_{c}"]),
-        ]
-        columns.append(f"function_{c}")
-    nodes += [
-        helper.make_node("Concat", columns, ["columns"], axis=1),
-        helper.make_node("Pad", ["columns", "one_column", "one"], ["padded"]),
-    ]
-    product = ""
-    for name in (name for name in constants if name.startswith("columns_")):
-        factor = name.replace("columns", "factor")
-        nodes.append(helper.make_node("Gather", ["padded", name], [factor], axis=1))
-        if product:
-            nodes.append(helper.make_node("Mul", [product, factor], [f"{factor}_product"]))
-            factor = f"{factor}_product"
-        product = factor
-    nodes += [
-        helper.make_node("MatMul", [product, "coefficients"], ["sum"]),
+        *_products(polynomial, constants),
+        helper.make_node("MatMul", ["products", "coefficients"], ["sum"]),
         helper.make_node("Add", ["sum", "intercept"], ["prediction"]),
     ]
+    outputs = ["prediction"]
+    if interval is not None:
+        more, fixed = _half_width(polynomial, interval)
+        nodes, constants, outputs = [*nodes, *more], constants | fixed, [*outputs, "lower", "upper"]
     graph = helper.make_graph(
         nodes,
         "polysharp",
         [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["rows", p])],
-        [helper.make_tensor_value_info("prediction", TensorProto.DOUBLE, ["rows"])],
+        [helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["rows"]) for name in outputs],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
     model = helper.make_model(
@@ -94,6 +75,77 @@ def to_onnx(polynomial: Polynomial) -> Any:
     helper.set_model_props(model, {**described, "formula": str(polynomial)})
     checker.check_model(model)
     return model
+
+
+def _products(polynomial: Polynomial, constants: dict[str, Any], of: str = "") -> list[Any]:
+    """Return the nodes from X to the products of inputs; ``of`` begins all names but X."""
+    from onnx import helper
+
+    def node(kind: str, given: list[str], name: str, **options: Any) -> Any:
+        named = [one if one == "X" else f"{of}{one}" for one in given]
+        return helper.make_node(kind, named, [f"{of}{name}"], **options)
+
+    nodes = [
+        node("Max", ["X", "low"], "raised"),
+        node("Min", ["raised", "high"], "clamped"),
+        node("Sub", ["clamped", "shifts"], "shifted"),
+    ]
+    columns = ["shifted"]
+    for c, applied in used_functions(polynomial).items():
+        name = applied.function.name
+        if name not in OPERATORS:
+            raise InputError(f"functions must be known to be exported, got {name!r}")
+        nodes += [
+            node("Gather", ["clamped", f"input_{c}"], f"input_{c}_values", axis=1),
+            node(OPERATORS[name], [f"input_{c}_values"], f"function_{c}"),
+        ]
+        columns.append(f"function_{c}")
+    nodes += [
+        node("Concat", columns, "columns", axis=1),
+        node("Pad", ["columns", "one_column", "one"], "padded"),
+    ]
+    product = "one"
+    for name in (name for name in constants if name.startswith("columns_")):
+        factor = name.replace("columns", "factor")
+        nodes.append(node("Gather", ["padded", name], factor, axis=1))
+        nodes.append(node("Mul", [product, factor], f"{factor}_product"))
+        product = f"{factor}_product"
+    return [*nodes, node("Identity", [product], "products")]
+
+
+def _half_width(polynomial: Polynomial, half: HalfWidth) -> tuple[list[Any], dict[str, Any]]:
+    """Return nodes and initializers from X and the prediction to the ends of intervals."""
+    from onnx import helper
+
+    law = replace(polynomial, ranges=half.rows[0].ranges) if half.rows else polynomial
+    own, place = _constants(law), {m: a for a, m in enumerate(law.monomials)}
+    root = np.zeros((max(1, len(place)), max(1, len(half.rows))))
+    offset = np.zeros(root.shape[1])
+    for i, row in enumerate(half.rows):
+        root[[place[m] for m in row.monomials], i], offset[i] = row.coefficients, row.intercept
+    fixed = {f"spread_{name}": value for name, value in own.items()} | {
+        "spread_root": root,
+        "spread_offset": offset,
+        "spread_axis": np.array([1], dtype=np.int64),
+        "spread_constant": np.array([half.constant]),
+        "spread_factor": np.array([half.factor]),
+    }
+    steps = (
+        ("MatMul", "spread_products spread_root", "spread_turned"),
+        ("Add", "spread_turned spread_offset", "spread_rows"),
+        ("Mul", "spread_rows spread_rows", "spread_squares"),
+        ("ReduceSum", "spread_squares spread_axis", "spread_sum"),
+        ("Add", "spread_sum spread_constant", "spread_whole"),
+        ("Sqrt", "spread_whole", "spread"),
+        ("Mul", "spread spread_factor", "half"),
+        ("Sub", "prediction half", "lower"),
+        ("Add", "prediction half", "upper"),
+    )
+    nodes = _products(law, own, "spread_")
+    for kind, given, name in steps:
+        options = {"keepdims": 0} if kind == "ReduceSum" else {}
+        nodes.append(helper.make_node(kind, given.split(), [name], **options))
+    return nodes, fixed
 
 
 def _constants(polynomial: Polynomial) -> dict[str, Any]:

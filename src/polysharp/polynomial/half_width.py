@@ -1,0 +1,46 @@
+"""Half the width of a prediction interval, as an export can carry it.
+
+    half(x) = q sqrt(c + sum_i row_i(x)^2),
+
+with row_i polynomials in the products of the formula itself: the spread of the rows of the fit
+(``polysharp.estimators.spread``) times the error that a share ``coverage`` of the rows held out
+does not exceed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.typing import Array
+
+
+@dataclass(frozen=True, eq=False)
+class HalfWidth:
+    """What an export needs beside the formula to give intervals.
+
+    Parameters
+    ----------
+    coverage : float
+        Share of new rows that the intervals are to hold.
+    factor : float
+        q.
+    constant : float
+        c.
+    rows : tuple of Polynomial
+        In the inputs of the formula; none where it has no terms.
+    """
+
+    coverage: float
+    factor: float
+    constant: float
+    rows: tuple[Polynomial, ...]
+
+    def __call__(self, X: Array) -> Array:
+        """Return half the width at the rows of X."""
+        squares = np.full(len(X), self.constant)
+        for row in self.rows:
+            squares += row(X) ** 2
+        return np.asarray(self.factor * np.sqrt(squares))
