@@ -130,6 +130,13 @@ def opening(rows: list[Row]) -> str:
             )
         if parts:
             said.append(f"On {words}, nothing done outside the estimator, {' and '.join(parts)}.")
+    splits = {n: len(where(rows, data=n, method="shortest")) for n in (*UCI_NAMES, *FURTHER)}
+    counts = sorted({count for count in splits.values() if count})
+    if len(counts) > 1:
+        most = [n.split("/")[-1] for n, count in splits.items() if count == counts[-1]]
+        said.append(
+            f"(Splits so far: {counts[-1]} of {', '.join(most)}; {counts[0]} or more of the others.)"
+        )
     before = terms_before()
     terms = {name: numbers(where(rows, data=name, method="shortest"), "l") for name in before}
     half = [median(mine) <= 0.5 * before[name] for name, mine in terms.items() if mine]

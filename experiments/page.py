@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,7 +58,11 @@ def rebuild(
 
 def provenance(name: str, rows: Sequence[Row]) -> str:
     """Say which command made the rows, how many, with what, under which limits."""
-    seeds = len({row["seed"] for row in rows})  # the same data sets in every setting
+    seen: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for row in rows:
+        seen[tuple(row[p] for p in load(name).parameters)].add(row["seed"])
+    least, most = (end(map(len, seen.values())) for end in (min, max))
+    seeds = str(most) if least == most else f"{least} to {most}"
     versions = ", ".join(f"{package} {_values(rows, package)}" for package in VERSIONS)
     drawn = f" and `python -m experiments.plot {name}`" if name in FIGURES else ""
     return (
