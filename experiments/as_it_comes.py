@@ -135,7 +135,7 @@ def opening(rows: list[Row]) -> str:
     if len(counts) > 1:
         most = [n.split("/")[-1] for n, count in splits.items() if count == counts[-1]]
         said.append(
-            f"(Splits so far: {counts[-1]} of {', '.join(most)}; {counts[0]} or more of the others.)"
+            f"Splits so far: {counts[-1]} of {', '.join(most)}, {counts[0]} or more of others."
         )
     before = terms_before()
     terms = {name: numbers(where(rows, data=name, method="shortest"), "l") for name in before}

@@ -34,6 +34,8 @@ RULES: list[dict[str, Any]] = [
     {"heredity": "weak", "max_inputs": 3},
     {"include_terms": ["x1"], "exclude_terms": ["x0 x1"]},
     {"include_inputs": ["x2"], "fit_intercept": False},
+    {"max_interaction": 1, "center": True},
+    {"coefficient_bounds": (-0.6, 0.9)},
 ]
 
 

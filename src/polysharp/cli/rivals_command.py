@@ -43,7 +43,10 @@ def run(options: argparse.Namespace) -> int:
         say(f"wrote {found.count if lines else len(found):,} formulas to {options.output}")
     if options.proof is not None:
         if found.proof is None:
-            say("no proof was written: there is none that could be checked")
+            why = "there is none that could be checked"
+            if found.count > options.max_count:
+                why = f"it would name {found.count:,} formulas, more than --max-count"
+            say(f"no proof was written: {why}")
         else:
             found.proof.save(options.proof)
             say(f"wrote the proof to {options.proof}")
