@@ -30,6 +30,9 @@ if TYPE_CHECKING:  # what the table below says, for readers of types
     from polysharp.estimators.multitask import (
         MultiTaskSparsePolynomialRegressor as MultiTaskSparsePolynomialRegressor,
     )
+    from polysharp.estimators.multitask import (
+        MultiTaskSparsePolynomialRegressorCV as MultiTaskSparsePolynomialRegressorCV,
+    )
     from polysharp.estimators.path import Path as Path
     from polysharp.estimators.path import PathPoint as PathPoint
     from polysharp.estimators.path import path as path
@@ -57,7 +60,8 @@ _NAMES = {
     "estimators.kernel": "PolynomialKernelRegressor",
     "estimators.lasso": "PolynomialLasso",
     "estimators.model_file.model_file": "load_model save_model",
-    "estimators.multitask": "MultiTaskSparsePolynomialRegressor",
+    "estimators.multitask": "MultiTaskSparsePolynomialRegressor "
+    "MultiTaskSparsePolynomialRegressorCV",
     "estimators.regressor": "SparsePolynomialRegressor",
     "estimators.regressor_cv": "SparsePolynomialRegressorCV",
     "estimators.rivals": "Rivals rivals",

@@ -156,6 +156,8 @@ class Solution:
         if self.r2 is None or self.r2_ceiling is None:
             return None
         own = f"R2 {self.r2:.{r2_decimals(self.r2_ceiling)}f}"
+        if self.coefficients.ndim > 1:  # a row for each response
+            own = f"mean {own}"
         if self.r2_ceiling >= 1.0:
             return f"{own}; how far another choice of terms could get is not known"
         return (

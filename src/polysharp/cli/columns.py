@@ -29,7 +29,10 @@ DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The rows of a fit: inputs, target, weights where a column holds them, and the recipe."""
+    """The rows of a fit: inputs, target, weights where a column holds them, and the recipe.
+
+    ``y`` is a column, or a table where there are several targets.
+    """
 
     X: Any
     y: Any
@@ -38,6 +41,11 @@ class Sample:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def targets(self) -> list[str]:
+        """Names of the targets."""
+        return [str(self.y.name)] if self.y.ndim == 1 else list(map(str, self.y.columns))
 
     def rows(self, index: Any) -> Sample:
         """Return some of the rows."""
@@ -49,7 +57,7 @@ class Sample:
 class Wish:
     """What the user wants of the columns; None for all other columns as inputs."""
 
-    target: str
+    targets: tuple[str, ...]
     inputs: Sequence[str] | None = None
     exclude: Sequence[str] = ()
     weights: str | None = None
@@ -64,7 +72,7 @@ def choose(frame: Any, source: str, wish: Wish, recipe: Recipe | None = None) ->
     Inputs are treated by the recipe given, or by one that is learnt from the table.
     """
     weighing = [] if wish.weights is None else [wish.weights]
-    find(frame, source, [wish.target], "--target")
+    find(frame, source, wish.targets, "--target")
     find(frame, source, weighing, "--weights")
     if all(map(is_number, frame.columns)):
         say(f"the numbers in the first line of {source} are taken for names; if not, --no-header")
@@ -77,25 +85,43 @@ def choose(frame: Any, source: str, wish: Wish, recipe: Recipe | None = None) ->
         chosen = recipe.names(chosen)
     else:
         chosen = list(wish.inputs or ())
-    columns = [*chosen, wish.target, *weighing]
+    columns = [*chosen, *wish.targets, *weighing]
     made = recipe.apply(frame)
     table = numbers(made, source, columns, spared=chosen, drop_missing=wish.drop_missing)
-    y = table[wish.target]
     if len(table) < 2:
         raise InputError(f"{source!r} must have at least 2 rows to fit, got {len(table)}")
-    if y.min() == y.max():
-        raise InputError(
-            f"the target {wish.target!r} must vary, got {y.iloc[0]:g} in all {len(y)} rows of "
-            f"{source!r}"
-        )
+    for target in wish.targets:
+        y = table[target]
+        if y.min() == y.max():
+            raise InputError(
+                f"the target {target!r} must vary, got {y.iloc[0]:g} in all {len(y)} rows of "
+                f"{source!r}"
+            )
+    y = table[wish.targets[0]] if len(wish.targets) == 1 else table[list(wish.targets)]
     return Sample(table[chosen], y, table[wish.weights] if wish.weights else None, recipe)
 
 
+def targets_of(frame: Any, given: str) -> tuple[str, ...]:
+    """Return the targets that ``a,b`` names; a column of just that name comes first.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> targets_of(pd.DataFrame(columns=["a", "b"]), "a, b")
+    ('a', 'b')
+    >>> targets_of(pd.DataFrame(columns=["a", "a,b"]), "a,b")
+    ('a,b',)
+    """
+    if given in frame.columns:
+        return (given,)
+    return tuple(dict.fromkeys(split_names([given]) or [given]))
+
+
 def _inputs(frame: Any, source: str, wish: Wish, left_out: set[str]) -> list[str]:
-    names, target = list(frame.columns), wish.target
+    names, targets = list(frame.columns), wish.targets
     if wish.inputs is not None:
-        if target in wish.inputs:
-            raise InputError(f"--inputs must not name the target {target!r}")
+        if both := [target for target in targets if target in wish.inputs]:
+            raise InputError(f"--inputs must not name the target {both[0]!r}")
         named = [name for name in names if name in set(wish.inputs) - left_out]
         if not named:
             raise InputError(
@@ -103,7 +129,7 @@ def _inputs(frame: Any, source: str, wish: Wish, left_out: set[str]) -> list[str
                 f"{listed(wish.inputs) or 'none'}"
             )
         return named
-    chosen = [name for name in names if name != target and name not in left_out]
+    chosen = [name for name in names if name not in {*targets, *left_out}]
     nameless = [n for i, n in enumerate(names) if n == NAMELESS.format(i) and n in chosen]
     if nameless:
         raise InputError(
@@ -112,7 +138,8 @@ def _inputs(frame: Any, source: str, wish: Wish, left_out: set[str]) -> list[str
         )
     if not chosen:
         raise InputError(
-            f"{source!r} must have a column beside the target {target!r} to be an input, got none"
+            f"{source!r} must have a column beside the target {joined(targets)!r} to be an input, "
+            "got none"
         )
     return chosen
 
@@ -263,6 +290,16 @@ def accuracy(observed: Any, predicted: Any, weights: Any = None) -> str:
     if len(observed) < 2:
         return f"RMSE {rmse:.4g}"
     return f"RMSE {rmse:.4g}, R2 {r2_score(observed, predicted, sample_weight=weights):.6g}"
+
+
+def accuracies(sample: Sample, predicted: Any) -> list[str]:
+    """Return the errors of the predictions, with its name in front where a target has others."""
+    if sample.y.ndim == 1:
+        return [accuracy(sample.y, predicted, sample.sample_weight)]
+    return [
+        f"{name}: {accuracy(sample.y[name], values, sample.sample_weight)}"
+        for name, values in zip(sample.targets, predicted.T, strict=True)
+    ]
 
 
 def listed(names: Sequence[str]) -> str:

@@ -28,13 +28,13 @@ def run(options: argparse.Namespace) -> int:
     """Load, read, resample, measure, print."""
     from polysharp.cli.recipe import Recipe
     from polysharp.estimators.fitted import rows_of
-    from polysharp.estimators.model_file.model_file import load_columns, load_model
+    from polysharp.estimators.model_file.model_file import load_columns
     from polysharp.polynomial.stationary import stationary_points
 
-    model = load_model(options.model)
+    model = shared.load_single(options.model, "explain")
     law = model.polynomial_
     recipe = Recipe.read(load_columns(options.model))
-    sample = shared.read_rows(options, law.names, options.target or law.response, recipe)
+    sample = shared.read_rows(options, law.names, [options.target or law.response], recipe)
     rows = rows_of(model, sample.X, sample.y, sample.sample_weight)
     print(f"{options.table}: {plural(rows.n, 'row')}\n\n{law.formula(options.digits)}")
     if found := resamples(options, model, sample):

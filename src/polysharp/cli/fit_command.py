@@ -8,6 +8,7 @@ chosen is refitted with a certificate.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from polysharp.cli import shared
@@ -18,6 +19,7 @@ from polysharp.errors import InputError
 from polysharp.progress import plural
 
 OUTPUTS = ("output", "report", "proof")
+SINGLE = ("report", "proof", "coefficient_bounds", "positive")  # are for one target
 CHECKED_SPLITS = 5  # by which the sizes are judged where no search has done so
 SHOWN_COVERAGE = 0.9  # of the prediction intervals that are spoken of
 FEWEST_ROWS = 20  # from which on folds say something about errors to come
@@ -32,13 +34,16 @@ def run(options: argparse.Namespace) -> int:
         if getattr(options, name) == "-":
             raise InputError(f"--{name} must name a file, got '-'")
     shared.check_outputs(options, *OUTPUTS)
-    model = make_model(options)
+    model = make_model(options)  # refuses before a table is read
     if stands_for_many(options):
         fit_files(model, options)
         return finish(model, None, None, options)
-    sample = shared.read_sample(options)
+    sample = shared.read_sample(options, several=True)
+    if len(sample.targets) > 1:
+        model = make_model(options, sample.targets)
     inputs = plural(sample.X.shape[1], "input")
-    print(f"{options.table}: {plural(len(sample), 'row')}, {inputs}, target {sample.y.name}")
+    targets = f"target{'s' * (len(sample.targets) > 1)} {', '.join(sample.targets)}"
+    print(f"{options.table}: {plural(len(sample), 'row')}, {inputs}, {targets}")
     fitted, held_out = shared.split(sample, options.holdout, options.seed)
     with warnings_as_remarks(), shared.every_core(options):
         model.fit(fitted.X, fitted.y, sample_weight=fitted.sample_weight)
@@ -94,7 +99,7 @@ def finish(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) 
     interrupted = model.solution_.stop is Stop.INTERRUPTED
     try:  # from here on the model is there, and no interrupt may lose it
         show(model, fitted, held_out, options)
-        if fitted is not None and not interrupted:
+        if fitted is not None and fitted.y.ndim == 1 and not interrupted:
             calibrate(model, fitted, held_out, options)
             if not options.brief:
                 about = compare(model, fitted, options)
@@ -112,47 +117,77 @@ def finish(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) 
     return ExitCode.INTERRUPTED if interrupted else code
 
 
-def make_model(options: argparse.Namespace) -> Any:
+def make_model(options: argparse.Namespace, targets: Sequence[str] = ()) -> Any:
     """Return the estimator that the options ask for."""
+    single, search = kinds(len(targets) > 1)
     given = shared.settings(options)
+    if len(targets) > 1:
+        check_single(options, targets)
     if options.max_terms is not None and options.cv is None:
-        from polysharp.estimators.regressor import SparsePolynomialRegressor
-
         shared.one_number(given, ("degree", "gamma", "max_inputs"), " without --cv")
         if options.rule is not None:
             raise InputError(
                 "--rule chooses among budgets, which --max-terms without --cv does not"
             )
-        return SparsePolynomialRegressor(**given)
-    from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
-
+        return single(**given)
     given = {CV_NAMES.get(name, name): value for name, value in given.items()}
     if options.rule is not None:
         given["rule"] = options.rule
     if options.cv is not None:
         given["cv"] = options.cv
-    return SparsePolynomialRegressorCV(**given)
+    return search(**given)
+
+
+def kinds(several: bool) -> tuple[Any, Any]:
+    """Return the estimators for given budgets and for chosen ones, of one target or several."""
+    if several:
+        from polysharp.estimators.multitask import (
+            MultiTaskSparsePolynomialRegressor,
+            MultiTaskSparsePolynomialRegressorCV,
+        )
+
+        return MultiTaskSparsePolynomialRegressor, MultiTaskSparsePolynomialRegressorCV
+    from polysharp.estimators.regressor import SparsePolynomialRegressor
+    from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
+
+    return SparsePolynomialRegressor, SparsePolynomialRegressorCV
+
+
+def check_single(options: argparse.Namespace, targets: Sequence[str]) -> None:
+    """Refuse what is for one target."""
+    from polysharp.cli.columns import joined
+
+    wrong = [f"--{name.replace('_', '-')}" for name in SINGLE if getattr(options, name)]
+    if options.rule == "consensus":
+        wrong.append("--rule consensus")
+    if options.engine not in (None, "auto", "tree"):
+        wrong.append(f"--engine {options.engine}")
+    if wrong:
+        raise InputError(f"{wrong[0]} is for one target, got --target {joined(targets)}")
 
 
 def show(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) -> None:
     """Print formula, certificate and errors."""
-    from polysharp.cli.columns import accuracy
+    from polysharp.cli.columns import accuracies
+    from polysharp.estimators.fitted import laws_of
     from polysharp.estimators.model import fitted_to
 
-    print(f"\n{model.polynomial_.formula(options.digits)}\n")
+    laws = laws_of(model)
+    print("", *(law.formula(options.digits) for law in laws), "", sep="\n")
     print(model.solution_)
     if said := fitted_to(model):
         print(said)
     if hasattr(model, "best_params_"):
         print(f"chosen by validation: {_in_words(**model.best_params_)}")
+        scaled = " of scaled responses" if len(laws) > 1 else ""
         print(
-            f"RMSE {-model.best_score_:.4g} by cross-validation, mean of {model.n_splits_} splits"
+            f"RMSE{scaled} {-model.best_score_:.4g} by cross-validation, mean of "
+            f"{model.n_splits_} splits"
         )
     for sample, what in ((fitted, "rows of the fit"), (held_out, "held-out rows")):
         if sample is not None:
-            predicted = model.predict(sample.X)
-            errors = accuracy(sample.y, predicted, sample.sample_weight)
-            print(f"{errors} on the {len(sample):,} {what}")
+            for errors in accuracies(sample, model.predict(sample.X)):
+                print(f"{errors} on the {len(sample):,} {what}")
 
 
 def _in_words(
@@ -192,7 +227,8 @@ def remark(model: Any) -> None:
 
     solution = model.solution_
     if solution.status is not Status.OPTIMAL and solution.stop is Stop.TIME:
-        helps = "--rule shortest" if model.reference_ is not None else "a smaller --gamma"
+        averaged = getattr(model, "reference_", None) is not None
+        helps = "--rule shortest" if averaged else "a smaller --gamma"
         say(
             "the formula is the best one found, and the proof that there is no better one was not "
             f"completed in time; a longer --time-limit or {helps} may help"

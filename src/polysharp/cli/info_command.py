@@ -63,21 +63,34 @@ def run(options: argparse.Namespace) -> int:
 
 
 def exported(model: Any, options: argparse.Namespace) -> str | bytes:
-    """Return the formula in another language."""
-    law, form = model.polynomial_, getattr(options, "as")
+    """Return the formula in another language; of several responses, one after the other."""
+    from polysharp.estimators.fitted import laws_of
+
+    laws, form = laws_of(model), getattr(options, "as")
+    single = len(laws) == 1
+    for option, given in (
+        ("--as onnx", form == "onnx"),
+        ("--table", options.table is not None),
+        ("--interval", options.interval is not None),
+    ):
+        if given and not single:
+            raise InputError(f"{option} is for models of one response, got {len(laws)} responses")
     half = None if options.interval is None else _half_width(model, options.interval)
     if form == "onnx":
-        binary: bytes = law.to_onnx(half).SerializeToString()
+        binary: bytes = laws[0].to_onnx(half).SerializeToString()
         return binary
-    writers: dict[str, Callable[[], str]] = {
-        "text": lambda: law.formula(options.digits),
-        "latex": lambda: law.to_latex(options.digits),
-        "sympy": lambda: str(law.to_sympy()),
-        "python": lambda: law.to_python(options.name, half),
-        "c": lambda: law.to_c(options.name, half),
-        "sql": lambda: law.to_sql(options.table, interval=half),
+    writers: dict[str, Callable[[Any, str], str]] = {
+        "text": lambda law, _: law.formula(options.digits),
+        "latex": lambda law, _: law.to_latex(options.digits),
+        "sympy": lambda law, _: str(law.to_sympy()),
+        "python": lambda law, name: law.to_python(name, half),
+        "c": lambda law, name: law.to_c(name, half),
+        "sql": lambda law, _: law.to_sql(options.table, interval=half),
     }
-    return f"{writers[form]().rstrip()}\n"
+    names = [options.name] if single else [f"{options.name}_{t}" for t in range(len(laws))]
+    written = [writers[form](law, name).rstrip() for law, name in zip(laws, names, strict=True)]
+    # Functions stand apart; whose each is, a comment in it says.
+    return ("\n\n\n" if form in ("python", "c") else "\n").join(written) + "\n"
 
 
 def _half_width(model: Any, coverage: float) -> Any:
@@ -88,23 +101,27 @@ def _half_width(model: Any, coverage: float) -> Any:
 
 
 def described(model: Any) -> str:
-    """Return formula, certificate and settings in words."""
+    """Return formulas, certificate and settings in words."""
+    from polysharp.estimators.fitted import laws_of
     from polysharp.estimators.model import fitted_to
 
-    law, said = model.polynomial_, fitted_to(model)
+    laws, said = laws_of(model), fitted_to(model)
+    law = laws[0]
     parameters = {k: v for k, v in model.get_params().items() if v is not None and k != "verbose"}
     used = ", ".join(law.names[i] for i in law.inputs) or "none"
+    rows = [[each.intercept, *each.coefficients.tolist()] for each in laws]
     terms = [
-        f"  {c:>24.16g}  {name}"
-        for name, c in zip(law.term_names, law.coefficients.tolist(), strict=True)
+        "".join(f"  {c:>24.16g}" for c in values) + f"  {name}"
+        for name, *values in zip(("(intercept)", *law.term_names), *rows, strict=True)
     ]
+    if len(laws) > 1:
+        terms.insert(0, "".join(f"  {each.response:>24}" for each in laws))
     lines = [
-        f"{law.formula(6)}\n",
+        *(f"{each.formula(6)}\n" for each in laws),
         f"{model.solution_}\n",
         *([f"{said}\n"] if said else []),
         f"inputs used ({len(law.inputs)} of {len(law.names)}): {used}",
         "coefficients:",
-        f"  {law.intercept:>24.16g}  (intercept)",
         *terms,
         "settings: " + ", ".join(f"{name}={value!r}" for name, value in parameters.items()),
     ]

@@ -8,6 +8,7 @@ or excluded, so that a misspelt column does not pass unseen.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from polysharp.cli import shared
@@ -22,22 +23,26 @@ def run(options: argparse.Namespace) -> int:
     """Load, read, predict, write."""
     from polysharp.cli.recipe import Recipe
     from polysharp.cli.tables import write_table
+    from polysharp.estimators.fitted import laws_of
     from polysharp.estimators.model_file.model_file import load_columns, load_model
 
     shared.check_outputs(options, "output", reads=("model", "table"))
     model = load_model(options.model)
-    polynomial, laws = model.polynomial_, [model.polynomial_]
+    formulas = laws_of(model)
+    polynomial, laws = formulas[0], list(formulas)
+    made = column_names(formulas)
     if options.interval is not None:
         laws += [fold.polynomial for fold in calibration_of(model, options).folds]
+        made += [LOWER, UPPER]
     recipe = Recipe.read(load_columns(options.model))
     raw = shared.read_frame(options)
     keep = list(raw.columns) if options.keep_all else shared.columns(options, "keep") or []
-    check_columns(raw, options, laws, recipe, keep)
+    check_columns(raw, options, laws, recipe, keep, made)
     frame = recipe.apply(raw)
     X = design(frame, options.table, laws)
-    predicted = polynomial(X)
-    result = raw[keep].copy()
-    result[COLUMN] = predicted
+    result, predicted = raw[keep].copy(), [law(X) for law in formulas]
+    for name, values in zip(made, predicted, strict=False):
+        result[name] = values
     if options.interval is not None:
         result[LOWER], result[UPPER] = model.calibration_.ends(X, options.interval).T
     beyond = int(polynomial.outside(X).sum())
@@ -45,9 +50,18 @@ def run(options: argparse.Namespace) -> int:
         say(f"{beyond} of {len(X)} rows have inputs beyond those of the fit, which are clamped")
     write_table(result, options.output)
     if options.output != "-":
-        print(f"wrote {len(result)} predictions of {polynomial.response} to {options.output}")
-    compare(frame, options.table, polynomial, predicted)
+        named = ", ".join(law.response for law in formulas)
+        print(f"wrote {len(result)} predictions of {named} to {options.output}")
+    for law, values in zip(formulas, predicted, strict=True):
+        compare(frame, options.table, law, values)
     return ExitCode.DONE
+
+
+def column_names(formulas: Sequence[Any]) -> list[str]:
+    """Return the columns to write: one, or one for each of several responses."""
+    if len(formulas) == 1:
+        return [COLUMN]
+    return [f"{COLUMN}_{law.response}" for law in formulas]
 
 
 def calibration_of(model: Any, options: argparse.Namespace) -> Any:
@@ -58,6 +72,10 @@ def calibration_of(model: Any, options: argparse.Namespace) -> Any:
         check_coverage(options.interval)
     except InputError as error:
         raise InputError(f"--interval: {error}") from error
+    if hasattr(model, "polynomials_"):
+        raise InputError(
+            f"--interval is for models of one response, which {options.model!r} is not"
+        )
     if not hasattr(model, "calibration_"):
         raise InputError(
             f"--interval needs errors on unseen rows, which {options.model!r} does not hold: it "
@@ -68,7 +86,12 @@ def calibration_of(model: Any, options: argparse.Namespace) -> Any:
 
 
 def check_columns(
-    frame: Any, options: argparse.Namespace, laws: list[Any], recipe: Any, keep: list[str]
+    frame: Any,
+    options: argparse.Namespace,
+    laws: list[Any],
+    recipe: Any,
+    keep: list[str],
+    made: list[str],
 ) -> None:
     """Refuse a table that lacks what the formulas need, or has what nobody knows."""
     from polysharp.cli.columns import find, joined, listed
@@ -76,7 +99,6 @@ def check_columns(
     exclude = shared.columns(options, "exclude") or []
     find(frame, options.table, keep, "--keep")
     find(frame, options.table, exclude, "--exclude")
-    made = [COLUMN] if options.interval is None else [COLUMN, LOWER, UPPER]
     for name in made:
         if name in keep:
             raise InputError(f"--keep must not name {name!r}, a column of the predictions")
@@ -89,7 +111,7 @@ def check_columns(
             f"{options.table!r} must have the columns that the formula of {options.model!r} uses, "
             f"got no {listed(missing)}; it has {listed(columns)}"
         )
-    known = {*polynomial.names, polynomial.response, *keep}
+    known = {*polynomial.names, *(law.response for law in laws), *keep}
     unknown = [name for name in columns if not known & {name, *recipe.names([name])}]
     if unknown and not options.ignore_unknown:
         raise InputError(

@@ -13,14 +13,14 @@ from polysharp.errors import InputError
 def run(options: argparse.Namespace) -> int:
     """Load, read, compare sizes, write."""
     from polysharp.cli.recipe import Recipe
-    from polysharp.estimators.model_file.model_file import load_columns, load_model
+    from polysharp.estimators.model_file.model_file import load_columns
     from polysharp.report import write_report
 
     shared.check_outputs(options, "output", reads=("model", "table"))
-    model = load_model(options.model)
+    model = shared.load_single(options.model, "report")
     law = model.polynomial_
     recipe = Recipe.read(load_columns(options.model))
-    sample = shared.read_rows(options, law.names, options.target or law.response, recipe)
+    sample = shared.read_rows(options, law.names, [options.target or law.response], recipe)
     write_report(
         model,
         sample.X,

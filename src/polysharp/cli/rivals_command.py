@@ -15,13 +15,15 @@ def run(options: argparse.Namespace) -> int:
     """Load, read, search, print, write."""
     from polysharp.certificate.solution import Stop
     from polysharp.cli.recipe import Recipe
-    from polysharp.estimators.model_file.model_file import load_columns, load_model
+    from polysharp.estimators.model_file.model_file import load_columns
     from polysharp.estimators.rivals import rivals
 
     shared.check_outputs(options, "output", "proof", reads=("model", "table"))
-    model = load_model(options.model).set_params(verbose=0 if options.quiet else 1)
+    model = shared.load_single(options.model, "rivals").set_params(
+        verbose=0 if options.quiet else 1
+    )
     law, recipe = model.polynomial_, Recipe.read(load_columns(options.model))
-    sample = shared.read_rows(options, law.names, law.response, recipe)
+    sample = shared.read_rows(options, law.names, [law.response], recipe)
     sample, _ = shared.split(sample, options.holdout, options.seed)
     lines = str(options.output).endswith(".jsonl")
     found = rivals(

@@ -119,12 +119,19 @@ def _files(given: str) -> list[str]:
     return [given, *glob(given)]
 
 
-def read_sample(options: argparse.Namespace) -> Sample:
-    """Read the table and pick its columns."""
-    from polysharp.cli.columns import Wish, choose
+def read_sample(options: argparse.Namespace, *, several: bool = False) -> Sample:
+    """Read the table and pick its columns; where ``several`` targets will do, all that are named.
 
+    A target is a column of just that name, or else names with commas between them.
+    """
+    from polysharp.cli.columns import Wish, choose, listed, targets_of
+
+    frame = read_frame(options)
+    targets = targets_of(frame, options.target)
+    if len(targets) > 1 and not several:
+        raise InputError(f"--target must be one column here, got {listed(targets)}")
     wish = Wish(
-        target=column(options, options.target) or "",
+        targets=tuple(column(options, target) or "" for target in targets),
         inputs=columns(options, "inputs"),
         exclude=columns(options, "exclude") or (),
         weights=column(options, options.weights),
@@ -132,13 +139,27 @@ def read_sample(options: argparse.Namespace) -> Sample:
         impute=options.impute,
         indicators=options.indicators,
     )
-    return choose(read_frame(options), options.table, wish)
+    return choose(frame, options.table, wish)
+
+
+def load_single(path: str, command: str) -> Any:
+    """Return the model of a file, which must be one of a single response."""
+    from polysharp.estimators.fitted import laws_of
+    from polysharp.estimators.model_file.model_file import load_model
+
+    model = load_model(path)
+    if not hasattr(model, "polynomial_"):
+        raise InputError(
+            f"polysharp {command} is for models of one response, and {path!r} has "
+            f"{len(laws_of(model))}"
+        )
+    return model
 
 
 def read_rows(
     options: argparse.Namespace,
     names: Sequence[str],
-    target: str,
+    targets: Sequence[str],
     recipe: Recipe | None = None,
     impute: str | None = None,
 ) -> Sample:
@@ -152,14 +173,14 @@ def read_rows(
     frame = read_frame(options)
     recipe = Recipe.of_names(names, frame, impute) if recipe is None else recipe
     known = recipe.apply(frame).columns
-    missing = [name for name in (*names, target) if name not in known]
+    missing = [name for name in (*names, *targets) if name not in known]
     if missing:
         raise InputError(
             f"{options.table!r} must have the inputs and the target of the fit, "
             f"got no {listed(missing)}; it has {listed(list(frame.columns))}"
         )
     weights = column(options, options.weights)
-    wish = Wish(target, names, weights=weights, drop_missing=options.drop_missing)
+    wish = Wish(tuple(targets), names, weights=weights, drop_missing=options.drop_missing)
     return choose(frame, options.table, wish, recipe)
 
 

@@ -27,14 +27,14 @@ def run(options: argparse.Namespace) -> int:
         if proof.statement is None:
             raise InputError(f"{options.proof!r} must state what it proves, and does not")
         names, response = proof.statement.names, proof.statement.response
-        sample = shared.read_rows(options, names, response, impute=options.impute)
+        sample = shared.read_rows(options, names, [response], impute=options.impute)
     else:
         from polysharp.cli.recipe import Recipe
-        from polysharp.estimators.model_file.model_file import load_columns, load_model
+        from polysharp.estimators.model_file.model_file import load_columns
 
-        model = load_model(options.proof)
+        model = shared.load_single(options.proof, "verify")
         law, recipe = model.polynomial_, Recipe.read(load_columns(options.proof))
-        sample = shared.read_rows(options, law.names, law.response, recipe)
+        sample = shared.read_rows(options, law.names, [law.response], recipe)
     sample, _ = shared.split(sample, options.holdout, options.seed)
     if not is_proof:
         costs = cost(model, sample)

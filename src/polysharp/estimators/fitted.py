@@ -78,10 +78,16 @@ def fitted_polynomial(estimator: Any) -> Polynomial:
     polynomial = getattr(estimator, "polynomial_", None)
     if not isinstance(polynomial, Polynomial):
         raise InputError(
-            "estimator must be a fitted polysharp model with a polynomial_, "
-            f"got {type(estimator).__name__}"
+            f"estimator must be a fitted polysharp model, got {type(estimator).__name__}"
         )
     return polynomial
+
+
+def laws_of(estimator: Any) -> tuple[Polynomial, ...]:
+    """Return the polynomials of a fitted estimator, one for each response."""
+    check_is_fitted(estimator)
+    several = getattr(estimator, "polynomials_", None)
+    return (fitted_polynomial(estimator),) if several is None else tuple(several)
 
 
 def inputs_of(estimator: Any, X: Any) -> Array:

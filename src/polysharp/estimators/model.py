@@ -61,13 +61,14 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _repr_html_inner(self) -> str:
         """Return scikit-learn's diagram, followed by formula and certificate once fitted."""
         diagram: str = estimator_html_repr(self)
-        polynomial = getattr(self, "polynomial_", None)
-        if polynomial is None:
+        laws = getattr(self, "polynomials_", None) or (getattr(self, "polynomial_", None),)
+        formulas = "".join(
+            f"<p><code>{escape(str(law))}</code></p>" for law in laws if law is not None
+        )
+        if not formulas:
             return diagram
-        said = [str(polynomial), "; ".join(self._said_of_the_fit())]
-        formula, *certificate = (escape(text) for text in said if text)
-        shown = "".join(f"<p>{text}</p>" for text in certificate)
-        return f"{diagram}<p><code>{formula}</code></p>{shown}"
+        said = escape("; ".join(self._said_of_the_fit()))
+        return f"{diagram}{formulas}{f'<p>{said}</p>' if said else ''}"
 
     def _said_of_the_fit(self) -> list[str]:
         """What is proved about the fit, for notebooks; nothing where nothing is."""
@@ -176,8 +177,7 @@ class CertifiedModel(PolynomialModel):
         check_coverage(coverage)
 
     def _said_of_the_fit(self) -> list[str]:
-        about = fitted_to(self)
-        return [str(self.solution_), *([] if about is None else [about])]
+        return [str(self.solution_), *filter(None, [fitted_to(self)])]
 
 
 def check_coverage(coverage: Any) -> None:
@@ -187,7 +187,13 @@ def check_coverage(coverage: Any) -> None:
 
 
 def fitted_to(estimator: Any) -> str | None:
-    """Say what a model was fitted to, where that is not the response."""
+    """Say what a model was fitted to, where that is not the response or not one response."""
+    if (laws := getattr(estimator, "polynomials_", None)) is not None:
+        return (
+            f"one set of terms for {len(laws)} responses: the certificate is about the sum of "
+            "their objectives, each response divided by its standard deviation, and not about any "
+            "of them alone"
+        )
     if getattr(estimator, "reference_", None) is None:
         return None
     return (

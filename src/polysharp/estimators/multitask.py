@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from polysharp.data.checks import check_responses
@@ -19,19 +23,52 @@ from polysharp.estimators.fitted import spread
 from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.prepare import FitEffort, Opened, open_table
 from polysharp.estimators.regressor import SparsePolynomialRegressor, warn_if_unproved
+from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV, of_refit
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.problem.assemble import assemble_more
 from polysharp.problem.joint import JointProblem
-from polysharp.progress import open_progress
+from polysharp.progress import Progress, open_progress
 from polysharp.ranking.extent import Extent
 from polysharp.ranking.ranking import Ranking
 from polysharp.threads import limited_threads
-from polysharp.typing import Array
+from polysharp.typing import Array, Monomial
 
-ASKED = 5  # responses that choose gamma="auto" and rank the inputs, evenly spaced among all
+ASKED = 5  # responses that rank the inputs, evenly spaced among all
 
 
-class MultiTaskSparsePolynomialRegressor(SparsePolynomialRegressor):
+class SharedTerms:
+    """What models of several responses with one set of terms have in common."""
+
+    polynomials_: tuple[Polynomial, ...]
+
+    def predict(self, X: Any) -> Array:
+        """Return the polynomials' values at the rows of X, a column per response."""
+        check_is_fitted(self)
+        rows = self._checked_rows(X)  # type: ignore[attr-defined]
+        return np.column_stack([polynomial(rows) for polynomial in self.polynomials_])
+
+    def calibrate(self, *rows: Any, **options: Any) -> Self:
+        """Refuse: intervals are for one response at a time."""
+        del rows, options
+        raise InputError(
+            "calibrate is for one response; fit SparsePolynomialRegressor with include_terms for "
+            "intervals of one of several"
+        )
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the terms; ``input_features`` is there for API compatibility."""
+        del input_features
+        check_is_fitted(self)
+        return np.array(self.polynomials_[0].term_names, dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        return tags
+
+
+class MultiTaskSparsePolynomialRegressor(SharedTerms, SparsePolynomialRegressor):
     """The best small polynomials for several responses that share their terms, with a certificate.
 
     One set of at most ``max_terms`` monomials in at most ``max_inputs`` inputs serves all
@@ -46,7 +83,7 @@ engine, time_limit, gap_tol, n_jobs, verbose, random_state, max_interaction, int
 heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, clamp, functions, units, \
 constants
         As in ``SparsePolynomialRegressor``; ``engine`` is "auto" or "tree".  With
-        ``gamma="auto"`` a few of the responses choose one each, and the median is taken.
+        ``gamma="auto"`` it is chosen for the sum of the responses.
 
     Attributes
     ----------
@@ -61,6 +98,8 @@ constants
         Exponents of the inputs in every term.
     gamma_ : float
         The gamma used.
+    gamma_choice_ : GammaChoice or None
+        The errors behind ``gamma="auto"``: root mean squared errors of the scaled responses.
     response_scales_ : ndarray
         What the responses were divided by.
     kept_inputs_ : ndarray
@@ -100,16 +139,28 @@ constants
         -------
         self
         """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        reference: Polynomial | None = None,
+        hopeless_after: float | None = None,
+        start: tuple[Monomial, ...] = (),
+    ) -> Self:
+        """Fit; there is no reference and no start with several responses."""
+        del reference, start
         began = perf_counter()
-        self._check(X)
+        check_parameters(self.get_params(deep=False))
+        check_for_several(self, X)
         with open_progress(self.verbose) as progress, limited_threads(self.n_jobs) as threads:
-            effort = FitEffort.of(self, threads, progress, began)
+            effort = FitEffort.of(self, threads, progress, began, hopeless_after)
             tables = check_responses(self, X, y, sample_weight)
-            scales = np.array([_spread(table, self.fit_intercept) for table in tables])
-            scaled = [
-                replace(table, y=table.y / unit) for table, unit in zip(tables, scales, strict=True)
-            ]
-            opened, extent = self._opened(scaled, effort)
+            scaled, scales = scaled_responses(tables, self.fit_intercept)
+            opened = open_table(self, scaled[0], progress, responses=scaled)
+            extent = opened.extent(self.n_candidates, effort, prices=False)
             known = _joint_ranking(opened, scaled, extent, effort)
             prepared = opened.prepare(extent, effort, known)
             coded = scaled[0].coded(opened.scaling.apply)
@@ -118,13 +169,16 @@ constants
                 prepared.assembled, prepared.basis, codes, fit_intercept=bool(self.fit_intercept)
             )
             seconds = effort.spent
-            solution = JointTree().solve(
+            solve = partial(
+                JointTree().solve,
                 JointProblem.of([own.problem for own in assembled]),
-                limits=effort.limits(),
                 listener=progress.listener,
                 seed=effort.seed,
                 scope=prepared.scope,
             )
+            solution = solve(limits=effort.first_limits())
+            if effort.hopeful(solution):
+                solution = solve(limits=effort.limits())
         times = {"preparation": seconds, "search": solution.seconds, "total": effort.spent}
         self.solution_ = replace(solution, times=times)
         self.polynomials_ = tuple(
@@ -144,57 +198,114 @@ constants
         self.intercept_: Any = np.array([polynomial.intercept for polynomial in self.polynomials_])
         self.powers_, self.response_scales_ = self.polynomials_[0].powers, scales
         self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
-        self.gamma_ = opened.gamma
+        self.gamma_, self.gamma_choice_ = opened.gamma, opened.choice
+        if remark := prepared.remark(self.time_limit):
+            warnings.warn(remark, ConvergenceWarning, stacklevel=3)
         warn_if_unproved(self.solution_)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Return the polynomials' values at the rows of X, a column per response."""
-        check_is_fitted(self)
-        rows = self._checked_rows(X)
-        return np.column_stack([polynomial(rows) for polynomial in self.polynomials_])
 
-    def calibrate(self, *rows: Any, **options: Any) -> Self:
-        """Refuse: intervals are for one response at a time."""
-        del rows, options
+class MultiTaskSparsePolynomialRegressorCV(SharedTerms, SparsePolynomialRegressorCV):
+    """Several responses, one set of terms, its budgets chosen by cross-validation.
+
+    Budgets and gamma are those whose models, with one set of terms for all responses, have the
+    smallest errors on held-out rows; each response is divided by its standard deviation before its
+    errors are counted.  The choice is refitted by ``MultiTaskSparsePolynomialRegressor``.
+
+    Parameters
+    ----------
+    degrees, max_terms, max_inputs, gammas, centers, cv, n_candidates, fit_intercept, scale, \
+device, engine, time_limit, gap_tol, n_jobs, verbose, random_state, refit, max_interaction, \
+interaction_degree, heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, \
+clamp, functions, units, constants
+        As in ``SparsePolynomialRegressorCV``; ``engine`` is "auto" or "tree".
+    rule : {"shortest", "one-se", "best"}, default="shortest"
+        As in ``SparsePolynomialRegressorCV``; there is no consensus of several responses.
+    coefficient_bounds, positive
+        For one response only: None and False.
+
+    Attributes
+    ----------
+    polynomials_, solution_, intercept_, powers_, gamma_, response_scales_, kept_inputs_, ranking_
+        Of ``best_estimator_``, as in ``MultiTaskSparsePolynomialRegressor``.
+    best_estimator_ : MultiTaskSparsePolynomialRegressor
+        The refitted model.
+    best_params_, best_index_, cv_results_, remarks_, n_splits_, search_time_, refit_time_
+        As in ``SparsePolynomialRegressorCV``.
+    best_score_ : float
+        Minus the root mean squared error on held-out rows, mean over the splits, where squares are
+        averaged over the scaled responses: 1 is the error of a constant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from polysharp import MultiTaskSparsePolynomialRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 3))
+    >>> terms = np.column_stack([X[:, 0] * X[:, 1], X[:, 2] ** 2])
+    >>> Y = terms @ [[1.0, -2.0], [3.0, 0.5]] + 0.1 * rng.standard_normal((200, 2))
+    >>> search = MultiTaskSparsePolynomialRegressorCV(max_terms=6, random_state=0).fit(X, Y)
+    >>> search.best_params_["degree"], search.get_feature_names_out().tolist()
+    (2, ['x0 x1', 'x2^2'])
+    """
+
+    _kind = MultiTaskSparsePolynomialRegressor
+
+    polynomials_ = of_refit("polynomials_")
+    response_scales_ = of_refit("response_scales_")
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None
+    ) -> Self:
+        """Compare models on held-out rows, then refit the choice on all of them.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, p)
+            Inputs, in memory.
+        y : array or data frame of shape (n, responses)
+            Responses, one per column.
+        sample_weight : array of shape (n,) or None
+            Weights of the rows, in the fits and in the errors.
+        groups : array of shape (n,) or None
+            Handed to the splitter.
+
+        Returns
+        -------
+        self
+        """
+        check_for_several(self, X)
+        if self.rule == "consensus":
+            raise InputError("rule must not be 'consensus' for several responses")
+        return super().fit(X, y, sample_weight, groups=groups)
+
+    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> tuple[MemoryRows, ...]:
+        del progress
+        tables = check_responses(self, *given)
+        return scaled_responses(tables, self.fit_intercept)[0]
+
+
+def check_for_several(model: Any, X: Any) -> None:
+    """Refuse what is for one response."""
+    if model.engine not in ("auto", "tree"):
         raise InputError(
-            "calibrate is for one response; fit SparsePolynomialRegressor with include_terms for "
-            "intervals of one of several"
+            f"engine must be 'auto' or 'tree' for several responses, got {model.engine!r}"
         )
+    for name, none in (("coefficient_bounds", None), ("positive", False)):
+        if (given := getattr(model, name)) is not none:
+            raise InputError(f"{name} must be {none} for several responses, got {given!r}")
+    if is_dask(X):
+        raise InputError("X must be in memory for several responses, got a Dask collection")
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the names of the terms; ``input_features`` is there for API compatibility."""
-        del input_features
-        check_is_fitted(self)
-        return np.array(self.polynomials_[0].term_names, dtype=object)
 
-    def _check(self, X: Any) -> None:
-        parameters = self.get_params(deep=False)
-        check_parameters(parameters)
-        if self.engine not in ("auto", "tree"):
-            raise InputError(
-                f"engine must be 'auto' or 'tree' for several responses, got {self.engine!r}"
-            )
-        if is_dask(X):
-            raise InputError("X must be in memory for several responses, got a Dask collection")
-
-    def _opened(self, tables: list[MemoryRows], effort: FitEffort) -> tuple[Opened, Extent]:
-        """Open the first response; gamma="auto" is the median of what some responses choose."""
-        some = [tables[t] for t in spread(len(tables), ASKED)] if self.gamma == "auto" else tables
-        opened = open_table(self, some[0], effort.progress)
-        if self.gamma == "auto":
-            others = [open_table(self, table, effort.progress).gamma for table in some[1:]]
-            opened = replace(opened, gamma=float(np.median([opened.gamma, *others])))
-        return opened, opened.extent(self.n_candidates, effort, prices=False)
-
-    def _said_of_the_fit(self) -> list[str]:
-        return [*map(str, self.polynomials_), str(self.solution_)]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = False
-        return tags
+def scaled_responses(
+    tables: list[MemoryRows], centred: bool
+) -> tuple[tuple[MemoryRows, ...], Array]:
+    """Return the rows with each response divided by its size, and these sizes."""
+    scales = np.array([_spread(table, centred) for table in tables])
+    return tuple(
+        replace(table, y=table.y / unit) for table, unit in zip(tables, scales, strict=True)
+    ), scales
 
 
 def _spread(table: MemoryRows, centred: bool) -> float:
@@ -205,7 +316,7 @@ def _spread(table: MemoryRows, centred: bool) -> float:
 
 
 def _joint_ranking(
-    opened: Opened, tables: list[MemoryRows], extent: Extent, effort: FitEffort
+    opened: Opened, tables: Sequence[MemoryRows], extent: Extent, effort: FitEffort
 ) -> Ranking | None:
     """Add the scores of some responses where inputs have to go."""
     scores: Array | float = 0.0

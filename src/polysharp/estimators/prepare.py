@@ -15,6 +15,7 @@ adds the search, in one of two ways:
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,7 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 from polysharp.certificate.solution import Scope, Solution, Stop
 from polysharp.certificate.statement import with_statement
 from polysharp.data.checks import open_rows
-from polysharp.data.rows import Rows
+from polysharp.data.rows import MemoryRows, Rows
 from polysharp.engines import make_engine
 from polysharp.engines.base import Engine, Limits
 from polysharp.engines.search import search
@@ -293,9 +294,13 @@ def open_fit(
 
 
 def open_table(
-    model: Any, table: Rows, progress: Progress, budgets: Budgets | None = None
+    model: Any,
+    table: Rows,
+    progress: Progress,
+    budgets: Budgets | None = None,
+    responses: Sequence[MemoryRows] = (),
 ) -> Opened:
-    """Do the same for rows that have been checked."""
+    """Do the same for rows that have been checked, with one response or the first of several."""
     rules = read_rules(model.get_params(deep=False), table.names, table.ranges)
     scale, center = bool(model.scale), bool(model.center)
     choice = None
@@ -309,6 +314,7 @@ def open_table(
             center=center,
             progress=progress,
             time_limit=model.time_limit,
+            responses=responses,
         )
         gamma = table.total_weight**-0.5 if choice is None else choice.gamma
     else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from time import perf_counter, time
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from polysharp.data.arrays import as_host
 from polysharp.data.checks import open_rows
 from polysharp.data.cluster import is_dask
+from polysharp.data.rows import Rows
 from polysharp.errors import InputError
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import (
@@ -37,6 +38,7 @@ from polysharp.moments.folds import Dealt, Plan
 from polysharp.progress import Progress, open_progress
 from polysharp.selection.consensus import find_consensus
 from polysharp.selection.folds import Folds
+from polysharp.selection.joint import JointFolds
 from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import RULES, Scores
 from polysharp.selection.search import HIGHEST, BudgetSearch, Deadline, Wanted
@@ -58,7 +60,7 @@ SHARED = (
 )  # fmt: skip
 
 
-def _of_refit(name: str) -> Any:
+def of_refit(name: str) -> Any:
     """Return a property with the attribute of ``best_estimator_``, missing as long as that is."""
     return property(lambda search: getattr(search.best_estimator_, name))
 
@@ -270,17 +272,19 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         degrees = several(self.degrees)
         return HIGHEST if degrees == ("auto",) else max(map(int, degrees))
 
+    _kind: ClassVar[type[SparsePolynomialRegressor]] = SparsePolynomialRegressor  # of the refit
+
     # What a fitted SparsePolynomialRegressor has, this one has of its refit.
-    polynomial_ = _of_refit("polynomial_")
-    solution_ = _of_refit("solution_")
-    intercept_ = _of_refit("intercept_")
-    powers_ = _of_refit("powers_")
-    gamma_ = _of_refit("gamma_")
-    gamma_choice_ = _of_refit("gamma_choice_")
-    kept_inputs_ = _of_refit("kept_inputs_")
-    ranking_ = _of_refit("ranking_")
-    spread_ = _of_refit("spread_")
-    calibration_ = _of_refit("calibration_")
+    polynomial_ = of_refit("polynomial_")
+    solution_ = of_refit("solution_")
+    intercept_ = of_refit("intercept_")
+    powers_ = of_refit("powers_")
+    gamma_ = of_refit("gamma_")
+    gamma_choice_ = of_refit("gamma_choice_")
+    kept_inputs_ = of_refit("kept_inputs_")
+    ranking_ = of_refit("ranking_")
+    spread_ = of_refit("spread_")
+    calibration_ = of_refit("calibration_")
 
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None
@@ -357,7 +361,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     ) -> Folds:
         """Check the rows and cut them into the parts that the splits treat alike."""
         dealt = dealt_folds(self.cv, groups) if is_dask(given[0]) else None
-        rows = open_rows(self, *given, progress)
+        responses = self._open(given, progress)
+        rows = responses[0]
         rules = read_rules(parameters, rows.names, rows.ranges)
         scale, clamp = bool(self.scale), self.clamp
         if dealt is not None:
@@ -366,7 +371,14 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         cv = chosen_cv(self.cv, rows.shape[0])
         splits = read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
         parts, plan = cut(splits, rows.shape[0])
+        own = [table.block for table in responses if table.block is not None]
+        if len(responses) > 1:
+            return JointFolds(rows, parts, plan, rules, scale, clamp, responses=tuple(own))
         return Folds(rows, parts, plan, rules, scale, clamp)
+
+    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> tuple[Rows, ...]:
+        """Check the rows; return those of each response."""
+        return (open_rows(self, *given, progress),)
 
     def _search(self, folds: Folds, workers: Workers, began: float) -> Scores:
         """Compare within the search's share of the time."""
@@ -412,9 +424,9 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         own, reference, left = self.get_params(deep=False), self.reference_, None
         if self.time_limit is not None:
             left = max(REFIT_SHARE * self.time_limit, self.time_limit - (perf_counter() - began))
-        model = SparsePolynomialRegressor(
-            **{name: own[name] for name in SHARED}, **self.best_params_
-        ).set_params(random_state=seed, time_limit=left)
+        model = self._kind(**{name: own[name] for name in SHARED}, **self.best_params_).set_params(
+            random_state=seed, time_limit=left
+        )
         values = y if reference is None else self._values(reference, X)
         with warnings.catch_warnings():
             # The gap is stated; large budgets are rarely proved, and that is no reason to warn.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -41,9 +42,14 @@ class JointProblem(Problem):
         yy = float(sum(own.yy for own in responses))
         return cls(first.gram, q, yy, first.lam, first.structure, responses=tuple(responses))
 
+    @cached_property
+    def rows(self) -> Array:
+        """The q of all monomials, one row per response."""
+        return np.array([own.q for own in self.responses])
+
     def correlated(self, S: Indices) -> Array:
         """Return q of some monomials, one row per response."""
-        return np.array([own.q[S] for own in self.responses])
+        return np.ascontiguousarray(self.rows[:, S])
 
     def refit(self, support: Indices) -> Fit:
         """Solve the ridge regressions on one support."""

@@ -101,6 +101,10 @@ class Folds:
         sets = n_codings * (plan.n_parts + plan.n_splits + sum(len(t) > 1 for t in plan.test))
         return isqrt(self.room // (8 * sets))
 
+    def screening_tables(self, parted: PartedRows) -> list[PartedRows]:
+        """Return the rows whose response names monomials where these are too many to list."""
+        return [parted]
+
     def moments(self, center: bool, limit: int, *, size: int, progress: Progress) -> FoldMoments:
         """Return the moments of the parts in raw or centred variables.
 
@@ -118,7 +122,8 @@ class Folds:
         if parted is None or self.count <= limit:
             basis = self.rules.basis(self.inputs)
         else:
-            basis, pools = screened(parted, self.plan, self.rules, self.inputs, limit, size)
+            tables = self.screening_tables(parted)
+            basis, pools = screened(tables, self.plan, self.rules, self.inputs, limit, size)
         stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
         parts = fold_moments(rows, basis, self.parts, on_block=progress.on_block(stage))
         return FoldMoments(self, center, basis, scaling, parts, parted, pools)

@@ -16,6 +16,7 @@ many each fold works with those that its training rows point at (``screening``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -26,12 +27,13 @@ from polysharp.errors import InfeasibleError
 from polysharp.moments.folds import Plan
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Clock, Progress
-from polysharp.selection.folds import HIGHEST_PRICED, FoldMoments, Folds, lowered
+from polysharp.selection.folds import HIGHEST_PRICED, Folds, lowered
+from polysharp.selection.joint import JointFolds
 from polysharp.selection.scores import standard_error, strongest
 from polysharp.selection.split_models import Budgets
 from polysharp.selection.splits import chosen_cv, content_folds, content_hash
 from polysharp.threads import one_blas_thread
-from polysharp.typing import Array
+from polysharp.typing import Array, Indices
 
 GOLDEN = 0.6180339887498949
 SHARES = tuple(10.0 ** (-e / 2) for e in (*range(9), 10, 12, 14, 16, 18))
@@ -93,6 +95,7 @@ def choose_gamma(
     progress: Progress,
     time_limit: float | None = None,
     clock: Clock = perf_counter,
+    responses: Sequence[MemoryRows] = (),
 ) -> GammaChoice | None:
     """Choose gamma for models of some sizes; None where there are too few rows to hold any out.
 
@@ -112,16 +115,18 @@ def choose_gamma(
         Seconds of the whole fit, of which the choice takes a small part.
     clock : callable
         Where the time is read.
+    responses : sequence of MemoryRows
+        The rows with each of several scaled responses, where models must serve all of them.
     """
     until = np.inf if time_limit is None else clock() + TIME_SHARE * time_limit
     try:
-        moments = _moments(
-            rows, rules, budgets, time_limit, scale=scale, center=center, progress=progress
-        )
+        folds, most = _folds(rows, rules, time_limit, scale=scale, responses=responses)
+        if folds is None:
+            return None
+        size = max(budgets.max_terms)
+        moments = folds.moments(center, most, size=size, progress=progress)
     except InfeasibleError:
         return None  # the fit itself finds the empty model, or says what cannot be
-    if moments is None:
-        return None
     n, splits = rows.total_weight, moments.splits()
     found: dict[int, list[Array]] = {}
     with one_blas_thread():
@@ -151,17 +156,15 @@ def choose_gamma(
     )
 
 
-def _moments(
+def _folds(
     rows: Rows,
     rules: TermRules,
-    budgets: Budgets,
     time_limit: float | None,
     *,
     scale: bool,
-    center: bool,
-    progress: Progress,
-) -> FoldMoments | None:
-    """Return the moments of folds of the rows, or of a sample; None where rows are too few."""
+    responses: Sequence[MemoryRows],
+) -> tuple[Folds | None, int]:
+    """Return folds of the rows or of a sample, None where rows are too few; and most monomials."""
     p = len(rules.allowed(rows.shape[1]))
     room, most = WORK, MOST_MONOMIALS
     if time_limit is not None:
@@ -180,29 +183,39 @@ def _moments(
         if count <= most or prices:
             break
         rules = lowered(rules, rules.degree - 1)
-    sample = sample_rows(rows, int(min(MOST_ROWS, max(LEAST_ROWS, room / work(rules.count(p))))))
+    at_most = int(min(MOST_ROWS, max(LEAST_ROWS, room / work(rules.count(p)))))
+    sample = sample_rows(rows, at_most)
     n_folds = chosen_cv("auto", sample.total_weight)
     if most < MOST_MONOMIALS:
         n_folds = min(n_folds, 5)
     parts = content_folds(sample, n_folds)
     if len(parts) < 2 or len(np.unique(content_hash(sample))) < LEAST_KINDS:
-        return None
-    folds = Folds(sample, parts, Plan.k_fold(len(parts)), rules, scale)
-    return folds.moments(center, most, size=max(budgets.max_terms), progress=progress)
+        return None, most
+    plan = Plan.k_fold(len(parts))
+    if not responses:
+        return Folds(sample, parts, plan, rules, scale), most
+    chosen = _sampled(responses[0], at_most)  # the same rows for all
+    own = tuple(table.take(chosen) for table in responses)
+    return JointFolds(sample, parts, plan, rules, scale, responses=own), most
 
 
 def sample_rows(rows: Rows, most: int) -> MemoryRows:
     """Return all rows where they are few and in memory, or about so many: a sample by content."""
     n = rows.shape[0]
-    if rows.block is not None and n <= most:
-        return rows.block
-    sample: RowSample = rows.sum_over_blocks("sample", _sample_of_block, min(1.0, most / n))
+    if rows.block is not None:
+        return rows.block if n <= most else rows.block.take(_sampled(rows.block, most))
+    sample: RowSample = rows.sum_over_blocks("sample", _sample_of_block, most / n)
     return sample.rows()
+
+
+def _sampled(rows: MemoryRows, most: float) -> Indices:
+    """Return the rows of a sample of about so many, by content; all where there are no more."""
+    return np.flatnonzero(content_hash(rows) <= min(1.0, most / len(rows)) * float(2**64 - 1))
 
 
 def _sample_of_block(rows: MemoryRows, share: float, on_block: object = None) -> RowSample:
     del on_block
-    return RowSample((rows.take(content_hash(rows) <= share * float(2**64 - 1)),))
+    return RowSample((rows.take(_sampled(rows, share * len(rows))),))
 
 
 @dataclass(frozen=True, eq=False)

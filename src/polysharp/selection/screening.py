@@ -41,14 +41,19 @@ SHARE = 1e-3  # ridge of these models, relative to the number of rows
 
 
 def screened(
-    table: PartedRows, plan: Plan, rules: TermRules, inputs: Indices, limit: int, size: int
+    tables: Sequence[PartedRows],
+    plan: Plan,
+    rules: TermRules,
+    inputs: Indices,
+    limit: int,
+    size: int,
 ) -> tuple[Basis, list[Indices]]:
     """Return at most ``limit`` monomials, and which of them each split may use.
 
     Parameters
     ----------
-    table : PartedRows
-        Coded rows.
+    tables : sequence of PartedRows
+        Coded rows, with the response that names monomials, or once for each of several.
     plan : Plan
         Which parts train.
     rules : TermRules
@@ -69,8 +74,13 @@ def screened(
         listed = few.basis(inputs).monomials
     first = rules.basis_of(listed, inputs)
     top = max(1, (limit - len(listed)) // (rules.degree - low))
+    degrees = range(low + 1, rules.degree + 1)
     named = [
-        named_by(table.take(train), rules, inputs, range(low + 1, rules.degree + 1), top, size)
+        [
+            ranked
+            for table in tables
+            for ranked in named_by(table.take(train), rules, inputs, degrees, top, size)
+        ]
         for train in plan.train
     ]
     return united(first, named, rules, limit)

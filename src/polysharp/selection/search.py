@@ -92,7 +92,8 @@ class WorkClock:
         size = max(budgets.max_terms)
         for split in splits:
             f = len(split.pool)
-            each = MODEL_SECONDS * f * min(size, f) ** 2 + PAIR_SECONDS * f**2 + SPLIT_SECONDS
+            models = split.work * MODEL_SECONDS * f * min(size, f) ** 2
+            each = models + PAIR_SECONDS * f**2 + SPLIT_SECONDS
             self.seconds += len(budgets.max_inputs) * each
 
 

@@ -88,12 +88,20 @@ class SplitModels:
             if not allowed:
                 continue
             supports[a] = [self.pool[places] for places in own]
-            models = [self.model(supports[a][b], gamma) for b in allowed]
-            error[a, allowed] = self.judge.errors(models)
+            error[a, allowed] = self._errors([supports[a][b] for b in allowed], gamma)
             uses = problem.structure.uses
             n_terms[a, allowed] = [len(own[b]) for b in allowed]
             n_inputs[a, allowed] = [uses[own[b]].any(axis=0).sum() for b in allowed]
         return SizeErrors(error, n_terms, n_inputs, supports)
+
+    @property
+    def work(self) -> float:
+        """How long models take, beside those of one response."""
+        return 1.0
+
+    def _errors(self, supports: list[Indices], gamma: float) -> Array:
+        """Return the errors of the models with some supports."""
+        return self.judge.errors([self.model(support, gamma) for support in supports])
 
     def _sizes(
         self, problem: Problem, budgets: Budgets, wider: list[Indices], late: Late

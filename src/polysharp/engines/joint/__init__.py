@@ -2,7 +2,7 @@
 
 branching    how nodes are made, bounded and split
 relaxation   the solver of a node's relaxation
-supports     incumbents
+supports     incumbents, and supports of every size; growth has the compiled way to these
 """
 
 from __future__ import annotations

@@ -14,6 +14,11 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from polysharp.engines.joint.growth import CHEAPEST, LARGEST, grow
+from polysharp.engines.local_search.search import smallest_support
+from polysharp.engines.local_search.sizes import LEAST_GAIN
+from polysharp.errors import InfeasibleError
+from polysharp.moments.gram import solve_spd
 from polysharp.problem.joint import JointProblem
 from polysharp.problem.problem import Fit
 from polysharp.typing import Array, Indices
@@ -38,6 +43,56 @@ def improve(problem: JointProblem, support: Indices, expired: Callable[[], bool]
                 best, improved = swapped, True
                 break
     return best
+
+
+def every_size(problem: JointProblem, out_of_time: Callable[[], bool]) -> list[Indices]:
+    """Return a support for each size from 1 to ``max_terms``; empty ones where none is allowed.
+
+    Each grows from the one before, and then swaps its cheapest terms while that lowers the cost.
+    Where time runs out there are fewer.
+    """
+    most = problem.structure.max_terms
+    if problem.structure.plain and problem.size <= LARGEST:
+        return grow(problem, LEAST_GAIN)
+    empty = np.zeros(0, dtype=np.intp)
+    try:
+        best = problem.refit(smallest_support(problem))
+    except InfeasibleError:
+        return [empty] * most
+    found = [empty] * max(0, len(best.support) - 1)
+    for size in range(max(1, len(best.support)), most + 1):
+        if len(best.support) < size:
+            grown = _with_best(problem, best.support)
+            if grown is None:
+                return found + [best.support] * (most - len(found))
+            best = grown
+        best = _settled(problem, best, out_of_time)
+        found.append(best.support)
+        if out_of_time():
+            break
+    return found
+
+
+def _settled(problem: JointProblem, best: Fit, out_of_time: Callable[[], bool]) -> Fit:
+    """Swap the cheapest terms for better ones while there are any."""
+    improved = True
+    while improved and not out_of_time():
+        improved = False
+        for j in best.support[np.argsort(_worth(problem, best))[:CHEAPEST]].tolist():
+            swapped = _with_best(problem, best.support[best.support != j], without=j)
+            if swapped is not None and swapped.objective < best.objective * (1.0 - LEAST_GAIN):
+                best, improved = swapped, True
+                break
+    return best
+
+
+def _worth(problem: JointProblem, fit: Fit) -> Array:
+    """Return what leaving out each term costs: 1/2 sum_t w_tj^2 / (H^-1)_jj."""
+    H = problem.gram.block(fit.support, fit.support)
+    H[np.diag_indices_from(H)] += problem.lam
+    inverse = np.diagonal(solve_spd(H, np.eye(len(H))))
+    worth: Array = 0.5 * np.einsum("tj,tj->j", fit.w, fit.w) / inverse
+    return worth
 
 
 def _with_best(problem: JointProblem, stay: Indices, without: int = -1) -> Fit | None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polysharp.errors import InputError
+from polysharp.estimators.fitted import laws_of
 from polysharp.estimators.parameters import read_rules
 from polysharp.monomials.structure import parents_of
 
@@ -32,7 +33,12 @@ if TYPE_CHECKING:
 
 def check_agreement(model: SparsePolynomialRegressor) -> None:
     """Raise InputError for the first thing that cannot come from one fit."""
-    polynomial, solution = model.polynomial_, model.solution_
+    polynomial, *others = laws_of(model)
+    solution = model.solution_
+    _demand(
+        all(law.monomials == polynomial.monomials for law in others),
+        "responses must have the same terms, and do not",
+    )
     rules = read_rules(model.get_params(deep=False), polynomial.names)
     _demand(
         rules.library == polynomial.library,
@@ -40,16 +46,17 @@ def check_agreement(model: SparsePolynomialRegressor) -> None:
     )
     kept = {int(i) for i in model.kept_inputs_}
     _check_terms(polynomial.monomials, rules, kept)
-    within = rules.coefficients.kept(polynomial.monomials, polynomial.coefficients)
-    _demand(
-        np.array_equal(within, polynomial.coefficients),
-        "terms must have coefficients within coefficient_bounds and positive, and do not",
-    )
+    for law in (polynomial, *others):
+        within = rules.coefficients.kept(law.monomials, law.coefficients)
+        _demand(
+            np.array_equal(within, law.coefficients),
+            "terms must have coefficients within coefficient_bounds and positive, and do not",
+        )
     count = len(polynomial)
     _demand(
-        len(set(solution.support)) == len(solution.coefficients) == count,
+        len(set(solution.support)) == solution.coefficients.shape[-1] == count,
         f"certificate.support and scaled_coefficients must have one value for each of {count} terms"
-        f", got {len(set(solution.support))} and {len(solution.coefficients)}",
+        f", got {len(set(solution.support))} and {solution.coefficients.shape[-1]}",
     )
     for name, asked in (("gamma", model.gamma), ("gap_tol", model.gap_tol)):
         stated = float(getattr(solution, name))

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from polysharp._version import __version__
 from polysharp.certificate.solution import Counters, Scope, Solution, Status, Stop
@@ -28,7 +27,7 @@ from polysharp.data.functions import FUNCTIONS, Applied, Library
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import settings_of
+from polysharp.estimators.fitted import laws_of, settings_of
 from polysharp.estimators.model_file.agreement import check_agreement
 from polysharp.estimators.model_file.interval_fields import (
     describe_calibration,
@@ -37,6 +36,7 @@ from polysharp.estimators.model_file.interval_fields import (
     read_spread,
 )
 from polysharp.estimators.model_file.schema import Reader
+from polysharp.estimators.multitask import MultiTaskSparsePolynomialRegressor
 from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.files import write_file
@@ -45,7 +45,7 @@ from polysharp.ranking.ranking import Ranking
 from polysharp.typing import Array
 
 FORMAT = "polysharp-model"
-VERSION = 2  # 1 knows no ranges and no intervals, and is still read
+VERSION = 3  # of models with several responses; 2 has one, 1 no ranges and no intervals
 
 
 def save_model(model: Any, path: str | PathLike[str], *, columns: Any = None) -> None:
@@ -53,7 +53,7 @@ def save_model(model: Any, path: str | PathLike[str], *, columns: Any = None) ->
 
     Parameters
     ----------
-    model : SparsePolynomialRegressor or SparsePolynomialRegressorCV
+    model : SparsePolynomialRegressor, SparsePolynomialRegressorCV, or theirs for several responses
         A fitted model.
     path : str or path
         Where to write; an existing file is replaced.
@@ -95,7 +95,7 @@ def load_model(path: str | PathLike[str]) -> SparsePolynomialRegressor:
 
     Returns
     -------
-    SparsePolynomialRegressor
+    SparsePolynomialRegressor or MultiTaskSparsePolynomialRegressor
         A fitted model: it predicts, checks the names of columns, and can be fitted again with
         the settings of the file.  A model whose budgets were chosen by validation comes back
         with the budgets chosen.
@@ -123,33 +123,53 @@ def _read(path: str | PathLike[str]) -> Any:
 
 def describe(model: Any) -> dict[str, Any]:
     """Return the document of a fitted model, made of dicts, lists, texts and numbers only."""
-    check_is_fitted(model)
-    polynomial = getattr(model, "polynomial_", None)
-    if not isinstance(polynomial, Polynomial):
-        raise InputError(f"model must be a fitted polysharp model, got {type(model).__name__}")
-    reference, functions = getattr(model, "reference_", None), polynomial.functions
-    spread, calibration = getattr(model, "spread_", None), getattr(model, "calibration_", None)
-    intervals = None
-    if calibration is not None:
-        intervals = describe_calibration(calibration, polynomial, _terms)
+    laws = laws_of(model)
+    functions = laws[0].functions
+    several = hasattr(model, "response_scales_")
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if several else 2,
         "polysharp": __version__,
-        "formula": polynomial.formula(digits=6),
-        "response": polynomial.response,
-        "inputs": list(polynomial.names),
+        **({"responses": _responses(model)} if several else _law(laws[0])),
+        "inputs": list(laws[0].names),
         "named": hasattr(model, "feature_names_in_"),
         **({"functions": [_known(a) for a in functions]} if functions else {}),
-        **_terms(polynomial),
-        "reference": None if reference is None else _terms(reference),
         "certificate": _certificate(model.solution_),
         "kept_inputs": np.asarray(model.kept_inputs_).tolist(),
         "ranking": _ranking(model.ranking_),
         "estimator": type(model).__name__,
         "parameters": _plain(_without_mappings(_settings(model))),
+        **({} if several else _beside(model)),
+    }
+
+
+def _responses(model: Any) -> list[dict[str, Any]]:
+    """Return the formulas of several responses, and what these were divided by."""
+    scales = np.asarray(model.response_scales_).tolist()
+    return [
+        {**_law(polynomial), "scale": scale}
+        for polynomial, scale in zip(model.polynomials_, scales, strict=True)
+    ]
+
+
+def _beside(model: Any) -> dict[str, Any]:
+    """Return what a formula of one response was fitted to, and what its intervals need."""
+    reference, intervals = getattr(model, "reference_", None), None
+    spread, calibration = getattr(model, "spread_", None), getattr(model, "calibration_", None)
+    if calibration is not None:
+        intervals = describe_calibration(calibration, model.polynomial_, _terms)
+    return {
+        "reference": None if reference is None else _terms(reference),
         "spread": None if spread is None else describe_spread(spread),
         "calibration": intervals,
+    }
+
+
+def _law(polynomial: Polynomial) -> dict[str, Any]:
+    return {
+        "formula": polynomial.formula(digits=6),
+        "response": polynomial.response,
+        **_terms(polynomial),
     }
 
 
@@ -186,25 +206,53 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     if not names:
         raise root["inputs"].refusal("a list of at least one name")
     library = _read_functions(root, names)
-    polynomial = _read_polynomial(root, library, names, root["response"].text())
-    model = SparsePolynomialRegressor(**_read_parameters(root["parameters"]))
-    model.polynomial_ = polynomial
-    reference, model.reference_ = root.fields().get("reference"), None
-    if reference is not None and reference.value is not None:
-        model.reference_ = _read_polynomial(reference, library, names, polynomial.response)
-    model.solution_ = _read_certificate(root["certificate"])
-    model.intercept_ = polynomial.intercept
-    model.powers_ = polynomial.powers
-    p = len(polynomial.names)
+    several = root.fields().get("responses")
+    laws = [
+        _read_polynomial(at, library, names, at["response"].text())
+        for at in ([root] if several is None else several.items())
+    ]
+    settings = _read_parameters(root["parameters"])
+    solution = _read_certificate(root["certificate"], None if several is None else len(laws))
+    model = (
+        _of_one(root, laws[0], library, settings)
+        if several is None
+        else _of_several(several, laws, settings)
+    )
+    model.solution_, model.powers_ = solution, laws[0].powers
+    p = len(names)
     kept = [item.integer(0, p - 1) for item in root["kept_inputs"].items()]
     model.kept_inputs_ = np.array(kept, dtype=np.intp)
     model.ranking_ = _read_ranking(root["ranking"], p)
     model.gamma_, model.gamma_choice_ = model.solution_.gamma, None
     model.n_features_in_ = p
     if root["named"].flag():
-        model.feature_names_in_ = np.array(polynomial.names, dtype=object)
+        model.feature_names_in_ = np.array(names, dtype=object)
     check_agreement(model)
-    _read_intervals(root, model)
+    if several is None:
+        _read_intervals(root, model)
+    return model
+
+
+def _of_one(
+    root: Reader, law: Polynomial, library: Library, settings: dict[str, Any]
+) -> SparsePolynomialRegressor:
+    model = SparsePolynomialRegressor(**settings)
+    model.polynomial_, model.intercept_ = law, law.intercept
+    reference, model.reference_ = root.fields().get("reference"), None
+    if reference is not None and reference.value is not None:
+        model.reference_ = _read_polynomial(reference, library, law.names, law.response)
+    return model
+
+
+def _of_several(
+    at: Reader, laws: list[Polynomial], settings: dict[str, Any]
+) -> SparsePolynomialRegressor:
+    if not laws:
+        raise at.refusal("a list of at least one response")
+    model = MultiTaskSparsePolynomialRegressor(**settings)
+    model.polynomials_ = tuple(laws)
+    model.intercept_ = np.array([law.intercept for law in laws])
+    model.response_scales_ = np.array([each["scale"].number(least=0) for each in at.items()])
     return model
 
 
@@ -296,13 +344,17 @@ def _certificate(solution: Solution) -> dict[str, Any]:
     }
 
 
-def _read_certificate(at: Reader) -> Solution:
+def _read_certificate(at: Reader, responses: int | None) -> Solution:
+    """Read a certificate; of several responses each has coefficients of its own."""
+    coefficients = np.array([c.number() for c in _flat(at["scaled_coefficients"], responses)])
+    if responses is not None:
+        coefficients = coefficients.reshape(responses, -1)
     scope: Scope = at["scope"].one_of("all-inputs", "kept-inputs")  # type: ignore[assignment]
     times, squares = at["times"].fields(), at.fields().get("total_squares")
     unknown = squares is None or squares.value is None  # as in files of version 0.1.0
     solution = Solution(
         support=tuple(item.integer(0) for item in at["support"].items()),
-        coefficients=np.array([c.number() for c in at["scaled_coefficients"].items()]),
+        coefficients=coefficients,
         objective=at["objective"].number(least=0),
         bound=at["bound"].number(least=0),
         gap_tol=at["gap_tol"].number(least=0),
@@ -321,6 +373,16 @@ def _read_certificate(at: Reader) -> Solution:
     if at["status"].one_of(*map(str, Status)) != solution.status:
         raise at["status"].refusal(f"{str(solution.status)!r}, as the gap has it")
     return solution
+
+
+def _flat(at: Reader, responses: int | None) -> list[Reader]:
+    """Return the items of a list, or of so many lists of one length."""
+    if responses is None:
+        return list(at.items())
+    rows = [list(row.items()) for row in at.items()]
+    if len(rows) != responses or len({len(row) for row in rows}) > 1:
+        raise InputError(f"{at.place} must have one list for each of {responses} responses")
+    return [item for row in rows for item in row]
 
 
 def _ranking(ranking: Ranking | None) -> dict[str, Any] | None:
