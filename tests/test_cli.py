@@ -410,7 +410,7 @@ def test_an_interrupt_of_the_comparison_loses_no_model(folder, capsys, monkeypat
 
 
 def test_an_interrupt_outside_of_the_search(folder, capsys, monkeypatch):
-    def interrupt(*_):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("polysharp.cli.shared.read_sample", interrupt)
