@@ -2,6 +2,7 @@
 
 import json
 from itertools import combinations, pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -276,6 +277,25 @@ def test_several_targets_on_the_command_line(table, capsys):
             assert [name for name in made if name.startswith("predict")] == [
                 f"predict_{t}" for t in range(count)
             ]
+
+
+def test_a_report_on_several_targets(table, capsys):
+    pytest.importorskip("pandas")
+    given = [*FIT, "--target", 'heat,flow,"p, q"', "--max-terms", "2", "-o", "m.json"]
+    assert main([*given, "--report", "fit.html", "--holdout", "0.25"]) == 0
+    assert main(["report", "m.json", "t.csv", "-o", "again.html"]) == 0
+    for name in ("fit.html", "again.html"):
+        text = Path(name).read_text(encoding="utf-8")
+        assert "<h1>Formulas for heat, flow and p, q</h1>" in text
+        assert "Proved best for all responses together" in text
+        assert all(f"predicted {target}<" in text for target in ("heat", "flow", "p, q"))
+        terms = text[text.index('aria-label="Terms by response"') :]
+        assert terms[: terms.index("</table>")].count("<td>") == 3 * 3  # two terms, intercept
+        assert "://" not in text
+    assert "held-out rows" in Path("fit.html").read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert main(["report", "m.json", "t.csv", "--rivals", "0.1"]) == 2
+    assert "--rivals is for models of one response" in capsys.readouterr().err
 
 
 def test_a_target_with_a_comma_in_its_name_is_one_column(table, capsys):

@@ -160,10 +160,10 @@ class Solution:
             own = f"mean {own}"
         if self.r2_ceiling >= 1.0:
             return f"{own}; how far another choice of terms could get is not known"
-        return (
-            f"{own}; no formula within these budgets exceeds {rounded_up(self.r2_ceiling)} "
-            "without larger coefficients"
-        )
+        other = "no formula within these budgets exceeds"
+        if self.coefficients.ndim > 1:
+            other = "no other terms within these budgets exceed"
+        return f"{own}; {other} {rounded_up(self.r2_ceiling)} without larger coefficients"
 
     def _repr_html_(self) -> str:
         first, _, rest = str(self).partition(": ")

@@ -13,13 +13,17 @@ from polysharp.errors import InputError
 def run(options: argparse.Namespace) -> int:
     """Load, read, compare sizes, write."""
     from polysharp.cli.recipe import Recipe
-    from polysharp.estimators.model_file.model_file import load_columns
+    from polysharp.estimators.fitted import laws_of
+    from polysharp.estimators.model_file.model_file import load_columns, load_model
     from polysharp.report import write_report
 
     shared.check_outputs(options, "output", reads=("model", "table"))
-    model = shared.load_single(options.model, "report")
-    law = model.polynomial_
+    model = load_model(options.model)
+    laws = laws_of(model)
     recipe = Recipe.read(load_columns(options.model))
+    if len(laws) > 1:
+        return write_joint(options, model, recipe)
+    law = laws[0]
     sample = shared.read_rows(options, law.names, [options.target or law.response], recipe)
     write_report(
         model,
@@ -32,6 +36,24 @@ def run(options: argparse.Namespace) -> int:
         stability=shared.resampled(options, model, sample, options.resamples, options.time_limit),
         sample_weight=sample.sample_weight,
     )
+    print(f"wrote the report to {options.output}")
+    return ExitCode.DONE
+
+
+def write_joint(options: argparse.Namespace, model: Any, recipe: Any) -> ExitCode:
+    """Write a report on several responses; refuse what is for one."""
+    from polysharp.estimators.fitted import laws_of
+    from polysharp.report import write_report
+
+    laws = laws_of(model)
+    for name in ("target", "rivals"):
+        if getattr(options, name) is not None:
+            raise InputError(
+                f"--{name} is for models of one response, and {options.model!r} has {len(laws)}"
+            )
+    sample = shared.read_rows(options, laws[0].names, [law.response for law in laws], recipe)
+    about: dict[str, Any] = {"title": options.title, "sample_weight": sample.sample_weight}
+    write_report(model, sample.X, sample.y, options.output, **about)
     print(f"wrote the report to {options.output}")
     return ExitCode.DONE
 

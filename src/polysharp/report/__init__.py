@@ -51,9 +51,9 @@ def write_report(
 
     Parameters
     ----------
-    model : SparsePolynomialRegressor or SparsePolynomialRegressorCV
+    model : SparsePolynomialRegressor, SparsePolynomialRegressorCV, or theirs for several responses
         A fitted model.
-    X, y : table of shape (n, p), array of shape (n,)
+    X, y : table of shape (n, p), array of shape (n,) or table with a column per response
         Rows on which the model is shown: those of the fit, or better others.
     file : str or path
         Where to write; the folder must exist.

@@ -15,13 +15,16 @@ import numpy as np
 
 from polysharp._version import __version__
 from polysharp.certificate.solution import Solution, Status
+from polysharp.errors import InputError
 from polysharp.estimators.fitted import (
     ShownRows,
     fitted_polynomial,
+    laws_of,
     ranking_of,
     rows_of,
     settings_of,
 )
+from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.plots.path import SizeCurve, search_curve, size_curves
 from polysharp.polynomial.importance import Importance, errors_without, measure_importance
 from polysharp.polynomial.polynomial import Polynomial
@@ -65,6 +68,8 @@ class Facts:
         **about: Any,
     ) -> Facts:
         """Check the model and the rows."""
+        if hasattr(model, "polynomials_"):
+            return JointFacts.of_all(model, X, y, title, sample_weight, held_out, about)
         if title is None:
             title = f"A formula for {fitted_polynomial(model).response}"
         others = None if held_out is None else rows_of(model, *held_out)
@@ -74,6 +79,11 @@ class Facts:
     def polynomial(self) -> Polynomial:
         """The formula."""
         return fitted_polynomial(self.model)
+
+    @property
+    def shown(self) -> tuple[Facts, ...]:
+        """The facts of each response."""
+        return (self,)
 
     @property
     def solution(self) -> Solution:
@@ -172,7 +182,7 @@ class Facts:
     def fingerprint(self) -> str:
         """First digits of the SHA-256 of the rows shown, X before y, as little-endian doubles."""
         digest = sha256()
-        for table in (self.rows.X, self.rows.observed):
+        for table in (self.rows.X, *(each.rows.observed for each in self.shown)):
             digest.update(np.ascontiguousarray(table, dtype="<f8").tobytes())
         return digest.hexdigest()[:16]
 
@@ -188,3 +198,69 @@ class Facts:
     def written(self) -> str:
         """Date of the report."""
         return datetime.now().astimezone().strftime("%Y-%m-%d")
+
+
+@dataclass(frozen=True, eq=False)
+class JointFacts(Facts):
+    """A model of several responses; ``rows`` are those of the first."""
+
+    faces: tuple[Facts, ...] = ()
+
+    @classmethod
+    def of_all(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        title: str | None,
+        sample_weight: Any,
+        held_out: Sequence[Any] | None,
+        about: dict[str, Any],
+    ) -> JointFacts:
+        """Check the rows of every response."""
+        laws, Y = laws_of(model), _columns(y, len(laws_of(model)))
+        given: list[Any] = [None] * len(laws)
+        if held_out is not None:
+            other, observed, *weights = held_out
+            given = [(other, column, *weights) for column in _columns(observed, len(laws)).T]
+        faces = tuple(
+            Facts.of(_face(model, law), X, own, sample_weight=sample_weight, held_out=apart)
+            for law, own, apart in zip(laws, Y.T, given, strict=True)
+        )
+        names = [law.response for law in laws]
+        listed = f"{', '.join(names[:-1])} and {names[-1]}" if 1 < len(names) < 5 else names[0]
+        if len(names) >= 5:
+            listed = f"{len(names)} responses"
+        title = f"Formulas for {listed}" if title is None else title
+        first = faces[0]
+        return cls(model, first.rows, title, held_out=first.held_out, **about, faces=faces)
+
+    @property
+    def polynomial(self) -> Polynomial:
+        """The formula of the first response: terms and inputs are those of all."""
+        return self.faces[0].polynomial
+
+    @property
+    def shown(self) -> tuple[Facts, ...]:
+        """The facts of each response."""
+        return self.faces
+
+
+def _columns(y: Any, count: int) -> Array:
+    """Return the responses as columns."""
+    Y = np.asarray(y, dtype=np.float64)
+    if Y.ndim != 2 or Y.shape[1] != count:
+        raise InputError(f"y must have {count} columns, one per response, got shape {Y.shape}")
+    return Y
+
+
+def _face(model: Any, law: Polynomial) -> SparsePolynomialRegressor:
+    """Return one response of a model as a model of its own, to predict and to draw with."""
+    known = SparsePolynomialRegressor().get_params(deep=False)
+    settings = settings_of(model)
+    face = SparsePolynomialRegressor(**{name: settings[name] for name in known})
+    face.polynomial_, face.solution_, face.gamma_ = law, model.solution_, model.gamma_
+    face.n_features_in_ = model.n_features_in_
+    if hasattr(model, "feature_names_in_"):
+        face.feature_names_in_ = model.feature_names_in_
+    return face

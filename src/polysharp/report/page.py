@@ -5,13 +5,15 @@ from __future__ import annotations
 from importlib.resources import files
 
 from polysharp._version import __version__
+from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import plural
 from polysharp.report import words
 from polysharp.report.facts import Facts
 from polysharp.report.formula import formula
-from polysharp.report.html import Html, code, h3, join, p, span, tag
+from polysharp.report.html import Html, code, h3, join, p, quiet, span, tag
 from polysharp.report.sections import Section, sections
 
+MOST_FORMULAS = 12  # of several responses, that stand at the top
 # Nothing is loaded and nothing runs, whatever a page may contain.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -20,7 +22,8 @@ def page(facts: Facts) -> str:
     """Return the whole document."""
     parts = sections(facts)
     rows, inputs = plural(facts.n, "row"), plural(facts.p, "input")
-    name = tag("var", facts.polynomial.response)
+    names = [tag("var", each.polynomial.response) for each in facts.shown]
+    name = join(names[0], [join(", ", other) for other in names[1:]])
     links = [tag("a", part.name, href=f"#{part.name.lower()}") for part in parts]
     body = tag(
         "body",
@@ -39,7 +42,7 @@ def page(facts: Facts) -> str:
 
 def opening(facts: Facts) -> Html:
     """The formula, the verdict and the numbers that everybody asks for."""
-    polynomial = facts.polynomial
+    laws = [each.polynomial for each in facts.shown]
     badge = p(words.verdict(facts), class_="badge good" if facts.proved else "badge open")
     tiles = [
         tag(
@@ -50,10 +53,12 @@ def opening(facts: Facts) -> Html:
         )
         for name, value, note in _tiles(facts)
     ]
+    single = len(laws) == 1
+    names = ["predict"] if single else [f"predict_{t}" for t in range(len(laws))]
     forms = [
-        ("Text", polynomial.formula(digits=17)),
-        ("LaTeX", polynomial.to_latex()),
-        ("Python", polynomial.to_python()),
+        ("Text", "\n".join(law.formula(digits=17) for law in laws)),
+        ("LaTeX", "\n".join(law.to_latex() for law in laws)),
+        ("Python", "\n\n".join(map(Polynomial.to_python, laws, names))),
     ]
     copies = tag(
         "details",
@@ -62,15 +67,29 @@ def opening(facts: Facts) -> Html:
         class_="copies",
     )
     tiled = tag("ul", tiles, class_="tiles")
-    shown = formula(polynomial)
+    shown = [formula(law) for law in laws[:MOST_FORMULAS]]
+    if more := len(laws) - len(shown):
+        shown.append(quiet(f"and {more} more, below and to copy"))
     return tag("section", badge, shown, tiled, copies, class_="opening", aria_label="The formula")
 
 
 def _tiles(facts: Facts) -> list[tuple[str, str, str]]:
     """Return name, value and note of each number at the top."""
     used, held_out = len(facts.polynomial.inputs), facts.held_out
+    gap, asked = words.percent(facts.solution.gap), words.percent(facts.solution.gap_tol)
+    size = ("terms", str(len(facts.polynomial)), f"in {used} of {plural(facts.p, 'input')}")
+    last = ("gap", gap, f"asked for {asked}")
+    if len(facts.shown) > 1:
+        found = [each.rows.r2 or 0.0 for each in facts.shown]
+        means = f"from {words.r_squared(min(found))} to {words.r_squared(max(found))}"
+        return [
+            size,
+            ("responses", str(len(found)), "with the same terms"),
+            ("mean R²", words.r_squared(sum(found) / len(found)), means),
+            last,
+        ]
     tiles = [
-        ("terms", str(len(facts.polynomial)), f"in {used} of {plural(facts.p, 'input')}"),
+        size,
         ("R²", words.r_squared(facts.rows.r2), words.ceiling(facts) or ""),
         ("typical error", words.number(facts.rows.rmse, 3), "root mean square, rows shown"),
     ]
@@ -81,8 +100,7 @@ def _tiles(facts: Facts) -> list[tuple[str, str, str]]:
     if held_out is not None:
         shown = words.number(held_out.rmse, 3)
         tiles.append(("held-out error", shown, f"on {plural(held_out.n, 'held-out row')}"))
-    gap, asked = words.percent(facts.solution.gap), words.percent(facts.solution.gap_tol)
-    return [*tiles, ("gap", gap, f"asked for {asked}")]
+    return [*tiles, last]
 
 
 def _head(facts: Facts) -> Html:

@@ -31,6 +31,7 @@ from polysharp.report.html import (
     tag,
 )
 from polysharp.report.meaning import inputs, response
+from polysharp.report.responses import accuracies, shared_terms
 from polysharp.report.rivals import rivals
 from polysharp.report.sizes import size
 from polysharp.typing import Monomial
@@ -60,6 +61,14 @@ def sections(facts: Facts) -> list[Section]:
         ("Data", "The data", data),
         ("Reproduce", "How to reproduce it", reproduce),
     ]
+    if len(facts.shown) > 1:
+        written = [
+            ("Certificate", "What was proved", certificate),
+            ("Terms", "The terms", shared_terms),
+            ("Accuracy", "How well it predicts", accuracies),
+            ("Data", "The data", data),
+            ("Reproduce", "How to reproduce it", reproduce),
+        ]
     found = [(name, heading, write(facts)) for name, heading, write in written]
     return [Section(name, head, content) for name, head, content in found if content is not None]
 
@@ -203,7 +212,10 @@ def data(facts: Facts) -> Html:
     used = list(polynomial.inputs)
     others = [i for i in range(facts.p) if i not in set(used)]
     listed = [*used, *others][: max(MAX_ROWS, len(used))]
-    rows = [_column(f"{polynomial.response} (response)", facts.rows.observed, "")]
+    rows = [
+        _column(f"{each.polynomial.response} (response)", each.rows.observed, "")
+        for each in facts.shown
+    ]
     rows += [_column(polynomial.names[i], X[:, i], "yes" if i in used else "no") for i in listed]
     more = facts.p - len(listed)
     head = ("column", "distribution", "minimum", "median", "mean", "maximum", "std", "in formula")

@@ -42,6 +42,8 @@ CLOSE = 1e-3  # gaps that need not be named beside "best"
 
 def best(facts: Facts) -> str:
     """Return what a proof shows the model to be."""
+    if len(facts.shown) > 1:
+        return "best for all responses together"
     return "best" if facts.reference is None else "nearest to the mean of good models"
 
 
@@ -61,6 +63,12 @@ def statement(facts: Facts) -> list[str]:
     """Return what the certificate says, one sentence after another."""
     solution, reference = facts.solution, facts.reference
     sentences = []
+    if len(facts.shown) > 1:
+        sentences.append(
+            f"One set of terms serves {len(facts.shown)} responses. Each response is divided by "
+            "its standard deviation, and the objective below is the sum of theirs: the certificate "
+            "is about that sum."
+        )
     if reference is not None:
         sentences.append(
             "This model was not fitted to the observed response but to the mean of the models that "
@@ -129,7 +137,12 @@ def candidates(facts: Facts) -> str:
 
 def limits(facts: Facts) -> list[str]:
     """Return what the certificate does not say."""
+    joint = [
+        "It is about all responses together. Other terms may suit one of them better, and it says "
+        "nothing about any of them alone."
+    ]
     return [
+        *(joint if len(facts.shown) > 1 else []),
         "It is about the rows of the fit, not about new rows. A best fit can still predict badly: "
         "judge that on rows the model has not seen.",
         "It does not say that these terms are the true ones, or a cause of anything, nor that no "
@@ -145,7 +158,8 @@ def objective(facts: Facts) -> str:
     what = "errors" if facts.reference is None else "differences from that mean"
     return (
         f"The objective is half the sum of squared {what} on the rows of the fit, plus a penalty "
-        "of 1/(2 gamma) times the sum of squared coefficients of the scaled terms; "
+        "of 1/(2 gamma) times the sum of squared coefficients of the scaled terms"
+        f"{', added over the scaled responses' if len(facts.shown) > 1 else ''}; "
         f"gamma = {number(facts.model.gamma_)}."
     )
 
