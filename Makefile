@@ -92,7 +92,7 @@ distclean: clean
 # The environment. A name on the PATH is not enough (version managers leave shims of interpreters
 # that are not there), so each candidate is asked for its version.
 $(BIN)/python:
-	@for candidate in $(PYTHON) python3.13 python3.12 python3.11 python3 python; do \
+	@for candidate in $(PYTHON) python3.14 python3.13 python3.12 python3.11 python3 python; do \
 	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
 	    found="$$candidate"; break; \
 	  fi; \
@@ -112,7 +112,7 @@ $(BIN)/python:
 $(VENV)/.ready-lowest: pyproject.toml | $(BIN)/python
 	@echo "Installing polysharp and its extras at their lowest versions into $(VENV)"
 	@$(BIN)/python tools/lowest.py >$(VENV)/lowest.txt
-	@$(PIP) --constraint $(VENV)/lowest.txt --editable ".[all,test]"
+	@$(PIP) --constraint $(VENV)/lowest.txt --editable ".[all,neighbours,test]"
 	@touch $@
 
 $(VENV)/.ready-%: pyproject.toml | $(BIN)/python

@@ -8,6 +8,7 @@ import ast
 import os
 import re
 import shutil
+import signal
 import tomllib
 from functools import cache
 from importlib.util import find_spec
@@ -67,6 +68,12 @@ def missing_imports(path):
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module.partition(".")[0])
     return sorted(name for name in found & optional_modules() if not installed(name))
+
+
+def pytest_configure():
+    """Let Ctrl-C be heard, which shells have everything that runs in the background ignore."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path):

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -186,7 +185,10 @@ def test_a_single_split_has_no_standard_errors_and_one_member():
     np.testing.assert_allclose(model.reference_(X), best.predict(X), rtol=1e-6)
 
 
+@pytest.mark.needs("pandas")
 def test_names_and_the_other_rules_are_kept():
+    import pandas as pd
+
     X, y = law()
     frame = pd.DataFrame(X, columns=list("abcd"))
     model = search(scale=True).fit(frame, pd.Series(y, name="yield"))
@@ -310,7 +312,10 @@ def test_degrees_with_screened_monomials_are_not_averaged(cubic):
         assert found.moments.basis.degree < 3
 
 
+@pytest.mark.needs("pandas")
 def test_the_command_line_says_what_the_certificate_is_about(tmp_path, capsys):
+    import pandas as pd
+
     X, y = law()
     table = tmp_path / "table.csv"
     pd.DataFrame(X, columns=list("abcd")).assign(z=y).to_csv(table, index=False)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -163,7 +162,10 @@ def test_the_law_is_found_and_refitted_with_a_certificate():
     assert {k: twin.get_params()[k] for k in model.best_params_} == model.best_params_
 
 
+@pytest.mark.needs("pandas")
 def test_results_are_laid_out_as_scikit_learn_does():
+    import pandas as pd
+
     X, y = law()
     model = search(max_inputs=(None, 2)).fit(X, y)
     results = model.cv_results_
@@ -267,7 +269,10 @@ def test_when_time_is_up_the_first_case_is_used_and_said_so():
     assert np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.needs("pandas")
 def test_clone_pickle_pipeline_and_frames():
+    import pandas as pd
+
     X, y = law()
     frame = pd.DataFrame(X, columns=["a", "b", "c d", "e"])
     model = search().fit(frame, pd.Series(y, name="load"))

@@ -161,6 +161,7 @@ def test_intervals_come_back_from_a_file():
         old.calibrate(*law(50, 9))
 
 
+@pytest.mark.needs("pandas")
 def test_the_command_line_writes_intervals(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     X, y = law(80, 0)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
@@ -79,7 +77,10 @@ def test_a_huge_gamma_interpolates_without_failing():
     np.testing.assert_allclose(model.predict(X), y, atol=1e-5)
 
 
+@pytest.mark.needs("pandas")
 def test_the_polynomial_is_in_the_users_names_and_units():
+    import pandas as pd
+
     X, y = law(300)
     table = pd.DataFrame(X, columns=["a", "b", "c"])
     model = PolynomialKernelRegressor(1, 1e9, center=True).fit(table, pd.Series(y, name="out"))
@@ -89,8 +90,9 @@ def test_the_polynomial_is_in_the_users_names_and_units():
     assert "(b - " in str(model.polynomial_)
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_frames(frame):
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_frames(package):
+    frame = pytest.importorskip(package).DataFrame
     X, y = law()
     table = frame({name: X[:, i] for i, name in enumerate("abc")})
     model = PolynomialKernelRegressor().fit(table, y)

@@ -36,7 +36,8 @@ def bounds(lines):
 def test_the_version_is_the_same_everywhere():
     assert yaml.safe_load(read("CITATION.cff"))["version"] == __version__
     assert re.search(r'set version = "(.*)"', read("conda/meta.yaml"))[1] == __version__
-    assert f"## [{__version__}]" in read("CHANGELOG.md")
+    date = yaml.safe_load(read("CITATION.cff"))["date-released"]
+    assert f"## [{__version__}] - {date}\n" in read("CHANGELOG.md")
 
 
 def test_the_changelog_lists_versions_newest_first():
@@ -102,6 +103,19 @@ def test_an_archive_without_a_file_of_the_package_is_noticed(tmp_path):
     with zipfile.ZipFile(wheel, "w") as packed:
         packed.writestr("polysharp/__init__.py", "")
     assert shipped.names_in(str(wheel)) == ["polysharp/__init__.py"]
+
+
+def test_links_that_lead_nowhere_on_pypi_are_noticed():
+    """The substitutions are those that the build makes; ``make dist`` looks at what it made."""
+    settings = tomllib.loads(read("pyproject.toml"))["tool"]["hatch"]["metadata"]["hooks"]
+    page = read("README.md")
+    loose = tool("shipped").loose_links
+    assert {"docs/start.md", "docs/_static/demo.png", "LICENSE"} <= set(loose(page))
+    for rule in settings["fancy-pypi-readme"]["substitutions"]:
+        page = re.sub(rule["pattern"], rule["replacement"], page)
+    assert loose(page) == []
+    assert "](https://polysharp.readthedocs.io/en/stable/start.html)" in page
+    assert "../" not in page.partition("make demo")[0]
 
 
 def test_the_conda_recipe_asks_for_the_same():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from itertools import combinations, combinations_with_replacement
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from polysharp import (
     InputError,
+    MissingSolverError,
     PolynomialLasso,
     Proof,
     SparsePolynomialRegressor,
@@ -117,6 +119,18 @@ def test_what_rivals_say(example: Any) -> None:
             assert found.excess[has.index(other)] == pytest.approx(swap.excess)
     assert set(found.replaceable.inputs) == {"x2", "x3"}
     assert "it is proved that there are no others" in str(found)
+
+
+def test_tables_say_what_they_need(example: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingSolverError, match=r"to_frame needs .*pandas.*polysharp\[cli\]"):
+        example[3].to_frame()
+
+
+@pytest.mark.needs("pandas")
+def test_rivals_as_a_table(example: Any) -> None:
+    _, _, _, found = example
+    has = [set(p.term_names) for p in found]
     frame = found.to_frame()
     assert frame["x0^2"].tolist() == ["x0^2" in own for own in has]
     assert frame["objective"].tolist() == found.objectives.tolist()

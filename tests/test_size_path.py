@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.model_selection import KFold
 
@@ -98,7 +97,10 @@ def test_best_follows_its_rule():
         polysharp.path(X, y, degree=1, max_terms=2).best()
 
 
+@pytest.mark.needs("pandas")
 def test_table_and_frame():
+    import pandas as pd
+
     X, y = law()
     frame = pd.DataFrame(X, columns=list("abcd"))
     curve = polysharp.path(frame, y, degree=2, max_terms=3, max_inputs=2, cv=3, random_state=0)

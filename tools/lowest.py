@@ -1,7 +1,7 @@
 """Print the lowest versions that pyproject.toml allows, as constraints for pip.
 
     python tools/lowest.py > lowest.txt
-    pip install --constraint lowest.txt --editable ".[all,test]"
+    pip install --constraint lowest.txt --editable ".[all,neighbours,test]"
 
 ``make test-lowest`` does that in an environment of its own.  Tools for development have lower
 bounds too, but nobody depends on those.
@@ -41,7 +41,8 @@ def lowest(version: str) -> str:
 def constraints(project: dict) -> list[str]:
     """Return one line per package that users may have to install."""
     core = [REQUIREMENT.match(line) for line in project["dependencies"]]
-    found = {match["name"]: match["version"] for match in [*core, *requirements(project, "all")]}
+    extras = [match for extra in ("all", "neighbours") for match in requirements(project, extra)]
+    found = {match["name"]: match["version"] for match in [*core, *extras]}
     return [f"{name}{lowest(version)}" for name, version in sorted(found.items())]
 
 

@@ -1,11 +1,13 @@
-"""Check that a wheel or an sdist holds every file of the package, not only its modules.
+"""Check that a wheel or an sdist holds every file of the package, and a page that can stand alone.
 
     python tools/shipped.py dist/polysharp-*.whl dist/polysharp-*.tar.gz
 
 Style sheets, texts of help, pages and lists of data sets are read at run time: one that is left out
-is missed only by whoever needs it.
+is missed only by whoever needs it.  On PyPI the README has no files beside it: a link to one would
+lead nowhere.
 """
 
+import re
 import sys
 import tarfile
 import zipfile
@@ -33,7 +35,25 @@ def names_in(archive: str) -> list[str]:
         return [name.partition("/src/")[2] for name in packed.getnames()]
 
 
+def loose_links(page: str) -> list[str]:
+    """Return the links of a page that lead to files beside it."""
+    return re.findall(r"\]\(((?!https?:|#)[^)]*)\)", page)
+
+
+def page_of(archive: str) -> str:
+    """Return the page that comes with a wheel or an sdist, headers included."""
+    if archive.endswith(".whl"):
+        with zipfile.ZipFile(archive) as packed:
+            (name,) = (name for name in packed.namelist() if name.endswith(".dist-info/METADATA"))
+            return packed.read(name).decode()
+    with tarfile.open(archive) as packed:
+        (name,) = (name for name in packed.getnames() if re.fullmatch(r"[^/]*/PKG-INFO", name))
+        return packed.extractfile(name).read().decode()
+
+
 if __name__ == "__main__":
     for archive in sys.argv[1:]:
+        if links := loose_links(page_of(archive)):
+            sys.exit(f"the page of {archive} has links to files: {', '.join(links)}")
         if absent := missing(names_in(archive)):
             sys.exit(f"{archive} does not hold {', '.join(absent)}")

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 import numpy as np
@@ -143,8 +143,12 @@ def _parse(file: UciFile, content: bytes, *, delimiter: str, header: bool) -> Ar
 
 
 def _download(url: str) -> bytes:
-    with urlopen(url, timeout=TIMEOUT) as answer:
-        content: bytes = answer.read()
+    try:
+        with urlopen(url, timeout=TIMEOUT) as answer:
+            content: bytes = answer.read()
+    except HTTPError as error:
+        error.close()  # it is the answer as well, and open
+        raise
     return content
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from polysharp.certificate.solution import Solution, Status
-from polysharp.errors import InfeasibleError, InputError
+from polysharp.errors import InfeasibleError, InputError, load_optional
 from polysharp.estimators.parameters import (
     check_parameters,
     check_several,
@@ -195,7 +195,7 @@ class Path(Sequence[PathPoint]):
 
     def to_frame(self) -> Any:
         """Return a pandas data frame with one row per point."""
-        import pandas as pd
+        pd = load_optional("pandas", "to_frame", "cli")
 
         ceilings = self.r2_ceilings()
         return pd.DataFrame([_row(p, ceilings[p.max_inputs, p.max_terms]) for p in self.points])

@@ -33,7 +33,7 @@ from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Stop, certify
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.census import ROOM, Census, of_exact_size, take_census
-from polysharp.errors import InputError
+from polysharp.errors import InputError, load_optional
 from polysharp.estimators.fitted import fitted_polynomial
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import check_parameters
@@ -152,7 +152,7 @@ class Rivals:
 
     def to_frame(self) -> Any:
         """Return a pandas data frame with one row per rival, and a column for each term."""
-        import pandas as pd
+        pd = load_optional("pandas", "to_frame", "cli")
 
         has = [set(p.term_names) for p in self.polynomials]
         return pd.DataFrame(

@@ -30,7 +30,7 @@ import numpy as np
 from sklearn.base import clone
 
 from polysharp.data.cluster import is_dask
-from polysharp.errors import InputError
+from polysharp.errors import InputError, load_optional
 from polysharp.estimators.fitted import rows_of
 from polysharp.estimators.model import CertifiedModel, check_coverage
 from polysharp.estimators.parameters import check_seed
@@ -126,7 +126,7 @@ class Stability:
 
     def to_frame(self) -> Any:
         """Return a pandas data frame with one row per term; the interval is that of 90 %."""
-        import pandas as pd
+        pd = load_optional("pandas", "to_frame", "cli")
 
         low, high = self.intervals().T
         return pd.DataFrame(

@@ -13,6 +13,7 @@ pint reads the units; this file is the only one that knows it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -66,7 +67,7 @@ class Units:
     def written(self, monomials: Iterable[Monomial]) -> tuple[str, ...]:
         """Return the units of coefficients as text; "?" where they have none that make sense."""
         units = [self.of_coefficient(m) for m in monomials]
-        return tuple("?" if unit is None else f"{unit:~P}" or "1" for unit in units)
+        return tuple("?" if unit is None else _text(unit) for unit in units)
 
     def inconsistent(
         self, monomials: Iterable[Monomial], constants: Iterable[str]
@@ -98,6 +99,11 @@ def _unit(text: Any) -> Any:
         return registry.Unit(str(text))
     except Exception as error:  # whatever pint's parser says of it
         raise InputError(f"units must be units that pint knows, got {text!r}") from error
+
+
+def _text(unit: Any) -> str:
+    """Return a unit for people to read; versions of pint differ in the dot between two units."""
+    return re.sub("⋅(?![⁰¹²³⁴-⁹])", "·", f"{unit:~P}") or "1"  # the other dot is a decimal point
 
 
 @cache
