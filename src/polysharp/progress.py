@@ -123,8 +123,8 @@ def describe(event: Event | Share) -> str:
     """
     if isinstance(event, Share):
         return f"{event.stage}: {100 * event.done // event.total} %"
-    counted = {"nodes": event.nodes, "cuts": event.cuts, "rounds": event.rounds}
-    work = "".join(f", {count:,} {what}" for what, count in counted.items() if count)
+    counted = {"node": event.nodes, "cut": event.cuts, "round": event.rounds}
+    work = "".join(f", {plural(count, what)}" for what, count in counted.items() if count)
     return (
         f"{event.phase} {event.seconds:.1f} s: objective {event.objective:.6g}, "
         f"bound {rounded_down(event.bound)}, gap {100 * event.gap:.2f} %{work}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from polysharp.cli import shared
 from polysharp.cli.command import ExitCode
+from polysharp.progress import plural
 
 
 def run(options: argparse.Namespace) -> int:
@@ -30,10 +31,10 @@ def run(options: argparse.Namespace) -> int:
         rule = options.rule or "one-se"
         best = curve.best(rule)
         shown = best.polynomial.formula(options.digits)
-        print(f"\nby validation ({rule}), {best.max_terms} terms:\n\n{shown}")
+        print(f"\nby validation ({rule}), {plural(best.max_terms, 'term')}:\n\n{shown}")
     if options.output is not None:
         write_table(curve.to_frame(), options.output)
-        print(f"\nwrote {len(curve)} sizes to {options.output}")
+        print(f"\nwrote {plural(len(curve), 'size')} to {options.output}")
     if options.cv and not curve.n_splits:
         return ExitCode.INTERRUPTED  # while the sizes were validated
     return exit_code(curve, options.require_proof)

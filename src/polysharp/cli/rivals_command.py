@@ -9,6 +9,7 @@ from typing import Any
 from polysharp.cli import shared
 from polysharp.cli.command import NONE, ExitCode
 from polysharp.cli.messages import say
+from polysharp.progress import plural
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,7 +43,8 @@ def run(options: argparse.Namespace) -> int:
 
         write_table(found.to_frame(), options.output)
     if options.output is not None:
-        say(f"wrote {found.count if lines else len(found):,} formulas to {options.output}")
+        written = plural(found.count if lines else len(found), "formula")
+        say(f"wrote {written} to {options.output}")
     if options.proof is not None:
         if found.proof is None:
             why = "there is none that could be checked"
