@@ -75,7 +75,7 @@ def exported(model: Any, options: argparse.Namespace) -> str | bytes:
     ):
         if given and not single:
             raise InputError(f"{option} is for models of one response, got {len(laws)} responses")
-    half = None if options.interval is None else _half_width(model, options.interval)
+    half = None if options.interval is None else _half_width(model, options)
     if form == "onnx":
         binary: bytes = laws[0].to_onnx(half).SerializeToString()
         return binary
@@ -93,11 +93,17 @@ def exported(model: Any, options: argparse.Namespace) -> str | bytes:
     return ("\n\n\n" if form in ("python", "c") else "\n").join(written) + "\n"
 
 
-def _half_width(model: Any, coverage: float) -> Any:
+def _half_width(model: Any, options: argparse.Namespace) -> Any:
+    calibration = getattr(model, "calibration_", None)
+    if calibration is None or len(calibration.folds) > 1:
+        raise InputError(
+            f"--interval needs a model with errors on rows held out, which {options.model!r} is "
+            "not; fit it with --holdout"
+        )
     try:
-        return model.half_width(coverage)
+        return model.half_width(options.interval)
     except InputError as error:
-        raise InputError(f"--interval: {error}; fit with --holdout keeps rows back") from error
+        raise InputError(f"--interval: {error}") from error
 
 
 def described(model: Any) -> str:
