@@ -1,6 +1,8 @@
 """Several responses with one support: against enumeration, and behind scikit-learn's interface."""
 
 import json
+from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -16,7 +18,9 @@ from polysharp import (
     SparsePolynomialRegressorCV,
     load_model,
     save_model,
+    verify,
 )
+from polysharp.certificate.proof import Proof, ProofNode
 from polysharp.cli import main
 from polysharp.data.rows import MemoryRows
 from polysharp.engines.base import Limits
@@ -314,7 +318,6 @@ def test_sizes_are_chosen_for_several_targets(table, capsys):
 @pytest.mark.parametrize(
     "option",
     [
-        "--proof=p.npz",
         "--positive",
         "--rule=consensus",
         "--engine=big-m",
@@ -332,6 +335,155 @@ def test_commands_for_one_response_say_so(table, capsys, command):
     assert main([*FIT, "--target", "heat,flow", "--max-terms", "2", "-o", "m.json"]) == 0
     assert main([command, "m.json", "t.csv"]) == 2
     assert f"polysharp {command} is for models of one response" in capsys.readouterr().err
+
+
+def proved(seed):
+    """A fit under random rules, its rows, and the proof."""
+    rng = np.random.default_rng(seed)
+    n, p, count = int(rng.integers(6, 60)), int(rng.integers(2, 5)), int(rng.integers(1, 4))
+    X = rng.standard_normal((n, p))
+    if rng.random() < 0.3:
+        X[:, 1] = X[:, 0] + 1e-3 * X[:, 1]
+    Y = X[:, :2] @ rng.standard_normal((2, count)) + X[:, :1] * X[:, 1:2]
+    Y = Y * 10.0 ** rng.uniform(-3, 3, count) + 10.0 ** rng.uniform(-6, 1) * rng.random((n, count))
+    weights = rng.random(n) if rng.random() < 0.3 else None
+    model = MultiTaskSparsePolynomialRegressor(
+        degree=int(rng.integers(1, 4)),
+        max_terms=int(rng.integers(1, 5)),
+        max_inputs=int(rng.integers(1, p + 1)) if rng.random() < 0.4 else None,
+        gamma=10.0 ** rng.uniform(-3, 4),
+        fit_intercept=bool(rng.random() < 0.8),
+        center=bool(rng.random() < 0.3),
+        heredity=rng.choice(np.array([None, "weak", "strong"])),
+        include_terms=[(0,)] if rng.random() < 0.2 else None,
+    )
+    return model.fit(X, Y, weights), (X, Y, weights)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_proofs_hold_and_nothing_beyond_them(seed):
+    model, rows = proved(seed)
+    solution, proof = model.solution_, model.solution_.proof
+    verdict = verify(proof, *rows)
+    assert verdict, verdict.reason
+    assert solution.bound * (1.0 - 1e-8) - 1e-12 * solution.total_squares <= verdict.bound
+    assert_allclose(verdict.objective, solution.objective, rtol=1e-8, atol=1e-300)
+    # The model itself refutes any bound above what it costs.
+    assert not verify(replace(proof, bound=solution.objective * (1.0 + 1e-7)), *rows)
+
+
+@pytest.mark.slow
+def test_five_hundred_proofs_hold():
+    for seed in range(100, 600):
+        test_proofs_hold_and_nothing_beyond_them(seed)
+
+
+def searched():
+    """A search that branches, screens and moves curvature."""
+    rng = np.random.default_rng(9)
+    X = rng.standard_normal((70, 7))
+    Y = X[:, :2] @ rng.standard_normal((2, 4)) + rng.standard_normal() * X[:, :1] * X[:, 1:2]
+    Y += rng.standard_normal(Y.shape)
+    model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=5, gamma=0.1).fit(X, Y)
+    assert len(model.solution_.proof.nodes) > 1
+    return model.solution_.proof, X, Y
+
+
+def test_what_is_changed_in_a_proof_is_found(tmp_path):
+    proof, X, Y = searched()
+    proof.save(tmp_path / "p.npz")
+    proof = Proof.load(tmp_path / "p.npz")
+    verdict = verify(proof, X, Y)
+    assert verdict
+    assert "responses, with the same terms" in str(proof.statement)
+    root, *rest = proof.nodes
+    named, short = proof.statement.responses, replace(root, chain=root.chain[1:])
+    changed = {
+        "one response alone": (proof, X, Y[:, 0]),
+        "responses in another order": (proof, X, Y[:, ::-1] * [1.0, 2.0, 3.0, 4.0]),
+        "a child left out": (replace(proof, nodes=(short, *rest)), X, Y),
+        "no nodes": (replace(proof, nodes=()), X, Y),
+        "all is void": (replace(proof, nodes=(ProofNode("void"),)), X, Y),
+        "no vector": (replace(proof, nodes=(ProofNode("dual"),)), X, Y),
+        "exceptions": (replace(proof, exceptions=((0,),)), X, Y),
+    }
+    for scale in (0.0, -1.0, np.inf):
+        stated = replace(proof.statement, responses=((named[0][0], scale), *named[1:]))
+        changed[f"scale {scale}"] = (proof.about(stated), X, Y)
+    for what, given in changed.items():
+        assert not verify(*given), what
+    assert "floats only" in verify(proof, X, Y, exact=True).reason
+
+
+def test_a_constant_response_does_not_matter():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((40, 3))
+    Y = np.column_stack([np.full(40, 2.0), X[:, 0] + X[:, 1] ** 2 + rng.standard_normal(40)])
+    model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0).fit(X, Y)
+    assert verify(model.solution_.proof, X, Y)
+    assert not verify(model.solution_.proof, X, np.full_like(Y, 2.0))
+
+
+def test_proofs_of_several_targets_on_the_command_line(table, capsys):
+    given = [*FIT, "--target", 'heat,flow,"p, q"', "--max-terms", "2", "--proof", "p.npz"]
+    assert main([*given, "--holdout", "0.2"]) == 0
+    assert main(["verify", "p.npz", "t.csv", "--holdout", "0.2"]) == 0
+    said = capsys.readouterr().out
+    assert "The proof holds for the 96 rows" in said
+    assert "flow / " in said
+    assert main(["verify", "p.npz", "t.csv"]) == 4
+
+
+def rational_cost(M, Y, lam, S):
+    """What a support costs, in rationals: sum_t (yy_t - q_t'H^-1 q_t) / 2, by elimination."""
+    columns = [[Fraction(value) for value in M[:, j]] for j in S]
+    responses = [[Fraction(value) for value in y] for y in Y]
+
+    def dot(a, b):
+        return sum(x * y for x, y in zip(a, b, strict=True))
+
+    table = [[dot(a, b) for b in (*columns, *responses)] for a in columns]
+    total = sum(dot(y, y) for y in responses)
+    for k, row in enumerate(table):
+        row[k] += Fraction(lam)
+    for k, row in enumerate(table):
+        total -= sum(value * value for value in row[len(S) :]) / row[k]
+        for below in table[k + 1 :]:
+            rate = below[k] / row[k]
+            below[:] = [a - rate * b for a, b in zip(below, row, strict=True)]
+    return total / 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_bound_exceeds_the_optimum_in_rationals(seed):
+    """Equal and nearly equal columns, columns of any size, few rows, ridges of any strength."""
+    rng = np.random.default_rng(seed)
+    f, n, count, kind = (int(rng.integers(*ends)) for ends in ((3, 7), (1, 7), (1, 4), (0, 5)))
+    M = rng.standard_normal((n, f))
+    if kind < 2:
+        M[:, 1] = M[:, 0] * (1.0 + 1e-9 * kind)
+    if kind == 2:
+        M *= 10.0 ** rng.uniform(-20, 20, f)
+    if kind == 3:
+        M = np.round(M)
+    Y = rng.standard_normal((count, n))
+    if rng.random() < 0.4:
+        Y = rng.standard_normal((count, 2)) @ M[:, :2].T
+    lam = 10.0 ** rng.uniform(-12, 12)
+    structure = Structure(
+        np.eye(f, dtype=bool), int(rng.integers(1, 4)), int(rng.integers(1, f + 1))
+    )
+    problem = JointProblem.of(
+        [Problem.dense(M.T @ M, M.T @ y, float(y @ y), lam, structure) for y in Y]
+    )
+    solution = JointTree().solve(problem, limits=Limits(5.0, 1e-4))
+    supports = (S for k in range(structure.max_terms + 1) for S in combinations(range(f), k))
+    least = min(
+        rational_cost(M, Y, lam, S)
+        for S in supports
+        if structure.allows(np.array(S, dtype=np.intp))
+    )
+    assert Fraction(solution.bound) <= least <= Fraction(solution.objective)
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,7 @@ def _coefficients(value: Any) -> CoefficientBounds:
 READ: dict[str, Callable[[Any], Any]] = {
     "names": _tuple_of(_of(str)),
     "response": _of(str),
+    "responses": _tuple_of(lambda pair: (_of(str)(pair[0]), _real(pair[1]))),
     "kept_inputs": _tuple_of(_of(int)),
     "required_inputs": _tuple_of(_of(int)),
     "two_valued": _tuple_of(_of(int)),

@@ -54,6 +54,8 @@ class Statement:
 
     names: tuple[str, ...]  # of the inputs given to fit
     response: str
+    # Of several responses, each divided by its scale: they share their terms, and costs are added.
+    responses: tuple[tuple[str, float], ...] = ()
     total_weight: float  # of the rows; their number where there are no weights
     degree: int
     kept_inputs: tuple[int, ...]  # of those given, ascending
@@ -82,8 +84,12 @@ class Statement:
         """Everything that the claim depends on, line by line."""
         among = f"of {len(self.monomials)} monomials" if self.listed else "monomials"
         size = "exactly" if self.exact_size else "at most"
+        response = f"response: {self.response}"
+        if self.responses:
+            scaled = ", ".join(f"{name} / {scale!r}" for name, scale in self.responses)
+            response = f"responses, with the same terms and their costs added: {scaled}"
         lines = [
-            f"response: {self.response}, rows of total weight {self.total_weight!r}",
+            f"{response}, rows of total weight {self.total_weight!r}",
             f"polynomials: degree {self.degree}, {size} {self.max_terms} {among} in at most "
             f"{self.max_inputs} of {len(self.kept_inputs)} inputs ({len(self.names)} were given)",
             f"terms: at most {self.max_interaction} inputs in one, degree at most "

@@ -19,7 +19,7 @@ from polysharp.errors import InputError
 from polysharp.progress import plural
 
 OUTPUTS = ("output", "report", "proof")
-SINGLE = ("proof", "coefficient_bounds", "positive")  # are for one target
+SINGLE = ("coefficient_bounds", "positive")  # are for one target
 CHECKED_SPLITS = 5  # by which the sizes are judged where no search has done so
 SHOWN_COVERAGE = 0.9  # of the prediction intervals that are spoken of
 FEWEST_ROWS = 20  # from which on folds say something about errors to come

@@ -27,7 +27,8 @@ def run(options: argparse.Namespace) -> int:
         if proof.statement is None:
             raise InputError(f"{options.proof!r} must state what it proves, and does not")
         names, response = proof.statement.names, proof.statement.response
-        sample = shared.read_rows(options, names, [response], impute=options.impute)
+        targets = [name for name, _ in proof.statement.responses] or [response]
+        sample = shared.read_rows(options, names, targets, impute=options.impute)
     else:
         from polysharp.cli.recipe import Recipe
         from polysharp.estimators.model_file.model_file import load_columns

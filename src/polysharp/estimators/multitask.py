@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from polysharp.certificate.solution import Solution
 from polysharp.data.checks import check_responses
 from polysharp.data.cluster import is_dask
 from polysharp.data.rows import MemoryRows
@@ -90,8 +91,7 @@ constants
     polynomials_ : tuple of Polynomial
         One formula per response, in the user's names and units, all with the same terms.
     solution_ : Solution
-        The certificate; ``coefficients`` has a row per response, ``r2`` is their mean R2.  There is
-        no proof file.
+        The certificate; ``coefficients`` has a row per response, ``r2`` is their mean R2.
     intercept_ : ndarray
         The free intercepts.
     powers_ : ndarray of shape (n_terms, p)
@@ -179,6 +179,7 @@ constants
             solution = solve(limits=effort.first_limits())
             if effort.hopeful(solution):
                 solution = solve(limits=effort.limits())
+        solution = with_responses(prepared.stated(solution), tables, scales)
         times = {"preparation": seconds, "search": solution.seconds, "total": effort.spent}
         self.solution_ = replace(solution, times=times)
         self.polynomials_ = tuple(
@@ -283,6 +284,16 @@ clamp, functions, units, constants
         del progress
         tables = check_responses(self, *given)
         return scaled_responses(tables, self.fit_intercept)[0]
+
+
+def with_responses(solution: Solution, tables: list[MemoryRows], scales: Array) -> Solution:
+    """Return the solution with a proof, if it has one, that names all responses."""
+    proof = solution.proof
+    if proof is None or proof.statement is None:
+        return solution
+    named = tuple(zip((table.response for table in tables), scales.tolist(), strict=True))
+    statement = replace(proof.statement, response=", ".join(n for n, _ in named), responses=named)
+    return replace(solution, proof=proof.about(statement))
 
 
 def check_for_several(model: Any, X: Any) -> None:

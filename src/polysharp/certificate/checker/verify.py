@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polysharp.certificate.checker.boxes import bounds_any, check_intervals
+from polysharp.certificate.checker.joint import joint_objective, joint_reader
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.pricing import PricedReader
 from polysharp.certificate.checker.reader import ProofPart, ProofReader
@@ -100,7 +101,7 @@ def verify(
     proof : Proof
         ``model.solution_.proof``, or one read by ``Proof.load(path)``.
     X, y, sample_weight
-        The rows that were given to ``fit``.
+        The rows that were given to ``fit``; of several responses y is a table.
     exact : bool, default=False
         Evaluate in exact integers (needs python-flint, the extra ``exact``) instead of floats
         with worst-case bounds on rounding: slower, and sharper by many digits.  Floats are taken
@@ -122,6 +123,12 @@ def verify(
                 raise Rejected("the proof has no statement")
             check_statement(statement)
             check_intervals(statement)
+            if statement.responses:
+                demand(not exact, "several responses are checked in floats only")
+                joint = joint_reader(proof, X, y, sample_weight, functions)
+                objective = joint_objective(statement, joint)
+                bound = _least(proof, ProofPart(0, joint.rules.root(), joint))
+                return Verdict(True, min(bound, objective), objective)
             rows = read_rows(statement, X, y, sample_weight, functions)
             rules = Rules(statement)
             reader: ProofReader

@@ -14,9 +14,18 @@ from functools import cached_property
 
 import numpy as np
 
+from polysharp.certificate.proof import (
+    Diagonal,
+    Kind,
+    Proof,
+    ProofNode,
+    ProofWriter,
+    Screening,
+    Vector,
+)
 from polysharp.engines.base import Run
 from polysharp.engines.joint import ends
-from polysharp.engines.joint.relaxation import JointIterate, relax, shares
+from polysharp.engines.joint.relaxation import JointIterate, JointRelaxed, relax, shares
 from polysharp.engines.joint.supports import improve
 from polysharp.engines.tree.ends import rounding_slack
 from polysharp.engines.tree.loop import Node, NodeKind
@@ -44,6 +53,12 @@ class JointNode(Node):
     inputs: States
     at: JointIterate
     done: bool = False
+    kind: Kind = "dual"  # how the proof ends it
+    vector: Vector | None = None  # that proves its bound, where it is dual
+    moved: Diagonal | None = None  # the curvature that the vector counts on
+    curve: Diagonal | None = None  # that of the core
+    screenings: tuple[tuple[Screening, Diagonal | None], ...] = ()
+    record: int = 0  # number in the proof
 
     @property
     def closed(self) -> bool:
@@ -56,9 +71,15 @@ class JointNode(Node):
         chosen = int(np.count_nonzero(self.terms == IN))
         return self.core.part.structure.max_terms - chosen
 
-    def end(self, bound: float) -> None:
+    def end(self, kind: Kind, bound: float) -> None:
         """Close the node with the bound of all that is left in it."""
-        self.bound, self.done = bound, True
+        self.bound, self.done, self.kind = bound, True, kind
+
+    def written(self, W: Array) -> Vector:
+        """Return coefficients as the proof lists them: response t of monomial j at t f + j."""
+        t, j = np.nonzero(W)
+        f = self.core.problem.size
+        return Vector(t * f + self.core.part.index[j], W[t, j])
 
 
 @dataclass(eq=False)
@@ -67,6 +88,7 @@ class JointKind(NodeKind[JointNode]):
 
     problem: JointProblem
     record: Run
+    writer: ProofWriter
 
     @cached_property
     def level(self) -> float:
@@ -83,7 +105,8 @@ class JointKind(NodeKind[JointNode]):
         inputs = np.zeros(core.part.structure.n_inputs, dtype=np.int8)
         W = np.zeros_like(core.q)
         W[:, best.support] = best.w
-        node = JointNode(0.0, core, terms, inputs, JointIterate(W, 0.0))
+        at = JointIterate(W, 0.0)
+        node = JointNode(0.0, core, terms, inputs, at, record=self.writer.reserve())
         self._evaluate(node)
         self.record.nodes += 1
         if not node.closed:
@@ -98,17 +121,44 @@ class JointKind(NodeKind[JointNode]):
             yield node
             return
         chain = self._chain(node)
-        for a in range(len(chain) + 1):
+        numbers = tuple(self.writer.reserve() for _ in range(len(chain) + 1))
+        names = tuple(node.core.part.index[chain].tolist())
+        self._write(node, ProofNode("split", chain=names, children=numbers))
+        for a, number in enumerate(numbers):
             terms, inputs = node.terms.copy(), node.inputs.copy()
             terms[chain[:a]] = IN
             terms[chain[a : a + 1]] = OUT
-            child = replace(node, terms=terms, inputs=inputs)
+            child = replace(node, terms=terms, inputs=inputs, screenings=(), record=number)
             self.record.nodes += 1
             if not self.record.expired:
                 self._evaluate(child)
                 if not child.closed:
                     self._round(child)
             yield child
+
+    def close(self, node: JointNode) -> None:
+        """Write a closed node into the proof."""
+        vector = node.vector if node.kind == "dual" else None
+        if vector is not None and node.moved is not None:
+            vector = replace(vector, diagonal=self.writer.listed(node.moved))
+        self._write(node, ProofNode(node.kind, vector=vector))
+
+    def proof(self, left: list[JointNode]) -> Proof | None:
+        """Return the proof, with nodes that are left open as they stand."""
+        for node in left:
+            self.close(node)
+        return self.writer.proof(self.record.bound)
+
+    def _write(self, node: JointNode, end: ProofNode) -> None:
+        screenings = tuple(
+            screening
+            if moved is None
+            else replace(
+                screening, vector=replace(screening.vector, diagonal=self.writer.listed(moved))
+            )
+            for screening, moved in node.screenings
+        )
+        self.writer.write(node.record, replace(end, screenings=screenings))
 
     def _expired(self) -> bool:
         return self.record.expired
@@ -118,14 +168,17 @@ class JointKind(NodeKind[JointNode]):
         structure = node.core.part.structure
         for _ in range(ROUNDS):
             if not propagate(structure, node.terms, node.inputs):
-                node.end(np.inf)
+                node.end("void", np.inf)
             elif not (self._ended(node) or self._tried_all(node)):
                 threshold = self.record.threshold
                 found = relax(node.core, node.terms, node.budget, node.at, threshold, self._expired)
-                node.at, node.bound = found.last, max(node.bound, found.bound)
+                node.at, vector = found.last, node.written(found.W)
+                if found.bound > node.bound:
+                    node.bound, node.kind = found.bound, "dual"
+                    node.vector, node.moved = vector, node.curve
                 if node.bound >= threshold:
                     node.done = True
-                elif self._screen(node, found.bound, found.Z, threshold):
+                elif self._screen(node, found, vector, threshold):
                     continue
             return
 
@@ -154,19 +207,23 @@ class JointKind(NodeKind[JointNode]):
         for support in supports:
             bound = min(bound, self._support_bound(core, support))
             self.record.offer(core.part.index[support])
-        node.end(bound)
+        node.end("exhausted", bound)
         return True
 
-    def _screen(self, node: JointNode, bound: float, Z: Array, threshold: float) -> bool:
+    def _screen(
+        self, node: JointNode, found: JointRelaxed, vector: Vector, threshold: float
+    ) -> bool:
         """Fix what prices decide; return whether the relaxation changes by it."""
         free = np.flatnonzero(node.terms == FREE)
-        cost, top = forcing_costs(bound, Z[free], node.budget)
+        cost, top = forcing_costs(found.bound, found.Z[free], node.budget)
         sure = cost >= threshold
         if not sure.any():
             return False
         node.set_aside = min(node.set_aside, float(cost[sure].min()))
         inn, out = free[sure & top], free[sure & ~top]
         node.terms[inn], node.terms[out] = IN, OUT
+        index = node.core.part.index
+        node.screenings += ((Screening(vector, index[out], index[inn]), node.curve),)
         return len(inn) > 0 or bool(node.at.W[:, out].any())
 
     def _ended(self, node: JointNode) -> bool:
@@ -178,16 +235,17 @@ class JointKind(NodeKind[JointNode]):
             bound = self._support_bound(node.core, whole)
             if structure.allows(whole):
                 self.record.offer(node.core.part.index[whole])
-                node.end(bound)
+                node.end("exhausted", bound)
             elif not len(free) or budget == 0:
-                node.end(np.inf)
-            else:  # rules forbid all of it together: it is split
-                node.bound = max(node.bound, bound)
+                node.end("exhausted", np.inf)
+            elif bound > node.bound:  # rules forbid all of it together: it is split
+                node.bound, node.kind = bound, "exhausted"
             return True
         if budget == 1 and structure.plain and not structure.inputs_bind:
             costs = _single_bounds(node.core, held, free)
             self.record.offer(node.core.part.index[np.append(held, free[np.argmin(costs)])])
-            node.end(float(min(costs.min(), self._support_bound(node.core, held))))
+            held_alone = self._support_bound(node.core, held)
+            node.end("exhausted", float(min(costs.min(), held_alone)))
             return True
         return False
 
@@ -243,7 +301,10 @@ class JointKind(NodeKind[JointNode]):
         core = node.core.restrict(alive)
         stronger = _strengthened(core.part, node.budget)
         core = core if stronger is None else core.curved(stronger)
-        moved = replace(node, core=core, terms=node.terms[alive], at=node.at.among(alive))
+        d = core.part.d
+        curve = Diagonal(core.part.index, d) if d.any() else None
+        at = node.at.among(alive)
+        moved = replace(node, core=core, terms=node.terms[alive], at=at, curve=curve)
         self._evaluate(moved)
         return moved
 

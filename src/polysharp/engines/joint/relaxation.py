@@ -40,10 +40,11 @@ class JointIterate:
 
 @dataclass(frozen=True, eq=False)
 class JointRelaxed:
-    """A bound, the prices that it counted, and the last iterate."""
+    """A bound, the prices that it counted, the coefficients behind it, and the last iterate."""
 
     bound: float
     Z: Array
+    W: Array
     last: JointIterate
 
 
@@ -58,11 +59,11 @@ def relax(
     """Solve the relaxation of a node until the threshold is proved or it is solved well enough."""
     W, nu = start.W.copy(), start.nu
     W[:, terms == OUT] = 0.0
-    ridge, best, best_Z = core.system.ridge, -np.inf, np.zeros(core.size)
+    ridge, best, best_Z, best_W = core.system.ridge, -np.inf, np.zeros(core.size), W
     for _ in range(PASSES):
         bound, Z, rho, aa = core.bound(W, terms, budget)
         if bound > best:
-            best, best_Z = bound, Z
+            best, best_Z, best_W = bound, Z, W
         prices = 0.5 * np.einsum("tj,tj->j", rho, rho) / ridge
         if nu <= 0.0:
             free = prices[terms == FREE]
@@ -74,7 +75,7 @@ def relax(
             break
         work = _working_set(W, prices, terms, nu)
         W, nu = _inner(core, terms, budget, work, JointIterate(W, nu), rho)
-    return JointRelaxed(best, best_Z, JointIterate(W, nu))
+    return JointRelaxed(best, best_Z, best_W, JointIterate(W, nu))
 
 
 def shares(W: Array, ridge: Array, terms: States, nu: float) -> Array:
