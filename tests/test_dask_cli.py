@@ -73,6 +73,7 @@ def test_a_cluster_by_its_address(capsys, folder):
     [
         (("--holdout", 0.2), "--holdout needs the rows in memory"),
         (("--inputs", "sped"), "has no column 'sped'; did you mean 'speed'?"),
+        (("--target", "power,speed"), "files that are read in blocks have one target"),
         (("--scheduler", "tcp://127.0.0.1:9"), "no Dask scheduler answers"),
     ],
 )

@@ -6,7 +6,7 @@ CSV.  Files are cut into partitions of a stated size, and only the columns in us
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from glob import glob
 from pathlib import Path
@@ -150,6 +150,8 @@ def _kind(path: Path) -> str | None:
     return KINDS.get(endings[-1]) if endings else None
 
 
-def _hint(name: str, names: Iterable[str]) -> str:
+def _hint(name: str, names: Sequence[str]) -> str:
+    if "," in name and all(part.strip() in names for part in name.split(",")):
+        return "; these are several, and files that are read in blocks have one target"
     near = get_close_matches(name, list(names), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -22,7 +22,7 @@ from polysharp.problem.joint import JointProblem
 from polysharp.problem.problem import Problem
 from polysharp.progress import Progress
 from polysharp.selection.folds import FoldMoments, Folds
-from polysharp.selection.judges import Judge, Model, PartedRows, judges
+from polysharp.selection.judges import Judge, Model, PartedRows, RowJudge, judges
 from polysharp.selection.split_models import Budgets, Late, SplitModels
 from polysharp.typing import Array, Indices
 
@@ -137,12 +137,18 @@ class JointSplitModels(SplitModels):
         return every_size(problem, late)
 
     def _errors(self, supports: list[Indices], gamma: float) -> Array:
-        models = [self._models(support, gamma) for support in supports]
-        squares = [
-            judge.errors(own) ** 2
-            for judge, own in zip(self.judges, zip(*models, strict=True), strict=True)
-        ]
-        return np.asarray(np.sqrt(np.mean(squares, axis=0)))
+        each = list(zip(*(self._models(support, gamma) for support in supports), strict=True))
+        first = self.judges[0]
+        if isinstance(first, RowJudge):  # all responses have the same rows: one design serves them
+            used, M = first.design(each[0])
+            judged = [
+                judge.errors_at(used, M, own)
+                for judge, own in zip(self.judges, each, strict=True)
+                if isinstance(judge, RowJudge)
+            ]
+        else:
+            judged = [judge.errors(own) for judge, own in zip(self.judges, each, strict=True)]
+        return np.asarray(np.sqrt(np.mean(np.square(judged), axis=0)))
 
     def _models(self, support: Indices, gamma: float) -> list[Model]:
         """Fit one support to the training rows, response by response."""

@@ -68,13 +68,20 @@ class RowJudge:
 
     def errors(self, models: Sequence[Model]) -> Array:
         """Return the root mean squared error of every model, its predictions cut to the range."""
+        return self.errors_at(*self.design(models), models)
+
+    def design(self, models: Sequence[Model]) -> tuple[Indices, Array]:
+        """Return the monomials that some model uses, and their values at the rows."""
         used = np.unique(np.concatenate([model.support for model in models]))
+        return used, self.basis.select(used).evaluate(self.rows.X)
+
+    def errors_at(self, used: Indices, M: Array, models: Sequence[Model]) -> Array:
+        """Return the errors from a design that other judges of the same inputs share."""
         W = np.zeros((len(used), len(models)))
         for column, model in enumerate(models):
             W[np.searchsorted(used, model.support), column] = model.w
         intercepts = np.array([model.intercept for model in models])
-        part = self.basis.select(used)
-        predicted = intercepts + part.evaluate(self.rows.X) @ W
+        predicted = intercepts + M @ W
         residuals = np.clip(predicted, self.low, self.high) - self.rows.y[:, None]
         return np.sqrt(np.average(residuals**2, axis=0, weights=self.rows.sample_weight))
 
