@@ -2,6 +2,8 @@
 
 Three ways for a test to say what it needs: a file by its imports at the top, a case by a parameter
 that is the name of an engine or of an export, and any test by ``@pytest.mark.needs("package")``.
+What scikit-learn's own methods print on the pages depends on its version, and "scikit-learn>=1.8"
+is needed there.
 """
 
 import ast
@@ -11,6 +13,7 @@ import shutil
 import signal
 import tomllib
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -55,7 +58,11 @@ def optional_modules():
 
 @cache
 def installed(module):
-    return find_spec(module) is not None
+    """Whether a module is there or, of "scikit-learn>=1.8", whether the package is new enough."""
+    name, _, least = module.partition(">=")
+    if not least:
+        return find_spec(name) is not None
+    return [int(part) for part in version(name).split(".")[:2]] >= [*map(int, least.split("."))]
 
 
 @cache

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from sklearn import config_context
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.metrics import make_scorer, r2_score
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -173,10 +174,11 @@ def test_weights_are_routed_through_a_pipeline_and_a_search():
     weights = np.random.default_rng(4).integers(0, 3, len(y)).astype(float)
     with config_context(enable_metadata_routing=True):
         model = small(gamma=1.0).set_fit_request(sample_weight=True)
-        model.set_score_request(sample_weight=True)
         pipeline = make_pipeline(MaxAbsScaler(), model)
         grid = {"sparsepolynomialregressor__max_terms": [1, 2]}
-        search = GridSearchCV(pipeline, grid, cv=3).fit(X, y, sample_weight=weights)
+        score = make_scorer(r2_score).set_score_request(sample_weight=True)
+        search = GridSearchCV(pipeline, grid, cv=3, scoring=score)
+        search.fit(X, y, sample_weight=weights)
     scaled = MaxAbsScaler().fit_transform(X)
     expected = small(gamma=1.0).fit(scaled, y, sample_weight=weights)
     np.testing.assert_allclose(search.predict(X), expected.predict(scaled))

@@ -44,7 +44,7 @@ def compare(page, folder, slow):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs bash")
-@pytest.mark.needs("pandas", "matplotlib", "pyarrow")
+@pytest.mark.needs("pandas", "matplotlib", "pyarrow", "scikit-learn>=1.8")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_print_what_the_page_says(page, tmp_path):
     compare(page, tmp_path, slow=False)
@@ -52,7 +52,7 @@ def test_commands_print_what_the_page_says(page, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="needs bash")
-@pytest.mark.needs("pandas", "matplotlib", "pyarrow")
+@pytest.mark.needs("pandas", "matplotlib", "pyarrow", "scikit-learn>=1.8")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_slow_commands_too(page, tmp_path):
     compare(page, tmp_path, slow=True)
