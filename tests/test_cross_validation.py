@@ -404,11 +404,38 @@ def test_a_split_names_its_monomials_from_its_training_rows():
 
 def test_degrees_out_of_reach_are_left_out_or_refused():
     X, y = deep_law()
-    search = compared(folded(X, y, 5, 30), (2, 5))
+    search = compared(folded(X, y, 400, 30), (2, 400))
     assert {c.degree for c in search.run().candidates} == {2}
-    assert "Degree 5 could not be compared" in search.remarks[0]
+    assert "Degree 400 could not be compared" in search.remarks[0]
     with pytest.raises(TooLargeError, match="degrees must have at most 30 monomials"):
-        compared(folded(X, y, 5, 30), (5,)).run()
+        compared(folded(X, y, 400, 30), (400,)).run()
+
+
+def long_product(n=150, noise=0.01):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(1.0, 3.0, (n, 3))
+    y = 2.0 * X[:, 0] ** 3 * X[:, 1] ** 3 / X[:, 2] ** 2
+    return X, y + noise * y.std() * rng.standard_normal(n)
+
+
+def test_a_law_that_is_one_long_product_is_found_and_proved():
+    X, y = long_product()
+    found = SparsePolynomialRegressorCV(functions=("inverse",), cv=3, random_state=0).fit(X, y)
+    assert found.best_params_["degree"] == 8
+    assert found.polynomial_.monomials == ((0, 0, 0, 1, 1, 1, 5, 5),)
+    assert found.solution_.status == "optimal"
+    assert not found.remarks_
+    # A list of degrees is all that is compared.
+    given = found.set_params(degrees=(4, 5), max_terms=5, refit=False).fit(X, y)
+    assert given.best_params_["degree"] == 5
+
+
+def test_degrees_that_bring_nothing_are_not_tried():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(1.0, 3.0, (150, 3))
+    y = X[:, 0] * X[:, 1] + X[:, 2] + 0.1 * rng.standard_normal(150)
+    found = SparsePolynomialRegressorCV(max_terms=10, cv=3, refit=False, random_state=0).fit(X, y)
+    assert set(found.cv_results_["param_degree"]) <= {1, 2, 3, 4, 5}
 
 
 def scores_of(errors, **differing):

@@ -55,8 +55,8 @@ def test_path_validates_the_inputs_that_it_searched():
 def test_path_refuses_what_it_cannot_validate_before_the_search(monkeypatch):
     X, y = data(n=40, p=30)
     monkeypatch.setattr("polysharp.estimators.path.CertifiedSizes", None)  # it must not begin
-    with pytest.raises(TooLargeError, match=r"cv must be None, .* for degree=5 and 30 inputs"):
-        path(X, y, degree=5, max_terms=3, cv=5, gamma=1.0)
+    with pytest.raises(TooLargeError, match=r"cv must be None, .* for degree=30 and 30 inputs"):
+        path(X, y, degree=30, max_terms=3, cv=5, gamma=1.0)
 
 
 def test_a_required_term_of_a_degree_that_is_not_compared_is_refused():

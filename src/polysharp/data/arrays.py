@@ -75,16 +75,6 @@ class NumpyArrays:
         """Return the rows of several tables below each other."""
         return np.concatenate(tables)
 
-    def pairs(self, table: Any, start: int, stop: int) -> Any:
-        """Return the rows x_k x_l, start <= k < stop, l >= k, in lexicographic order."""
-        p, n = table.shape
-        out = np.empty((sum(p - k for k in range(start, stop)), n), dtype=table.dtype)
-        at = 0
-        for k in range(start, stop):
-            np.multiply(table[k:], table[k], out=out[at : at + p - k])
-            at += p - k
-        return out
-
     def correlate(self, parts: list[tuple[Any, Any]], table: Any) -> Any:
         """Return sum_t part_st weight_t table_ct, the rows of all parts below each other.
 

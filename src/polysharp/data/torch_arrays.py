@@ -67,10 +67,6 @@ class TorchArrays:
         """Return the rows of several tables below each other."""
         return tables[0] if len(tables) == 1 else self.torch.cat(tables)
 
-    def pairs(self, table: Any, start: int, stop: int) -> Any:
-        """Return x_k x_l, one row each."""
-        return self.join([table[k:] * table[k] for k in range(start, stop)])
-
     def correlate(self, parts: list[tuple[Any, Any]], table: Any) -> Any:
         """Return stack(part * weight) table'."""
         return self.join([part * weight for part, weight in parts]) @ table.T

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,7 +29,7 @@ from polysharp.certificate.statement import with_statement
 from polysharp.data.checks import open_rows
 from polysharp.data.rows import MemoryRows, Rows
 from polysharp.engines import make_engine
-from polysharp.engines.base import Engine, Limits
+from polysharp.engines.base import Engine, Limits, OutOfTime
 from polysharp.engines.search import search
 from polysharp.estimators.parameters import check_seed, read_rules
 from polysharp.monomials.basis import Basis
@@ -70,7 +71,7 @@ class FitEffort:
     progress: Progress
     began: float  # on the clock of perf_counter
     hopeless_after: float | None = None  # seconds of search, where the gap is still wide by then
-    start: tuple[Monomial, ...] = ()  # terms to begin with, where listed monomials have them
+    start: tuple[Monomial, ...] = ()  # terms to begin with, where they are allowed
 
     @classmethod
     def of(
@@ -365,6 +366,9 @@ def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> Answer:
     inputs, ranking = opened.choose_inputs(extent, effort)
     search = priced_search(Search, opened, inputs, extent, effort)
     seconds = effort.spent
+    if effort.start:
+        with suppress(OutOfTime):
+            search.improve(effort.start)
     found = search_all_inputs(search)
     prepared = Prepared(opened, found.basis, found.assembled, inputs, ranking, extent)
     # A reader prices monomials of inputs, and none of functions of them.

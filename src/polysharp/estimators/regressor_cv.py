@@ -45,6 +45,7 @@ from polysharp.selection.search import HIGHEST, BudgetSearch, Deadline, Wanted
 from polysharp.selection.split_models import Budgets
 from polysharp.selection.splits import chosen_cv, cut, dealt_folds, read_splits
 from polysharp.threads import limited_threads
+from polysharp.typing import Monomial
 
 SEARCH_SHARE = 0.75  # of the time limit; the refit gets the rest
 CONSENSUS_SHARE = 0.1  # of the time limit; for the averaging of models after the search
@@ -72,7 +73,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     ----------
     degrees : int, sequence of int or "auto", default="auto"
         Degrees to compare.  "auto" goes from 1 up to 5, as far as time and memory allow, and ends
-        when the law is found.
+        when the law is found; beyond, models of at most 5 terms are compared degree by degree as
+        long as they gain by it, for laws that are long products.
     max_terms : int or sequence of int, default=100
         Every number of terms up to this one is compared, beyond 30 where errors still fall; or
         those of the sequence.
@@ -268,7 +270,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
 
     @property
     def degree(self) -> int:
-        """The largest degree that may be compared."""
+        """The largest degree that is compared for models of any size."""
         degrees = several(self.degrees)
         return HIGHEST if degrees == ("auto",) else max(map(int, degrees))
 
@@ -313,7 +315,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         self.__dict__.pop("best_estimator_", None)  # of an earlier fit
         with open_progress(self.verbose) as progress, limited_threads(self.n_jobs):
             folds = self._folds((X, y, sample_weight), groups, seed, parameters, progress)
-            scores = self._search(folds, Workers(self.n_jobs, progress), began)
+            search, scores = self._search(folds, Workers(self.n_jobs, progress), began)
         self.n_splits_ = folds.plan.n_splits
         self.cv_results_ = scores.table()
         self.best_index_ = scores.choose(self.rule)
@@ -321,7 +323,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.search_time_ = perf_counter() - began
         if self.refit:
-            self._refit(X, y, sample_weight, seed, began)
+            start = search.terms(scores, self.best_index_)
+            self._refit((X, y, sample_weight), seed, began, start)
             self.refit_time_ = perf_counter() - began - self.search_time_
         return self
 
@@ -380,7 +383,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         """Check the rows; return those of each response."""
         return (open_rows(self, *given, progress),)
 
-    def _search(self, folds: Folds, workers: Workers, began: float) -> Scores:
+    def _search(self, folds: Folds, workers: Workers, began: float) -> tuple[BudgetSearch, Scores]:
         """Compare within the search's share of the time."""
         limits, consensus = input_limits(self.max_inputs), self.rule == "consensus"
         degrees, gammas = several(self.degrees), several(self.gammas)
@@ -414,13 +417,16 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         self.remarks_ = tuple(remarks)
         for remark in remarks:
             warnings.warn(remark, ConvergenceWarning, stacklevel=3)
-        return scores
+        return search, scores
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_estimator_")
 
-    def _refit(self, X: Any, y: Any, sample_weight: Any, seed: int, began: float) -> None:
+    def _refit(
+        self, given: tuple[Any, Any, Any], seed: int, began: float, start: tuple[Monomial, ...]
+    ) -> None:
         """Fit the choice to all rows; look for a proof where there is hope."""
+        X, y, sample_weight = given
         own, reference, left = self.get_params(deep=False), self.reference_, None
         if self.time_limit is not None:
             left = max(REFIT_SHARE * self.time_limit, self.time_limit - (perf_counter() - began))
@@ -431,6 +437,6 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         with warnings.catch_warnings():
             # The gap is stated; large budgets are rarely proved, and that is no reason to warn.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model._fit(X, values, sample_weight, reference, hopeless_after=HOPELESS_AFTER)
+            model._fit(X, values, sample_weight, reference, HOPELESS_AFTER, start)
         # What is shown, saved and cloned is the user's limit, not what happened to be left of it.
         self.best_estimator_ = model.set_params(time_limit=self.time_limit)

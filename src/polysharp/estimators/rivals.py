@@ -42,7 +42,7 @@ from polysharp.files import check_targets, replacement
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import open_progress, plural, rounded_down
-from polysharp.ranking.extent import HIGHEST_PRICED, Extent
+from polysharp.ranking.extent import Extent
 from polysharp.threads import limited_threads
 from polysharp.typing import Array
 
@@ -356,11 +356,6 @@ def _prepared(
     if count <= MAX_DENSE:
         extent = Extent(len(inputs), priced=False)
         prepared, others = opened.over(inputs, model.ranking_, extent, effort), np.inf
-    elif opened.rules.degree > HIGHEST_PRICED:
-        raise InputError(
-            f"model must be one over at most {MAX_DENSE:,} monomials, or of degree at most "
-            f"{HIGHEST_PRICED}, to list all rivals, got one over {count:,}"
-        )
     else:
         from polysharp.engines.columns.narrowing import NarrowingSearch, narrowed
 

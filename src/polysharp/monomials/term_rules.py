@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from polysharp.data.functions import PLAIN, Library
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
-from polysharp.monomials.basis import Basis
+from polysharp.monomials.basis import Basis, count_monomials
 from polysharp.monomials.coefficient_bounds import UNBOUNDED, CoefficientBounds
 from polysharp.monomials.structure import Heredity, Structure, heredity_closed, parents_of
 from polysharp.monomials.terms import write_term
@@ -151,6 +151,11 @@ class TermRules:
         """
         mixed = range(2, min(self.most_inputs, self.mixed_degree, p) + 1)
         return 1 + sum(comb(p, t) * self._ways(t) for t in (1, *mixed))
+
+    def swept(self, p: int) -> int:
+        """Return how many products of the columns of p inputs there are, whatever the rules."""
+        more = -(-p * len(self.library.applied) // max(1, self.library.n_inputs))
+        return count_monomials(p + more, self.degree)
 
     def _ways(self, t: int) -> int:
         """Return the number of products of t given inputs."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from polysharp.data.arrays import products
 from polysharp.data.rows import MemoryRows
-from polysharp.pricing.panels import scales
+from polysharp.pricing.panels import norm_powers, scales
 from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 CHUNK_BYTES = 64 * 2**20  # of columns that are multiplied with others at a time
@@ -167,8 +167,8 @@ class ColumnTable:
         """Sum even powers of the inputs: norms for the error bounds of pricing."""
         with np.errstate(over="ignore"):
             square = self.table**2
-            fourth = square**2
-            of = {"x2": square.sum(1), "x4": fourth.sum(1), "x8": (fourth**2).sum(1)}
+            powers = norm_powers(self.degree)
+            of = {f"x{power}": (square ** (power // 2)).sum(1) for power in powers}
             return Sums(of | {"(vx)2": square @ self.rows.weights**2})
 
     def correlations(self, formula: Formula, centre: float, monomials: list[Monomial]) -> Array:

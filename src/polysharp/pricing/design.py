@@ -28,13 +28,14 @@ from polysharp.data.rows import MemoryRows, Rows
 from polysharp.monomials.basis import count_monomials
 from polysharp.pricing.columns import ColumnBlock, ColumnTable, CrossMoments, Formula, Sums
 from polysharp.pricing.panels import (
+    Factors,
     Keep,
     Keys,
     Panel,
     PanelSizes,
-    check_degree,
     largest_scale,
     largest_sum,
+    norm_powers,
     panels,
     scales,
 )
@@ -67,7 +68,6 @@ class Design:
     """All monomials of some inputs, none of them formed, as a search sees them."""
 
     def __init__(self, rows: Rows, inputs: Indices, degree: int, *, fit_intercept: bool) -> None:
-        check_degree(degree)
         self.rows, self.degree, self.inputs = rows, degree, np.sort(inputs)
         self.fit_intercept = fit_intercept
         self.n, self.weight = rows.shape[0], rows.total_weight
@@ -89,8 +89,10 @@ class Design:
             )
         else:
             sums: Sums = self._sum("norms", ColumnTable.power_sums)
-            powers = {"x2": 2, "x4": 4, "x8": 8, "(vx)2": 2}
-            self.norms = {name: sums.of[name] ** (1.0 / power) for name, power in powers.items()}
+            self.norms = {
+                power: sums.of[f"x{power}"] ** (1.0 / power) for power in norm_powers(degree)
+            }
+            self.weighted_norm = np.sqrt(sums.of["(vx)2"])
         self.target = self.residual([], np.zeros(0))
         self.pricer = Prices(self)
 
@@ -152,7 +154,7 @@ class Design:
         centre = number("va") / self.weight if self.fit_intercept else 0.0
         shift, norms = abs(centre), None
         if blocked:
-            weighted = np.sqrt(sums.of["(vax)2"]) + shift * self.norms["(vx)2"]
+            weighted = np.sqrt(sums.of["(vax)2"]) + shift * self.weighted_norm
             plain = float(np.sqrt(sums.of["(va)2"])) + shift * self.weight
             norms = number("|va|") + shift * self.weight, plain, float(weighted.max())
         raw = number("vaa")
@@ -165,7 +167,7 @@ class Design:
     def _largest(self) -> float:
         """A bound on the entries of all scaled monomials."""
         pricer = self.table_pricer
-        reach = float(self.norms["x8"].max(initial=1.0)) if pricer is None else pricer.reach
+        reach = float(self.norms[8].max(initial=1.0)) if pricer is None else pricer.reach
         return largest_scale(self.degree, self.degree) * max(1.0, reach) ** self.degree
 
     def correlations(self, monomials: Sequence[Monomial], a: RowVector) -> Array:
@@ -242,10 +244,10 @@ class Prices:
 
     def _error(self, a: RowVector) -> float:
         """Bound the rounding of any scaled correlation."""
-        norms = np.array([self.design.norms[name].max() for name in ("x2", "x4", "x8")])
         assert a.norms is not None, "known for rows in blocks"
-        largest = largest_sum(norms, a.norms, self.design.degree)
-        return (self.design.n + 16) * ROUNDOFF["float64"] * largest
+        n, r = self.design.n, self.design.degree
+        largest = largest_sum(self.design.norms, a.norms, r)
+        return (n + 12 + 2 * r) * ROUNDOFF["float64"] * largest
 
 
 class TileTask(NamedTuple):
@@ -282,12 +284,10 @@ def tile_products(rows: MemoryRows, task: TileTask) -> Array:
     for start in range(0, len(rows), SLICE_ROWS):
         table = np.ascontiguousarray(block.table[:, start : start + SLICE_ROWS])
         a, ones = direction[start : start + SLICE_ROWS], np.ones((1, table.shape[1]))
-        rests, held = table, range(0)
+        factors = Factors(block.arrays, table)
         for panel, (low, high) in zip(task.tile, pairwise(offsets), strict=True):
-            if panel.degree == 4 and panel.rests != held:
-                held = panel.rests
-                rests = block.arrays.pairs(table, held.start, held.stop)
-            parts, against = panel.operands(table, rests, ones, a)
+            factors.hold(panel)
+            parts, against = panel.operands(factors, ones, a)
             total[low:high] += block.arrays.correlate(parts, against).ravel()
     return total
 

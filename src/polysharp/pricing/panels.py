@@ -1,13 +1,17 @@
-"""All monomials of degree at most 4 as entries of matrix products, every monomial in one of them.
+"""All monomials as entries of matrix products, every monomial in one of them.
 
 With a vector a over the rows, a panel is a product whose entry (s, c) is the correlation of a with
 the monomial made of row s and column c.  Degree 2 is (X * a)'X, in blocks of rows s and of the
-columns up to them.  A monomial of degree d >= 3 is a sorted tuple (i, j, rest), i <= j <= rest,
-and all with the same middle input j come from one product without waste,
+columns up to them.  A monomial of degree d >= 3 is a sorted tuple (head, j, rest), head <= j <=
+rest, with as many factors on either side of its middle input j, or one more in the rest; all with
+the same j come from one product without waste,
 
-    (X_{<=j} * (x_j a))' R_{>=j},     R = X for d = 3,  R = all x_k x_l (in blocks) for d = 4.
+    (L_{<=j} * (x_j a))' R_{>=j},
 
-For four inputs and d = 3 these are, with k = rest,
+L and R all products of so many inputs, R in blocks: L = R = X for d = 3, and R = all x_k x_l for
+d = 4.  In colexicographic order the heads of inputs up to j come first, in lexicographic order the
+rests of inputs from j on come last.  For four inputs and d = 3 the products are, i the head and k
+the rest,
 
         j = 0            j = 1          j = 2        j = 3
       k 0 1 2 3        k   1 2 3      k     2 3    k       3
@@ -30,16 +34,16 @@ entries that are not sorted (marked x: another panel has them sorted), which are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import factorial
+from math import comb, factorial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.errors import InputError
+from polysharp.data.arrays import Arrays, products
 from polysharp.typing import Array, Indices
 
 Keys = NDArray[np.int32]  # (m, d): one monomial per row; of several degrees padded with -1
@@ -47,25 +51,32 @@ Keep = Callable[[Keys], NDArray[np.bool_]]
 Stack = list[tuple[Any, Any]]  # tables, each with the vector that its rows are multiplied by
 
 
-def check_degree(degree: int) -> None:
-    """Refuse degrees that have no panels."""
-    if degree not in (1, 2, 3, 4):
-        raise InputError(f"degree must be 1, 2, 3 or 4 to price all monomials, got {degree!r}")
+def halves(d: int) -> tuple[int, int]:
+    """Return how many factors of a monomial stand before its middle input, and after it."""
+    return (d - 1) // 2, d // 2
+
+
+def norm_powers(degree: int) -> set[int]:
+    """Return which norms of the inputs the error bounds are made of.
+
+    A product of e inputs has a 4-norm of at most the product of their 4e-norms (Hoelder).
+    """
+    return {2, 4, 8, *(4 * e for d in range(3, degree + 1) for e in halves(d))}
 
 
 class PanelSizes(NamedTuple):
     """How large panels may be, in monomials."""
 
     columns: int  # rows of a panel of degree 2
-    rests: int  # products x_k x_l of one block
-    stacked: int  # rows of a panel of degree 3 or 4
+    rests: int  # of one block, with as many heads as there are inputs
+    stacked: int  # rows of a panel of degree 3 or more
 
     @classmethod
     def of(cls, n: int, p: int, stack: int) -> PanelSizes:
         """Return sizes for p inputs of n rows, ``stack`` rows making a product efficient.
 
-        The products x_k x_l take 128 MiB at most, and the product with them 4 Mi entries: what is
-        looked at after it.  What is stacked takes 512 MiB.
+        The rests take 128 MiB at most, and the product with them 4 Mi entries: what is looked at
+        after it.  What is stacked takes 512 MiB.
         """
         rests = min(2**27 // (8 * n), 2**22 // p)
         return cls(1024, rests, min(stack, max(256, 2**29 // (8 * n))))
@@ -78,19 +89,23 @@ class Panel:
     p: int  # number of inputs
     degree: int
     middles: range = range(1)  # the inputs j; at degree 2 the stacked inputs themselves
-    rests: range = range(0)  # the first inputs k of the rests of this block
-    left: bool = False  # whether pairs (i, j) are stacked, or (j, rest)
+    rests: range = range(0)  # places of the rests of this block among all of them
+    left: bool = False  # whether pairs (head, j) are stacked, or (j, rest)
 
     def after(self, j: int) -> int:
         """Return how many rests of the block have inputs from j on only."""
-        low, high = self.p - max(j, self.rests.start), self.p - self.rests.stop
-        if self.degree == 3:
-            return low - high
-        return (low * (low + 1) - high * (high + 1)) // 2
+        e = halves(self.degree)[1]
+        first = comb(self.p + e - 1, e) - comb(self.p - j + e - 1, e)
+        return max(0, self.rests.stop - max(self.rests.start, first))
 
     def before(self, j: int) -> int:
         """Return how many rests of the block come before those."""
-        return self.after(0) - self.after(j)
+        return len(self.rests) - self.after(j)
+
+    def heads(self, j: int) -> int:
+        """Return how many heads have inputs up to j only."""
+        e = halves(self.degree)[0]
+        return comb(j + e, e)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -99,8 +114,8 @@ class Panel:
         if d < 3:
             return len(j), (1, self.p, j.stop)[d]
         if self.left:
-            return sum(m + 1 for m in j), self.after(j.start)
-        return sum(map(self.after, j)), j.stop
+            return sum(map(self.heads, j)), self.after(j.start)
+        return sum(map(self.after, j)), self.heads(j.stop - 1)
 
     @property
     def size(self) -> int:
@@ -113,78 +128,125 @@ class Panel:
         j, d = self.middles, self.degree
         if d < 2:
             return self.size
-        return sum((m + 1) * (1 if d == 2 else self.after(m)) for m in j)
+        return sum(m + 1 if d == 2 else self.heads(m) * self.after(m) for m in j)
 
-    def operands(self, table: Any, rests: Any, ones: Any, a: Any) -> tuple[Stack, Any]:
-        """Return what is stacked and what it is multiplied with, from a table (inputs, rows).
-
-        ``rests`` has the products x_k x_l of the block at degree 4, ``ones`` is one row of ones.
-        """
-        j, d = self.middles, self.degree
+    def operands(self, factors: Factors, ones: Any, a: Any) -> tuple[Stack, Any]:
+        """Return what is stacked and what it is multiplied with; ``ones`` is one row of ones."""
+        j, d, table = self.middles, self.degree, factors.table
         if d < 2:
             return [(ones, a)], table if d else ones
         if d == 2:
             return [(table[j.start : j.stop], a)], table[: j.stop]
+        heads, rests = factors.heads, factors.rests
         if self.left:
-            return [(table[: m + 1], table[m] * a) for m in j], rests[self.before(j.start) :]
-        return [(rests[self.before(m) :], table[m] * a) for m in j], table[: j.stop]
+            stacked = [(heads[: self.heads(m)], table[m] * a) for m in j]
+            return stacked, rests[self.before(j.start) :]
+        stacked = [(rests[self.before(m) :], table[m] * a) for m in j]
+        return stacked, heads[: self.heads(j.stop - 1)]
+
+    def head_keys(self) -> Keys:
+        """Return all heads, in colexicographic order: mirrored, that is the other one backwards."""
+        e = halves(self.degree)[0]
+        return self.p - 1 - _tuples(self.p, e, range(comb(self.p + e - 1, e)))[::-1, ::-1]
 
     def rest_keys(self) -> Keys:
         """Return the rests of the block, in lexicographic order."""
-        if self.degree == 3:
-            return np.arange(self.p, dtype=np.int32)[:, None]
-        return _pairs(self.p, self.rests)
+        return _tuples(self.p, halves(self.degree)[1], self.rests)
 
     def keys(self, rows: Indices, columns: Indices) -> tuple[Keys, Indices]:
         """Return the monomials at some entries, and which of the entries are sorted."""
         j, d = self.middles, self.degree
         inputs: Keys = np.arange(self.p, dtype=np.int32)[:, None]
         if d < 2:
-            halves = [np.zeros((len(rows), 0), dtype=np.int32), inputs[columns][:, :d]]
+            parts = [np.zeros((len(rows), 0), dtype=np.int32), inputs[columns][:, :d]]
         elif d == 2:
-            halves = [inputs[columns], inputs[j.start + rows]]
+            parts = [inputs[columns], inputs[j.start + rows]]
         elif self.left:
-            stacked = np.concatenate([np.insert(inputs[: m + 1], 1, m, axis=1) for m in j])
-            halves = [stacked[rows], self.rest_keys()[self.before(j.start) + columns]]
+            heads, one_more = self.head_keys(), ((0, 0), (0, 1))
+            stacked = [np.pad(heads[: self.heads(m)], one_more, constant_values=m) for m in j]
+            parts = [
+                np.concatenate(stacked)[rows],
+                self.rest_keys()[self.before(j.start) + columns],
+            ]
         else:
             ends = self.rest_keys()
-            stacked = np.concatenate([np.insert(ends[self.before(m) :], 0, m, axis=1) for m in j])
-            halves = [inputs[columns], stacked[rows]]
-        keys = np.concatenate(halves, axis=1)
+            stacked = [np.insert(ends[self.before(m) :], 0, m, axis=1) for m in j]
+            parts = [self.head_keys()[columns], np.concatenate(stacked)[rows]]
+        keys = np.concatenate(parts, axis=1)
         once = np.flatnonzero((np.diff(keys, axis=1) >= 0).all(axis=1))
         return keys[once], once
 
 
-@lru_cache(maxsize=2)  # the panels of a block come in a row
-def _pairs(p: int, firsts: range) -> Keys:
-    """Return all pairs (k, l), k <= l < p, with k in a range."""
-    k = np.array(firsts, dtype=np.int32)
-    ends = [np.arange(first, p, dtype=np.int32) for first in firsts]
-    return np.column_stack([np.repeat(k, p - k), np.concatenate(ends)])
+@lru_cache(maxsize=4)  # the panels of a block come in a row
+def _tuples(p: int, e: int, places: range) -> Keys:
+    """Return some of the sorted tuples of e of p inputs, by their places in lexicographic order.
+
+    C(p - j + e - 1, e) of them have inputs from j on only, and these come last: how many come
+    after a tuple says what its first input is, and the rest of it likewise.
+    """
+    later = comb(p + e - 1, e) - 1 - np.arange(places.start, places.stop, dtype=np.int64)
+    keys = np.empty((len(places), e), dtype=np.int32)
+    for t in range(e):
+        left = e - t
+        counts = np.array([comb(m + left - 1, left) for m in range(p + 1)], dtype=np.int64)
+        m = np.searchsorted(counts, later, side="right")
+        keys[:, t] = p - m
+        later -= counts[m - 1]
+    return keys
 
 
-def panels(p: int, degree: int, sizes: PanelSizes, *, constant: bool) -> Iterator[Panel]:
-    """Yield the panels of all monomials of p inputs, those with the same rests in a row."""
-    if constant:
+class Factors:
+    """A table (inputs, rows) and the products of its inputs that a panel is made of.
+
+    They are kept from one panel to the next, and so are bounds on their 4-norms where ``norms``
+    has those of the inputs.
+    """
+
+    def __init__(self, arrays: Arrays, table: Any, norms: dict[int, Array] | None = None) -> None:
+        self.arrays, self.table, self.norms = arrays, table, norms
+        self.heads, self.rests, self._held = table, table, (0, range(0))
+        self.head_norms = self.rest_norms = np.ones(0)
+
+    def hold(self, panel: Panel) -> None:
+        """Form what a panel needs and the last one did not."""
+        degree, rests = panel.degree, panel.rests
+        if degree < 3 or (degree, rests) == self._held:
+            return
+        if degree != self._held[0]:
+            self.heads, self.head_norms = self._formed(panel.head_keys())
+        self.rests, self.rest_norms = self._formed(panel.rest_keys())
+        self._held = degree, rests
+
+    def _formed(self, keys: Keys) -> tuple[Any, Array]:
+        e = keys.shape[1]
+        # All inputs one by one are the table.
+        table = self.table if e == 1 else products(self.arrays, self.table, keys)
+        norms = np.ones(0) if self.norms is None else self.norms[4 * e][keys].prod(axis=1)
+        return table, norms
+
+
+def panels(
+    p: int, degree: int, sizes: PanelSizes, *, constant: bool, lowest: int = 0
+) -> Iterator[Panel]:
+    """Yield the panels of all monomials of p inputs, those with the same rests in a row.
+
+    Monomials of degrees below ``lowest`` are left out.
+    """
+    if constant and lowest < 1:
         yield Panel(p, 0)
-    yield Panel(p, 1)
-    if degree >= 2:
+    if lowest < 2:
+        yield Panel(p, 1)
+    if degree >= 2 and lowest < 3:
         for start in range(0, p, sizes.columns):
             yield Panel(p, 2, range(start, min(start + sizes.columns, p)))
-    for d in range(3, degree + 1):
-        for rests in [range(p)] if d == 3 else _rest_blocks(p, max(p, sizes.rests)):
-            yield from _grouped(Panel(p, d, range(rests.stop), rests), sizes.stacked)
-
-
-def _rest_blocks(p: int, room: int) -> Iterator[range]:
-    """Cut the inputs k into ranges whose products x_k x_l, l >= k, are at most ``room``."""
-    start = 0
-    while start < p:
-        stop, count = start + 1, p - start
-        while stop < p and count + p - stop <= room:
-            count, stop = count + p - stop, stop + 1
-        yield range(start, stop)
-        start = stop
+    for d in range(max(3, lowest), degree + 1):
+        head, rest = halves(d)
+        count = comb(p + rest - 1, rest)
+        room = count if rest == 1 else max(1, sizes.rests * p // comb(p + head - 1, head))
+        for start in range(0, count, room):
+            rests = range(start, min(start + room, count))
+            last = int(_tuples(p, rest, rests[-1:])[0, 0])
+            yield from _grouped(Panel(p, d, range(last + 1), rests), sizes.stacked)
 
 
 def _grouped(whole: Panel, most: int) -> Iterator[Panel]:
@@ -194,14 +256,14 @@ def _grouped(whole: Panel, most: int) -> Iterator[Panel]:
     that come out unsorted.
     """
     first, last = 0, whole.middles.stop
-    after = [whole.after(j) for j in range(last)]
+    after, heads = [whole.after(j) for j in range(last)], [whole.heads(j) for j in range(last)]
     while first < last:
-        left = first + 1 <= after[first]
-        stop, rows = first + 1, min(first + 1, after[first])
+        left = heads[first] <= after[first]
+        stop, rows = first + 1, min(heads[first], after[first])
         while stop < last:
-            rows += stop + 1 if left else after[stop]
-            unsorted = after[first] - after[stop] if left else stop - first
-            width = after[first] if left else stop + 1
+            rows += heads[stop] if left else after[stop]
+            unsorted = after[first] - after[stop] if left else heads[stop] - heads[first]
+            width = after[first] if left else heads[stop]
             if rows > most or 8 * unsorted > width:
                 break
             stop += 1
@@ -224,13 +286,15 @@ def scales(keys: Keys, degree: int) -> Array:
     return np.sqrt(factorial(degree) / factorial(degree - d) / repeats)
 
 
-def largest_sum(norms: Array, of_a: tuple[float, float, float], degree: int) -> float:
+def largest_sum(norms: Mapping[int, Array], of_a: tuple[float, float, float], degree: int) -> float:
     """Bound the sum of magnitudes behind any scaled correlation by the norms of its factors.
 
-    ``norms`` are the largest 2-, 4- and 8-norms of the inputs, ``of_a`` are |a|_1, |a|_2 and the
-    largest |x_j a|_2: Cauchy and Schwarz split the factors of a monomial among them.
+    ``norms`` are those of the inputs by their powers, ``of_a`` are |a|_1, |a|_2 and the largest
+    |x_j a|_2: Cauchy and Schwarz split the factors of a monomial among them.
     """
-    two, four, eight = norms
     total, plain, weighted = of_a
-    sums = (total, plain * two, weighted * two, weighted * four**2, weighted * four * eight**2)
+    largest = {power: float(of.max(initial=0.0)) for power, of in norms.items()}
+    sums = [total, plain * largest[2], weighted * largest[2]]
+    for d in range(3, degree + 1):
+        sums.append(weighted * float(np.prod([largest[4 * e] ** e for e in halves(d)])))
     return float(np.sqrt(factorial(degree)) * max(sums[: degree + 1]))

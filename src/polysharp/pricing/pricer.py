@@ -3,10 +3,11 @@
 All correlations come from matrix products (``panels``), n f multiply-adds in all.  They run in
 float32 where asked, in chunks of C rows that are added in float64: with unit roundoff u,
 
-    |error| <= (C + 16) u sum_t |x_i x_j a x_k| <= (C + 16) u |x_i|_4 |x_j a|_2 |x_k|_4,
+    |error| <= (C + 2 r + 12) u sum_t |x_i x_j a x_k| <= (C + 2 r + 12) u |x_i|_4 |x_j a|_2 |x_k|_4,
 
-so candidates are kept with that margin and confirmed in float64: no monomial is missed, and
-the returned threshold bounds every monomial that is not returned.
+at degree 3 (with products of inputs for x_i and x_k beyond), so candidates are kept with that
+margin and confirmed in float64: no monomial is missed, and the returned threshold bounds every
+monomial that is not returned.
 
 Sample weights v and a free intercept only change the vector: with M centred,
 M_c'V a = M'(V a - v (v'a) / sum v).
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from polysharp.data.arrays import Arrays, NumpyArrays
 from polysharp.errors import InputError
 from polysharp.monomials.basis import count_monomials
-from polysharp.pricing.panels import Keep, Keys, PanelSizes, check_degree
+from polysharp.pricing.panels import Keep, Keys, PanelSizes, norm_powers
 from polysharp.pricing.shortlist import SLACK
 from polysharp.pricing.sweep import Sweep
 from polysharp.typing import Array, Indices, Monomial, OnBlock, Precision
@@ -63,7 +64,9 @@ class Pricer:
     X : array (n, p)
         Inputs, scaled as the basis will see them; or a tensor, where ``arrays`` reads tensors.
     degree : int
-        Largest degree r, 1 to 4.
+        Largest degree r.
+    lowest : int
+        Lowest degree of the monomials that are priced.
     inputs : sequence of int or None
         Only monomials of these inputs; None for all.
     keep : callable or None
@@ -89,6 +92,7 @@ class Pricer:
         X: Any,
         degree: int,
         *,
+        lowest: int = 0,
         inputs: Sequence[int] | Indices | None = None,
         keep: Keep | None = None,
         sample_weight: Array | None = None,
@@ -98,9 +102,8 @@ class Pricer:
         sizes: PanelSizes | None = None,
         slack: int = SLACK,
     ) -> None:
-        check_degree(degree)
         self.arrays: Arrays = NumpyArrays() if arrays is None else arrays
-        self.n, self.degree, self.keep = int(X.shape[0]), degree, keep
+        self.n, self.degree, self.lowest, self.keep = int(X.shape[0]), degree, lowest, keep
         self.inputs = np.unique(np.arange(X.shape[1]) if inputs is None else np.asarray(inputs))
         self.weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
         self.fit_intercept, self.sizes, self.slack = fit_intercept, sizes, slack
@@ -117,19 +120,20 @@ class Pricer:
         """Take the norms of the inputs that the error bounds are made of."""
         with np.errstate(over="ignore"):
             self.squares = self.exact_table * self.exact_table
-            fourth = self.squares * self.squares
-            self.norm2 = self.arrays.numpy(self.squares.sum(1)) ** 0.5
-            self.norm4 = self.arrays.numpy(fourth.sum(1)) ** 0.25
-            fourth *= fourth
-            self.norm8 = self.arrays.numpy(fourth.sum(1)) ** 0.125
-        self.reach = max(1.0, float(self.norm8.max(initial=0.0)))  # no |x_ti| is larger
+            self.norms = {
+                power: self.arrays.numpy((self.squares ** (power // 2)).sum(1)) ** (1.0 / power)
+                for power in norm_powers(self.degree)
+            }
+        self.reach = max(1.0, float(self.norms[8].max(initial=0.0)))  # no |x_ti| is larger
         if not self.n * self.reach ** (2 * self.degree) < 1e300:
             raise InputError("X must be finite and so small that its powers stay finite")
 
     @property
     def n_monomials(self) -> int:
         """Number f of monomials that are priced, before ``keep``."""
-        return count_monomials(len(self.inputs), self.degree) - self.fit_intercept
+        p, lowest = len(self.inputs), max(self.lowest, int(self.fit_intercept))
+        below = count_monomials(p, lowest - 1) if lowest else 0
+        return count_monomials(p, self.degree) - below
 
     def among(self, keep: Keep) -> Pricer:
         """Return a pricer of the same data for the monomials that pass ``keep`` as well."""
@@ -178,7 +182,7 @@ class Pricer:
 
     def _all_zero(self, top: int) -> Priced:
         """Every correlation is zero: the first monomials of the basis win the tie."""
-        first = 1 if self.fit_intercept else 0
+        first = max(self.lowest, int(self.fit_intercept))
         everything = (
             m
             for d in range(first, self.degree + 1)

@@ -2,7 +2,7 @@
 
 Entries that may exceed the shortlist's threshold, given the error of the working precision,
 
-    error_ik <= unit * |x_i|_4 |x_j a|_2 |rest_k|_4     (degree 2: |x_i|_2 |x_k a|_2),
+    error_ik <= unit * |head_i|_4 |x_j a|_2 |rest_k|_4     (degree 2: |x_i|_2 |x_k a|_2),
 
 are offered to it; nothing else leaves the product.  The scale of a monomial is largest when
 its inputs differ, so comparing with that scale first is safe for all patterns.
@@ -10,12 +10,13 @@ its inputs differ, so comparing with that scale first is safe for all patterns.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from polysharp.data.arrays import ROUNDOFF, products
 from polysharp.pricing.panels import (
+    Factors,
     Keys,
     Panel,
     PanelSizes,
@@ -43,15 +44,13 @@ class Sweep:
         self.weighted_norm = np.sqrt(squares)  # |x_j a|_2
         self.norms = float(np.abs(a).sum()), float(np.linalg.norm(a))
         chunk = min(n, arrays.chunk)
-        self.unit = (chunk + 16) * ROUNDOFF[pricer.precision] + n / chunk * ROUNDOFF["float64"]
+        # A product of r inputs and a rounds r times, and each of its factors once.
+        single, double = ROUNDOFF[pricer.precision], ROUNDOFF["float64"]
+        self.unit = (chunk + 12 + 2 * r) * single + n / chunk * double
         # In float32 products may underflow, which a relative error does not cover.
-        self.underflow = 1.2e-38 * n * pricer.reach**r if pricer.precision == "float32" else 0.0
-        largest = largest_sum(
-            np.array([pricer.norm2.max(), pricer.norm4.max(), pricer.norm8.max()]),
-            (*self.norms, float(self.weighted_norm.max())),
-            r,
-        )
-        self.exact_error = (n + 16) * ROUNDOFF["float64"] * largest
+        self.underflow = r * 1.2e-38 * n * pricer.reach**r if pricer.precision == "float32" else 0.0
+        of_a = (*self.norms, float(self.weighted_norm.max()))
+        self.exact_error = (n + 12 + 2 * r) * double * largest_sum(pricer.norms, of_a, r)
         self.shortlist = Shortlist(top, r, self.exact, self.exact_error, pricer.slack)
 
     def run(self, on_block: OnBlock | None) -> tuple[Keys, Array]:
@@ -59,13 +58,10 @@ class Sweep:
         pricer, done = self.pricer, 0
         p, constant = len(pricer.inputs), not pricer.fit_intercept
         sizes = pricer.sizes or PanelSizes.of(pricer.n, p, pricer.arrays.stack)
-        block, rests, norms = range(0), pricer.table, pricer.norm4
-        for panel in panels(p, pricer.degree, sizes, constant=constant):
-            if panel.degree == 4 and panel.rests != block:
-                block, k = panel.rests, panel.rest_keys()
-                rests = pricer.arrays.pairs(pricer.table, block.start, block.stop)
-                norms = pricer.norm8[k[:, 0]] * pricer.norm8[k[:, 1]]
-            self._take(panel, rests, norms)
+        factors = Factors(pricer.arrays, pricer.table, pricer.norms)
+        for panel in panels(p, pricer.degree, sizes, constant=constant, lowest=pricer.lowest):
+            factors.hold(panel)
+            self._take(panel, factors)
             done += panel.count
             if on_block is not None:
                 on_block(done, pricer.n_monomials)
@@ -86,11 +82,11 @@ class Sweep:
             values[where] *= scales(keys[where, :d], self.pricer.degree)
         return values
 
-    def _take(self, panel: Panel, rests: Any, norms: Array) -> None:
+    def _take(self, panel: Panel, factors: Factors) -> None:
         """Offer the entries of a panel that may exceed the threshold."""
         pricer = self.pricer
-        parts, against = panel.operands(pricer.table, rests, self.ones, self.a)
-        error = self.unit * self._sums(panel, norms) + self.underflow
+        parts, against = panel.operands(factors, self.ones, self.a)
+        error = self.unit * self._sums(panel, factors) + self.underflow
         limits = self.shortlist.threshold / largest_scale(pricer.degree, panel.degree) - error
         P = pricer.arrays.correlate(parts, against)
         rows, columns, value = pricer.arrays.above(P, limits)
@@ -100,16 +96,17 @@ class Sweep:
             value, margin = scale * value[once], scale * error[rows[once]]
             self.shortlist.offer(keys[kept], value[kept], margin[kept])
 
-    def _sums(self, panel: Panel, rest_norms: Array) -> Array:
+    def _sums(self, panel: Panel, factors: Factors) -> Array:
         """Bound the sum of magnitudes behind any entry of each row of a panel."""
-        pricer, j, weighted = self.pricer, panel.middles, self.weighted_norm
+        norm2, j, weighted = self.pricer.norms[2], panel.middles, self.weighted_norm
         if panel.degree < 2:
             total, plain = self.norms
-            return np.array([plain * pricer.norm2.max() if panel.degree else total])
+            return np.array([plain * norm2.max() if panel.degree else total])
         if panel.degree == 2:
-            return np.asarray(weighted[j.start : j.stop] * pricer.norm2[: j.stop].max())
+            return np.asarray(weighted[j.start : j.stop] * norm2[: j.stop].max())
+        heads, rests = factors.head_norms, factors.rest_norms
         if panel.left:
-            largest = rest_norms[panel.before(j.start) :].max()
-            return np.concatenate([pricer.norm4[: m + 1] * (weighted[m] * largest) for m in j])
-        largest = pricer.norm4[: j.stop].max()
-        return np.concatenate([rest_norms[panel.before(m) :] * (weighted[m] * largest) for m in j])
+            largest = rests[panel.before(j.start) :].max()
+            return np.concatenate([heads[: panel.heads(m)] * (weighted[m] * largest) for m in j])
+        largest = heads[: panel.heads(j.stop - 1)].max()
+        return np.concatenate([rests[panel.before(m) :] * (weighted[m] * largest) for m in j])

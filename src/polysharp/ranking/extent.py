@@ -9,14 +9,16 @@ of these that fits:
     a triage, then priced    the ranking in T/4, the largest p' with 5 n f(p') operations in T/2
     a triage, then listed    where pricing is not possible; ranking and moments in T/4 each
 
-Pricing takes degrees up to 4 and engines that can do with it.  A ranking that must be done in T/4
-sees so many rows as fit.  An operation is a multiply-add; how many a machine does in a second is
-measured by one product, unless the first choice fits even at the rate of a slow machine: small
-fits make the same choice everywhere.  What was estimated wrongly is noticed when the first blocks
-of rows are done (``progress.Pace``).
+Pricing takes engines that can do with it; it forms every product of columns, f of them unless
+functions or rules leave some out.  A ranking that must be done in T/4 sees so many rows as fit.  An
+operation is a multiply-add; how many a machine does in a second is measured by one product, unless
+the first choice fits even at the rate of a slow machine: small fits make the same choice
+everywhere.  What was estimated wrongly is noticed when the first blocks of rows are done
+(``progress.Pace``).
 
-An integer or None for ``n_candidates`` is the user's own choice.  It is never changed; where it
-cannot be done in the time there is, the estimate says so.
+Without a limit every input is priced where that takes hours at most.  An integer or None for
+``n_candidates`` is the user's own choice.  It is never changed; where it cannot be done in the time
+there is, the estimate says so.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ NCandidates = int | Literal["auto"] | None
 PASSES = 5  # over all monomials: two find a model, some more prove something about it
 SLOW_RATE = 2e9  # operations a second that any machine does
 EFFECTIVE = 0.4  # of the rate of one large product, in ranking, moments and pricing
-HIGHEST_PRICED = 4
+MOST_WORK = 1e14  # operations of the passes, where there is no time limit
 POOL = 2000  # monomials that a priced search takes from its first pass
 LISTED = 30  # operations per row for each of them: half as many again are listed, and recomputed
 
@@ -129,16 +131,17 @@ def choose_extent(
     """
     n, p = shape
     f = rules.count(p)
-    prices = prices and rules.degree <= HIGHEST_PRICED
+    passes = passes_work(n, rules.swept(p), POOL)
     usual = triage_size(n_candidates, rules, p)
     every = n_candidates is None or n_candidates == "auto"
     if machine is None or n_candidates != "auto":
         priced = every and prices and f > MAX_DENSE
+        priced = priced and (n_candidates is None or passes <= MOST_WORK)
         extent = Extent(p if priced else usual, priced)
         return extent if machine is None else _estimated(extent, rules, shape, machine)
     if f <= MAX_DENSE and machine.does(moments_work(n, f), 1 / 2):
         return Extent(p, False, timed=True)
-    if prices and machine.does(passes_work(n, f, POOL), 1.0):
+    if prices and machine.does(passes, 1.0):
         return Extent(p, True, pool=_pool(n, machine))
     work = ranking_work(n, p, rules.degree, KernelRows())
     if usual < p and machine.does(work + moments_work(n, rules.count(usual)), 1 / 2):
@@ -155,7 +158,8 @@ def _shortened(
     pool = _pool(n, machine)
     most = sqrt(2 * machine.room(1 / 4) / n), machine.room(1 / 2) / (PASSES * n) - LISTED * pool
     listed, priced = (
-        max(required, bisect_right(range(1, p + 1), room, key=rules.count)) for room in most
+        max(required, bisect_right(range(1, p + 1), room, key=count))
+        for room, count in zip(most, (rules.count, rules.swept), strict=True)
     )
     listed = min(listed, usual)
     kernel = _kernel_rows(n, p, rules.degree, machine.room(1 / 4))
@@ -170,7 +174,7 @@ def _estimated(
     """Return the user's choice with the seconds that its preparation takes."""
     n, p = shape
     f = rules.count(extent.n_inputs)
-    work = n * float(f) if extent.priced else moments_work(n, min(f, MAX_DENSE))
+    work = n * float(rules.swept(p)) if extent.priced else moments_work(n, min(f, MAX_DENSE))
     if extent.n_inputs < p:
         work += ranking_work(n, p, rules.degree, KernelRows())
     if machine.does(work, 1.0):

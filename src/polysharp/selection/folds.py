@@ -26,14 +26,14 @@ from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Progress
 from polysharp.selection.judges import PartedRows, judges
-from polysharp.selection.screening import ROUNDS, screened
+from polysharp.selection.screening import screened, screening_work
 from polysharp.selection.split_models import SplitModels
 from polysharp.typing import Indices
 
 # G of f monomials takes 8 f^2 bytes, and every part, training and validation set has one.  So much
 # for all of them leaves an ordinary machine room for everything else.
 MOMENT_BYTES = 2**30
-HIGHEST_PRICED = 4  # beyond that monomials must be listed
+MOST_SCREENING = 1e14  # multiply-adds: an hour or two
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +73,9 @@ class Folds:
     def screens(self) -> bool:
         """Whether monomials that cannot be listed are screened, split by split.
 
-        On Dask the rows would be read again in each split, and beyond degree 4 nothing prices them.
+        On Dask the rows would be read again in each split.
         """
-        return self._table is not None and self.rules.degree <= HIGHEST_PRICED
+        return self._table is not None and self.screening_work() <= MOST_SCREENING
 
     @property
     def _table(self) -> MemoryRows | None:
@@ -90,10 +90,10 @@ class Folds:
         """Number of monomials."""
         return self.rules.count(len(self.inputs))
 
-    @property
-    def screening_work(self) -> float:
-        """Multiply-adds of a screening."""
-        return float(ROUNDS) * self.plan.n_splits * self.rows.shape[0] * self.count
+    def screening_work(self, *, few: bool = False) -> float:
+        """Count the multiply-adds of a screening, for laws of few terms or any."""
+        n, swept = self.rows.shape[0], self.rules.swept(len(self.inputs))
+        return screening_work(n, swept, self.plan.n_splits, few=few)
 
     def capacity(self, n_codings: int = 1) -> int:
         """Return how many monomials the moments of all sets may have."""
@@ -105,11 +105,13 @@ class Folds:
         """Return the rows whose response names monomials where these are too many to list."""
         return [parted]
 
-    def moments(self, center: bool, limit: int, *, size: int, progress: Progress) -> FoldMoments:
+    def moments(
+        self, center: bool, limit: int, *, size: int, progress: Progress, few: bool = False
+    ) -> FoldMoments:
         """Return the moments of the parts in raw or centred variables.
 
         Where there are more monomials than ``limit``, so many are screened with models of at most
-        ``size`` terms.
+        ``size`` terms, or of ``few``.
         """
         scaling = Scaling.of(
             self.rows.ranges, scale=self.scale, center=center, n_inputs=self.rows.shape[1]
@@ -123,7 +125,9 @@ class Folds:
             basis = self.rules.basis(self.inputs)
         else:
             tables = self.screening_tables(parted)
-            basis, pools = screened(tables, self.plan, self.rules, self.inputs, limit, size)
+            basis, pools = screened(
+                tables, self.plan, self.rules, self.inputs, limit, size, few=few
+            )
         stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
         parts = fold_moments(rows, basis, self.parts, on_block=progress.on_block(stage))
         return FoldMoments(self, center, basis, scaling, parts, parted, pools)

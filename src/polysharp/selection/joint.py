@@ -49,10 +49,10 @@ class JointFolds(Folds):
         return [replace(parted, rows=replace(parted.rows, y=self.responses[t].y)) for t in chosen]
 
     def moments(
-        self, center: bool, limit: int, *, size: int, progress: Progress
+        self, center: bool, limit: int, *, size: int, progress: Progress, few: bool = False
     ) -> JointFoldMoments:
         """Return the moments of the parts, with those of all responses."""
-        found = super().moments(center, limit, size=size, progress=progress)
+        found = super().moments(center, limit, size=size, progress=progress, few=few)
         table, Y = found.table, self.values
         assert table is not None
         assert not isinstance(self.parts, Dealt)

@@ -27,7 +27,7 @@ from polysharp.errors import InfeasibleError
 from polysharp.moments.folds import Plan
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Clock, Progress
-from polysharp.selection.folds import HIGHEST_PRICED, Folds, lowered
+from polysharp.selection.folds import Folds, lowered
 from polysharp.selection.joint import JointFolds
 from polysharp.selection.scores import standard_error, strongest
 from polysharp.selection.split_models import Budgets
@@ -173,14 +173,15 @@ def _folds(
 
     def work(count: int) -> float:
         """Count the multiply-adds per row: listing, or three passes of screening in five folds."""
-        return 0.5 * count * count if count <= most else 15.0 * count + 0.5 * most * most
+        if count <= most:
+            return 0.5 * count * count
+        return 15.0 * rules.swept(p) + 0.5 * most * most
 
-    # Nothing prices degrees above 4, and a few rows of very many monomials take too long: the best
-    # ridge is then near to that of a lower degree.
+    # Even a few rows of very many monomials take too long: the best ridge is then near to that of a
+    # lower degree.
     while rules.degree > 1:
         count = rules.count(p)
-        prices = rules.degree <= HIGHEST_PRICED and LEAST_ROWS * work(count) <= room
-        if count <= most or prices:
+        if count <= most or LEAST_ROWS * work(count) <= room:
             break
         rules = lowered(rules, rules.degree - 1)
     at_most = int(min(MOST_ROWS, max(LEAST_ROWS, room / work(rules.count(p)))))

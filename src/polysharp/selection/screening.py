@@ -5,9 +5,12 @@ On the training rows of a split
     a0 = y - ybar,       a1, a2 = residuals of models of L/4 and L terms,
 
 and of the monomials of each degree those that correlate most with one of the three join; the models
-are found by local search among the best of those that have joined before.  Monomials are priced as
-matrix products and never formed (``pricing``).  From all lists together, all splits, the longest
-heads are taken that fit into the room there is.
+are found by local search among the best of those that have joined before.  Where laws of few terms
+are looked for, monomials join by their correlation (``pricing.leading``), the models have one, two
+and three terms, and each term of the last two is left out in turn: given the others, the one that
+should stand in its place correlates most with what is left.
+Monomials are priced as matrix products and never formed (``pricing``).  From all lists together,
+all splits, the longest heads are taken that fit into the room there is.
 
 A split uses only the monomials that its own training rows named, so the validation rows stay
 unseen.  All monomials of the degrees that fit into three quarters of the room are listed without
@@ -21,7 +24,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polysharp.data.rows import MemoryRows
 from polysharp.moments.folds import Plan
@@ -29,13 +31,16 @@ from polysharp.moments.moments import moments_of
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.monomials.term_rules import TermRules
+from polysharp.pricing.leading import Leading
 from polysharp.pricing.pricer import Pricer
 from polysharp.problem.problem import Problem
 from polysharp.selection.judges import PartedRows
 from polysharp.typing import Array, Indices, Monomial
 
 LISTED_SHARE = 0.75  # of the room; for the degrees of which all monomials are listed
-ROUNDS = 3  # residuals that name monomials: a fourth brought no better models
+FEW = ((1, False), (2, True), (3, True))  # models, and whether each term is left out in turn
+FEW_ROWS = 600  # that laws of few terms are looked for on: they stand out on few rows
+FEW_NAMED = 20  # monomials of each degree that a residual names then
 POOL = 400  # monomials that the models between the rounds are found among: enough for L <= 100
 SHARE = 1e-3  # ridge of these models, relative to the number of rows
 
@@ -47,6 +52,8 @@ def screened(
     inputs: Indices,
     limit: int,
     size: int,
+    *,
+    few: bool = False,
 ) -> tuple[Basis, list[Indices]]:
     """Return at most ``limit`` monomials, and which of them each split may use.
 
@@ -57,33 +64,41 @@ def screened(
     plan : Plan
         Which parts train.
     rules : TermRules
-        Of degree at most 4.
     inputs : array of int
         Those that may be used.
     limit : int
         Most monomials, all splits together.
     size : int
         Terms of the largest model whose residual is priced.
+    few : bool
+        Whether laws of few terms are looked for, whatever the size.
     """
     room = LISTED_SHARE * limit
     counts = {r: replace(rules, degree=r).count(len(inputs)) for r in range(1, rules.degree)}
-    low = max((r for r, count in counts.items() if count <= room), default=0)
+    low = max((r for r, count in counts.items() if count <= room and not few), default=0)
     listed: tuple[Monomial, ...] = ((),) if rules.constant else ()
     if low:
-        few = replace(rules, degree=low, include_terms=())
-        listed = few.basis(inputs).monomials
+        listed = replace(rules, degree=low, include_terms=()).basis(inputs).monomials
     first = rules.basis_of(listed, inputs)
     top = max(1, (limit - len(listed)) // (rules.degree - low))
     degrees = range(low + 1, rules.degree + 1)
-    named = [
-        [
-            ranked
-            for table in tables
-            for ranked in named_by(table.take(train), rules, inputs, degrees, top, size)
-        ]
-        for train in plan.train
-    ]
+    named: list[list[list[Monomial]]] = [[] for _ in plan.train]
+    for table in tables:
+        if few:
+            found = few_named(table, plan, rules, inputs)
+        else:
+            takes = (table.take(train) for train in plan.train)
+            found = [named_by(rows, rules, inputs, degrees, top, size) for rows in takes]
+        named = [own + new for own, new in zip(named, found, strict=True)]
     return united(first, named, rules, limit)
+
+
+def screening_work(n: int, swept: int, n_splits: int, *, few: bool) -> float:
+    """Count the multiply-adds of a screening, of laws of few terms or of any."""
+    if not few:
+        return 3.0 * n_splits * n * swept
+    passes = 2 + n_splits * (3 + sum(terms if each else 1 for terms, each in FEW))
+    return float(passes) * min(n, FEW_ROWS) * swept
 
 
 def named_by(
@@ -92,43 +107,66 @@ def named_by(
     """Return lists of monomials, best first, that one training set names."""
     pricers = [_pricer(rows, rules, inputs, degree) for degree in degrees]
     below = [_pricer(rows, rules, inputs, degree) for degree in range(1, degrees.start)]
+    share = POOL // (len(degrees) + len(below))
     residual = rows.y if rules.constant else rows.y - rows.y_mean
     lists: list[list[Monomial]] = []
     joined: list[Monomial] = []
-    for round_ in range(ROUNDS):
+    for terms in (max(1, size // 4), size, 0):  # a third model brought no better ones
         new = [list(pricer.price(residual, top).monomials) for pricer in pricers]
         lists += new
-        if round_ == ROUNDS - 1:
-            break
-        share = POOL // (len(degrees) + len(below))
-        others = [list(pricer.price(residual, share).monomials) for pricer in below]
-        joined += [m for ranked in (*new, *others) for m in ranked[:share]]
-        terms = max(1, size // 4) if round_ == 0 else size
-        residual = _residual(rows, rules, list(dict.fromkeys(joined)), terms)
+        if terms:
+            others = [list(pricer.price(residual, share).monomials) for pricer in below]
+            joined += [m for ranked in (*new, *others) for m in ranked[:share]]
+            _, (residual,) = _model(rows, rules, list(dict.fromkeys(joined)), terms)
     return lists
+
+
+def few_named(
+    table: PartedRows, plan: Plan, rules: TermRules, inputs: Indices
+) -> list[list[list[Monomial]]]:
+    """Return lists of monomials, best first, that each training set names for laws of few terms.
+
+    The terms of the models come first.  Of a sample of the rows each split sees those that train.
+    """
+    n = len(table.rows)
+    sample = np.arange(0, n, -(-n // FEW_ROWS))
+    columns = rules.library.columns_of(inputs)
+    leading = Leading(table.rows.X[sample], rules.degree, columns, rules.may_price)
+    named = []
+    for train in plan.train:
+        own = np.isin(sample, np.concatenate([table.parts[a] for a in train]))
+        rows = table.rows.take(sample[own])
+        leading.see(own)
+        residuals, models, lists = [rows.y - rows.y_mean], [], []
+        joined: dict[Monomial, None] = {}
+        for terms, each in (*FEW, (0, False)):
+            for residual in residuals:
+                lists += leading.best(rows.weights * residual, FEW_NAMED)
+            joined.update((m, None) for ranked in lists for m in ranked)
+            model, residuals = _model(rows, rules, list(joined), terms or FEW[-1][0], each=each)
+            models.append(model)
+        named.append(models + lists)
+    return named
 
 
 def _pricer(rows: MemoryRows, rules: TermRules, inputs: Indices, degree: int) -> Pricer:
     """Return what prices the monomials of one degree."""
-
-    def of_degree(keys: NDArray[np.int32]) -> NDArray[np.bool_]:
-        if keys.shape[1] != degree:
-            return np.zeros(len(keys), dtype=bool)
-        return rules.may_price(keys)
-
     return Pricer(
         rows.X,
         degree,
+        lowest=degree,
         inputs=rules.library.columns_of(inputs),
-        keep=of_degree,
+        keep=rules.may_price,
         sample_weight=rows.sample_weight,
         fit_intercept=not rules.constant,
         arrays=rows.place.arrays(),
     )
 
 
-def _residual(rows: MemoryRows, rules: TermRules, joined: list[Monomial], terms: int) -> Array:
-    """Return the residual of a model of so many of some monomials."""
+def _model(
+    rows: MemoryRows, rules: TermRules, joined: list[Monomial], terms: int, *, each: bool = False
+) -> tuple[list[Monomial], list[Array]]:
+    """Return a model of so many of some monomials, and its residual, or one without each term."""
     from polysharp.engines.local_search import improve
 
     basis = rules.basis_of(tuple(joined))
@@ -136,9 +174,14 @@ def _residual(rows: MemoryRows, rules: TermRules, joined: list[Monomial], terms:
     G, q, yy = moments.normal_equations(centred=not rules.constant)
     structure = Structure.of_basis(basis, min(terms, len(basis)))
     problem = Problem.dense(G, q, yy, SHARE * moments.weight, structure)
-    fit = improve(problem, np.zeros(0, dtype=np.intp))
-    left = rows.y - basis.select(fit.support).evaluate(rows.X) @ fit.w
-    return left if rules.constant else left - float(np.average(left, weights=rows.sample_weight))
+    support = improve(problem, np.zeros(0, dtype=np.intp)).support
+    kept = [np.delete(support, t) for t in range(len(support))] if each else [support]
+    found = []
+    for part in kept:
+        left = rows.y - basis.select(part).evaluate(rows.X) @ problem.refit(part).w
+        mean = 0.0 if rules.constant else float(np.average(left, weights=rows.sample_weight))
+        found.append(left - mean)
+    return [basis.monomials[j] for j in support], found
 
 
 def united(

@@ -10,6 +10,12 @@ Sizes beyond ``FEW_TERMS`` are compared where the error still falls there.  Cent
 after raw ones, and not at all where centring changes nothing (degree 1) or nothing is left to gain
 (the law is found).
 
+A law may be one long product, or the sum of a few, and no polynomial of low degree comes near to
+it: then models of few terms get better with every degree, and would get better still with more
+terms.  As long as they do, ``degrees="auto"`` goes on beyond the degrees of which all is compared,
+with models of few terms in the inputs as they are; what it finds there counts where it is better
+than everything else, beyond doubt.
+
 Time is kept for every degree: one may take half of what is left, in which moments, screening and
 models must fit; what a low degree leaves goes to the higher ones.  This time is not read from a
 clock but added up from the work that is done, at stated rates (``WorkClock``): the same call
@@ -19,6 +25,7 @@ is, the clock of the time limit cuts the comparison short, and that is said.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from math import isqrt
@@ -28,10 +35,12 @@ import numpy as np
 
 from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.moments.folds import Dealt
+from polysharp.monomials.basis import Basis
 from polysharp.selection.folds import FoldMoments, Folds
 from polysharp.selection.parallel import Workers
-from polysharp.selection.scores import NOTHING, Case, Scores
+from polysharp.selection.scores import NOTHING, Case, Scores, standard_error
 from polysharp.selection.split_models import Budgets, SplitModels
+from polysharp.typing import Monomial
 
 SHARES = tuple(10.0**-e for e in range(10))  # gammas="auto": ridges relative to the rows
 MIDDLE = 3  # where the comparison of ridges begins: best, or next to it, on most tables
@@ -39,7 +48,11 @@ FALLS = 0.998  # an error must fall below this share of the least so far to coun
 FEW_TERMS = 30  # sizes that are compared in any case
 BEHIND = 1.25  # an error with few terms that exceeds the least so far by this much stays behind
 LAST_SHARE = 0.7  # of the sizes compared: a best size beyond it says that more may be better
-HIGHEST = 5  # of degrees="auto"
+HIGHEST = 5  # of degrees="auto", for models of any size
+SCREENED = 4  # likewise, where monomials are too many to be listed
+SHORT = 5  # terms of the models that are compared beyond
+GAIN = 0.9  # what the error of short models must fall to with every degree, to go on
+SHORTLISTED = 1200  # monomials that they are found among
 DEGREE_SHARE = 0.5  # of the time left, that one degree may take
 MOMENT_SHARE = 0.35  # of a degree's time, for the moments of its monomials
 # What one core does, stated and not measured; ordinary ones do twice as much.
@@ -80,11 +93,11 @@ class WorkClock:
         """Return the seconds."""
         return self.seconds
 
-    def count_moments(self, folds: Folds, n_listed: int) -> None:
+    def count_moments(self, folds: Folds, n_listed: int, *, few: bool = False) -> None:
         """Add the moments of so many monomials, and the screening that named them."""
         work = 0.5 * folds.rows.shape[0] * n_listed**2
         if n_listed < folds.count:
-            work += folds.screening_work
+            work += folds.screening_work(few=few)
         self.seconds += work / RATE
 
     def count_models(self, splits: list[SplitModels], budgets: Budgets) -> None:
@@ -136,6 +149,7 @@ class BudgetSearch:
     work: WorkClock = field(default_factory=WorkClock)
     done: list[Scores] = field(default_factory=list)
     moments: dict[tuple[int, bool], FoldMoments] = field(default_factory=dict)
+    beyond: dict[int, Basis] = field(default_factory=dict)  # of degrees with short models only
     cut_short: int | None = None  # the last degree that was not compared to its end
     remarks: list[str] = field(default_factory=list)
 
@@ -157,6 +171,9 @@ class BudgetSearch:
                 break
         if not self.done:
             raise refused or self._refusal(degrees, needed)
+        if self.wanted.degrees is None and not self.keep:
+            self._go_on()
+            left_out = [degree for degree in left_out if degree > max(self.compared)]
         self._remark(left_out)
         return self.scores
 
@@ -164,6 +181,19 @@ class BudgetSearch:
     def scores(self) -> Scores:
         """Everything that was compared so far."""
         return Scores.joined(self.done)
+
+    @property
+    def compared(self) -> set[int]:
+        """The degrees that were compared so far."""
+        return {scores.candidates[0].degree for scores in self.done}
+
+    def terms(self, scores: Scores, chosen: int) -> tuple[Monomial, ...]:
+        """Return the terms that most splits agree on, where few monomials were looked at."""
+        basis = self.beyond.get(scores.candidates[chosen].degree)
+        if basis is None:
+            return ()
+        supports = Counter(tuple(sorted(map(int, s))) for s in scores.supports[chosen])
+        return basis.select(supports.most_common(1)[0][0]).monomials
 
     @property
     def least(self) -> float:
@@ -200,6 +230,56 @@ class BudgetSearch:
             first = False
         return True
 
+    def _go_on(self) -> None:
+        """Compare short models of higher and higher degree as long as that is promising."""
+        last = max(self.compared)
+        before, now = (self._short(self.done, degree) for degree in (last - 1, last))
+        usual = self.scores
+        least = [short.least for short in (before, now) if short is not None]
+        while now is not None and self._promises(now, least):
+            last += 1
+            new = self._compare_short(last)
+            if not new:
+                break
+            now = self._short(new, last)
+            if now is not None:
+                least.append(now.least)
+                if _clearly_less(now, usual):
+                    self.done += new
+
+    def _compare_short(self, degree: int) -> list[Scores]:
+        """Compare short models of one degree; return nothing where there is no time for it."""
+        folds, until = self.folds.at(degree), Deadline(self.seconds, self.work)
+        if until() or self.deadline():
+            return []
+        work = folds.screening_work(few=True)
+        if folds.count > SHORTLISTED and not (folds.screens and work <= RATE * until.left):
+            return []
+        center, progress = self.wanted.centers[0], self.workers.progress
+        moments = folds.moments(center, SHORTLISTED, size=SHORT, progress=progress, few=True)
+        self.work.count_moments(folds, len(moments.basis), few=True)
+        self.beyond[degree] = moments.basis
+        sizes = tuple(size for size in self.wanted.budgets.max_terms if size <= SHORT)
+        own = replace(self.wanted, budgets=replace(self.wanted.budgets, max_terms=sizes))
+        search = replace(self, wanted=own, done=[])
+        search._compare_ridges(moments, degree, until)
+        return search.done
+
+    def _short(self, done: list[Scores], degree: int) -> Scores | None:
+        """Return the short models of a degree in one coding, None where there are none."""
+        scores, kind = Scores.joined(done), (degree, self.wanted.centers[0])
+        short = [(c.degree, c.center) == kind and c.max_terms <= SHORT for c in scores.candidates]
+        few = scores.select(np.array(short))
+        return None if np.isnan(few.mean).all() else few
+
+    def _promises(self, now: Scores, least: list[float]) -> bool:
+        """Whether short models gain by their degree, and would gain by further terms."""
+        longest = max(size for size in self.wanted.budgets.max_terms if size <= SHORT)
+        complete = 2 * now.candidates[now.choose("shortest")].max_terms <= longest
+        at = max(1, len(least) - 2)  # a step without a gain may be followed by one with it
+        gains = len(least) > 1 and min(least[at:]) <= GAIN * min(least[:at])
+        return gains and not complete and not self.found
+
     def _ended(self, degree: int, until: Deadline) -> bool:
         """Whether the time of a degree is up; remembers that it was."""
         ended = until() or self.deadline()
@@ -216,7 +296,9 @@ class BudgetSearch:
         first = not self.done
         if folds.count <= room or (first and folds.count <= folds.capacity(n_codings)):
             return folds.count
-        if folds.screens and (first or folds.screening_work <= RATE * seconds):
+        high = self.wanted.degrees is None and folds.rules.degree > SCREENED
+        screens = folds.screens and not high
+        if screens and (first or folds.screening_work() <= RATE * seconds):
             return max(room, 2 * folds.plan.n_splits)
         return None
 
@@ -306,3 +388,9 @@ class BudgetSearch:
                 f"The time was up while degree {self.cut_short or last} was compared; a longer "
                 "time_limit compares more ridges and sizes."
             )
+
+
+def _clearly_less(some: Scores, others: Scores) -> bool:
+    """Whether the least error of some is less than that of others beyond two standard errors."""
+    a, b = (scores.errors[int(np.nanargmin(scores.mean))] for scores in (some, others))
+    return bool(np.mean(b - a) > 2.0 * standard_error(b - a))
