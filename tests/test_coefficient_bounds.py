@@ -136,11 +136,40 @@ def test_engines_agree_with_enumeration(name: str) -> None:
             check_engine(name, seed)
 
 
+def check_proof(seed: int) -> None:
+    """A fit with bounds in the user's units is the best, and its proof says so."""
+    rng = np.random.default_rng([53, seed])
+    X, y = law(seed, int(rng.integers(15, 40)))
+    low, high = -(10.0 ** rng.uniform(-3, 1)), 10.0 ** rng.uniform(-3, 1)
+    stated: tuple[dict[str, Any], ...] = (
+        {"positive": True},
+        {"coefficient_bounds": (low, high)},
+        {"coefficient_bounds": {"x0": (low, high), "x1": (None, 0.0)}},
+        {"coefficient_bounds": {"x2": (0.0, None)}, "heredity": "weak"},
+    )
+    model = SparsePolynomialRegressor(
+        int(rng.integers(1, 3)), int(rng.integers(1, 4)), gamma=10.0 ** rng.uniform(-2, 2),
+        gap_tol=1e-7, fit_intercept=bool(rng.random() < 0.7), **stated[seed % 4],
+    )  # fmt: skip
+    found = model.fit(X, y).solution_
+    best = model.set_params(engine="enumeration").fit(X, y).solution_.objective
+    assert found.objective == pytest.approx(best, rel=1e-6), seed
+    verdict = verify(found.proof, X, y)
+    assert verdict.valid, f"{seed}: {verdict}"
+    assert verdict.bound <= best * (1 + 1e-9), seed
+
+
+def test_proofs_agree_with_enumeration() -> None:
+    for seed in range(1000, 1012):
+        check_proof(seed)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("group", range(20))
 def test_a_thousand_problems(group: int) -> None:
     for seed in range(group, 1000, 20):
         check_engine("tree", seed)
+        check_proof(seed)
 
 
 def law(seed: int, n: int = 80) -> tuple[np.ndarray, np.ndarray]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
+from math import factorial, prod
 
 import numpy as np
 import pytest
 
-from polysharp import InputError, Polynomial, SparsePolynomialRegressor, verify
+from polysharp import InfeasibleError, InputError, Polynomial, SparsePolynomialRegressor, verify
 from polysharp.data.functions import FUNCTIONS, Applied
 from polysharp.estimators.parameters import read_rules
 from polysharp.report import write_report
@@ -92,6 +93,70 @@ def test_what_is_no_unit_is_refused(options, rule):
     model = SparsePolynomialRegressor(degree=2, functions=("inverse",), gamma=1.0, **options)
     with pytest.raises(InputError, match=rule):
         model.fit(X, y)
+
+
+LENGTHS = {"m": (1, 0), "s": (0, 1), "m/s": (1, -1), "m*s": (1, 1), "m^2": (2, 0)}
+LENGTHS["dimensionless"] = (0, 0)
+
+
+def check(seed: int) -> None:
+    """Compare with enumeration over the terms that dimensions allow, and read the proof."""
+    rng = np.random.default_rng([31, seed])
+    n, p, degree = 25, int(rng.integers(2, 4)), int(rng.integers(1, 4))
+    X = rng.uniform(0.5, 3.0, (n, p))
+    drawn = [str(rng.choice(list(LENGTHS))) for _ in range(p + 1)]
+    constants = [[], ["m"], ["m/s"]][int(rng.integers(3))]
+    inverse, gamma, size = rng.random() < 0.6, 10.0 ** rng.uniform(-2, 2), int(rng.integers(1, 3))
+    names = [*(f"x{i}" for i in range(p)), "y"]
+    model = SparsePolynomialRegressor(
+        degree, size, gamma=gamma, gap_tol=1e-7, functions=("inverse",) if inverse else None,
+        units=dict(zip(names, drawn, strict=True)), constants=constants,
+    )  # fmt: skip
+    *of_inputs, of_y = (np.array(LENGTHS[unit]) for unit in drawn)
+    dimensions = [*of_inputs, *(-d for d in of_inputs)] if inverse else of_inputs
+    columns = [*X.T, *(1.0 / X.T)] if inverse else [*X.T]
+    pure = [k * np.array(LENGTHS[c]) for c in constants for k in (-2, -1, 1, 2)]
+    listed, design = [], []
+    for d in range(1, degree + 1):
+        for m in combinations_with_replacement(range(len(columns)), d):
+            missing = of_y - sum(dimensions[c] for c in m)
+            fits = any((missing == product).all() for product in (0 * of_y, *pure))
+            if fits and not any(c + p in m for c in m if c < p):
+                orderings = factorial(degree) / factorial(degree - d)
+                orderings /= prod(factorial(m.count(c)) for c in set(m))
+                scaled = [columns[c] / np.sqrt(np.mean(columns[c] ** 2)) for c in m]
+                listed.append(m)
+                design.append(np.sqrt(orderings) * np.prod(scaled, axis=0))
+    y = rng.standard_normal(n) + (sum(design[:2]) if design else 0.0)
+    if not listed:
+        with pytest.raises(InfeasibleError):
+            model.fit(X, y)
+        return
+    M, centred = np.array(design).T, y - y.mean()
+    M = M - M.mean(axis=0)
+    G, q, best = M.T @ M, M.T @ centred, 0.5 * float(centred @ centred)
+    for few in (s for k in range(1, size + 1) for s in combinations(range(len(listed)), k)):
+        s = list(few)
+        w = np.linalg.solve(G[np.ix_(s, s)] + np.eye(len(s)) / gamma, q[s])
+        best = min(best, 0.5 * float(centred @ centred - q[s] @ w))
+    found, label = model.fit(X, y).solution_, f"{seed}: {drawn} {constants}"
+    assert set(model.polynomial_.monomials) <= set(listed), label
+    assert found.objective == pytest.approx(best, rel=1e-6), label
+    verdict = verify(found.proof, X, y)
+    assert verdict.valid, f"{label}: {verdict}"
+    assert verdict.bound <= best * (1 + 1e-9), label
+
+
+def test_agrees_with_enumeration():
+    for seed in range(25):
+        check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", range(20))
+def test_a_thousand_agree_with_enumeration(group):
+    for seed in range(100 + group, 1100, 20):
+        check(seed)
 
 
 def test_the_report_shows_units(tmp_path):
