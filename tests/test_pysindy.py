@@ -53,7 +53,7 @@ def test_the_weak_form_needs_no_derivatives():
         K=200,
     )
     optimizer = ExactOptimizer(max_terms=(2, 3, 2))
-    np.random.seed(0)  # pysindy draws its windows from the global generator
+    np.random.seed(0)  # noqa: NPY002 -- pysindy draws its windows from the global generator
     model = pysindy.SINDy(optimizer=optimizer, feature_library=library).fit(noisy, t=dt)
     names = model.get_feature_names()
     terms = [{names[j] for j in np.flatnonzero(row)} for row in optimizer.coef_]
