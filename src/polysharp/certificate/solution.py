@@ -144,8 +144,8 @@ class Solution:
         """The R2 that no allowed polynomial exceeds without larger coefficients.
 
         Where w are the coefficients of this model in the scaled basis and v those of another one
-        with |v| <= |w|, the sum of its squared errors is at least 2 bound - |w|^2 / gamma, since
-        its objective is not below the bound.
+        with ``|v| <= |w|``, the sum of its squared errors is at least ``2 bound - |w|^2 / gamma``,
+        since its objective is not below the bound.
         """
         if self.r2 is None or not self.total_squares:
             return None

@@ -136,7 +136,7 @@ class Problem:
     def dual_bound(self, fit: Fit) -> float:
         """Return the lower bound on the l-sparse optimum that the residual of a fit proves.
 
-        With a = y - M_S w, for any w:  1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2)) where
+        With a = y - M_S w, for any w: ``1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2))`` where
         coefficients are not bounded.
         """
         S, w = fit.support, fit.w
