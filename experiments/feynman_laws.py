@@ -6,8 +6,8 @@
 n = 2000 rows, noise of 1 % of the response's standard deviation, the default search over budgets
 with ``functions=("inverse",)``: nothing else is set.  A run counts as found when the formula has
 exactly the terms of the law, and as proved when the certificate of the refit says so.  The default
-search ends at degree 5, every factor x or 1/x counting one: laws of higher degree are fitted once
-more with degree and number of terms given.
+search compares models of any size up to degree 5, every factor x or 1/x counting one, and short
+ones beyond: laws of higher degree are fitted once more with degree and number of terms given.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def table(rows: Sequence[Row]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for method, words in (
-        ("default", "default, degree up to 5"),
+        ("default", "default"),
         ("given", "degree and number of terms given"),
     ):
         here = [row for row in rows if row["method"] == method]

@@ -6,9 +6,9 @@ On the training rows of a split
 
 and of the monomials of each degree those that correlate most with one of the three join; the models
 are found by local search among the best of those that have joined before.  Where laws of few terms
-are looked for, monomials join by their correlation (``pricing.leading``), the models have one, two
-and three terms, and each term of the last two is left out in turn: given the others, the one that
-should stand in its place correlates most with what is left.
+are looked for, monomials join by their correlation (``pricing.leading``); the models are the best
+monomial of each degree, and those of two and three terms without each of these in turn: given the
+others, the one that should stand in its place correlates most with what is left.
 Monomials are priced as matrix products and never formed (``pricing``).  From all lists together,
 all splits, the longest heads are taken that fit into the room there is.
 
@@ -38,8 +38,9 @@ from polysharp.selection.judges import PartedRows
 from polysharp.typing import Array, Indices, Monomial
 
 LISTED_SHARE = 0.75  # of the room; for the degrees of which all monomials are listed
-FEW = ((1, False), (2, True), (3, True))  # models, and whether each term is left out in turn
+FEW = (2, 3)  # terms of the models, each of which is left out in turn
 FEW_ROWS = 600  # that laws of few terms are looked for on: they stand out on few rows
+FEW_STARTS = 8  # degrees whose best monomial is a model of its own, the highest
 FEW_NAMED = 20  # monomials of each degree that a residual names then
 POOL = 400  # monomials that the models between the rounds are found among: enough for L <= 100
 SHARE = 1e-3  # ridge of these models, relative to the number of rows
@@ -97,8 +98,7 @@ def screening_work(n: int, swept: int, n_splits: int, *, few: bool) -> float:
     """Count the multiply-adds of a screening, of laws of few terms or of any."""
     if not few:
         return 3.0 * n_splits * n * swept
-    passes = 2 + n_splits * (3 + sum(terms if each else 1 for terms, each in FEW))
-    return float(passes) * min(n, FEW_ROWS) * swept
+    return float(n_splits * (3 + FEW_STARTS + sum(FEW))) * min(n, FEW_ROWS) * swept
 
 
 def named_by(
@@ -137,13 +137,15 @@ def few_named(
         own = np.isin(sample, np.concatenate([table.parts[a] for a in train]))
         rows = table.rows.take(sample[own])
         leading.see(own)
-        residuals, models, lists = [rows.y - rows.y_mean], [], []
-        joined: dict[Monomial, None] = {}
-        for terms, each in (*FEW, (0, False)):
+        lists = leading.best(rows.weights * (rows.y - rows.y_mean), FEW_NAMED)
+        starts = [ranked[:1] for ranked in lists[-FEW_STARTS:] if ranked]
+        residuals = [_model(rows, rules, start, 1)[1][0] for start in starts]
+        models: list[list[Monomial]] = []
+        for terms in (*FEW, FEW[-1]):
             for residual in residuals:
                 lists += leading.best(rows.weights * residual, FEW_NAMED)
-            joined.update((m, None) for ranked in lists for m in ranked)
-            model, residuals = _model(rows, rules, list(joined), terms or FEW[-1][0], each=each)
+            joined = dict.fromkeys(m for ranked in lists for m in ranked)
+            model, residuals = _model(rows, rules, list(joined), terms, each=True)
             models.append(model)
         named.append(models + lists)
     return named
