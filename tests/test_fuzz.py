@@ -62,6 +62,13 @@ def test_fuzz_on_2400(group):
         check(seed)
 
 
+@pytest.mark.parametrize("seed", [1088115])  # the square of a dual multiple underflows
+def test_what_the_campaign_has_found(seed):
+    command = [sys.executable, str(CAMPAIGN), "solves", "--seeds", str(seed), str(seed + 1)]
+    done = subprocess.run([*command, "--again"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["solves --engine tree", "proofs", "files"])
 def test_a_part_of_the_campaign_finds_nothing(what, tmp_path):

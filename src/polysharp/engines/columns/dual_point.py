@@ -153,9 +153,9 @@ class DualPoint:
 
         None where not all of them are listed.
         """
-        level = -np.inf
-        if proved.t > 0.0:
-            level = proved.last - (threshold - proved.bound) / proved.t**2
+        level, square = -np.inf, proved.t**2
+        if square > 0.0:  # t may be so small that its square is not
+            level = proved.last - (threshold - proved.bound) / square
         if level <= self.rest and not self.complete:
             return None
         listed = [(m, z) for m, z in self.prices.items() if m not in inside and allows(m)]
@@ -163,4 +163,4 @@ class DualPoint:
         if self.complete and len(kept) == len(listed):
             return kept, np.inf
         highest = listed[len(kept)][1] if len(kept) < len(listed) else self.rest
-        return kept, proved.bound + proved.t**2 * max(0.0, proved.last - highest)
+        return kept, proved.bound + square * max(0.0, proved.last - highest)
