@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from io import StringIO
@@ -101,18 +101,17 @@ def choose(frame: Any, source: str, wish: Wish, recipe: Recipe | None = None) ->
     return Sample(table[chosen], y, table[wish.weights] if wish.weights else None, recipe)
 
 
-def targets_of(frame: Any, given: str) -> tuple[str, ...]:
+def targets_of(columns: Collection[str], given: str) -> tuple[str, ...]:
     """Return the targets that ``a,b`` names; a column of just that name comes first.
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> targets_of(pd.DataFrame(columns=["a", "b"]), "a, b")
+    >>> targets_of(["a", "b"], "a, b")
     ('a', 'b')
-    >>> targets_of(pd.DataFrame(columns=["a", "a,b"]), "a,b")
+    >>> targets_of(["a", "a,b"], "a,b")
     ('a,b',)
     """
-    if given in frame.columns:
+    if given in columns:
         return (given,)
     return tuple(dict.fromkeys(split_names([given]) or [given]))
 

@@ -127,7 +127,7 @@ def read_sample(options: argparse.Namespace, *, several: bool = False) -> Sample
     from polysharp.cli.columns import Wish, choose, listed, targets_of
 
     frame = read_frame(options)
-    targets = targets_of(frame, options.target)
+    targets = targets_of(frame.columns, options.target)
     if len(targets) > 1 and not several:
         raise InputError(f"--target must be one column here, got {listed(targets)}")
     wish = Wish(
