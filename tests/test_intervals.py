@@ -1,6 +1,7 @@
 """Prediction intervals: coverage, width outside the rows, and what is refused."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from polysharp.estimators.model_file.model_file import (
     restore,
     save_model,
 )
+from polysharp.estimators.spread import _six_digits
 from polysharp.polynomial.stationary import stationary_points
 
 
@@ -270,3 +272,11 @@ def test_what_is_refused():
     model.reference_ = model.polynomial_
     with pytest.raises(InputError, match="cv must be None for a model that was fitted to the mean"):
         model.calibrate(X, y, cv=3)
+
+
+def test_files_hold_six_digits_of_any_size():
+    values = np.array([0.0, 123456789.0, -1.23456789e-310, 1e308])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rounded = _six_digits(values)
+    assert rounded.tolist() == [0.0, 123457000.0, -1.23456789e-310, 1e308]
