@@ -7,7 +7,8 @@ and T twice the gain that the claim still leaves to the others,
 
     b_j^2 > T h_j       or       b_j^2 h_k + b_k^2 h_j - 2 H_jk b_j b_k > T (h_j h_k - H_jk^2)
 
-mark the completions that may cost less than the claim, and those are refitted one by one.
+mark the completions that may cost less than the claim, and those are refitted one by one.  With
+several responses (``joint``) b has a row for each, and its squares and products are sums over them.
 
 Rounding: k eliminations are exact for data that are changed by at most eps in each entry,
 eps = unit + 2 r + r_y + (k + 12) u, r = max error_j / sqrt(H_jj), r_y = error_y / |y|.  At the
@@ -67,16 +68,16 @@ class Exhaustion:
         ways = comb(len(J), self.L)
         if self.L <= 1 or ways <= FEW:
             fewest = self.L if self.rules.exact_size else 0
-            hits = [_combinations(len(J), k) for k in range(fewest, self.L + 1)]
+            hits = [all_choices(len(J), k) for k in range(fewest, self.L + 1)]
             least = self._refitted(S, hits, claim, 0.0)
             if least >= claim:
                 return claim
-        H, b, T, mu = self._scaled(np.concatenate([S, J]), len(S) + self.L, claim)
+        H, B, T, mu = self._scaled(np.concatenate([S, J]), len(S) + self.L, claim)
         if self.L > 1 and ways > FEW:
-            hits = self._hits(at, H, b, T, len(S))
+            hits = self._hits(at, H, B, T, len(S))
         return self._refitted(S, hits, claim, mu)
 
-    def _hits(self, at: Fixings, H: Array, b: Array, T: float, fixed: int) -> list[Indices]:
+    def _hits(self, at: Fixings, H: Array, B: Array, T: float, fixed: int) -> list[Indices]:
         """Return the completions that may cost less than the claim."""
         self.uses = self.rules.uses[self.J] * (at.inputs != IN)
         self.room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
@@ -85,15 +86,15 @@ class Exhaustion:
         demand(binding or comb(len(self.J), self.L) <= MOST_PAIRS, TOO_MANY)
         demand(self.moments.floats_hold, "its completions can be tried in floats only")
         for _ in range(fixed):
-            H, b, T = _eliminated(H, b, T, 0, np.arange(1, len(b)))
+            H, B, T = _eliminated(H, B, T, 0, np.arange(1, len(H)))
         demand(isfinite(T), "its completions leave the floats")
-        if T <= 64.0 * U:
+        if 64.0 * len(B) * U >= T:
             self._mark((), np.zeros((1, 0), dtype=np.intp))
-        self._visit(H, b, T, np.arange(len(self.J)), ())
+        self._visit(H, B, T, np.arange(len(self.J)), ())
         return self.hits
 
     def _scaled(self, index: Indices, k: int, claim: float) -> tuple[Array, Array, float, float]:
-        """Return H and b with columns and y of length one, T less twice the slack, and mu."""
+        """Return H and B with columns and y of length one, T less twice the slack, and mu."""
         m, size = self.moments, len(index)
         H = m.G[np.ix_(index, index)].copy()
         H[np.diag_indices(size)] += m.lam
@@ -112,26 +113,27 @@ class Exhaustion:
         slack = SAFE * (eps * (sqrt(B2) + 0.5 * B2) + (k + 12.0) * U)
         least_yy = m.yy - m.margins(index[:0], m.q[:0])[2]
         T = (least_yy - 2.0 * claim) / y_size**2 - 2.0 * slack
-        return H, m.q[index] / (root * y_size), T, mu
+        return H, (m.q[index] / (root * y_size))[None], T, mu
 
-    def _visit(self, H: Array, b: Array, T: float, J: Indices, chosen: tuple[int, ...]) -> None:
+    def _visit(self, H: Array, B: Array, T: float, J: Indices, chosen: tuple[int, ...]) -> None:
         """Mark the completions that have ``chosen`` and one or more of J."""
         used = self.uses[list(chosen)].max(axis=0, initial=0.0)
         room, new = self.room - int(used.sum()), self.uses[J] * (1.0 - used)
         fits = np.flatnonzero(new.sum(axis=1) <= room)
         if len(fits) < len(J):
-            H, b, J, new = H[np.ix_(fits, fits)], b[fits], J[fits], new[fits]
+            H, B, J, new = H[np.ix_(fits, fits)], B[:, fits], J[fits], new[fits]
         h, left = np.diagonal(H).copy(), self.L - len(chosen)
         demand(np.all(h > 0.0), "its completions are too nearly dependent to be tried")
-        tol = 64.0 * U * (float((b * b / h).max(initial=0.0)) + abs(T))
-        self._mark(chosen, J[np.flatnonzero(~(b * b <= (T - tol) * h))][:, None])
-        self.pairs += 0.5 * len(J) ** 2 + VISIT
+        squares = np.einsum("tj,tj->j", B, B)
+        tol = 64.0 * len(B) * U * (float((squares / h).max(initial=0.0)) + abs(T))
+        self._mark(chosen, J[np.flatnonzero(~(squares <= (T - tol) * h))][:, None])
+        self.pairs += 0.5 * len(J) ** 2 * (0.9 + 0.1 * len(B)) + VISIT
         demand(self.pairs <= MOST_PAIRS, TOO_MANY)
         if left == 2:
             P = T * H
-            P -= np.multiply.outer(2.0 * b, b)
+            P -= 2.0 * (B.T @ B)
             P *= H
-            P += np.stack([b * b - (T - tol) * h, h], axis=1) @ np.stack([h, b * b])
+            P += np.stack([squares - (T - tol) * h, h], axis=1) @ np.stack([h, squares])
             if not P.max(initial=-inf) <= 0.0:
                 pairs = np.argwhere(np.triu(~(P <= 0.0), 1))
                 together = np.maximum(new[pairs[:, 0]], new[pairs[:, 1]]).sum(axis=1)
@@ -139,7 +141,7 @@ class Exhaustion:
         elif left > 2:
             for a in range(len(J) - 1):
                 later = np.arange(a + 1, len(J))
-                self._visit(*_eliminated(H, b, T, a, later), J[later], (*chosen, int(J[a])))
+                self._visit(*_eliminated(H, B, T, a, later), J[later], (*chosen, int(J[a])))
 
     def _mark(self, chosen: tuple[int, ...], more: Indices) -> None:
         short = len(chosen) + more.shape[1] < self.L
@@ -172,17 +174,19 @@ class Exhaustion:
 
 
 def _eliminated(
-    H: Array, b: Array, T: float, j: int, others: Indices
+    H: Array, B: Array, T: float, j: int, others: Indices
 ) -> tuple[Array, Array, float]:
     """Take monomial j into the model: Schur complements on the others, and the gain off T."""
     demand(H[j, j] > 0.0, "its completions are too nearly dependent to be tried")
     row, rate = H[j, others], H[j, others] / H[j, j]
     rest = H[np.ix_(others, others)]
     rest -= np.multiply.outer(row, rate)
-    return rest, b[others] - b[j] * rate, T - float(b[j] * b[j] / H[j, j])
+    own = B[:, j]
+    return rest, B[:, others] - own[:, None] * rate, T - float(own @ own / H[j, j])
 
 
-def _combinations(size: int, k: int) -> Indices:
+def all_choices(size: int, k: int) -> Indices:
+    """Return all sets of k of so many positions, one row each."""
     return np.array(list(combinations(range(size), k)), dtype=np.intp).reshape(comb(size, k), k)
 
 

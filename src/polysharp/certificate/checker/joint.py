@@ -31,12 +31,9 @@ from polysharp.certificate.checker.ends import (
     CHUNK,
     FEW,
     MOST_HITS,
-    MOST_PAIRS,
     TOO_MANY,
-    VISIT,
     Exhaustion,
-    _combinations,
-    _eliminated,
+    all_choices,
 )
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.reader import ProofPart, ProofReader
@@ -153,10 +150,10 @@ class JointExhaustion(Exhaustion):
             return 0.0
         H, B, T, mu = self._joint(np.concatenate([S, J]), len(S) + self.L, claim)
         if self.L > 1 and comb(len(J), self.L) > FEW:
-            return self._least_of(S, self._marked(at, H, B, T, len(S)), claim, mu)[0]
+            return self._least_of(S, self._hits(at, H, B, T, len(S)), claim, mu)[0]
         # A support costs no less than one that contains it: smaller ones are tried only where the
         # rules forbid those that contain them.
-        hits, least = _combinations(len(J), self.L), claim
+        hits, least = all_choices(len(J), self.L), claim
         while len(hits):
             value, forbidden = self._least_of(S, [hits], claim, mu)
             least = min(least, value)
@@ -183,48 +180,6 @@ class JointExhaustion(Exhaustion):
         least = _sum([own.yy - own.margins(none, np.zeros(0))[2] for own in self.every], -1.0)
         B = np.array([own.q[index] for own in self.every]) / (root * total)
         return H, B, (least - 2.0 * claim) / total**2 - 2.0 * slack, mu
-
-    def _marked(self, at: Fixings, H: Array, B: Array, T: float, fixed: int) -> list[Indices]:
-        """Return the completions that may cost less than the claim."""
-        self.uses = self.rules.uses[self.J] * (at.inputs != IN)
-        self.room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
-        self.hits = []
-        for _ in range(fixed):
-            H, B, T = _taken_in(H, B, T, 0, np.arange(1, len(H)))
-        demand(isfinite(T), "its completions leave the floats")
-        self._tol = (64.0 + 8.0 * len(B)) * U
-        if not self._tol < T:
-            self._mark((), np.zeros((1, 0), dtype=np.intp))
-        self._go_through(H, B, T, np.arange(len(self.J)), ())
-        return self.hits
-
-    def _go_through(
-        self, H: Array, B: Array, T: float, J: Indices, chosen: tuple[int, ...]
-    ) -> None:
-        """Mark the completions that have ``chosen`` and one or more of J."""
-        used = self.uses[list(chosen)].max(axis=0, initial=0.0)
-        room, new = self.room - int(used.sum()), self.uses[J] * (1.0 - used)
-        fits = np.flatnonzero(new.sum(axis=1) <= room)
-        if len(fits) < len(J):
-            H, B, J, new = H[np.ix_(fits, fits)], B[:, fits], J[fits], new[fits]
-        h, left = np.diagonal(H).copy(), self.L - len(chosen)
-        demand(np.all(h > 0.0), "its completions are too nearly dependent to be tried")
-        squares = np.einsum("tj,tj->j", B, B)
-        tol = self._tol * (float((squares / h).max(initial=0.0)) + abs(T))
-        self._mark(chosen, J[np.flatnonzero(~(squares <= (T - tol) * h))][:, None])
-        self.pairs += 0.5 * len(J) ** 2 * (1.0 + 0.1 * len(B)) + VISIT
-        demand(self.pairs <= MOST_PAIRS, TOO_MANY)
-        if left == 2:
-            P = (T * H - 2.0 * (B.T @ B)) * H
-            P += np.stack([squares - (T - tol) * h, h], axis=1) @ np.stack([h, squares])
-            if not P.max(initial=-inf) <= 0.0:
-                pairs = np.argwhere(np.triu(~(P <= 0.0), 1))
-                together = np.maximum(new[pairs[:, 0]], new[pairs[:, 1]]).sum(axis=1)
-                self._mark(chosen, J[pairs[together <= room]])
-        elif left > 2:
-            for a in range(len(J) - 1):
-                later = np.arange(a + 1, len(J))
-                self._go_through(*_taken_in(H, B, T, a, later), J[later], (*chosen, int(J[a])))
 
     def _least_of(
         self, S: Indices, found: list[Indices], claim: float, mu: float
@@ -259,14 +214,6 @@ class JointExhaustion(Exhaustion):
         each = np.array([costs(own, sets, True, 0, claim, mu) for own in self.every])
         total = each.sum(axis=0) - 2.0 * len(each) * U * np.abs(each).sum(axis=0)
         return np.asarray(np.fmax(total, -inf))  # never NaN, which would vanish in a minimum
-
-
-def _taken_in(H: Array, B: Array, T: float, j: int, others: Indices) -> tuple[Array, Array, float]:
-    """Take monomial j into the model: Schur complements on the others, and the gain off T."""
-    rest, _, _ = _eliminated(H, B[0], T, j, others)
-    rate = H[j, others] / H[j, j]
-    own = B[:, j]
-    return rest, B[:, others] - own[:, None] * rate, T - float(own @ own / H[j, j])
 
 
 def joint_objective(s: Statement, reader: JointReader) -> float:
