@@ -32,6 +32,7 @@ factor of 1 to 3 only: on real tables collinearity is no matter of small groups)
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -179,14 +180,15 @@ class _Method:
     def _factored(self, delta: Array) -> tuple[Array, Array | None]:
         R = self.C.copy()
         R.ravel()[:: self.m + 1] -= delta
-        factor, info = dpotrf(R, lower=1)
+        factor, info = dpotrf(R.T, lower=1)
         return R, None if info else factor
 
     def _fit(self) -> None:
         """Compute w, p = R w, r and Z that belong to delta and s."""
         A = self.C.copy()
         A.ravel()[:: self.m + 1] += self.delta * (1.0 / self.s - 1.0)
-        self.w = dpotrs(dpotrf(A, lower=1, clean=0)[0], self.c, lower=1)[0]
+        factor = dpotrf(A.T, lower=1, clean=0, overwrite_a=1)[0]
+        self.w = dpotrs(factor, self.c, lower=1)[0]
         self.r = self.w / self.s  # (c - p) / delta, since c - p = delta w / s
         self.Z = 0.5 * self.delta * self.r * self.r
 
@@ -214,54 +216,57 @@ class _Method:
     def step(self) -> bool:
         """Take one Newton step; False where rounding lets none through."""
         s, delta, w, r, nu = self.s, self.delta, self.w, self.r, self.nu
-        rest = 1.0 - s
-        t, y = _slacks(self.Z - nu, self.mu)
+        rest, x = 1.0 - s, self.Z - nu
+        t, y = _slacks(x, self.mu)
         products = self.RY + float(delta @ self.zeta + t @ rest + y @ s) + nu * self.eta
         mu = self.mu = self.share_of_centre * products / (4 * self.m + 1)
-        t, y = _slacks(self.Z - nu, mu)
+        t, y = _slacks(x, mu)
         both = s * t + rest * y
-        towards = (mu * (rest - s) + s * rest * (t - y)) / both  # ds while Z - nu stays
-        k = s * rest / both
+        k = s * rest
+        towards = (mu * (rest - s) + k * x) / both  # ds while x = t - y stays
+        k /= both
         # Gradients with respect to u, d(delta), d(nu), once s has gone towards its centre.
-        near = s + towards
+        near, half = s + towards, 0.5 * r * r
         g_u = w - near * r
-        g_delta = 0.5 * w * w + mu * np.diagonal(self.V) - mu / delta - 0.5 * near * r * r - w * g_u
+        g_delta = w * (0.5 * w - g_u) + mu * (np.diagonal(self.V) - 1.0 / delta) - near * half
         g_nu = self.L - float(near.sum()) - mu / nu
         # Second derivatives: a (u + (r - w) d)^2 + k (q d - r u - d_nu)^2 for each monomial.
-        a, q = s / delta, r * w - 0.5 * r * r
-        d_uu = a + k * r * r
-        d_ud = a * (r - w) - k * r * q
-        d_dd = 0.25 * a * k * r**4 / d_uu + self.zeta / delta  # what is left when u is eliminated
+        a, q, kr = s / delta, r * w - half, k * r
+        d_uu = a + kr * r
+        d_ud = a * (r - w) - kr * q
+        d_dd = a * k * half * half / d_uu + self.zeta / delta  # what is left without u
         E = np.sqrt(d_uu)
-        B = E[:, None] * self.R * E
+        B = self.R * E
+        B *= E[:, None]
         B.ravel()[:: self.m + 1] += 1.0
-        B_factor, B_info = dpotrf(B, lower=1)
+        B_factor, B_info = dpotrf(B.T, lower=1, overwrite_a=1)
         f = d_ud / E
-        S = self.V * self.Y
-        S += f[:, None] * _inverse(B_factor) * f
+        S = _inverse(B_factor)
+        S *= f
+        S *= f[:, None]
+        S += self.V * self.Y
         S.ravel()[:: self.m + 1] += d_dd
-        S_factor, S_info = dpotrf(S, lower=1, clean=0)
+        S_factor, S_info = dpotrf(S.T, lower=1, clean=0, overwrite_a=1)
         if B_info or S_info:
             return False
 
         def without_delta(v: Array) -> Array:
             """Solve (R^-1 + diag(d_uu)) u = v."""
             solved = dpotrs(B_factor, v / E[:, None], lower=1)[0]
-            return np.asarray(self.R @ (E[:, None] * solved))
+            solved *= E[:, None]
+            return np.asarray(self.R @ solved)
 
         # Two right-hand sides: the gradient, and the border of nu.
-        u = without_delta(np.stack([-g_u, -k * r], axis=1))
-        right = np.stack([-g_delta, k * q], axis=1) - d_ud[:, None] * u
+        border_u, border_d = kr, -k * q
+        u = without_delta(-np.array((g_u, border_u)).T)
+        right = -np.array((g_delta, border_d)).T - d_ud[:, None] * u
         d = dpotrs(S_factor, right, lower=1)[0]
         u -= without_delta(d_ud[:, None] * d)
-        border_u, border_d = k * r, -k * q
-        top = -g_nu - float(border_u @ u[:, 0] + border_d @ d[:, 0])
-        d_nu = top / (
-            float(k.sum()) + self.eta / nu + float(border_u @ u[:, 1] + border_d @ d[:, 1])
-        )
-        d_delta = d[:, 0] + d_nu * d[:, 1]
-        d_s = towards + k * (q * d_delta - r * (u[:, 0] + d_nu * u[:, 1]) - d_nu)
-        if not (np.isfinite(d_delta).all() and np.isfinite(d_s).all()):
+        top, below = border_u @ u + border_d @ d
+        d_nu = float((-g_nu - top) / (k.sum() + self.eta / nu + below))
+        d_delta, d_u = d[:, 0] + d_nu * d[:, 1], u[:, 0] + d_nu * u[:, 1]
+        d_s = towards + k * (q * d_delta - r * d_u - d_nu)
+        if not isfinite(float(d_delta.sum() + d_s.sum())):
             return False
         return self._advance(d_delta, d_nu, d_s)
 
@@ -269,11 +274,14 @@ class _Method:
         """Go along a direction while all cones allow, primal and dual each as far as they can."""
         mu, delta, nu = self.mu, self.delta, self.nu
         spread = (self.V * d_delta) @ self.Y
-        d_Y = mu * self.V - self.Y + 0.5 * (spread + spread.T)
-        d_zeta = mu / delta - self.zeta - self.zeta / delta * d_delta
-        d_eta = mu / nu - self.eta - self.eta / nu * d_nu
-        primal = _longest((delta, d_delta), (nu, d_nu))
-        dual = _longest((self.s, d_s), (1.0 - self.s, -d_s), (self.zeta, d_zeta), (self.eta, d_eta))
+        d_Y = spread + spread.T
+        d_Y *= 0.5
+        d_Y += mu * self.V
+        d_Y -= self.Y
+        d_zeta = (mu - self.zeta * d_delta) / delta - self.zeta
+        d_eta = (mu - self.eta * d_nu) / nu - self.eta
+        primal = _longest(d_nu / nu, d_delta / delta)
+        dual = _longest(d_eta / self.eta, d_s / self.s, d_s / (self.s - 1.0), d_zeta / self.zeta)
         for _ in range(40):
             R, factor = self._factored(delta + primal * d_delta)
             if factor is not None:
@@ -283,7 +291,7 @@ class _Method:
             return False
         for _ in range(12):
             Y = self.Y + dual * d_Y
-            if not dpotrf(Y, lower=1, clean=0)[1]:
+            if not dpotrf(Y.T, lower=1, clean=0)[1]:
                 break
             dual *= SHRINKS
         else:
@@ -301,7 +309,7 @@ class _Method:
         self._fit()
         self.steps += 1
         self._measure()
-        return bool(np.isfinite(self.w).all())
+        return isfinite(float(self.w.sum()))
 
 
 def _top(Z: Array, count: int) -> float:
@@ -321,15 +329,12 @@ def _inverse(factor: Array) -> Array:
 def _slacks(x: Array, mu: float) -> tuple[Array, Array]:
     """Return t and t - x for the t > max(0, x) with mu/t + mu/(t - x) = 1."""
     size = np.abs(x)
-    root = np.sqrt(x * x + 4.0 * mu * mu)
-    far, near = 0.5 * (size + 2.0 * mu + root), mu + 2.0 * mu * mu / (root + size)
-    return np.where(x > 0.0, far, near), np.where(x > 0.0, near, far)
+    less = mu + 2.0 * mu * mu / (np.hypot(x, 2.0 * mu) + size)
+    above = np.maximum(x, 0.0)
+    return less + above, less + (size - above)
 
 
-def _longest(*pairs: tuple[Any, Any]) -> float:
-    """Return the longest step, at most 1, that keeps all values positive."""
-    step = 1.0
-    for value, change in pairs:
-        ratio = np.min(np.where(np.less(change, 0.0), -value / np.minimum(change, -1e-300), np.inf))
-        step = min(step, INSIDE * float(ratio))
-    return step
+def _longest(rate: float, *rates: Array) -> float:
+    """Return the longest step, at most 1, that keeps values positive which change at such rates."""
+    fastest = -min(rate, *(float(own.min()) for own in rates))
+    return min(1.0, INSIDE / fastest) if fastest > 0.0 else 1.0

@@ -19,6 +19,9 @@ from polysharp.engines.tree.relaxation import RATE, Aim
 
 MEMORY = 0.9  # weight of the past in a running mean
 WORTH_TIMING = 1e-3  # seconds; shorter measurements are noise
+PAIR = 0.3e-9  # seconds for a support where none is passed over
+PASSED = 0.4  # of the supports are not passed over, for every term beyond three
+PATIENCE = 3.0  # times the seconds foreseen after which trying supports is given up
 BEYOND_HOPE = 1e9  # seconds; sums of such can be taken apart again
 LAUNCHES = 5e-3  # seconds for what a device has to be told before it tries supports
 SAFE_LEVEL = 1e-10  # eigenvalues from here on leave no pivot below zero in any order of operations
@@ -82,7 +85,7 @@ class Spending:
     settings: Settings
     run: Run
     level: float  # below the eigenvalues of G + lam I scaled to unit diagonal
-    way: float = 0.5e-9  # seconds for one support
+    ways: dict[int, float] = field(default_factory=dict)  # seconds for one support, by terms left
     device_way: float = 4e-12  # and on a CUDA device
     step: float = 1.0  # seconds of a second-order step over the guess
     steps: float = 8.0  # of one relaxation
@@ -120,6 +123,10 @@ class Spending:
         need = cost - self.threshold - 2.0 * slack
         room = np.inf if all_count else 2.0 * slack
         return Quest(need, cost, self.tolerance, room, float(fewest))
+
+    def work(self, free: int, budget: int) -> float:
+        """Return how many pairs to try at most where so many supports are left."""
+        return max(PATIENCE * self._ends_here(free, budget), 10.0 * WORTH_TIMING) / PAIR
 
     def expired(self) -> bool:
         """Whether the time is up."""
@@ -166,13 +173,18 @@ class Spending:
         allowed = max(self.settings.sharp_seconds, self.settings.sharp_share * self.run.seconds)
         return 2.0 * self.steps * self._step(free) <= min(allowed, 0.5 * self._left)
 
-    def note_ends(self, free: int, budget: int, seconds: float, *, there: bool) -> None:
+    def note_ends(
+        self, free: int, budget: int, seconds: float, *, there: bool, given_up: bool
+    ) -> None:
         """Learn what trying all supports has taken, here or on the device."""
         if there and seconds > 4.0 * LAUNCHES:
             way = (seconds - LAUNCHES) / comb(free, budget)
             self.device_way = MEMORY * self.device_way + (1.0 - MEMORY) * way
+        elif given_up:
+            self.ways[budget] = 2.0 * self._way(budget)
         elif not there and seconds > WORTH_TIMING:
-            self.way = MEMORY * self.way + (1.0 - MEMORY) * seconds / ways(free, budget)
+            way = seconds / ways(free, budget)
+            self.ways[budget] = MEMORY * self._way(budget) + (1.0 - MEMORY) * way
 
     def note_diagonal(self, free: int, steps: int, seconds: float) -> None:
         """Learn what a best diagonal has taken."""
@@ -191,7 +203,12 @@ class Spending:
 
     def _ends_here(self, free: int, budget: int) -> float:
         memory = 8.0 * free * free * max(budget - 2, 1)
-        return self.way * ways(free, budget) if budget < 64 and memory < 2e9 else np.inf
+        return self._way(budget) * ways(free, budget) if budget < 64 and memory < 2e9 else np.inf
+
+    def _way(self, budget: int) -> float:
+        """Seconds for one support; where that is not known yet, from what fewer terms took."""
+        known = max((L for L in self.ways if L <= budget), default=min(budget, 3))
+        return self.ways.get(known, PAIR) * PASSED ** (budget - known)
 
     def _ends_there(self, free: int, budget: int) -> float:
         if self.device is None or not 3 <= budget < 64 or self.level < SAFE_LEVEL:

@@ -43,6 +43,7 @@ from polysharp.problem.bounds import UNIT, Quadratic
 from polysharp.problem.propagation import FREE, IN, States
 from polysharp.typing import Array, Indices
 
+ROW = 50.0  # pair tests that take as long as what a row takes beside them
 BLOCK = 16  # numbers that one turn of the vectorised loop takes
 NOISE = 512.0 * UNIT
 MOST_HITS = 5_000  # supports listed; more, and the threshold is too far below the optimum
@@ -63,15 +64,18 @@ class Quest(NamedTuple):
     share: float  # of the cost of a support that is listed, by which others need not beat it
     room: float = 0.0  # supports whose gain is less by no more than this are listed all the same
     fewest: float = 0.0  # terms of a support that is listed
+    doubt: float = 0.0  # what rounding may take off the gain of all monomials together
+    work: float = np.inf  # pair tests, or what takes as long, after which to give up
 
 
 class Levels(NamedTuple):
-    """H, b and D after 0, 1, 2, ... monomials have been chosen; two rows of scratch."""
+    """H, b and D after 0, 1, 2, ... monomials have been chosen, and room to work in."""
 
     H: Array
     b: Array
     D: Array
-    scratch: Array
+    scratch: Array  # four rows
+    factor: Array
 
 
 class Demands(NamedTuple):
@@ -102,7 +106,10 @@ class Exhausted:
 def exhaust(
     H: Array, b: Array, budget: int, task: Quest, rules: Demands, most: int = MOST_HITS
 ) -> Exhausted | None:
-    """Try all choices of at most ``budget`` monomials; None where more than ``most`` come close."""
+    """Try all choices of at most ``budget`` monomials, best with the strongest ones first.
+
+    None where more than ``most`` come close, or where that would be too much work.
+    """
     size = len(b)
     L, width = min(budget, size), size + BLOCK
     root = np.sqrt(np.diagonal(H))
@@ -110,7 +117,8 @@ def exhaust(
         np.zeros((max(L - 2, 1), width, width)),
         np.zeros((max(L, 2), width)),
         np.zeros((max(L, 2), width)),
-        np.zeros((2, width)),
+        np.zeros((4, width)),
+        np.zeros((width, width)),
     )
     levels.H[0, :size, :size] = H / np.multiply.outer(root, root)
     levels.b[0, :size] = b / root
@@ -118,7 +126,7 @@ def exhaust(
     hits = np.empty((most, max(L, 1)), dtype=np.int64)
     need = np.array([task.need])
     count = _search(levels, size, L, task, rules, need, hits)
-    return None if count > most else Exhausted(hits[:count], float(need[0]))
+    return Exhausted(hits[:count], float(need[0])) if 0 <= count <= most else None
 
 
 def rounding_slack(system: Quadratic, least: float, terms: int) -> float:
@@ -133,9 +141,12 @@ def rounding_slack(system: Quadratic, least: float, terms: int) -> float:
     return 1.01 * (eps * (B + 0.5 * B * B) + (terms + 12.0) * UNIT) * system.response**2
 
 
-def term_rules(structure: Structure, terms: States, inputs: States) -> Demands:
-    """Return what the rules ask of the free monomials of a node."""
-    free, held = np.flatnonzero(terms == FREE), np.flatnonzero(terms == IN)
+def term_rules(
+    structure: Structure, terms: States, inputs: States, free: Indices | None = None
+) -> Demands:
+    """Return what the rules ask of the free monomials of a node, in a given order."""
+    free = np.flatnonzero(terms == FREE) if free is None else free
+    held = np.flatnonzero(terms == IN)
     nothing = np.zeros(0, dtype=np.int64)
     plain = structure.heredity is None and not len(structure.required_inputs)
     undecided = inputs == FREE
@@ -181,8 +192,8 @@ def _wanted(structure: Structure, terms: States, j: np.intp) -> Indices:
 
 
 VEC, MAT, CUBE, INTS, INTS2 = f8[::1], f8[:, ::1], f8[:, :, ::1], i8[::1], i8[:, ::1]
-TASK = types.NamedUniTuple(f8, 5, Quest)
-LEVELS = types.NamedTuple((CUBE, MAT, MAT, MAT), Levels)
+TASK = types.NamedUniTuple(f8, 7, Quest)
+LEVELS = types.NamedTuple((CUBE, MAT, MAT, MAT, MAT), Levels)
 RULES = types.NamedTuple((u1[:, ::1], i8, INTS, INTS, i8, b1, b1), Demands)
 ROWS = types.Tuple((i8, i8, f8, f8))
 kernel = Compiler(__file__)
@@ -338,6 +349,36 @@ def _descend(levels, depth, j, size):  # type: ignore[no-untyped-def]
         _row_minus(new, old, v[first:stop], v[a])
 
 
+@kernel(f8(VEC, VEC, i8, i8), any_order=True)
+def _dot(x, y, low, high):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for k in range(u8(low), u8(high)):
+        total += x[k] * y[k]
+    return total
+
+
+@kernel(i8(LEVELS, i8, i8, i8, f8))
+def _cut(levels, depth, low, size, missing):  # type: ignore[no-untyped-def]
+    """Return the first position from which on all monomials together gain less than is missing.
+
+    They are taken in from the last one on, row by row of a factorisation, until they gain enough.
+    """
+    H, b, D, U = levels.H[depth], levels.b[depth], levels.D[depth], levels.factor
+    z, inverse = levels.scratch[2], levels.scratch[3]
+    gain = 0.0
+    for i in range(size - 1, low - 1, -1):
+        u = U[i]
+        for k in range(size - 1, i, -1):
+            u[k] = (H[i, k] - _dot(u, U[k], k + 1, size)) * inverse[k]
+        pivot = max(D[i] - _dot(u, u, i + 1, size), 1e-300)
+        inverse[i] = 1.0 / np.sqrt(pivot)
+        z[i] = (b[i] - _dot(u, z, i + 1, size)) * inverse[i]
+        gain += 0.5 * z[i] * z[i]
+        if not gain < missing:
+            return i + 1
+    return low
+
+
 @kernel(i8(RULES, INTS, i8, i8))
 def _count(rules, used, j, change):  # type: ignore[no-untyped-def]
     """Count the inputs of j in ``used`` or take them off; return how many were or are new."""
@@ -356,14 +397,23 @@ def _search(levels, size, L, task, rules, need, hits):  # type: ignore[no-untype
     """Go through all choices depth first; return how many supports were listed."""
     chosen, gains = np.zeros(L + 2, dtype=np.int64), np.zeros(L + 1)
     used, room, noted, depth = np.zeros(rules.uses.shape[1], dtype=np.int64), rules.room, 0, 0
+    ends = np.zeros(L + 1, dtype=np.int64)  # of the positions to choose from
+    work = 0.0
     if L == 2:
         return _pairs(task, rules, levels, chosen, hits, need, (0, 0, size, 0), 0.0)
     chosen[0] = -1
     while noted <= hits.shape[0]:
         chosen[depth] += 1
         j = chosen[depth]
-        # Without rules a choice that cannot be completed is left to others.
-        if j >= size or (rules.plain and j > size - (L - depth)):
+        first = 0 if depth == 0 else chosen[depth - 1] + 1
+        if j == first:
+            # Without rules a choice that cannot be completed is left to others.
+            ends[depth] = max(size - (L - depth) + 1, 0) if rules.plain else size
+            if L > 2:
+                missing = need[0] - gains[depth] - task.doubt
+                ends[depth] = min(ends[depth], _cut(levels, depth, j, size, missing))
+                work += ROW * (size - ends[depth])
+        if j >= ends[depth]:
             depth -= 1
             if depth < 0:
                 break
@@ -374,6 +424,10 @@ def _search(levels, size, L, task, rules, need, hits):  # type: ignore[no-untype
             gain = gains[depth] + _chosen(levels, depth, j, size)
             if not gain <= need[0] and (L == 1 or not rules.plain):
                 noted = _note(task, rules, chosen, depth + 1, gain, need, hits, noted)
+            left = size - j
+            work += (0.5 * left + ROW) * left
+            if work > task.work:
+                return -1
             if depth == L - 3:
                 where = (depth + 1, j + 1, size, noted)
                 noted = _pairs(task, rules, levels, chosen, hits, need, where, gain)

@@ -266,9 +266,13 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
     if left is None:
         return False
     H, b, cost = left
+    order = np.argsort(-b * b / np.diagonal(H), kind="stable")
+    H, b, free = H[order[:, None], order], b[order], free[order]
     slack = rounding_slack(core.system, effort.level, core.structure.max_terms)
-    rules = term_rules(core.structure, node.terms, node.inputs)
+    rules = term_rules(core.structure, node.terms, node.inputs, free)
     task = effort.quest(cost, slack, node.budget if core.structure.exact_size else 0)
+    doubt = rounding_slack(core.system, effort.level, core.size)
+    task = task._replace(doubt=doubt, work=effort.work(len(free), node.budget))
     bounded = core.structure.boxes is not None
     most = MOST_NAMED if effort.run.names else MOST_BOXED if bounded else MOST_HITS
     # The device's test needs a gain that rounding cannot hide.
@@ -279,7 +283,8 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
         result = exhaust_on_device(H, b, node.budget, task, effort.device, most)
     else:
         result = exhaust(H, b, node.budget, task, rules, most)
-    effort.note_ends(len(free), node.budget, perf_counter() - began, there=there)
+    took, given_up = perf_counter() - began, result is None
+    effort.note_ends(len(free), node.budget, took, there=there, given_up=given_up)
     if result is None:
         return False
     bound = cost - result.need - slack
