@@ -7,8 +7,10 @@ and T twice the gain that the claim still leaves to the others,
 
     b_j^2 > T h_j       or       b_j^2 h_k + b_k^2 h_j - 2 H_jk b_j b_k > T (h_j h_k - H_jk^2)
 
-mark the completions that may cost less than the claim, and those are refitted one by one.  With
-several responses (``joint``) b has a row for each, and its squares and products are sums over them.
+mark the completions that may cost less than the claim, and those are refitted one by one.  Members
+come strongest first.  More members never gain less: where all those from one on gain too little
+together, none of the completions among them is visited (leaps and bounds).  With several responses
+(``joint``) b has a row for each, and its squares and products are sums over them.
 
 Rounding: k eliminations are exact for data that are changed by at most eps in each entry,
 eps = unit + 2 r + r_y + (k + 12) u, r = max error_j / sqrt(H_jj), r_y = error_y / |y|.  At the
@@ -27,7 +29,7 @@ from __future__ import annotations
 
 from itertools import combinations
 from math import comb, inf, isfinite, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -49,7 +51,21 @@ MOST_SETS = 1_000_000  # of inputs below one node
 MOST_EIGENVALUES = 2000  # monomials beyond which mu is lam over the largest G_jj + lam
 FEW = 2048  # completions that are all refitted, however ill-conditioned
 CHUNK = 2048  # supports refitted at a time
+TOGETHER = 2e6  # pairs tested at a time
 TOO_MANY = "it has more completions than a reader can try"
+
+
+class Cases(NamedTuple):
+    """H, B and T of several beginnings of a completion, which differ in their last members.
+
+    ``members`` has a row of positions in J for each; what follows stands behind them.
+    """
+
+    H: Array
+    B: Array
+    T: Array
+    J: Indices
+    members: Indices
 
 
 class Exhaustion:
@@ -58,6 +74,7 @@ class Exhaustion:
     def __init__(self, moments: Moments, rules: Rules, excepted: frozenset[Support]) -> None:
         self.moments, self.rules, self.pairs = moments, rules, 0.0
         self.excepted = excepted  # supports that the claim leaves out
+        self.doubt = inf  # twice what rounding may take off the gain of all members together
 
     def least(self, at: Fixings, claim: float) -> float:
         """Return the claim, or what the cheapest completion costs if that is less."""
@@ -82,15 +99,14 @@ class Exhaustion:
         self.uses = self.rules.uses[self.J] * (at.inputs != IN)
         self.room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
         self.hits: list[Indices] = []
-        binding = min(self.uses.sum(axis=1).max() * self.L, self.uses.shape[1]) > self.room
-        demand(binding or comb(len(self.J), self.L) <= MOST_PAIRS, TOO_MANY)
         demand(self.moments.floats_hold, "its completions can be tried in floats only")
         for _ in range(fixed):
             H, B, T = _eliminated(H, B, T, 0, np.arange(1, len(H)))
         demand(isfinite(T), "its completions leave the floats")
         if 64.0 * len(B) * U >= T:
             self._mark((), np.zeros((1, 0), dtype=np.intp))
-        self._visit(H, B, T, np.arange(len(self.J)), ())
+        order = np.argsort(-np.einsum("tj,tj->j", B, B) / np.diagonal(H), kind="stable")
+        self._visit(H[np.ix_(order, order)], B[:, order], T, order, ())
         return self.hits
 
     def _scaled(self, index: Indices, k: int, claim: float) -> tuple[Array, Array, float, float]:
@@ -109,39 +125,68 @@ class Exhaustion:
             more = 0.5 * float(np.linalg.eigvalsh(H)[0]) - shift
             if more > mu and is_definite(H - (more + shift) * np.eye(size)):
                 mu = more
-        B2 = k / mu
-        slack = SAFE * (eps * (sqrt(B2) + 0.5 * B2) + (k + 12.0) * U)
+        self.doubt = 2.0 * gain_slack(eps + SAFE * size * U, size, mu)
         least_yy = m.yy - m.margins(index[:0], m.q[:0])[2]
-        T = (least_yy - 2.0 * claim) / y_size**2 - 2.0 * slack
+        T = (least_yy - 2.0 * claim) / y_size**2 - 2.0 * gain_slack(eps, k, mu)
         return H, (m.q[index] / (root * y_size))[None], T, mu
 
     def _visit(self, H: Array, B: Array, T: float, J: Indices, chosen: tuple[int, ...]) -> None:
         """Mark the completions that have ``chosen`` and one or more of J."""
         used = self.uses[list(chosen)].max(axis=0, initial=0.0)
-        room, new = self.room - int(used.sum()), self.uses[J] * (1.0 - used)
-        fits = np.flatnonzero(new.sum(axis=1) <= room)
+        fits = np.flatnonzero(np.maximum(self.uses[J], used).sum(axis=1) <= self.room)
         if len(fits) < len(J):
-            H, B, J, new = H[np.ix_(fits, fits)], B[:, fits], J[fits], new[fits]
-        h, left = np.diagonal(H).copy(), self.L - len(chosen)
-        demand(np.all(h > 0.0), "its completions are too nearly dependent to be tried")
-        squares = np.einsum("tj,tj->j", B, B)
-        tol = 64.0 * len(B) * U * (float((squares / h).max(initial=0.0)) + abs(T))
-        self._mark(chosen, J[np.flatnonzero(~(squares <= (T - tol) * h))][:, None])
-        self.pairs += 0.5 * len(J) ** 2 * (0.9 + 0.1 * len(B)) + VISIT
-        demand(self.pairs <= MOST_PAIRS, TOO_MANY)
-        if left == 2:
-            P = T * H
-            P -= 2.0 * (B.T @ B)
-            P *= H
-            P += np.stack([squares - (T - tol) * h, h], axis=1) @ np.stack([h, squares])
-            if not P.max(initial=-inf) <= 0.0:
-                pairs = np.argwhere(np.triu(~(P <= 0.0), 1))
-                together = np.maximum(new[pairs[:, 0]], new[pairs[:, 1]]).sum(axis=1)
-                self._mark(chosen, J[pairs[together <= room]])
-        elif left > 2:
-            for a in range(len(J) - 1):
+            H, B, J = H[np.ix_(fits, fits)], B[:, fits], J[fits]
+        left, none = self.L - len(chosen), np.zeros((1, 0), dtype=np.intp)
+        self._test(Cases(H[None], B[None], np.array([T]), J, none), chosen, used)
+        if left <= 2:
+            return
+        last = min(len(J) - 1, self._cut(H, B, T))
+        if left > 3:
+            for a in range(last):
                 later = np.arange(a + 1, len(J))
                 self._visit(*_eliminated(H, B, T, a, later), J[later], (*chosen, int(J[a])))
+            return
+        step = max(1, int(TOGETHER / len(J) ** 2))
+        for first in range(0, last, step):
+            members = np.arange(first, min(first + step, last))[:, None]
+            self._test(_each_eliminated(H, B, T, J, members), chosen, used)
+
+    def _test(self, cases: Cases, chosen: tuple[int, ...], used: Array) -> None:
+        """Mark what may gain enough: one more member, and two where there is room for no more."""
+        H, B, T, J, members = cases
+        count, size = B.shape[1], len(J)
+        self.pairs += 0.5 * H.size * (0.9 + 0.1 * count) + VISIT
+        demand(self.pairs <= MOST_PAIRS, TOO_MANY)
+        later = np.arange(size) > members.max(axis=1, initial=-1)[:, None]
+        h = np.einsum("cjj->cj", H)
+        demand(np.all(h[later] > 0.0), "its completions are too nearly dependent to be tried")
+        h = np.where(later, h, 1.0)
+        squares = np.einsum("ctj,ctj->cj", B, B)
+        largest = np.where(later, squares / h, 0.0).max(axis=1, initial=0.0)
+        lowered = (T - 64.0 * count * U * (largest + np.abs(T)))[:, None]
+        found = [np.argwhere(later & ~(squares <= lowered * h))]
+        if self.L - len(chosen) - members.shape[1] == 2:
+            P = T[:, None, None] * H
+            P -= 2.0 * np.matmul(B.transpose(0, 2, 1), B)
+            P *= H
+            P += (squares - lowered * h)[:, :, None] * h[:, None, :]
+            P += h[:, :, None] * squares[:, None, :]
+            found.append(np.argwhere(np.triu(~(P <= 0.0), 1) & later[:, :, None]))
+        for hits in found:
+            more = J[np.concatenate([members[hits[:, 0]], hits[:, 1:]], axis=1)]
+            together = np.maximum(self.uses[more].max(axis=1, initial=0.0), used).sum(axis=1)
+            self._mark(chosen, more[together <= self.room])
+
+    def _cut(self, H: Array, B: Array, T: float) -> int:
+        """Return the first position from which on all together gain less than T/2, rounding too."""
+        try:
+            root = np.linalg.cholesky(H[::-1, ::-1])
+        except np.linalg.LinAlgError:
+            return len(H)
+        each = np.linalg.solve(root, B[:, ::-1].T)
+        gains = np.cumsum(np.einsum("jt,jt->j", each, each))
+        margin = self.doubt + 64.0 * len(B) * U * (abs(T) + gains)
+        return len(H) - int(np.count_nonzero(gains < T - margin))
 
     def _mark(self, chosen: tuple[int, ...], more: Indices) -> None:
         short = len(chosen) + more.shape[1] < self.L
@@ -173,6 +218,12 @@ class Exhaustion:
         return least
 
 
+def gain_slack(eps: float, k: int, mu: float, per_term: float = 1.0) -> float:
+    """Return the slack of a gain of k terms, as at the head."""
+    B2 = k / mu
+    return SAFE * (eps * (sqrt(B2) + 0.5 * B2) + (k * per_term + 12.0) * U)
+
+
 def _eliminated(
     H: Array, B: Array, T: float, j: int, others: Indices
 ) -> tuple[Array, Array, float]:
@@ -183,6 +234,15 @@ def _eliminated(
     rest -= np.multiply.outer(row, rate)
     own = B[:, j]
     return rest, B[:, others] - own[:, None] * rate, T - float(own @ own / H[j, j])
+
+
+def _each_eliminated(H: Array, B: Array, T: float, J: Indices, members: Indices) -> Cases:
+    """Take each of some monomials into the model, one at a time."""
+    a = members[:, 0]
+    own, rate = B[:, a].T, H[a] / H[a, a, None]
+    rest = H - H[a][:, :, None] * rate[:, None, :]
+    gained = np.einsum("ct,ct->c", own, own) / H[a, a]
+    return Cases(rest, B - own[:, :, None] * rate[:, None, :], T - gained, J, members)
 
 
 def all_choices(size: int, k: int) -> Indices:

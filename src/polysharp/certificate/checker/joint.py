@@ -34,6 +34,7 @@ from polysharp.certificate.checker.ends import (
     TOO_MANY,
     Exhaustion,
     all_choices,
+    gain_slack,
 )
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.reader import ProofPart, ProofReader
@@ -174,8 +175,9 @@ class JointExhaustion(Exhaustion):
         m, root = self.moments, np.sqrt(self.moments.G[index, index] + self.moments.lam)
         r = float((m.error[index] / root).max(initial=0.0))
         eps = SAFE * (m.unit + 2.0 * r + eps + (k + 12.0) * U)
-        B2, count = k / mu, len(self.every)
-        slack = SAFE * (eps * (sqrt(B2) + 0.5 * B2) + (k * (count + 4.0) + 12.0) * U)
+        each = len(self.every) + 4.0
+        self.doubt = 2.0 * gain_slack(eps + SAFE * len(index) * U, len(index), mu, each)
+        slack = gain_slack(eps, k, mu, each)
         none = np.zeros(0, dtype=np.intp)
         least = _sum([own.yy - own.margins(none, np.zeros(0))[2] for own in self.every], -1.0)
         B = np.array([own.q[index] for own in self.every]) / (root * total)

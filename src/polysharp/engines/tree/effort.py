@@ -207,7 +207,7 @@ class Spending:
 
     def _way(self, budget: int) -> float:
         """Seconds for one support; where that is not known yet, from what fewer terms took."""
-        known = max((L for L in self.ways if L <= budget), default=min(budget, 3))
+        known = max((L for L in self.ways if budget >= L), default=min(budget, 3))
         return self.ways.get(known, PAIR) * PASSED ** (budget - known)
 
     def _ends_there(self, free: int, budget: int) -> float:
