@@ -10,8 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from polysharp.estimators.fitted import ShownRows, spread
-from polysharp.plots.gap import TOP as HIGHEST
-from polysharp.plots.gap import course
+from polysharp.plots.model import HIGHEST, course
 from polysharp.polynomial.response import Curve, Surface
 from polysharp.report import words
 from polysharp.report.chart import BOTTOM, LEFT, TOP, WIDTH, Chart, Scale, labels, shorten
