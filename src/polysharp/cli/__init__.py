@@ -1,4 +1,4 @@
-"""The command line: one file per command, and here the way in and the ways out.
+"""The command line: one function per command, and here the way in and the ways out.
 
 A command reads its options, calls the library, and prints: results to standard output, progress
 and remarks to standard error.  It ends with a code that scripts can use:
@@ -29,10 +29,12 @@ from polysharp.cli.command import ExitCode, add_command
 from polysharp.cli.messages import say, say_warning
 from polysharp.errors import ClusterError
 
-COMMANDS = (
-    *("fit", "path", "rank", "predict", "report", "explain", "rivals"),
-    *("verify", "serve", "info", "demo"),
-)
+COMMANDS = {  # and the file that holds the function of that name
+    **{"fit": "fit_command", "path": "table_commands", "rank": "table_commands"},
+    **{"predict": "predict_command", "report": "model_commands", "explain": "model_commands"},
+    **{"rivals": "model_commands", "verify": "verify_command", "serve": "serve_command"},
+    **{"info": "info_command", "demo": "demo"},
+}
 
 EXAMPLES = """\
 A formula in one line, its size chosen by validation:
@@ -63,9 +65,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--traceback", action="store_true", help="on an error, show where it came from"
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
     for name in COMMANDS:
-        add_command(commands, name, import_module(f"polysharp.cli.{name}_command").run)
+        add_command(commands, name)
     return parser
 
 
@@ -80,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try:
                 options = make_parser().parse_args(words)
                 options.command = shlex.join(["polysharp", *words])
-                return int(options.run(options))
+                # Imported now, so that help needs no library.
+                home = import_module(f"polysharp.cli.{COMMANDS[options.subcommand]}")
+                return int(getattr(home, f"run_{options.subcommand}")(options))
             finally:
                 sys.stdout.flush()
     except BrokenPipeError:

@@ -102,7 +102,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int]) -> None:
+def add_command(commands: Any, name: str) -> None:
     """Add a command with the options of its file of help."""
     head, _, examples = _text(name).partition("\nexamples:\n")
     usage, summary, *_ = head.split("\n")
@@ -115,7 +115,6 @@ def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], in
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(run=run)
     group = parser
     for entry in re.split(r"\n+(?! )", head.strip("\n"))[2:]:
         if entry.endswith(":"):

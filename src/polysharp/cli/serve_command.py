@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import signal
 import webbrowser
+from argparse import Namespace
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,17 +13,16 @@ from typing import Any
 
 from polysharp.cli.command import ExitCode
 from polysharp.cli.messages import say
+from polysharp.cli.page.desk import Desk
+from polysharp.cli.page.server import PageServer
+from polysharp.cli.tables import load_pandas
 from polysharp.errors import InputError
 
 MEGABYTE = 10**6
 
 
-def run(options: argparse.Namespace) -> int:
+def run_serve(options: Namespace) -> int:
     """Serve until Ctrl-C, and leave nothing behind."""
-    from polysharp.cli.page.desk import Desk
-    from polysharp.cli.page.server import PageServer
-    from polysharp.cli.tables import load_pandas
-
     if not 0 <= options.port < 65_536:
         raise InputError(f"--port must be between 0 and 65535, got {options.port}")
     if options.max_size < 1:

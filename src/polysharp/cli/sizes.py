@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from polysharp.estimators.fitted import settings_of
+from polysharp.estimators.path import Path, path
 from polysharp.plots.path import SizeCurve, search_curve, size_curves
 from polysharp.progress import rounded_up
-
-if TYPE_CHECKING:
-    from polysharp.estimators.path import Path
 
 AROUND = 4  # sizes to either side of the model's
 WORTH = 0.05  # part of the error that a higher degree must gain to be worth a hint
@@ -29,15 +27,13 @@ def path_of(
     model: Any, sample: Any, sizes: Any, seconds: float, cv: int | None, verbose: int = 0
 ) -> Path:
     """Return the best formula of every size under the settings of a model."""
-    from polysharp.estimators.path import path
-
     known = settings_of(model)
     # Engine, device and "every input" are what one model was worth; here many are compared.
     given = {**known, "gamma": model.gamma_, "max_terms": sizes, "engine": "auto", "device": None}
     given |= {"n_candidates": known["n_candidates"] or "auto", "time_limit": seconds}
     folds = None if cv is None else min(cv, len(sample))
     given |= {"verbose": verbose, "cv": folds}
-    return path(sample.X, sample.y, sample.sample_weight, **given)
+    return path(*sample.given, **given)
 
 
 def known_bound(model: Any) -> dict[tuple[int | None, int], float]:

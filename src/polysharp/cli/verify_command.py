@@ -7,44 +7,42 @@ comes out of it is checked, together with what the model costs.
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from typing import Any
 
+import numpy as np
+from sklearn.base import clone
+
+from polysharp.certificate.checker.verify import verify
+from polysharp.certificate.proof import Proof
 from polysharp.cli import shared
 from polysharp.cli.command import ExitCode
-from polysharp.cli.messages import say
+from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.errors import InputError
+from polysharp.progress import rounded_down, rounded_up
 
 
-def run(options: argparse.Namespace) -> int:
+def run_verify(options: Namespace) -> int:
     """Read, check, print."""
     with open(options.proof, "rb") as file:
         is_proof = file.read(2) == b"PK"  # an archive; a model is text
     if is_proof:
-        from polysharp.certificate.proof import Proof
-
         proof, costs = Proof.load(options.proof), None
         if proof.statement is None:
             raise InputError(f"{options.proof!r} must state what it proves, and does not")
         names, response = proof.statement.names, proof.statement.response
         targets = [name for name, _ in proof.statement.responses] or [response]
-        sample = shared.read_rows(options, names, targets, impute=options.impute)
+        sample = shared.read_rows(options, names, targets)
     else:
-        from polysharp.cli.recipe import Recipe
-        from polysharp.estimators.model_file.model_file import load_columns
-
         model = shared.load_single(options.proof, "verify")
-        law, recipe = model.polynomial_, Recipe.read(load_columns(options.proof))
-        sample = shared.read_rows(options, law.names, [law.response], recipe)
+        sample = shared.rows_for(options, model, options.proof)
     sample, _ = shared.split(sample, options.holdout, options.seed)
     if not is_proof:
         costs = cost(model, sample)
         proof = prove(model, sample, options)
     if proof is None:
         return ExitCode.NOT_PROVED
-    from polysharp.certificate.checker.verify import verify
-
-    verdict = verify(proof, sample.X, sample.y, sample.sample_weight, exact=bool(options.exact))
+    verdict = verify(proof, *sample.given, exact=bool(options.exact))
     own = verdict.objective if costs is None else costs
     # A model costs what its rounded coefficients cost, give or take their last digits.
     possible = not verdict.valid or verdict.excepted > 0 or own >= verdict.bound * (1 - 1e-9)
@@ -56,20 +54,14 @@ def run(options: argparse.Namespace) -> int:
 
 def cost(model: Any, sample: Any) -> float:
     """Return what a model costs on the rows: half its squared errors, and the penalty."""
-    import numpy as np
-
     residuals = (sample.y - model.predict(sample.X)).to_numpy()
     weights = 1.0 if sample.sample_weight is None else sample.sample_weight.to_numpy()
     w = model.solution_.coefficients
     return float(0.5 * np.sum(weights * residuals**2) + 0.5 * float(w @ w) / model.gamma_)
 
 
-def prove(model: Any, sample: Any, options: argparse.Namespace) -> Any:
+def prove(model: Any, sample: Any, options: Namespace) -> Any:
     """Search again with the settings of the model, for a proof; None where there is none."""
-    from sklearn.base import clone
-
-    from polysharp.cli.messages import warnings_as_remarks
-
     if getattr(model, "reference_", None) is not None:
         raise InputError(
             f"{options.proof!r} must be a model that was fitted to the response itself, and this "
@@ -79,18 +71,14 @@ def prove(model: Any, sample: Any, options: argparse.Namespace) -> Any:
         engine="tree", gamma=model.gamma_, time_limit=options.time_limit, verbose=not options.quiet
     )
     with warnings_as_remarks():
-        again.fit(sample.X, sample.y, sample.sample_weight)
+        again.fit(*sample.given)
     if again.solution_.proof is None:
         say("no proof was found that could be checked; a longer --time-limit may help")
     return again.solution_.proof
 
 
-def in_words(
-    verdict: Any, own: float, possible: bool, options: argparse.Namespace, rows: int
-) -> str:
+def in_words(verdict: Any, own: float, possible: bool, options: Namespace, rows: int) -> str:
     """Say what a verdict means to somebody who knows nothing of proofs by bounds."""
-    from polysharp.progress import rounded_down, rounded_up
-
     if not verdict.valid:
         return (
             f"The proof does NOT hold for {options.table}: {verdict.reason}. Either these are not "
