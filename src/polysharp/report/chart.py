@@ -98,6 +98,20 @@ def shorten(name: str, length: int = 26) -> str:
     return name[: length - 1 - head] + "\N{HORIZONTAL ELLIPSIS}" + name[len(name) - head :]
 
 
+def svg(height: int, *marks: Html | None, title: str, description: str) -> Html:
+    """Return a drawing that says in words what it shows."""
+    return tag(
+        "svg",
+        tag("title", title),
+        tag("desc", description),
+        *marks,
+        viewBox=f"0 0 {WIDTH} {height}",
+        class_="chart",
+        role="img",
+        aria_label=f"{title}. {description}",
+    )
+
+
 @dataclass(frozen=True)
 class Chart:
     """Two axes and a place for marks between them."""
@@ -134,18 +148,9 @@ class Chart:
 
     def draw(self, *marks: Html, title: str, description: str) -> Html:
         """Return the SVG: grid, marks, axes on top."""
-        return tag(
-            "svg",
-            tag("title", title),
-            tag("desc", description),
-            self._axes(grid=True) if self.grid else None,
-            *marks,
-            self._axes(grid=False),
-            viewBox=f"0 0 {WIDTH} {self.height}",
-            class_="chart",
-            role="img",
-            aria_label=f"{title}. {description}",
-        )
+        under = self._axes(grid=True) if self.grid else None
+        over = self._axes(grid=False)
+        return svg(self.height, under, *marks, over, title=title, description=description)
 
     def _axes(self, *, grid: bool) -> Html:
         """Draw either the lines of the grid or the numbers and names."""

@@ -86,6 +86,11 @@ class Facts:
         return (self,)
 
     @property
+    def several(self) -> bool:
+        """Whether there are several responses."""
+        return len(self.shown) > 1
+
+    @property
     def solution(self) -> Solution:
         """The certificate."""
         found: Solution = self.model.solution_

@@ -1,16 +1,18 @@
 """Markup in which user text cannot become code, and what sections are made of.
 
 ``tag`` escapes every string that is not itself markup, in text and in attributes, so a column
-named ``<script>`` is a name wherever it goes.  Only ``tag``, ``join`` and constants of this package
-make ``Html``; nothing else does.
+named ``<script>`` is a name wherever it goes.  Only ``tag``, ``join``, ``say`` and constants of
+this package make ``Html``; nothing else does.  The sentences of a report stand in ``words.toml``.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from html import escape
+from importlib.resources import files
 
 # HTML has no place for control characters and XML forbids them; halves of surrogate pairs are not
 # text at all.
@@ -54,6 +56,23 @@ def tag(name: str, *children: Child, **attributes: object) -> Html:
     if name in VOID:
         return Html(f"<{opening}>")
     return Html(f"<{opening}>{join(*children)}</{name}>")
+
+
+def say(name: str, **values: Child) -> Html:
+    """Return a text of ``words.toml`` with values put in, which are escaped unless they are markup.
+
+    Examples
+    --------
+    >>> say("candidates", candidates="all <b>")
+    'The candidates are all &lt;b&gt;.'
+    """
+    return Html(_texts()[name].format(**{key: join(value) for key, value in values.items()}))
+
+
+@cache
+def _texts() -> dict[str, str]:
+    known = tomllib.loads(files("polysharp.report").joinpath("words.toml").read_text("utf-8"))
+    return {name: text.replace("\n", " ") for name, text in known.items()}
 
 
 p, div, span, h3 = (partial(tag, name) for name in ("p", "div", "span", "h3"))

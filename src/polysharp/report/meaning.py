@@ -5,7 +5,7 @@ from __future__ import annotations
 from polysharp.polynomial.response import response_curve, response_surface
 from polysharp.report import figures
 from polysharp.report.facts import Facts
-from polysharp.report.html import Html, bar, bars, div, figure, h3, join, p, quiet, table, tag
+from polysharp.report.html import Html, bar, bars, div, figure, h3, join, p, quiet, say, table, tag
 
 MAX_CURVES = 9
 MAX_SURFACES = 3
@@ -19,48 +19,30 @@ def inputs(facts: Facts) -> Html:
 
 def _in_formula(facts: Facts) -> Html:
     found, names = facts.importance, facts.polynomial.names
-    if not facts.importance.order:
-        constant = "The formula is a constant: no input matters to it."
-        return div(h3("In the formula"), quiet(constant))
-    return div(
-        h3("In the formula"),
-        quiet(
-            "In all: the share of the variance of the predictions that would go if the input were "
-            "held fixed, were the inputs to vary independently (total Sobol index). Interactions "
-            "count for each of their inputs, so shares may add up to more than "
-            "100\N{NO-BREAK SPACE}%. Alone: what the input does by itself (first-order index). "
-            "Over the rows: what terms without the input cannot make up for on the rows as they "
-            "are; small where other inputs stand in for this one. None of them is about causes."
-        ),
-        table(
-            ["input", "", "in all", "alone", "over the rows"],
-            [
-                [
-                    names[i],
-                    bar(found.inputs[i], found.inputs.max()),
-                    *(_percent(shares[i]) for shares in (found.inputs, found.first, found.data)),
-                ]
-                for i in found.order
-            ],
-            "Importance of the inputs in the model",
-        ),
-    )
+    if not found.order:
+        return div(h3("In the formula"), quiet(say("constant")))
+    rows = [
+        [
+            names[i],
+            bar(found.inputs[i], found.inputs.max()),
+            *(_percent(shares[i]) for shares in (found.inputs, found.first, found.data)),
+        ]
+        for i in found.order
+    ]
+    head = ["input", "", "in all", "alone", "over the rows"]
+    shown = table(head, rows, "Importance of the inputs in the model")
+    return div(h3("In the formula"), quiet(say("importance")), shown)
 
 
 def _before_search(facts: Facts) -> Html:
     scores, names, used = facts.ranking.scores, facts.polynomial.names, facts.polynomial.inputs
     order = facts.ranking.order[:MAX_RANKED].tolist()
     total = float(scores.sum()) or 1.0
+    given = "ranking_idle" if facts.model.ranking_ is None else "ranking_given"
+    pale = say("ranking_pale") if len(used) < facts.p else None
     return div(
         h3("Before the search"),
-        quiet(
-            "The score of each input in a kernel regression on all monomials (Algorithm 1 of the "
-            "paper), in parts of their sum. ",
-            "The search was given the best of these. "
-            if facts.model.ranking_ is not None
-            else "The search did not depend on it: every input was kept. ",
-            "Inputs outside the formula are pale." if len(used) < facts.p else None,
-        ),
+        quiet(say("ranking", given=say(given), pale=pale)),
         bars(
             [(names[i], float(scores[i]), _percent(scores[i] / total)) for i in order],
             "Ranking of the inputs",
@@ -75,28 +57,14 @@ def response(facts: Facts) -> Html | None:
     if not order:
         return None
     curves = [response_curve(facts.polynomial, facts.rows.X, i) for i in order]
-    return join(
-        p(
-            "One input moves over its observed range, all others stay at their medians. Every "
-            "curve has a vertical scale of its own: its caption says how far it runs. The strokes "
-            "at the foot are rows: where there are none, the curve is a guess."
-        ),
-        div([figures.response_curve(facts, curve) for curve in curves], class_="figures"),
-        _interactions(facts),
-        _stationary(facts),
-    )
-
-
-def _stationary(facts: Facts) -> Html:
     lines = str(facts.stationary).splitlines()
     return join(
+        p(say("response")),
+        div([figures.response_curve(facts, curve) for curve in curves], class_="figures"),
+        _interactions(facts),
         h3("Where it has no slope"),
         tag("ul", [tag("li", f"{line[0].upper()}{line[1:]}.") for line in lines]),
-        quiet(
-            "Of the formula, not of the process: outside the range seen such a point is a guess, "
-            "and where the surface is nearly flat a little noise moves it far. ",
-            None if facts.stationary.exact else "Found by numerical search: there may be others.",
-        ),
+        quiet(say("stationary", search=None if facts.stationary.exact else say("numerical"))),
     )
 
 
@@ -108,16 +76,9 @@ def _interactions(facts: Facts) -> Html:
         caption = f"{names[pair[0]]} with {names[pair[1]]}: {_percent(share)} of the variance."
         surfaces.append(figure(figures.response_surface(facts, surface), caption))
     if not surfaces:
-        return quiet("No term joins two inputs: their effects simply add up.")
-    return join(
-        h3("The strongest interactions"),
-        p(
-            "Two inputs move together. The strength of an interaction is the share of the variance "
-            "of the predictions that involves both inputs jointly, were the inputs to vary "
-            "independently. Dots are rows: away from them the surface is a guess."
-        ),
-        div(surfaces, class_="figures"),
-    )
+        return quiet(say("no_interaction"))
+    heading = h3("The strongest interactions")
+    return join(heading, p(say("interactions")), div(surfaces, class_="figures"))
 
 
 def _percent(share: float) -> str:

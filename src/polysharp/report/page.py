@@ -9,9 +9,8 @@ from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import plural
 from polysharp.report import words
 from polysharp.report.facts import Facts
-from polysharp.report.formula import formula
 from polysharp.report.html import Html, code, h3, join, p, quiet, span, tag
-from polysharp.report.sections import Section, sections
+from polysharp.report.sections import sections
 
 MOST_FORMULAS = 12  # of several responses, that stand at the top
 # Nothing is loaded and nothing runs, whatever a page may contain.
@@ -23,18 +22,18 @@ def page(facts: Facts) -> str:
     parts = sections(facts)
     rows, inputs = plural(facts.n, "row"), plural(facts.p, "input")
     names = [tag("var", each.polynomial.response) for each in facts.shown]
-    name = join(names[0], [join(", ", other) for other in names[1:]])
-    links = [tag("a", part.name, href=f"#{part.name.lower()}") for part in parts]
+    listed = join(names[0], [join(", ", other) for other in names[1:]])
+    links = [tag("a", name, href=f"#{name.lower()}") for name, _, _ in parts]
     body = tag(
         "body",
         tag(
             "header",
             p("polysharp report", class_="mark"),
             tag("h1", facts.title),
-            p(name, f" from {inputs}, shown on {rows}", class_="lead"),
+            p(listed, f" from {inputs}, shown on {rows}", class_="lead"),
             tag("nav", links, aria_label="Contents"),
         ),
-        tag("main", opening(facts), [_section(part) for part in parts]),
+        tag("main", opening(facts), [_section(*part) for part in parts]),
         tag("footer", p(f"Written by polysharp {__version__} on {facts.written}.")),
     )
     return "<!DOCTYPE html>\n" + tag("html", _head(facts), body, lang="en") + "\n"
@@ -44,17 +43,12 @@ def opening(facts: Facts) -> Html:
     """The formula, the verdict and the numbers that everybody asks for."""
     laws = [each.polynomial for each in facts.shown]
     badge = p(words.verdict(facts), class_="badge good" if facts.proved else "badge open")
+    kinds = ("label", "figure", "note")
     tiles = [
-        tag(
-            "li",
-            span(name, class_="label"),
-            span(value, class_="figure"),
-            span(note, class_="note"),
-        )
-        for name, value, note in _tiles(facts)
+        tag("li", [span(part, class_=kind) for kind, part in zip(kinds, tile, strict=True)])
+        for tile in _tiles(facts)
     ]
-    single = len(laws) == 1
-    names = ["predict"] if single else [f"predict_{t}" for t in range(len(laws))]
+    names = [f"predict_{t}" for t in range(len(laws))] if facts.several else ["predict"]
     forms = [
         ("Text", "\n".join(law.formula(digits=17) for law in laws)),
         ("LaTeX", "\n".join(law.to_latex() for law in laws)),
@@ -67,7 +61,7 @@ def opening(facts: Facts) -> Html:
         class_="copies",
     )
     tiled = tag("ul", tiles, class_="tiles")
-    shown = [formula(law) for law in laws[:MOST_FORMULAS]]
+    shown = [words.formula(law) for law in laws[:MOST_FORMULAS]]
     if more := len(laws) - len(shown):
         shown.append(quiet(f"and {more} more, below and to copy"))
     return tag("section", badge, shown, tiled, copies, class_="opening", aria_label="The formula")
@@ -79,7 +73,7 @@ def _tiles(facts: Facts) -> list[tuple[str, str, str]]:
     gap, asked = words.percent(facts.solution.gap), words.percent(facts.solution.gap_tol)
     size = ("terms", str(len(facts.polynomial)), f"in {used} of {plural(facts.p, 'input')}")
     last = ("gap", gap, f"asked for {asked}")
-    if len(facts.shown) > 1:
+    if facts.several:
         found = [each.rows.r2 or 0.0 for each in facts.shown]
         means = f"from {words.r_squared(min(found))} to {words.r_squared(max(found))}"
         return [
@@ -118,7 +112,7 @@ def _head(facts: Facts) -> Html:
     )
 
 
-def _section(part: Section) -> Html:
-    anchor = part.name.lower()
-    heading = tag("h2", part.heading, id_=f"{anchor}-heading")
-    return tag("section", heading, part.content, id_=anchor, aria_labelledby=f"{anchor}-heading")
+def _section(name: str, heading: str, content: Html) -> Html:
+    anchor = name.lower()
+    title = tag("h2", heading, id_=f"{anchor}-heading")
+    return tag("section", title, content, id_=anchor, aria_labelledby=f"{anchor}-heading")

@@ -4,85 +4,52 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from polysharp.estimators.stability import Stability
 from polysharp.progress import plural
 from polysharp.report import figures, words
+from polysharp.report import html as h
 from polysharp.report.facts import Facts
-from polysharp.report.formula import product
-from polysharp.report.html import (
-    Child,
-    Html,
-    bar,
-    code,
-    definitions,
-    div,
-    figure,
-    h3,
-    join,
-    keys,
-    p,
-    quiet,
-    span,
-    table,
-    tag,
-)
+from polysharp.report.html import Child, Html, say, span, tag
 from polysharp.report.meaning import inputs, response
-from polysharp.report.responses import accuracies, shared_terms
 from polysharp.report.rivals import rivals
 from polysharp.report.sizes import size
 from polysharp.typing import Monomial
 
 DEFINING = ("degree", "max_terms", "max_inputs", "gamma")
 MAX_ROWS = 40  # inputs of the data listed one by one
+MOST_FIGURES = 12  # responses whose predictions are drawn, the first ones
 
 
-class Section(NamedTuple):
-    """What the contents call it, its heading and its content."""
-
-    name: str
-    heading: str
-    content: Html
-
-
-def sections(facts: Facts) -> list[Section]:
-    """Return every section that has something to say."""
-    written: list[tuple[str, str, Callable[[Facts], Html | None]]] = [
+def sections(facts: Facts) -> list[tuple[str, str, Html]]:
+    """Return name, heading and content of every section that has something to say."""
+    written: list[tuple[str, str, Callable[[Facts], Html | None] | None]] = [
         ("Certificate", "What was proved", certificate),
-        ("Terms", "The terms", terms),
-        ("Rivals", "What else could it be", rivals),
-        ("Size", "Accuracy against size", size),
-        ("Accuracy", "How well it predicts", accuracy),
-        ("Inputs", "Which inputs matter", inputs),
-        ("Response", "What the formula does", response),
+        ("Terms", "The terms", shared_terms if facts.several else terms),
+        ("Rivals", "What else could it be", None if facts.several else rivals),
+        ("Size", "Accuracy against size", None if facts.several else size),
+        ("Accuracy", "How well it predicts", accuracies if facts.several else accuracy),
+        ("Inputs", "Which inputs matter", None if facts.several else inputs),
+        ("Response", "What the formula does", None if facts.several else response),
         ("Data", "The data", data),
         ("Reproduce", "How to reproduce it", reproduce),
     ]
-    if len(facts.shown) > 1:
-        written = [
-            ("Certificate", "What was proved", certificate),
-            ("Terms", "The terms", shared_terms),
-            ("Accuracy", "How well it predicts", accuracies),
-            ("Data", "The data", data),
-            ("Reproduce", "How to reproduce it", reproduce),
-        ]
-    found = [(name, heading, write(facts)) for name, heading, write in written]
-    return [Section(name, head, content) for name, head, content in found if content is not None]
+    found = [(name, heading, write and write(facts)) for name, heading, write in written]
+    return [(name, heading, content) for name, heading, content in found if content is not None]
 
 
 def certificate(facts: Facts) -> Html:
     """What the proof covers, and what it does not say."""
     solution = facts.solution
-    said = div(
-        [p(sentence) for sentence in words.statement(facts)],
-        h3("What this does not say"),
+    said = h.div(
+        [h.p(sentence) for sentence in words.statement(facts)],
+        h.h3("What this does not say"),
         tag("ul", [tag("li", sentence) for sentence in words.limits(facts)]),
-        quiet(words.objective(facts)),
-        quiet(words.effort(facts)),
-        None if solution.proof is None else quiet(words.PROOF),
+        h.quiet(words.objective(facts)),
+        h.quiet(words.effort(facts)),
+        None if solution.proof is None else h.quiet(say("proof")),
     )
     numbers = [
         ("objective", words.number(solution.objective)),
@@ -90,13 +57,12 @@ def certificate(facts: Facts) -> Html:
         ("gap", words.percent(solution.gap)),
         ("covers", words.scope(facts)),
     ]
-    lines = keys(("first", "best model so far"), ("second", "proven lower bound"))
-    # A model that was read from a file has no course of its search.
     course = None
-    if solution.trace:
+    if solution.trace:  # a model that was read from a file has no course of its search
+        lines = h.keys(("first", "best model so far"), ("second", "proven lower bound"))
         caption = "Where the best objective could be, over time."
-        course = figure(figures.gap(facts), caption, lines)
-    return div(said, div(definitions(numbers), course), class_="beside")
+        course = h.figure(figures.gap(facts), caption, lines)
+    return h.div(said, h.div(h.definitions(numbers), course), class_="beside")
 
 
 def terms(facts: Facts) -> Html:
@@ -108,85 +74,126 @@ def terms(facts: Facts) -> Html:
     given = facts.settings.get("units")
     units = None if given is None else polynomial.coefficient_units(given)
     for j in np.argsort(-without, kind="stable").tolist():
-        name = span(product(polynomial, polynomial.monomials[j]) or "1", class_="maths")
         number = words.number(float(polynomial.coefficients[j]))
-        rows.append([name, number if units is None else join(number, f" {units[j]}")])
-        rows[-1] += [bar(without[j] - whole, largest), words.number(float(without[j]), 4)]
-        if picked is not None:
-            rows[-1] += _over_resamples(picked, polynomial.monomials[j])
+        unit = None if units is None else f" {units[j]}"
+        rows.append([_term(facts, polynomial.monomials[j]), h.join(number, unit)])
+        rows[-1] += [h.bar(without[j] - whole, largest), words.number(float(without[j]), 4)]
+        rows[-1] += _over_resamples(facts, polynomial.monomials[j])
     if polynomial.intercept != 0.0 or not rows:
         nothing = [None] * (5 if picked else 2)
-        rows.append(
-            [span("intercept", class_="quiet"), words.number(polynomial.intercept), *nothing]
-        )
+        rows.append([_intercept(), words.number(polynomial.intercept), *nothing])
     head: list[Child] = ["term", "coefficient", "", "error without it"]
-    head += ["without ridge", "90\N{NO-BREAK SPACE}% of resamples", "picked"] if picked else []
-    centred = "; in every product the means are subtracted first"
-    return join(
-        p(
-            "Coefficients are in the units of the table",
-            centred if polynomial.shifts is not None else None,
-            ". Beside each stands the typical error, in the units of ",
-            tag("var", polynomial.response),
-            ", that remains when the term is left out and all others are fitted anew to the rows "
-            f"shown; with all terms it is {words.number(whole, 4)}. A term that costs little to "
-            "leave out may still be needed: others may only be able to stand in for it here.",
-        ),
-        None if picked is None else p(words.resamples(facts)),
-        table(head, rows, "Terms of the formula"),
+    head += ["without ridge", f"90{words.NBSP}% of resamples", "picked"] if picked else []
+    response, error = tag("var", polynomial.response), words.number(whole, 4)
+    return h.join(
+        h.p(say("terms", centred=_centred(facts), response=response, whole=error)),
+        words.resamples(facts),
+        h.table(head, rows, "Terms of the formula"),
     )
 
 
-def _over_resamples(picked: Stability, monomial: Monomial) -> list[Child]:
+def shared_terms(facts: Facts) -> Html:
+    """Every term with its coefficient in each of several responses."""
+    laws = [each.polynomial for each in facts.shown]
+    rows: list[list[Child]] = [
+        [_term(facts, m), *(words.number(float(law.coefficients[j])) for law in laws)]
+        for j, m in enumerate(facts.polynomial.monomials)
+    ]
+    rows.append([_intercept(), *(words.number(law.intercept) for law in laws)])
+    head = ["term", *(tag("var", law.response) for law in laws)]
+    return h.join(
+        h.p(say("shared_terms", centred=_centred(facts))), h.table(head, rows, "Terms by response")
+    )
+
+
+def _term(facts: Facts, monomial: Monomial) -> Html:
+    return span(words.product(facts.polynomial, monomial) or "1", class_="maths")
+
+
+def _intercept() -> Html:
+    return span("intercept", class_="quiet")
+
+
+def _centred(facts: Facts) -> Html | None:
+    return None if facts.polynomial.shifts is None else say("centred")
+
+
+def _over_resamples(facts: Facts, monomial: Monomial) -> list[Child]:
     """Return the coefficient without ridge, its interval over the resamples, and its share."""
+    picked = facts.stability
+    if picked is None:
+        return []
     if monomial not in picked.monomials:
         return [None, None, words.percent(0.0)]
     at = picked.monomials.index(monomial)
     low, high = (words.number(float(end), 4) for end in picked.intervals()[at])
-    share = f"{100 * float(picked.shares[at]):.0f}\N{NO-BREAK SPACE}%"
+    share = f"{100 * float(picked.shares[at]):.0f}{words.NBSP}%"
     return [words.number(float(picked.without_ridge[at]), 4), f"{low} to {high}", share]
 
 
 def accuracy(facts: Facts) -> Html:
     """Observed, predicted and what is left over; held-out rows and other methods beside them."""
-    rows = facts.rows
-    shown = len(figures.drawn_rows(rows))
-    drawn = (
-        f"{shown:,} evenly spaced rows of {facts.n:,} are drawn; the figures are of all."
+    rows, held_out, shown = facts.rows, facts.held_out, len(figures.drawn_rows(facts.rows))
+    said: dict[str, Child] = {
+        "accuracy": words.accuracy(rows),
+        "largest": words.number(float(np.abs(rows.residuals).max()), 4),
+        "rows": plural(facts.n, "row"),
+        "new": say("new_rows"),
+        "drawn": f"{shown:,} evenly spaced rows of {facts.n:,} are drawn; the figures are of all."
         if shown < facts.n
-        else f"All {facts.n:,} rows are drawn."
-    )
-    largest = words.number(float(np.abs(rows.residuals).max()), 4)
-    colours = None
-    if facts.held_out is not None:
-        colours = keys(("first", "rows of the fit"), ("second", "held-out rows"))
-    return join(
-        p(
-            f"{words.accuracy(rows)}, the largest error {largest}, on the "
-            f"{plural(facts.n, 'row')} given to this report. ",
-            "If the model was fitted to these rows, expect larger errors on new ones. "
-            if facts.held_out is None
-            else f"On {plural(facts.held_out.n, 'held-out row')}, which the fit has not seen: "
-            f"{words.accuracy(facts.held_out)}. ",
-            drawn,
-        ),
-        None if (said := words.intervals(facts)) is None else p(said),
+        else f"All {facts.n:,} rows are drawn.",
+    }
+    if held_out is not None:
+        seen = plural(held_out.n, "held-out row")
+        said["new"] = say("held_out", rows=seen, accuracy=words.accuracy(held_out))
+    drawn = [
+        (figures.predictions, "Observed against predicted: the nearer to the line, the better."),
+        (figures.residuals, "Residuals: a pattern here is something the formula misses."),
+    ]
+    histogram = figures.residual_histogram(facts)
+    return h.join(
+        h.p(say("accuracy", **said)),
+        words.intervals(facts),
         _peers(facts),
-        div(
-            figure(
-                figures.predictions(facts),
-                "Observed against predicted: the nearer to the line, the better.",
-                colours,
-            ),
-            figure(
-                figures.residuals(facts),
-                "Residuals: a pattern here is something the formula misses.",
-                colours,
-            ),
-            figure(figures.residual_histogram(facts), "How the residuals are distributed."),
+        h.div(
+            [h.figure(draw(facts), caption, _colours(facts)) for draw, caption in drawn],
+            h.figure(histogram, "How the residuals are distributed."),
             class_="figures",
         ),
     )
+
+
+def accuracies(facts: Facts) -> Html:
+    """Errors of each of several responses, and predictions against what was observed."""
+    head: list[Child] = ["response", "R²", "typical error"]
+    head += ["R², held-out rows", "typical error, held-out rows"] if facts.held_out else []
+    rows: list[list[Child]] = []
+    for each in facts.shown:
+        rows.append([tag("var", each.polynomial.response)])
+        for part in filter(None, (each.rows, each.held_out)):
+            rows[-1] += [words.r_squared(part.r2), words.number(part.rmse, 4)]
+    some = facts.shown[:MOST_FIGURES]
+    drawn = f"Of {len(facts.shown)} responses the first {len(some)} are drawn."
+    said: dict[str, Child] = {
+        "rows": plural(facts.n, "row"),
+        "new": None if facts.held_out else say("new_rows"),
+        "drawn": drawn if len(some) < len(facts.shown) else None,
+    }
+    pictures = [
+        h.figure(figures.predictions(each), each.polynomial.response, _colours(facts))
+        for each in some
+    ]
+    return h.join(
+        h.p(say("accuracies", **said)),
+        h.table(head, rows, "Errors by response"),
+        h.div(pictures, class_="figures"),
+    )
+
+
+def _colours(facts: Facts) -> Html | None:
+    if facts.held_out is None:
+        return None
+    return h.keys(("first", "rows of the fit"), ("second", "held-out rows"))
 
 
 def _peers(facts: Facts) -> Html | None:
@@ -195,14 +202,13 @@ def _peers(facts: Facts) -> Html | None:
         return None
     found = [(peer.name, peer.error, peer.std_error) for peer in facts.peers]
     if facts.validation is not None:
-        found.insert(
-            0, (f"this formula, {plural(len(facts.polynomial), 'term')}", *facts.validation)
-        )
+        own = f"this formula, {plural(len(facts.polynomial), 'term')}"
+        found.insert(0, (own, *facts.validation))
     rows = [[name, f"{words.number(e, 4)} ± {words.number(s, 2)}"] for name, e, s in found]
-    return join(
-        h3("Beside other methods"),
-        p(words.PEERS),
-        table(["method", "error on rows not seen"], rows, "Errors of other methods"),
+    return h.join(
+        h.h3("Beside other methods"),
+        h.p(say("peers")),
+        h.table(["method", "error on rows not seen"], rows, "Errors of other methods"),
     )
 
 
@@ -218,18 +224,15 @@ def data(facts: Facts) -> Html:
     ]
     rows += [_column(polynomial.names[i], X[:, i], "yes" if i in used else "no") for i in listed]
     more = facts.p - len(listed)
+    said: dict[str, Child] = {
+        "rows": plural(facts.n, "row"),
+        "inputs": plural(facts.p, "input"),
+        "weighted": ", weighted" if facts.rows.weights is not None else None,
+        "more": f"; {plural(more, 'further input')} not listed" if more > 0 else None,
+        "fingerprint": tag("code", facts.fingerprint),
+    }
     head = ("column", "distribution", "minimum", "median", "mean", "maximum", "std", "in formula")
-    return join(
-        p(
-            f"{plural(facts.n, 'row')} and {plural(facts.p, 'input')}",
-            ", weighted" if facts.rows.weights is not None else None,
-            f"; {plural(more, 'further input')} not listed" if more > 0 else None,
-            ". Fingerprint of the rows: ",
-            tag("code", facts.fingerprint),
-            ".",
-        ),
-        table(head, rows, "Columns of the data"),
-    )
+    return h.join(h.p(say("data", **said)), h.table(head, rows, "Columns of the data"))
 
 
 def _column(name: str, values: np.ndarray, used: str) -> list[Child]:
@@ -243,23 +246,23 @@ def reproduce(facts: Facts) -> Html:
     weighted = facts.rows.weights is not None
     target = "y" if facts.reference is None else "reference"
     kind = type(facts.model if chosen is None else chosen)
-    own = [code(_python(kind, facts.settings, weighted, target))]
+    own = [h.code(_python(kind, facts.settings, weighted, target))]
     if chosen is not None or facts.reference is not None:
-        own.insert(0, p(words.without_search(facts)))
+        own.insert(0, h.p(say("chosen" if facts.reference is None else "chosen_reference")))
     search = facts.model.get_params(deep=False)
     parameters = [*facts.settings.items(), ("gamma used", facts.model.gamma_)]
-    return join(
-        [h3("Command"), code(facts.command)] if facts.command else None,
-        h3("Python"),
-        None if chosen is None else code(_python(type(facts.model), search, weighted)),
+    return h.join(
+        [h.h3("Command"), h.code(facts.command)] if facts.command else None,
+        h.h3("Python"),
+        None if chosen is None else h.code(_python(type(facts.model), search, weighted)),
         own,
         tag(
             "details",
             tag("summary", "All parameters"),
-            definitions((name, tag("code", words.shown(value))) for name, value in parameters),
+            h.definitions((name, tag("code", words.shown(value))) for name, value in parameters),
         ),
-        h3("Versions"),
-        definitions(facts.versions),
+        h.h3("Versions"),
+        h.definitions(facts.versions),
     )
 
 

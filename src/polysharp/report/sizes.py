@@ -14,13 +14,12 @@ from polysharp.plots.path import SizeCurve
 from polysharp.progress import plural, rounded_up
 from polysharp.report.chart import Chart
 from polysharp.report.facts import Facts
-from polysharp.report.html import Child, Html, div, figure, join, keys, p, table, tag
-from polysharp.report.words import number, percent
+from polysharp.report.html import Child, Html, div, figure, join, keys, p, say, table, tag
+from polysharp.report.words import DASH, number, percent
 from polysharp.typing import Array
 
 SHADES = 6  # tones of several curves in style.css
 NEAR = 5  # sizes to either side of the model's that are listed at once
-DASH = "\N{EN DASH}"
 
 
 def size(facts: Facts) -> Html | None:
@@ -28,23 +27,17 @@ def size(facts: Facts) -> Html | None:
     curves = facts.curves
     if not curves or not len(curves[0].sizes):
         return None
-    note = (
-        "These are errors on the rows of the fit; they say nothing about new rows. "
-        if curves[0].validation_error is None
-        else "Validation errors are means over rows that each fit had not seen; a band is one "
-        "standard error to either side. "
-    )
-    ceilings = (
-        "“R² at most” is what no formula of that size exceeds on the rows of the fit without "
-        "larger coefficients than those of the formulas compared. "
-    )
+    note = "sizes_training" if curves[0].validation_error is None else "sizes_validation"
+    said: dict[str, Child] = {
+        "aim": _aim(facts),
+        "note": say(note),
+        "ceilings": None if facts.path is None else say("sizes_ceilings"),
+        "chosen": "The dotted line marks the budget of this report's model."
+        if facts.place
+        else None,
+    }
     return join(
-        p(
-            f"The error of the polynomial found {_aim(facts)} for each number of terms. ",
-            note,
-            ceilings if facts.path is not None else None,
-            "The dotted line marks the budget of this report's model." if facts.place else None,
-        ),
+        p(say("sizes", **said)),
         div(figure(_chart(facts), None, _key(curves)), _numbers(facts), class_="beside even"),
         _formulas(facts),
     )
