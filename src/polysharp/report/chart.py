@@ -7,9 +7,9 @@ says what they look like.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, floor, isfinite, log10
+from math import ceil, floor, log10
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from polysharp.typing import Array
 WIDTH = 400
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 46  # room for the axes' numbers and names
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+Floats = Array | Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -31,17 +33,15 @@ class Scale:
     stop: float
 
     @classmethod
-    def over(
-        cls, values: Iterable[float], start: float, stop: float, margin: float = 0.04
-    ) -> Scale:
+    def over(cls, values: Floats, start: float, stop: float) -> Scale:
         """Span the finite values, with some margin; a single value gets room on both sides."""
-        known = [float(v) for v in values if isfinite(v)] or [0.0]
+        given = np.asarray(values, dtype=np.float64)
+        known = given[np.isfinite(given)].tolist() or [0.0]
         low, high = min(known), max(known)
+        room = 0.04 * (high - low)
         # Below the resolution of floats there is nothing to see but rounding.
         if high - low <= 1e-12 * max(abs(low), abs(high)):
             room = 0.5 * abs(high) or 0.5
-            return cls(low - room, high + room, start, stop)
-        room = margin * (high - low)
         return cls(low - room, high + room, start, stop)
 
     def __call__(self, value: float) -> float:
@@ -49,7 +49,7 @@ class Scale:
         share = (float(value) - self.low) / (self.high - self.low)
         return round(self.start + share * (self.stop - self.start), 2)
 
-    def of(self, values: Array | Sequence[float]) -> list[float]:
+    def of(self, values: Floats) -> list[float]:
         """Map many values."""
         return [self(v) for v in np.asarray(values, dtype=np.float64).tolist()]
 
@@ -126,25 +126,11 @@ class Chart:
 
     @classmethod
     def over(
-        cls,
-        xs: Iterable[float],
-        ys: Iterable[float],
-        x_name: str,
-        y_name: str,
-        *,
-        height: int = 300,
-        right: int = RIGHT,
-        whole_x: bool = False,
+        cls, xs: Floats, ys: Floats, x_name: str, y_name: str, height: int = 300, **how: bool
     ) -> Chart:
         """Make a chart that shows all of the given values."""
-        return cls(
-            Scale.over(xs, LEFT, WIDTH - right),
-            Scale.over(ys, height - BOTTOM, TOP),
-            x_name,
-            y_name,
-            height,
-            whole_x,
-        )
+        x, y = Scale.over(xs, LEFT, WIDTH - RIGHT), Scale.over(ys, height - BOTTOM, TOP)
+        return cls(x, y, x_name, y_name, height, **how)
 
     def draw(self, *marks: Html, title: str, description: str) -> Html:
         """Return the SVG: grid, marks, axes on top."""

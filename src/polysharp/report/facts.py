@@ -16,14 +16,7 @@ import numpy as np
 from polysharp._version import __version__
 from polysharp.certificate.solution import Solution, Status
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import (
-    ShownRows,
-    fitted_polynomial,
-    laws_of,
-    ranking_of,
-    rows_of,
-    settings_of,
-)
+from polysharp.estimators.fitted import ShownRows, laws_of, ranking_of, rows_of, settings_of
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.plots.path import SizeCurve, search_curve, size_curves
 from polysharp.polynomial.importance import Importance, errors_without, measure_importance
@@ -54,6 +47,7 @@ class Facts:
     held_out: ShownRows | None = None
     peers: Sequence[Peer] = ()
     rivals: Rivals | None = None
+    faces: tuple[Facts, ...] = ()  # of several responses, those of each
 
     @classmethod
     def of(
@@ -67,23 +61,35 @@ class Facts:
         held_out: Sequence[Any] | None = None,
         **about: Any,
     ) -> Facts:
-        """Check the model and the rows."""
-        if hasattr(model, "polynomials_"):
-            return JointFacts.of_all(model, X, y, title, sample_weight, held_out, about)
+        """Check the model and the rows; of several responses, the rows of each."""
+        laws = laws_of(model)
+        if not hasattr(model, "polynomials_"):
+            title = f"A formula for {laws[0].response}" if title is None else title
+            others = None if held_out is None else rows_of(model, *held_out)
+            return cls(model, rows_of(model, X, y, sample_weight), title, held_out=others, **about)
+        apart: list[Any] = [None] * len(laws)
+        if held_out is not None:
+            other, observed, *weights = held_out
+            apart = [(other, column, *weights) for column in _columns(observed, len(laws)).T]
+        faces = tuple(
+            cls.of(_face(model, law), X, own, sample_weight=sample_weight, held_out=others)
+            for law, own, others in zip(laws, _columns(y, len(laws)).T, apart, strict=True)
+        )
         if title is None:
-            title = f"A formula for {fitted_polynomial(model).response}"
-        others = None if held_out is None else rows_of(model, *held_out)
-        return cls(model, rows_of(model, X, y, sample_weight), title, held_out=others, **about)
+            *names, last = (law.response for law in laws)
+            listed = f"{', '.join(names)} and {last}" if names else last
+            title = f"Formulas for {listed if len(laws) < 5 else f'{len(laws)} responses'}"
+        return cls(model, faces[0].rows, title, held_out=faces[0].held_out, faces=faces, **about)
 
     @property
     def polynomial(self) -> Polynomial:
-        """The formula."""
-        return fitted_polynomial(self.model)
+        """The formula; of several responses the first, whose terms and inputs are those of all."""
+        return laws_of(self.model)[0]
 
     @property
     def shown(self) -> tuple[Facts, ...]:
         """The facts of each response."""
-        return (self,)
+        return self.faces or (self,)
 
     @property
     def several(self) -> bool:
@@ -203,52 +209,6 @@ class Facts:
     def written(self) -> str:
         """Date of the report."""
         return datetime.now().astimezone().strftime("%Y-%m-%d")
-
-
-@dataclass(frozen=True, eq=False)
-class JointFacts(Facts):
-    """A model of several responses; ``rows`` are those of the first."""
-
-    faces: tuple[Facts, ...] = ()
-
-    @classmethod
-    def of_all(
-        cls,
-        model: Any,
-        X: Any,
-        y: Any,
-        title: str | None,
-        sample_weight: Any,
-        held_out: Sequence[Any] | None,
-        about: dict[str, Any],
-    ) -> JointFacts:
-        """Check the rows of every response."""
-        laws, Y = laws_of(model), _columns(y, len(laws_of(model)))
-        given: list[Any] = [None] * len(laws)
-        if held_out is not None:
-            other, observed, *weights = held_out
-            given = [(other, column, *weights) for column in _columns(observed, len(laws)).T]
-        faces = tuple(
-            Facts.of(_face(model, law), X, own, sample_weight=sample_weight, held_out=apart)
-            for law, own, apart in zip(laws, Y.T, given, strict=True)
-        )
-        names = [law.response for law in laws]
-        listed = f"{', '.join(names[:-1])} and {names[-1]}" if 1 < len(names) < 5 else names[0]
-        if len(names) >= 5:
-            listed = f"{len(names)} responses"
-        title = f"Formulas for {listed}" if title is None else title
-        first = faces[0]
-        return cls(model, first.rows, title, held_out=first.held_out, **about, faces=faces)
-
-    @property
-    def polynomial(self) -> Polynomial:
-        """The formula of the first response: terms and inputs are those of all."""
-        return self.faces[0].polynomial
-
-    @property
-    def shown(self) -> tuple[Facts, ...]:
-        """The facts of each response."""
-        return self.faces
 
 
 def _columns(y: Any, count: int) -> Array:

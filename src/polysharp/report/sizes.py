@@ -53,10 +53,9 @@ def _chart(facts: Facts) -> Html:
     curves = facts.curves
     alone = curves[0] if len(curves) == 1 else None
     drawn = [part for curve in curves for part in _drawn(curve, alone is not None)]
-    values = [value for part in drawn for value in part.tolist()]
-    sizes = [float(size) for curve in curves for size in curve.sizes]
+    values, sizes = np.concatenate(drawn), np.concatenate([curve.sizes for curve in curves])
     name = f"error of {facts.polynomial.response}"
-    chart = Chart.over(sizes, values, "terms allowed", name, whole_x=True)
+    chart = Chart.over(sizes.astype(np.float64), values, "terms allowed", name, whole_x=True)
     marks = []
     if facts.place is not None:
         at = chart.x(facts.budget)
