@@ -199,7 +199,7 @@ def compare(model: Any, sample: Any, options: Namespace) -> dict[str, Any]:
     cv = model.n_splits_ if searched else CHECKED_SPLITS
     peers = compare_peers(*sample.given, cv=cv, seed=check_seed(options.seed))
     others = "; ".join(f"{peer.name} {peer.error:.4g} ± {peer.std_error:.2g}" for peer in peers)
-    own = sizes.own_error(model, near)
+    own = sizes.error_of(model, near)
     print(f"errors on rows not seen, {plural(cv, 'fold')}: this formula {own}; {others}")
     if hint := sizes.at_higher_degree(model):
         print(hint)

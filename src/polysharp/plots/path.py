@@ -42,6 +42,14 @@ class SizeCurve:
         assert found is not None
         return found
 
+    def judged(self, size: int) -> tuple[float, float] | None:
+        """Return mean and standard error of a size on rows not seen, where they are known."""
+        at = np.flatnonzero(self.sizes == size)
+        if not len(at) or self.validation_error is None or self.std_error is None:
+            return None
+        error = float(self.validation_error[at[0]])
+        return (error, float(self.std_error[at[0]])) if np.isfinite(error) else None
+
     @classmethod
     def of(cls, points: Sequence[PathPoint]) -> SizeCurve:
         """Read the points of one budget of inputs."""
@@ -53,6 +61,14 @@ class SizeCurve:
             np.array([point.validation_error for point in points], float) if judged else None,
             np.array([point.validation_std_error or 0.0 for point in points]) if judged else None,
         )
+
+
+def curves_of(model: Any, path: Path | None) -> list[SizeCurve]:
+    """Return the curves of a path, or of the search that chose the budgets of a model."""
+    searched = hasattr(model, "cv_results_")
+    if path is not None and (path.n_splits or not searched):
+        return size_curves(path)
+    return [search_curve(model)] if searched else []
 
 
 def size_curves(path: Path) -> list[SizeCurve]:

@@ -18,7 +18,7 @@ from polysharp.certificate.solution import Solution, Status
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import ShownRows, laws_of, ranking_of, rows_of, settings_of
 from polysharp.estimators.regressor import SparsePolynomialRegressor
-from polysharp.plots.path import SizeCurve, search_curve, size_curves
+from polysharp.plots.path import SizeCurve, curves_of
 from polysharp.polynomial.importance import Importance, errors_without, measure_importance
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.polynomial.stationary import StationaryPoints, stationary_points
@@ -125,10 +125,7 @@ class Facts:
     @cached_property
     def curves(self) -> list[SizeCurve]:
         """Errors against size: of the path given, or of the search that chose the budgets."""
-        searched = hasattr(self.model, "cv_results_")
-        if self.path is not None and (self.path.n_splits or not searched):
-            return size_curves(self.path)
-        return [search_curve(self.model)] if searched else []
+        return curves_of(self.model, self.path)
 
     @cached_property
     def place(self) -> tuple[SizeCurve, int] | None:
@@ -150,13 +147,7 @@ class Facts:
     @property
     def validation(self) -> tuple[float, float] | None:
         """Mean and standard error of the model's error on rows not seen, where they are known."""
-        if self.place is None:
-            return None
-        curve, at = self.place
-        if curve.validation_error is None or curve.std_error is None:
-            return None
-        error = float(curve.validation_error[at])
-        return (error, float(curve.std_error[at])) if np.isfinite(error) else None
+        return None if self.place is None else self.place[0].judged(self.budget)
 
     @property
     def reference(self) -> Polynomial | None:
