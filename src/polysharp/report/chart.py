@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 
 import numpy as np
+from markupsafe import Markup
 
-from polysharp.report.html import Html, join, tag
+from polysharp.report.html import tag
 from polysharp.typing import Array
 
 WIDTH = 400
@@ -98,7 +99,7 @@ def shorten(name: str, length: int = 26) -> str:
     return name[: length - 1 - head] + "\N{HORIZONTAL ELLIPSIS}" + name[len(name) - head :]
 
 
-def svg(height: int, *marks: Html | None, title: str, description: str) -> Html:
+def svg(height: int, *marks: Markup | None, title: str, description: str) -> Markup:
     """Return a drawing that says in words what it shows."""
     return tag(
         "svg",
@@ -132,13 +133,13 @@ class Chart:
         x, y = Scale.over(xs, LEFT, WIDTH - RIGHT), Scale.over(ys, height - BOTTOM, TOP)
         return cls(x, y, x_name, y_name, height, **how)
 
-    def draw(self, *marks: Html, title: str, description: str) -> Html:
+    def draw(self, *marks: Markup, title: str, description: str) -> Markup:
         """Return the SVG: grid, marks, axes on top."""
         under = self._axes(grid=True) if self.grid else None
         over = self._axes(grid=False)
         return svg(self.height, under, *marks, over, title=title, description=description)
 
-    def _axes(self, *, grid: bool) -> Html:
+    def _axes(self, *, grid: bool) -> Markup:
         """Draw either the lines of the grid or the numbers and names."""
         x_ticks = self.x.ticks(10, whole=True) if self.whole_x else self.x.ticks(5)
         y_ticks = self.y.ticks(5)
@@ -175,14 +176,14 @@ class Chart:
             aria_hidden="true",
         )
 
-    def line(self, xs: Array, ys: Array, class_: str) -> Html:
+    def line(self, xs: Array, ys: Array, class_: str) -> Markup:
         """Draw straight lines from point to point; points that are not known are left out."""
         known = np.isfinite(ys)
         points = zip(self.x.of(xs[known]), self.y.of(ys[known]), strict=True)
         d = "".join(f"{'L' if a else 'M'}{x} {y}" for a, (x, y) in enumerate(points))
         return tag("path", d=d, class_=f"line {class_}")
 
-    def steps(self, xs: Array, ys: Array, class_: str) -> Html:
+    def steps(self, xs: Array, ys: Array, class_: str) -> Markup:
         """Draw a line that keeps its value until the next point."""
         at, values = self.x.of(xs), self.y.of(ys)
         d = f"M{at[0]} {values[0]}" + "".join(
@@ -190,7 +191,7 @@ class Chart:
         )
         return tag("path", d=d, class_=f"line {class_}")
 
-    def area(self, xs: Array, low: Array, high: Array, class_: str) -> Html:
+    def area(self, xs: Array, low: Array, high: Array, class_: str) -> Markup:
         """Fill between two lines, where both are known."""
         known = np.isfinite(low) & np.isfinite(high)
         xs, low, high = xs[known], low[known], high[known]
@@ -200,24 +201,24 @@ class Chart:
 
     def dots(
         self, xs: Array, ys: Array, class_: str, r: float = 2.4, notes: Sequence[str] = ()
-    ) -> Html:
+    ) -> Markup:
         """Draw one dot per point that is known; notes are shown when a dot is pointed at."""
-        said: list[Html | None] = [tag("title", note) for note in notes] or [None] * len(xs)
+        said: list[Markup | None] = [tag("title", note) for note in notes] or [None] * len(xs)
         points = zip(self.x.of(xs), self.y.of(ys), said, np.isfinite(ys), strict=True)
         drawn = [tag("circle", note, cx=x, cy=y, r=r) for x, y, note, known in points if known]
         return tag("g", drawn, class_=class_)
 
-    def rug(self, xs: Array) -> Html:
+    def rug(self, xs: Array) -> Markup:
         """Draw a short stroke at the foot for every value."""
         foot = self.y.start
         places = sorted(set(self.x.of(xs)))
         return tag("path", d="".join(f"M{x} {foot}v-7" for x in places), class_="rug")
 
-    def bars(self, edges: Array, heights: Array, class_: str) -> Html:
+    def bars(self, edges: Array, heights: Array, class_: str) -> Markup:
         """Draw the bars of a histogram."""
         foot, at, tops = self.y.start, self.x.of(edges), self.y.of(heights)
-        d = join(
-            Html(f"M{a + 0.75} {foot}V{top}H{b - 0.75}V{foot}Z")
+        d = "".join(
+            f"M{a + 0.75} {foot}V{top}H{b - 0.75}V{foot}Z"
             for a, b, top in zip(at[:-1], at[1:], tops, strict=True)
             if top < foot
         )

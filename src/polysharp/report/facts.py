@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from polysharp.estimators.stability import Stability
     from polysharp.report.peers import Peer
 
+MAX_LISTED = 40  # inputs of the data listed one by one
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
@@ -95,6 +96,46 @@ class Facts:
     def several(self) -> bool:
         """Whether there are several responses."""
         return len(self.shown) > 1
+
+    @property
+    def sections(self) -> list[str]:
+        """The names of the sections that have something to say."""
+        single = not self.several
+        known = {
+            "Certificate": True,
+            "Terms": True,
+            "Rivals": single and self.rivals is not None,
+            "Size": single and bool(self.curves) and len(self.curves[0].sizes) > 0,
+            "Accuracy": True,
+            "Inputs": single,
+            "Response": single and bool(self.importance.order),
+            "Data": True,
+            "Reproduce": True,
+        }
+        return [name for name, there in known.items() if there]
+
+    @property
+    def searched(self) -> bool:
+        """Whether the budgets were chosen by a search."""
+        return hasattr(self.model, "best_estimator_")
+
+    @property
+    def coefficient_units(self) -> tuple[str, ...] | None:
+        """Units of the coefficients, where those of the inputs are known."""
+        given = self.settings.get("units")
+        return None if given is None else self.polynomial.coefficient_units(given)
+
+    @property
+    def largest(self) -> float:
+        """The largest error on the rows shown."""
+        return float(np.abs(self.rows.residuals).max())
+
+    @property
+    def listed_inputs(self) -> list[int]:
+        """Inputs whose columns are listed: those of the formula, others as far as they fit."""
+        used = list(self.polynomial.inputs)
+        others = [i for i in range(self.p) if i not in set(used)]
+        return [*used, *others][: max(MAX_LISTED, len(used))]
 
     @property
     def solution(self) -> Solution:

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from markupsafe import Markup
 
 from polysharp.estimators.fitted import ShownRows, spread
 from polysharp.plots.model import HIGHEST, course
-from polysharp.polynomial.response import Curve, Surface
+from polysharp.polynomial import response as slices
 from polysharp.report import words
 from polysharp.report.chart import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Chart, Scale, labels, shorten
 from polysharp.report.contours import region_above
 from polysharp.report.facts import Facts
-from polysharp.report.html import Html, figure, tag
+from polysharp.report.html import tag
 from polysharp.typing import Array, Indices
 
 MAX_DOTS = 600
@@ -30,7 +31,7 @@ def drawn_rows(rows: ShownRows) -> Indices:
     return spread(rows.n, MAX_DOTS)
 
 
-def predictions(facts: Facts) -> Html:
+def predictions(facts: Facts) -> Markup:
     """Predicted against observed."""
     name = facts.polynomial.response
     clouds = _clouds(facts, lambda rows: (rows.observed, rows.predicted))
@@ -46,7 +47,7 @@ def predictions(facts: Facts) -> Html:
     )
 
 
-def residuals(facts: Facts) -> Html:
+def residuals(facts: Facts) -> Markup:
     """Residual against prediction."""
     clouds = _clouds(facts, lambda rows: (rows.predicted, rows.residuals))
     xs, ys = (np.concatenate([cloud[a] for cloud in clouds]) for a in (0, 1))
@@ -71,7 +72,7 @@ def _clouds(
     return [(*pair(rows), kind) for rows, kind in drawn]
 
 
-def residual_histogram(facts: Facts) -> Html:
+def residual_histogram(facts: Facts) -> Markup:
     """How the residuals are distributed."""
     left_over = facts.rows.residuals
     bins = int(np.clip(2.0 * facts.n ** (1 / 3), 8, 30))
@@ -85,7 +86,7 @@ def residual_histogram(facts: Facts) -> Html:
     )
 
 
-def gap(facts: Facts) -> Html:
+def gap(facts: Facts) -> Markup:
     """Objective and bound over the time of the search."""
     seconds, objective, bound = course(facts.solution)
     objective = np.minimum(objective, HIGHEST)
@@ -104,24 +105,26 @@ def gap(facts: Facts) -> Html:
     )
 
 
-def response_curve(facts: Facts, curve: Curve) -> Html:
-    """The response over one input, with its range in the caption."""
-    name, response = facts.polynomial.names[curve.input], facts.polynomial.response
+def response_curve(facts: Facts, i: int) -> tuple[Markup, str]:
+    """The response over one input, and its range as the caption."""
+    name, response = facts.polynomial.names[i], facts.polynomial.response
+    curve = slices.response_curve(facts.polynomial, facts.rows.X, i)
     chart = Chart.over(curve.x, curve.response, name, response, 250)
     ends = [words.number(float(v), 4) for v in (curve.response.min(), curve.response.max())]
     runs = f"between {ends[0]} and {ends[1]}"
     drawn = chart.draw(
-        chart.rug(facts.rows.X[drawn_rows(facts.rows), curve.input]),
+        chart.rug(facts.rows.X[drawn_rows(facts.rows), i]),
         chart.line(curve.x, curve.response, "first thick"),
         title=f"{response} over {name}",
         description=f"All other inputs at their medians; the curve runs {runs}.",
     )
-    return figure(drawn, f"{shorten(name)}: {runs}")
+    return drawn, f"{shorten(name)}: {runs}"
 
 
-def response_surface(facts: Facts, surface: Surface) -> Html:
+def response_surface(facts: Facts, pair: tuple[int, int]) -> Markup:
     """The response over two inputs, as bands of colour with the rows on top."""
-    names, (i, j) = facts.polynomial.names, surface.inputs
+    names, (i, j) = facts.polynomial.names, pair
+    surface = slices.response_surface(facts.polynomial, facts.rows.X, pair)
     height = 320
     x_scale = _exactly(surface.x, LEFT, WIDTH - RIGHT - LEGEND)
     y_scale = _exactly(surface.y, height - BOTTOM, TOP)
@@ -152,7 +155,7 @@ def _exactly(values: Array, start: float, stop: float) -> Scale:
     return Scale.over(values, start, stop)
 
 
-def _legend(low: float, high: float, height: int) -> Html:
+def _legend(low: float, high: float, height: int) -> Markup:
     """Colours with the numbers they stand for."""
     left, width, bottom, top = WIDTH - LEGEND, 12, height - BOTTOM, TOP + 14
     step = (bottom - top) / BANDS
@@ -173,7 +176,13 @@ def _legend(low: float, high: float, height: int) -> Html:
     )
 
 
-def sparkline(values: Array, bins: int = 16) -> Html:
+def column(values: Array) -> list[str]:
+    """A column in numbers, with its distribution in front."""
+    numbers = (values.min(), np.median(values), values.mean(), values.max(), values.std())
+    return [_sparkline(values), *(words.number(float(v), 4) for v in numbers)]
+
+
+def _sparkline(values: Array, bins: int = 16) -> Markup:
     """A histogram the size of a word."""
     counts, _ = _histogram(values, bins)
     tops = np.maximum(18.0 * counts / counts.max(), 0.6)

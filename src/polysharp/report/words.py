@@ -1,4 +1,4 @@
-"""Numbers, formulas and the certificate in plain words.
+"""What the page says of a model; the sentences themselves stand in ``page.html``.
 
 Nothing is claimed here that ``Solution`` does not hold: percentages are rounded away from zero and
 bounds down, so that a sentence never says more than the bound allows.  A formula is text set for
@@ -8,19 +8,23 @@ get the plain formula instead.
 
 from __future__ import annotations
 
+import inspect
 from math import ceil, floor, log10
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
+from polysharp.certificate.solution import Solution
 from polysharp.data.functions import INVERSE, Applied
 from polysharp.estimators.fitted import ShownRows
+from polysharp.estimators.stability import Stability
 from polysharp.polynomial.exports import text
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import plural, rounded_down, rounded_up
 from polysharp.report.facts import Facts
-from polysharp.report.html import Html, join, p, say, span, tag
-from polysharp.typing import Monomial
+from polysharp.report.html import join, tag
+from polysharp.typing import Array, Monomial
 
 RULES = {
     "max_interaction": "at most {} inputs in one term",
@@ -32,43 +36,45 @@ RULES = {
     "exclude_inputs": "inputs that must not be used",
     "coefficient_bounds": "coefficients within stated intervals",
 }
+DEFINING = ("degree", "max_terms", "max_inputs", "gamma")
 INTERVAL = 0.9  # coverage of the prediction intervals that are spoken of
 CLOSE = 1e-3  # gaps that need not be named beside "best"
 LONG = 12  # terms that still read well as running text
 DASH, MINUS, NBSP = "\N{EN DASH}", "\N{MINUS SIGN}", "\N{NO-BREAK SPACE}"
 TIMES_TEN = f"{NBSP}\N{MULTIPLICATION SIGN}{NBSP}10"
-DOT = span(f"{NBSP}\N{MIDDLE DOT} ", class_="sign")
+DOT = tag("span", f"{NBSP}\N{MIDDLE DOT} ", class_="sign")
 
 
-def formula(polynomial: Polynomial, digits: int = 4) -> Html:
+def formula(polynomial: Polynomial, digits: int = 4) -> Markup:
     """Return the whole formula."""
 
-    def number(value: float) -> Html:
+    def number(value: float) -> Markup:
         mantissa, _, exponent = f"{value:.{digits}g}".partition("e")
         if not exponent:
             return join(mantissa)
         return join(mantissa, TIMES_TEN, tag("sup", str(int(exponent)).replace("-", MINUS)))
 
-    pieces: list[Html] = []
+    pieces: list[Markup] = []
     for sign, term in text.signed(polynomial, number, lambda m: product(polynomial, m)):
         mark = MINUS if sign == "-" else "+"
         mark = f"{mark} " if pieces else mark.strip("+")
-        pieces.append(span(span(mark, class_="sign"), Html(term), class_="term"))
-    name = span(tag("var", polynomial.response), " = ", class_="term left")
-    return p(
-        span(name, [join(" ", piece) for piece in pieces], aria_hidden="true"),
-        span(polynomial.formula(digits), class_="unseen"),
+        pieces.append(tag("span", tag("span", mark, class_="sign"), Markup(term), class_="term"))
+    name = tag("span", tag("var", polynomial.response), " = ", class_="term left")
+    return tag(
+        "p",
+        tag("span", name, [join(" ", piece) for piece in pieces], aria_hidden="true"),
+        tag("span", polynomial.formula(digits), class_="unseen"),
         class_="formula long" if len(pieces) > LONG else "formula",
     )
 
 
-def product(polynomial: Polynomial, m: Monomial) -> Html:
+def product(polynomial: Polynomial, m: Monomial) -> Markup:
     """Return the powers of one term; nothing stands for the constant."""
-    return Html(text.product(polynomial, m, _power, DOT))  # pieces that are markup, joined
+    return Markup(text.product(polynomial, m, _power, DOT))  # pieces that are markup, joined
 
 
-def _power(name: str, shift: float, applied: Applied | None, exponent: int) -> Html:
-    base: Html = tag("var", name)
+def _power(name: str, shift: float, applied: Applied | None, exponent: int) -> Markup:
+    base: Markup = tag("var", name)
     if shift:
         base = join("(", base, f" {MINUS if shift > 0 else '+'} {abs(shift):.6g}", ")")
     raised = str(exponent) if exponent > 1 else None
@@ -76,7 +82,18 @@ def _power(name: str, shift: float, applied: Applied | None, exponent: int) -> H
         raised = f"{MINUS}{exponent}"
     elif applied is not None:
         base = join(applied.function.label or applied.function.name, "(", base, ")")
-    return span(base, tag("sup", raised) if raised else None, class_="factor")
+    return tag("span", base, tag("sup", raised) if raised else None, class_="factor")
+
+
+def copies(facts: Facts) -> list[tuple[str, str]]:
+    """Return the formulas as text, LaTeX and Python, by the names of these."""
+    laws = [each.polynomial for each in facts.shown]
+    names = [f"predict_{t}" for t in range(len(laws))] if facts.several else ["predict"]
+    return [
+        ("Text", "\n".join(law.formula(digits=17) for law in laws)),
+        ("LaTeX", "\n".join(law.to_latex() for law in laws)),
+        ("Python", "\n\n".join(map(Polynomial.to_python, laws, names))),
+    ]
 
 
 def best(facts: Facts) -> str:
@@ -97,42 +114,21 @@ def verdict(facts: Facts) -> str:
     return f"Not proved {best(facts)}{known}"
 
 
-def statement(facts: Facts) -> list[Html]:
-    """Return what the certificate says, one sentence after another."""
-    solution, said = facts.solution, []
-    if facts.several:
-        said.append(say("joint", count=len(facts.shown)))
-    if facts.reference is not None:
-        said.append(say("reference", terms=plural(len(facts.reference), "term")))
-    said.append(say("candidates", candidates=candidates(facts)))
-    bound = at_most(solution.bound)
-    said.append(say("bound", objective=number(solution.objective), bound=bound))
-    gap, tolerance = percent(solution.gap), percent(solution.gap_tol)
-    if facts.proved:
-        named = f" The model counts as proved {best(facts)}." if solution.gap <= CLOSE else ""
-        gap = gap.replace("<", "less than")
-        said.append(say("proved", gap=gap, tolerance=tolerance, best=named))
-    elif solution.bound > 0.0:
-        said.append(say("open", gap=gap, tolerance=tolerance, stop=str(solution.stop)))
-    else:
-        said.append(say("unknown", stop=str(solution.stop)))
-    if (limit := ceiling(facts)) is not None:
-        said.append(say("ceiling", r2=r_squared(facts.rows.r2), limit=limit.split()[2]))
-    return said
-
-
-def candidates(facts: Facts) -> Html:
+def candidates(facts: Facts) -> str:
     """Return which polynomials the certificate speaks of."""
     settings, p = facts.settings, facts.p
     terms = plural(int(settings["max_terms"]), "term")
-    degree = f"all polynomials of degree at most {settings['degree']}"
-    said: list[str] = [f"{degree} with at most {terms}"]
+    said = f"all polynomials of degree at most {settings['degree']} with at most {terms}"
     if settings.get("max_inputs") is not None:
-        said.append(f" in at most {settings['max_inputs']} of the inputs")
+        said += f" in at most {settings['max_inputs']} of the inputs"
     if facts.solution.scope != "all-inputs":
-        said.append(say("kept", inputs=plural(len(facts.model.kept_inputs_), "input"), p=p))
+        kept = plural(len(facts.model.kept_inputs_), "input")
+        said += (
+            f", taken from the {kept} that a ranking kept of {p}; polynomials that use any other "
+            "input were not examined"
+        )
     elif p > 1:
-        said.append(f", taken from all {plural(p, 'input')} of the table")
+        said += f", taken from all {plural(p, 'input')} of the table"
     rules = [
         wording.format(settings[name])
         for name, wording in RULES.items()
@@ -140,21 +136,7 @@ def candidates(facts: Facts) -> Html:
     ]
     if settings.get("positive"):
         rules.append("no negative coefficient")
-    return join(said, f"; further rules: {', '.join(rules)}" if rules else "")
-
-
-def limits(facts: Facts) -> list[Html]:
-    """Return what the certificate does not say."""
-    joint = ["limit_joint"] if facts.several else []
-    names = [*joint, "limit_rows", "limit_truth", "limit_settings", "limit_precision"]
-    return [say(name, gamma=number(facts.model.gamma_)) for name in names]
-
-
-def objective(facts: Facts) -> Html:
-    """Return what the objective is."""
-    what = "errors" if facts.reference is None else "differences from that mean"
-    joint = ", added over the scaled responses" if facts.several else ""
-    return say("objective", what=what, joint=joint, gamma=number(facts.model.gamma_))
+    return said + (f"; further rules: {', '.join(rules)}" if rules else "")
 
 
 def scope(facts: Facts) -> str:
@@ -179,26 +161,14 @@ def ceiling(facts: Facts) -> str | None:
     return f"at most {rounded_up(limit)} within these budgets"
 
 
-def resamples(facts: Facts) -> Html | None:
-    """Say what the shares of the resamples are, and are not."""
-    picked = facts.stability
-    if picked is None:
-        return None
-    more = None if facts.reference is None else say("resamples_reference")
-    same = f"{100 * picked.same_model:.0f}"
-    return p(say("resamples", count=picked.n_resamples, same=same, reference=more))
-
-
-def intervals(facts: Facts) -> Html | None:
-    """Say how wide the prediction intervals are, and what they promise; None without any."""
+def interval(facts: Facts) -> tuple[float | None, str]:
+    """Return half the usual width of the prediction intervals, None without any, and its source."""
     found = getattr(facts.model, "calibration_", None)
     if found is None or found.most < INTERVAL:
-        return None
+        return None, ""
     rows = facts.rows if facts.held_out is None else facts.held_out
     half, folds = 0.5 * np.median(np.diff(found.ends(rows.X, INTERVAL))), len(found.folds)
-    source = f"{folds} folds of the rows of the fit" if folds > 1 else "held-out rows"
-    share = f"{100 * INTERVAL:.0f}"
-    return p(say("intervals", share=share, half=number(float(half), 4), source=source))
+    return float(half), f"{folds} folds of the rows of the fit" if folds > 1 else "held-out rows"
 
 
 def accuracy(rows: ShownRows) -> str:
@@ -207,23 +177,70 @@ def accuracy(rows: ShownRows) -> str:
     return f"The {error}" if rows.r2 is None else f"R² is {r_squared(rows.r2)}; the {error}"
 
 
-def effort(facts: Facts) -> Html:
-    """Return how the search went."""
-    solution, counters = facts.solution, facts.solution.counters
+def work(solution: Solution) -> str:
+    """Return what the search did, in counts."""
+    counters = solution.counters
     counted = {"node": counters.nodes, "cut": counters.cuts, "round": counters.rounds}
-    work = ", ".join(plural(count, word) for word, count in counted.items() if count)
-    return say(
-        "effort",
-        engine=solution.engine,
-        seconds=f"{solution.seconds:.3g}",
-        work=f" ({work})" if work else "",
-        stop=str(solution.stop),
-    )
+    done = ", ".join(plural(count, word) for word, count in counted.items() if count)
+    return f" ({done})" if done else ""
+
+
+def worst_first(without: Array) -> list[int]:
+    """Return the terms, first those without which the error is largest."""
+    return [int(j) for j in np.argsort(-without, kind="stable")]
+
+
+def over_resamples(picked: Stability, monomial: Monomial) -> list[str | None]:
+    """Return the coefficient without ridge, its interval over the resamples, and its share."""
+    if monomial not in picked.monomials:
+        return [None, None, percent(0.0)]
+    at = picked.monomials.index(monomial)
+    low, high = (number(float(end), 4) for end in picked.intervals()[at])
+    return [number(picked.without_ridge[at], 4), f"{low} to {high}", share(picked.shares[at], 0)]
+
+
+def search_in_python(facts: Facts) -> str:
+    """Return the search that chose the model, as Python."""
+    return _in_python(facts, type(facts.model), facts.model.get_params(deep=False), "y")
+
+
+def fit_in_python(facts: Facts) -> str:
+    """Return the fit of the model itself, as Python."""
+    kind = type(getattr(facts.model, "best_estimator_", facts.model))
+    target = "y" if facts.reference is None else "reference"
+    return _in_python(facts, kind, facts.settings, target)
+
+
+def _in_python(facts: Facts, kind: type, given: dict[str, Any], response: str) -> str:
+    """Return a fit with what defines the model and all that is not at its default."""
+    changed = [
+        f"    {key}={_python(given[key])},\n"
+        for key, known in inspect.signature(kind).parameters.items()
+        if key in DEFINING or _python(given[key]) != _python(known.default)
+    ]
+    weighted = "" if facts.rows.weights is None else ", sample_weight=weights"
+    call = f"model = {kind.__name__}(\n{''.join(changed)})"
+    return f"from polysharp import {kind.__name__}\n\n{call}\nmodel.fit(X, {response}{weighted})"
+
+
+def parameters(facts: Facts) -> list[tuple[str, str]]:
+    """Return all parameters of the fit as Python would take them."""
+    given = facts.settings | {"gamma used": facts.model.gamma_}
+    return [(name, _python(value)) for name, value in given.items()]
+
+
+def _python(value: Any) -> str:
+    return repr(value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value)
 
 
 def number(value: float, digits: int = 6) -> str:
     """Write a number for reading, with a true minus sign."""
     return f"{value:.{digits}g}".replace("-", MINUS)
+
+
+def plus_minus(value: float, error: float) -> str:
+    """Write a number with its standard error."""
+    return f"{number(value, 4)} ± {number(error, 2)}"
 
 
 def at_most(value: float, digits: int = 6) -> str:
@@ -235,6 +252,11 @@ def at_most(value: float, digits: int = 6) -> str:
     ('36.1699', '36.1698', '0.25')
     """
     return rounded_down(value, digits).replace("-", MINUS)
+
+
+def share(value: float, decimals: int = 1) -> str:
+    """Write a share in percent."""
+    return f"{100.0 * float(value):.{decimals}f}{NBSP}%"
 
 
 def percent(share: float) -> str:
@@ -269,6 +291,6 @@ def r_squared(value: float | None) -> str:
     return f"{floor(value * 10**digits) / 10**digits:.{digits}f}".replace("-", MINUS)
 
 
-def shown(value: Any) -> str:
-    """Write a parameter's value as Python would take it."""
-    return repr(value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value)
+def width(value: float, longest: float) -> str:
+    """Return the length of a bar in percent of the longest."""
+    return f"{100.0 * min(1.0, abs(value) / longest) if longest > 0.0 else 0.0:.1f}"
