@@ -150,28 +150,17 @@ class Chart:
             return tag("path", d="".join(lines), class_="grid")
         x_labels, x_power = labels(x_ticks)
         y_labels, y_power = labels(y_ticks)
-        middle, centre = (left + right) / 2, (bottom + top) / 2
-        x_name = shorten(self.x_name, 44) + x_power
-        y_name = shorten(self.y_name, 32) + y_power
+        middle, turned = (left + right) / 2, f"translate(13 {(bottom + top) / 2}) rotate(-90)"
+        below = zip(x_labels, self.x.of(x_ticks), strict=True)
+        beside = zip(y_labels, self.y.of(y_ticks), strict=True)
+        name = {"text_anchor": "middle", "class_": "name"}
         return tag(
             "g",
             tag("path", d=f"M{left} {top}V{bottom}H{right}", class_="axis"),
-            [
-                tag("text", label, x=self.x(t), y=bottom + 17, text_anchor="middle")
-                for t, label in zip(x_ticks, x_labels, strict=True)
-            ],
-            [
-                tag("text", label, x=left - 7, y=self.y(t) + 4, text_anchor="end")
-                for t, label in zip(y_ticks, y_labels, strict=True)
-            ],
-            tag("text", x_name, x=middle, y=self.height - 8, text_anchor="middle", class_="name"),
-            tag(
-                "text",
-                y_name,
-                transform=f"translate(13 {centre}) rotate(-90)",
-                text_anchor="middle",
-                class_="name",
-            ),
+            [tag("text", label, x=x, y=bottom + 17, text_anchor="middle") for label, x in below],
+            [tag("text", label, x=left - 7, y=y + 4, text_anchor="end") for label, y in beside],
+            tag("text", shorten(self.x_name, 44) + x_power, x=middle, y=self.height - 8, **name),
+            tag("text", shorten(self.y_name, 32) + y_power, transform=turned, **name),
             class_="axes",
             aria_hidden="true",
         )
@@ -180,8 +169,8 @@ class Chart:
         """Draw straight lines from point to point; points that are not known are left out."""
         known = np.isfinite(ys)
         points = zip(self.x.of(xs[known]), self.y.of(ys[known]), strict=True)
-        d = "".join(f"{'L' if a else 'M'}{x} {y}" for a, (x, y) in enumerate(points))
-        return tag("path", d=d, class_=f"line {class_}")
+        d = "L".join(f"{x} {y}" for x, y in points)
+        return tag("path", d=f"M{d}" if d else "", class_=f"line {class_}")
 
     def steps(self, xs: Array, ys: Array, class_: str) -> Markup:
         """Draw a line that keeps its value until the next point."""

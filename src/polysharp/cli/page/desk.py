@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from io import BufferedIOBase, StringIO
 from math import isfinite
 from pathlib import Path
@@ -40,6 +41,8 @@ Hand = Callable[[Job], "Future[None]"]
 
 class BusyError(InputError):
     """Something else is being done, and has to end first."""
+
+    status = HTTPStatus.CONFLICT
 
 
 @dataclass

@@ -22,7 +22,7 @@ from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from polysharp.cli.page.desk import CHUNK, Body, BusyError, Desk
+from polysharp.cli.page.desk import CHUNK, Body, Desk
 from polysharp.cli.page.wishes import FILES
 from polysharp.errors import InputError
 from polysharp.progress import plural
@@ -158,12 +158,9 @@ class PageRequest(BaseHTTPRequestHandler):
     def _answer(self, handle: Callable[[str, dict[str, str]], Reply]) -> None:
         try:
             status, reply = HTTPStatus.OK, self._checked(handle)
-        except Refused as error:
-            status, reply = error.status, _json({"error": str(error)})
-        except BusyError as error:
-            status, reply = HTTPStatus.CONFLICT, _json({"error": str(error)})
-        except InputError as error:
-            status, reply = HTTPStatus.BAD_REQUEST, _json({"error": str(error)})
+        except (Refused, InputError) as error:
+            status = getattr(error, "status", HTTPStatus.BAD_REQUEST)
+            reply = _json({"error": str(error)})
         except (ConnectionError, TimeoutError):
             return  # nobody is there any more
         if "Location" in reply.headers:
