@@ -29,12 +29,12 @@ from polysharp.cli.command import ExitCode, add_command
 from polysharp.cli.messages import say, say_warning
 from polysharp.errors import ClusterError
 
-COMMANDS = {  # and the file that holds the function of that name
-    **{"fit": "fit_command", "path": "table_commands", "rank": "table_commands"},
-    **{"predict": "predict_command", "report": "model_commands", "explain": "model_commands"},
-    **{"rivals": "model_commands", "verify": "verify_command", "serve": "serve_command"},
-    **{"info": "info_command", "demo": "demo"},
+HOMES = {  # the files, and the commands whose functions they hold
+    **{"fit_command": "fit", "table_commands": "path rank", "predict_command": "predict"},
+    **{"model_commands": "report explain rivals verify", "page.server": "serve"},
+    **{"info_command": "info", "demo": "demo"},
 }
+COMMANDS = {name: home for home, names in HOMES.items() for name in names.split()}
 
 EXAMPLES = """\
 A formula in one line, its size chosen by validation:
