@@ -126,11 +126,6 @@ class Facts:
         return None if given is None else self.polynomial.coefficient_units(given)
 
     @property
-    def largest(self) -> float:
-        """The largest error on the rows shown."""
-        return float(np.abs(self.rows.residuals).max())
-
-    @property
     def listed_inputs(self) -> list[int]:
         """Inputs whose columns are listed: those of the formula, others as far as they fit."""
         used = list(self.polynomial.inputs)

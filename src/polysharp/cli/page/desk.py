@@ -28,8 +28,7 @@ from time import sleep
 from typing import Any
 
 from polysharp.cli.command import ExitCode
-from polysharp.cli.page.sheet import Sheet, check_name, look
-from polysharp.cli.page.wishes import FILES, form_of, words_of
+from polysharp.cli.page.wishes import FILES, Sheet, check_name, form_of, look, words_of
 from polysharp.errors import InputError
 from polysharp.progress import Event, Share, describe, watching
 
