@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from polysharp._version import __version__
-from polysharp.cli.command import ExitCode, add_command
+from polysharp.cli.command import ExitCode, add_command, help_text
 from polysharp.cli.messages import say, say_warning
 from polysharp.errors import ClusterError
 
@@ -36,28 +36,13 @@ HOMES = {  # the files, and the commands whose functions they hold
 }
 COMMANDS = {name: home for home, names in HOMES.items() for name in names.split()}
 
-EXAMPLES = """\
-A formula in one line, its size chosen by validation:
-  polysharp fit rides.csv --target power --output model.json
-
-Then:
-  polysharp predict model.json new.csv --output predictions.csv
-  polysharp report model.json rides.csv --output report.html
-  polysharp rivals model.json rides.csv
-  polysharp info model.json --as sql
-
-polysharp COMMAND --help has options and more examples.
-exit codes: 0 done; 2 usage or bad input; 3 not proved (--require-proof); 4 a proof that does not
-hold (verify); 130 interrupted
-"""
-
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser with all commands."""
     parser = argparse.ArgumentParser(
         prog="polysharp",
         description="The best small polynomial for a table, with a certificate.",
-        epilog=EXAMPLES,
+        epilog=help_text("polysharp"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
