@@ -172,14 +172,6 @@ class Chart:
         d = "L".join(f"{x} {y}" for x, y in points)
         return tag("path", d=f"M{d}" if d else "", class_=f"line {class_}")
 
-    def steps(self, xs: Array, ys: Array, class_: str) -> Markup:
-        """Draw a line that keeps its value until the next point."""
-        at, values = self.x.of(xs), self.y.of(ys)
-        d = f"M{at[0]} {values[0]}" + "".join(
-            f"H{x}V{y}" for x, y in zip(at[1:], values[1:], strict=True)
-        )
-        return tag("path", d=d, class_=f"line {class_}")
-
     def area(self, xs: Array, low: Array, high: Array, class_: str) -> Markup:
         """Fill between two lines, where both are known."""
         known = np.isfinite(low) & np.isfinite(high)

@@ -93,12 +93,13 @@ def gap(facts: Facts) -> Markup:
     time = Scale(0.0, 1.04 * float(seconds[-1]) or 1.0, LEFT, WIDTH - RIGHT)
     percent = Scale(0.0, HIGHEST, 300 - BOTTOM, TOP)
     chart = Chart(time, percent, "seconds", "objective (% of this model's)")
+    # Each keeps its value until the next event.
     corners = np.repeat(seconds, 2)[1:]
-    between = chart.area(corners, np.repeat(bound, 2)[:-1], np.repeat(objective, 2)[:-1], "between")
+    lower, upper = (np.repeat(values, 2)[:-1] for values in (bound, objective))
     return chart.draw(
-        between,
-        chart.steps(seconds, objective, "first"),
-        chart.steps(seconds, bound, "second"),
+        chart.area(corners, lower, upper, "between"),
+        chart.line(corners, upper, "first"),
+        chart.line(corners, lower, "second"),
         title="The proof closing",
         description="Objective of the best model so far and proven lower bound over the seconds "
         f"of the search; the bound ends at {bound[-1]:.4g} % of the objective.",
