@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 
@@ -43,4 +44,6 @@ def _template() -> Template:
         # The style sheet is the package's own text; it holds no "</".
         "style": Markup(own.joinpath("style.css").read_text(encoding="utf-8")),
     }
-    return environment.from_string(own.joinpath("page.html").read_text(encoding="utf-8"))
+    source = own.joinpath("page.html").read_text(encoding="utf-8")
+    # Sentences that go over several lines of the template are one line of the page.
+    return environment.from_string(re.sub(r"(?<!>)(?<!%})(?<!#})\n(?=\S)", " ", source))
