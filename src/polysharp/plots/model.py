@@ -41,7 +41,7 @@ def course(solution: Solution) -> tuple[Array, Array, Array]:
     return seconds, objective, bound
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class GapDisplay(Display):
     """Objective and proven bound over the time of the search.
 
@@ -97,7 +97,7 @@ def plot_gap(solution: Solution, *, ax: Axes | None = None) -> Axes:
     return GapDisplay.from_solution(solution, ax=ax).ax_
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class PairsDisplay(Display):
     """Observed and predicted values; subclasses say what is drawn against what.
 
@@ -207,7 +207,7 @@ def plot_residuals(
     return ResidualDisplay.from_predictions(y_true, y_pred, ax=ax, name=name).ax_
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class BarsDisplay(Display):
     """One bar per input, the longest on top; inputs of the formula are coloured.
 

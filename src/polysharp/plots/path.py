@@ -97,7 +97,7 @@ def search_curve(search: Any) -> SizeCurve:
     return SizeCurve(chosen["max_inputs"], sizes[order], None, error[rows][order], std_error[order])
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class PathDisplay(Display):
     """Training and validation error against the number of terms.
 

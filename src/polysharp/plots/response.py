@@ -20,7 +20,7 @@ from polysharp.polynomial.response import Curve, Surface, response_curve, respon
 from polysharp.typing import Array
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class ResponseDisplay(PanelDisplay):
     """Response curves, one panel per input.
 
@@ -64,7 +64,7 @@ class ResponseDisplay(PanelDisplay):
         return self
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False, repr=False)
 class SurfaceDisplay(PanelDisplay):
     """Response surfaces of the strongest interactions, one panel per pair of inputs.
 
