@@ -8,7 +8,6 @@ or excluded, so that a misspelt column does not pass unseen.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ def run_predict(options: Namespace) -> int:
     model = load_model(options.model)
     formulas = laws_of(model)
     polynomial, laws = formulas[0], list(formulas)
-    made = column_names(formulas)
+    made = [f"{COLUMN}_{law.response}" for law in formulas] if len(formulas) > 1 else [COLUMN]
     if options.interval is not None:
         laws += [fold.polynomial for fold in calibration_of(model, options).folds]
         made += [LOWER, UPPER]
@@ -58,13 +57,6 @@ def run_predict(options: Namespace) -> int:
     for law, values in zip(formulas, predicted, strict=True):
         compare(frame, options.table, law, values)
     return ExitCode.DONE
-
-
-def column_names(formulas: Sequence[Any]) -> list[str]:
-    """Return the columns to write: one, or one for each of several responses."""
-    if len(formulas) == 1:
-        return [COLUMN]
-    return [f"{COLUMN}_{law.response}" for law in formulas]
 
 
 def calibration_of(model: Any, options: Namespace) -> Any:
