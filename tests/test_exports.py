@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from polysharp import SparsePolynomialRegressor
 from polysharp.errors import InputError, MissingSolverError
-from polysharp.polynomial.exports.expression import identifiers
+from polysharp.polynomial.exports.code import identifiers
 from polysharp.polynomial.polynomial import Polynomial
 
 CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")

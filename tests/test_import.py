@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +49,17 @@ def test_submodules_come_on_demand():
 def test_unknown_name():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = polysharp.nothing
+
+
+def test_readers_of_types_find_the_same_names():
+    stub = ast.parse(Path(polysharp.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    stated = {
+        alias.asname: (node.module, alias.name)
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert stated.keys() == {*polysharp.__all__, *polysharp._SUBMODULES}
+    for name, (module, own) in stated.items():
+        assert own == name
+        assert getattr(importlib.import_module(module), name) is getattr(polysharp, name)

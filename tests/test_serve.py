@@ -20,8 +20,7 @@ import pytest
 from polysharp.cli import make_parser
 from polysharp.cli.columns import joined
 from polysharp.cli.delimited import Format
-from polysharp.cli.page.sheet import Sheet
-from polysharp.cli.page.wishes import FILES, form_of, words_of
+from polysharp.cli.page.wishes import FILES, Sheet, form_of, words_of
 from polysharp.cli.shared import columns
 from polysharp.errors import InputError
 from polysharp.estimators.model_file.model_file import load_model

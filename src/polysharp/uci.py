@@ -17,7 +17,6 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 
@@ -38,12 +37,7 @@ class _Row:
 
 def _read_rows() -> dict[str, _Row]:
     known = tomllib.loads(files("polysharp.datasets").joinpath("uci.toml").read_text("utf-8"))
-    tables: dict[str, UciFile] = {}
-    for name, entry in known["files"].items():
-        fields: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()
-        }
-        tables[name] = UciFile(**fields)
+    tables = {name: UciFile(**entry) for name, entry in known["files"].items()}
     return {
         name: _Row(tables[file], _columns(known["inputs"][inputs]), response, column)
         for name, (file, inputs, response, column) in known["rows"].items()

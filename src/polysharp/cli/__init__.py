@@ -1,4 +1,4 @@
-"""The command line: one file per command, and here the way in and the ways out.
+"""The command line: one function per command, and here the way in and the ways out.
 
 A command reads its options, calls the library, and prints: results to standard output, progress
 and remarks to standard error.  It ends with a code that scripts can use:
@@ -25,29 +25,16 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from polysharp._version import __version__
-from polysharp.cli.command import ExitCode, add_command
+from polysharp.cli.command import ExitCode, add_command, help_text
 from polysharp.cli.messages import say, say_warning
 from polysharp.errors import ClusterError
 
-COMMANDS = (
-    *("fit", "path", "rank", "predict", "report", "explain", "rivals"),
-    *("verify", "serve", "info", "demo"),
-)
-
-EXAMPLES = """\
-A formula in one line, its size chosen by validation:
-  polysharp fit rides.csv --target power --output model.json
-
-Then:
-  polysharp predict model.json new.csv --output predictions.csv
-  polysharp report model.json rides.csv --output report.html
-  polysharp rivals model.json rides.csv
-  polysharp info model.json --as sql
-
-polysharp COMMAND --help has options and more examples.
-exit codes: 0 done; 2 usage or bad input; 3 not proved (--require-proof); 4 a proof that does not
-hold (verify); 130 interrupted
-"""
+HOMES = {  # the files, and the commands whose functions they hold
+    **{"fit_command": "fit", "table_commands": "path rank", "predict_command": "predict"},
+    **{"model_commands": "report explain rivals verify", "page.server": "serve"},
+    **{"info_command": "info", "demo": "demo"},
+}
+COMMANDS = {name: home for home, names in HOMES.items() for name in names.split()}
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -55,7 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="polysharp",
         description="The best small polynomial for a table, with a certificate.",
-        epilog=EXAMPLES,
+        epilog=help_text("polysharp"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -63,9 +50,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--traceback", action="store_true", help="on an error, show where it came from"
     )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
     for name in COMMANDS:
-        add_command(commands, name, import_module(f"polysharp.cli.{name}_command").run)
+        add_command(commands, name)
     return parser
 
 
@@ -80,7 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try:
                 options = make_parser().parse_args(words)
                 options.command = shlex.join(["polysharp", *words])
-                return int(options.run(options))
+                # Imported now, so that help needs no library.
+                home = import_module(f"polysharp.cli.{COMMANDS[options.subcommand]}")
+                return int(getattr(home, f"run_{options.subcommand}")(options))
             finally:
                 sys.stdout.flush()
     except BrokenPipeError:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from io import StringIO
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import mean_squared_error, r2_score
 
 from polysharp.cli.delimited import NAMELESS, is_number
 from polysharp.cli.messages import say
@@ -29,15 +30,12 @@ DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The rows of a fit: inputs, target, weights where a column holds them, and the recipe.
-
-    ``y`` is a column, or a table where there are several targets.
-    """
+    """The rows of a fit: inputs, target, weights where a column holds them, and the recipe."""
 
     X: Any
-    y: Any
+    y: Any  # a column, or a table where there are several targets
     sample_weight: Any
-    recipe: Recipe = field(default_factory=Recipe)
+    recipe: Recipe
 
     def __len__(self) -> int:
         return len(self.y)
@@ -47,58 +45,41 @@ class Sample:
         """Names of the targets."""
         return [str(self.y.name)] if self.y.ndim == 1 else list(map(str, self.y.columns))
 
+    @property
+    def given(self) -> tuple[Any, Any, Any]:
+        """Inputs, target and weights, as ``fit`` takes them."""
+        return self.X, self.y, self.sample_weight
+
     def rows(self, index: Any) -> Sample:
         """Return some of the rows."""
         weights = None if self.sample_weight is None else self.sample_weight.iloc[index]
         return Sample(self.X.iloc[index], self.y.iloc[index], weights, self.recipe)
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What the user wants of the columns; None for all other columns as inputs."""
-
-    targets: tuple[str, ...]
-    inputs: Sequence[str] | None = None
-    exclude: Sequence[str] = ()
-    weights: str | None = None
-    drop_missing: bool = False
-    impute: str | None = None
-    indicators: bool = False
-
-
-def choose(frame: Any, source: str, wish: Wish, recipe: Recipe | None = None) -> Sample:
-    """Pick target and inputs by name and check that they are numbers to fit.
-
-    Inputs are treated by the recipe given, or by one that is learnt from the table.
-    """
-    weighing = [] if wish.weights is None else [wish.weights]
-    find(frame, source, wish.targets, "--target")
-    find(frame, source, weighing, "--weights")
-    if all(map(is_number, frame.columns)):
-        say(f"the numbers in the first line of {source} are taken for names; if not, --no-header")
-    if recipe is None:
-        find(frame, source, wish.inputs or (), "--inputs")
-        find(frame, source, wish.exclude, "--exclude")
-        chosen = _inputs(frame, source, wish, {*wish.exclude, *weighing})
-        recipe = Recipe.learn(frame[chosen], indicators=wish.indicators, impute=wish.impute)
-        recipe.say()
-        chosen = recipe.names(chosen)
-    else:
-        chosen = list(wish.inputs or ())
-    columns = [*chosen, *wish.targets, *weighing]
+def pick(
+    frame: Any,
+    source: str,
+    recipe: Recipe,
+    inputs: Sequence[str],
+    targets: Sequence[str],
+    weights: str | None,
+    drop_missing: bool,
+) -> Sample:
+    """Treat a table by a recipe, and check that inputs and targets are numbers to fit."""
+    columns = [*inputs, *targets, *([] if weights is None else [weights])]
     made = recipe.apply(frame)
-    table = numbers(made, source, columns, spared=chosen, drop_missing=wish.drop_missing)
+    table = numbers(made, source, columns, spared=inputs, drop_missing=drop_missing)
     if len(table) < 2:
         raise InputError(f"{source!r} must have at least 2 rows to fit, got {len(table)}")
-    for target in wish.targets:
+    for target in targets:
         y = table[target]
         if y.min() == y.max():
             raise InputError(
                 f"the target {target!r} must vary, got {y.iloc[0]:g} in all {len(y)} rows of "
                 f"{source!r}"
             )
-    y = table[wish.targets[0]] if len(wish.targets) == 1 else table[list(wish.targets)]
-    return Sample(table[chosen], y, table[wish.weights] if wish.weights else None, recipe)
+    y = table[targets[0]] if len(targets) == 1 else table[list(targets)]
+    return Sample(table[list(inputs)], y, table[weights] if weights else None, recipe)
 
 
 def targets_of(columns: Collection[str], given: str) -> tuple[str, ...]:
@@ -116,16 +97,23 @@ def targets_of(columns: Collection[str], given: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(split_names([given]) or [given]))
 
 
-def _inputs(frame: Any, source: str, wish: Wish, left_out: set[str]) -> list[str]:
-    names, targets = list(frame.columns), wish.targets
-    if wish.inputs is not None:
-        if both := [target for target in targets if target in wish.inputs]:
+def choose_inputs(
+    frame: Any,
+    source: str,
+    targets: Sequence[str],
+    given: Sequence[str] | None,
+    left_out: set[str | None],
+) -> list[str]:
+    """Return the inputs that are named, or all columns that are nothing else."""
+    names = list(frame.columns)
+    if given is not None:
+        if both := [target for target in targets if target in given]:
             raise InputError(f"--inputs must not name the target {both[0]!r}")
-        named = [name for name in names if name in set(wish.inputs) - left_out]
+        named = [name for name in names if name in given and name not in left_out]
         if not named:
             raise InputError(
                 "--inputs must name a column that --exclude and --weights do not, got "
-                f"{listed(wish.inputs) or 'none'}"
+                f"{listed(given) or 'none'}"
             )
         return named
     chosen = [name for name in names if name not in {*targets, *left_out}]
@@ -181,19 +169,18 @@ def _not_numbers(frame: Any, source: str, wrong: dict[str, Any], spared: Sequenc
         shown.append(f"{frame[name].iloc[row]!r} in row {row + 1} of column {name!r}")
         kinds[name] = _kind(frame[name], cells)
     marks = {kind for kind in kinds.values() if kind.startswith("mark ")}
-    advice = []
-    if "comma" in kinds.values():
-        advice.append("if the comma is a decimal mark, say --decimal ','")
-    if len(marks) == 1:
-        mark = next(iter(marks)).removeprefix("mark ")
-        advice.append(f"if {mark!r} stands for a missing value, say --missing '{mark}'")
-    if "few" in kinds.values():
-        advice.append(f"make 0/1 columns of texts with up to {MOST_VALUES} values by --indicators")
-    if "date" in kinds.values():
-        advice.append("turn dates into numbers first, such as days since the first one")
-    told = {"comma", *(marks if len(marks) == 1 else ())}
+    single = [kind.removeprefix("mark ") for kind in marks] if len(marks) == 1 else []
+    ways = {
+        "comma": ["if the comma is a decimal mark, say --decimal ','"],
+        "mark": [f"if {m!r} stands for a missing value, say --missing '{m}'" for m in single],
+        "few": [f"make 0/1 columns of texts with up to {MOST_VALUES} values by --indicators"],
+        "date": ["turn dates into numbers first, such as days since the first one"],
+    }
+    met = {kind.partition(" ")[0] for kind in kinds.values()}
+    advice = [words for kind, way in ways.items() if kind in met for words in way]
+    told = {"comma", *(marks if single else ())}
     advice += _exclude("", [name for name, kind in kinds.items() if kind not in told], spared)
-    if "mixed" in kinds.values() or len(marks) > 1:
+    if "mixed" in met or len(marks) > 1:
         advice.append("where other rows hold numbers, correct the cell, or empty it")
     more = f" and {len(shown) - MOST_NAMES} columns more" if len(shown) > MOST_NAMES else ""
     given = ", ".join(shown[:MOST_NAMES]) + more + "".join(f"; {words}" for words in advice)
@@ -283,8 +270,6 @@ def _nearest_first(known: list[str], wanted: list[str]) -> list[str]:
 
 def accuracy(observed: Any, predicted: Any, weights: Any = None) -> str:
     """Return root mean squared error and R2 in words."""
-    from sklearn.metrics import mean_squared_error, r2_score
-
     rmse = mean_squared_error(observed, predicted, sample_weight=weights) ** 0.5
     if len(observed) < 2:
         return f"RMSE {rmse:.4g}"

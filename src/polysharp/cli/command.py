@@ -102,9 +102,9 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int]) -> None:
+def add_command(commands: Any, name: str) -> None:
     """Add a command with the options of its file of help."""
-    head, _, examples = _text(name).partition("\nexamples:\n")
+    head, _, examples = help_text(name).partition("\nexamples:\n")
     usage, summary, *_ = head.split("\n")
     parser = commands.add_parser(
         name,
@@ -115,7 +115,6 @@ def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], in
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(run=run)
     group = parser
     for entry in re.split(r"\n+(?! )", head.strip("\n"))[2:]:
         if entry.endswith(":"):
@@ -124,10 +123,10 @@ def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], in
             _add_option(group, " ".join(entry.split("\n")))
 
 
-def _text(name: str) -> str:
+def help_text(name: str) -> str:
     """Return a file of help, with those it names in braces put in."""
     text = files("polysharp.cli").joinpath("help", f"{name}.txt").read_text(encoding="utf-8")
-    return re.sub(r"\{(\w+)\}", lambda part: _text(part[1]).rstrip("\n"), text)
+    return re.sub(r"\{(\w+)\}", lambda part: help_text(part[1]).rstrip("\n"), text)
 
 
 def _add_option(group: Any, entry: str) -> None:

@@ -245,21 +245,14 @@ def _beginning(file: TextIO) -> str:
     return sample
 
 
-def _standard_input(encoding: str) -> str:
-    binary = getattr(sys.stdin, "buffer", None)
-    if binary is None:
-        return sys.stdin.read()
-    return codecs.decode(binary.read(), encoding)
-
-
 @contextmanager
 def _opened(source: str, encoding: str) -> Iterator[TextIO]:
     """Open a file from which reading can begin anew."""
     if source == "-":
-        yield io.StringIO(_standard_input(encoding), newline="")
-    elif source.lower().endswith(".gz"):
-        with gzip.open(source, "rt", encoding=encoding, newline="") as unpacked:
-            yield unpacked
-    else:
-        with open(source, encoding=encoding, newline="") as file:
-            yield file if file.seekable() else io.StringIO(file.read())
+        binary = getattr(sys.stdin, "buffer", None)
+        text = sys.stdin.read() if binary is None else codecs.decode(binary.read(), encoding)
+        yield io.StringIO(text, newline="")
+        return
+    opener: Any = gzip.open if source.lower().endswith(".gz") else open
+    with opener(source, "rt", encoding=encoding, newline="") as file:
+        yield file if file.seekable() else io.StringIO(file.read())

@@ -12,6 +12,7 @@ the quicker proof.
 from __future__ import annotations
 
 import warnings
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
+from polysharp.cli import shared
+from polysharp.cli.command import ExitCode
+from polysharp.cli.tables import load_pandas, need, write_table
 from polysharp.datasets import Dataset, cycling, diabetes
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.files import replacement
@@ -196,3 +200,19 @@ def demonstrate(output: str, time_limit: float = 60.0) -> None:
     ]
     save_plot(stories, Path(output))
     out.print(f"\nThe plot is in {Path(output).resolve()}")
+
+
+def run_demo(options: Namespace) -> int:
+    """Run the demonstration, or write its table."""
+    shared.check_outputs(options, "output" if options.table is None else "table", reads=())
+    if options.table is None:
+        need("matplotlib", "the demo's picture")
+        demonstrate(options.output, options.time_limit)
+        return ExitCode.DONE
+    rides = cycling()
+    frame = load_pandas().DataFrame(rides.X, columns=rides.input_names)
+    frame[rides.response_name] = rides.y
+    write_table(frame, options.table)
+    if options.table != "-":
+        print(f"wrote {len(frame)} rides to {options.table}; the target is {rides.response_name}")
+    return ExitCode.DONE

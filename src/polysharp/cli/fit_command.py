@@ -7,16 +7,33 @@ chosen is refitted with a certificate.
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from polysharp.cli import shared
+import numpy as np
+
+from polysharp.certificate.solution import Status, Stop
+from polysharp.cli import shared, sizes
+from polysharp.cli.columns import accuracies, joined
 from polysharp.cli.command import ExitCode
 from polysharp.cli.many_files import fit_files, stands_for_many
 from polysharp.cli.messages import say, warnings_as_remarks
+from polysharp.engines.interrupts import DeferredInterrupt
 from polysharp.errors import InputError
+from polysharp.estimators.fitted import laws_of, spread
+from polysharp.estimators.model import fitted_to
+from polysharp.estimators.model_file.model_file import save_model
+from polysharp.estimators.multitask import (
+    MultiTaskSparsePolynomialRegressor,
+    MultiTaskSparsePolynomialRegressorCV,
+)
+from polysharp.estimators.parameters import check_seed
+from polysharp.estimators.regressor import SparsePolynomialRegressor
+from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 from polysharp.progress import plural
+from polysharp.report import write_report
+from polysharp.report.peers import compare_peers
 
 OUTPUTS = ("output", "report", "proof")
 SINGLE = ("coefficient_bounds", "positive")  # are for one target
@@ -28,7 +45,7 @@ MOST_ROWS = 20_000  # that prediction intervals are calibrated on
 CV_NAMES = {"degree": "degrees", "gamma": "gammas", "center": "centers"}
 
 
-def run(options: argparse.Namespace) -> int:
+def run_fit(options: Namespace) -> int:
     """Read, fit, print, write."""
     for name in OUTPUTS:
         if getattr(options, name) == "-":
@@ -50,13 +67,11 @@ def run(options: argparse.Namespace) -> int:
     return finish(model, fitted, held_out, options)
 
 
-def calibrate(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) -> None:
+def calibrate(model: Any, fitted: Any, held_out: Any, options: Namespace) -> None:
     """Measure what intervals of predictions need, on held-out rows or on folds, and say how wide.
 
     Where that cannot be done it is said, and the model goes without.
     """
-    from polysharp.estimators.fitted import spread
-
     wanted = not options.brief or options.output is not None or options.report is not None
     few = held_out is None and len(fitted) < FEWEST_ROWS
     if not wanted or few:
@@ -69,7 +84,7 @@ def calibrate(model: Any, fitted: Any, held_out: Any, options: argparse.Namespac
         rows = rows.rows(spread(len(rows), MOST_ROWS))
     try:
         with shared.every_core(options):
-            model.calibrate(rows.X, rows.y, rows.sample_weight, cv=cv)
+            model.calibrate(*rows.given, cv=cv)
     except InputError as error:
         say(f"no prediction intervals: {error}")
     else:
@@ -79,8 +94,6 @@ def calibrate(model: Any, fitted: Any, held_out: Any, options: argparse.Namespac
 
 def widths(model: Any, rows: Any) -> str:
     """Say how wide the prediction intervals are at the rows they were calibrated on."""
-    import numpy as np
-
     half = 0.5 * np.diff(model.predict_interval(rows.X, SHOWN_COVERAGE))
     folds = len(model.calibration_.folds)
     where = f"{folds} folds" if folds > 1 else f"{len(rows):,} held-out rows"
@@ -90,11 +103,8 @@ def widths(model: Any, rows: Any) -> str:
     )
 
 
-def finish(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) -> ExitCode:
+def finish(model: Any, fitted: Any, held_out: Any, options: Namespace) -> ExitCode:
     """Print, compare, write what was asked for, and return the code of the end."""
-    from polysharp.certificate.solution import Stop
-    from polysharp.engines.interrupts import DeferredInterrupt
-
     about: dict[str, Any] = {}
     interrupted = model.solution_.stop is Stop.INTERRUPTED
     try:  # from here on the model is there, and no interrupt may lose it
@@ -113,16 +123,18 @@ def finish(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) 
     remark(model)
     with DeferredInterrupt():
         write(model, fitted, held_out, about, options)
-    code = exit_code(model.solution_, options.require_proof)
+    code = shared.exit_code(model.solution_, options.require_proof)
     return ExitCode.INTERRUPTED if interrupted else code
 
 
-def make_model(options: argparse.Namespace, targets: Sequence[str] = ()) -> Any:
+def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
     """Return the estimator that the options ask for."""
-    single, search = kinds(len(targets) > 1)
+    single: Any = SparsePolynomialRegressor
+    search: Any = SparsePolynomialRegressorCV
     given = shared.settings(options)
     if len(targets) > 1:
         check_single(options, targets)
+        single, search = MultiTaskSparsePolynomialRegressor, MultiTaskSparsePolynomialRegressorCV
     if options.max_terms is not None and options.cv is None:
         shared.one_number(given, ("degree", "gamma", "max_inputs"), " without --cv")
         if options.rule is not None:
@@ -138,25 +150,8 @@ def make_model(options: argparse.Namespace, targets: Sequence[str] = ()) -> Any:
     return search(**given)
 
 
-def kinds(several: bool) -> tuple[Any, Any]:
-    """Return the estimators for given budgets and for chosen ones, of one target or several."""
-    if several:
-        from polysharp.estimators.multitask import (
-            MultiTaskSparsePolynomialRegressor,
-            MultiTaskSparsePolynomialRegressorCV,
-        )
-
-        return MultiTaskSparsePolynomialRegressor, MultiTaskSparsePolynomialRegressorCV
-    from polysharp.estimators.regressor import SparsePolynomialRegressor
-    from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
-
-    return SparsePolynomialRegressor, SparsePolynomialRegressorCV
-
-
-def check_single(options: argparse.Namespace, targets: Sequence[str]) -> None:
+def check_single(options: Namespace, targets: Sequence[str]) -> None:
     """Refuse what is for one target."""
-    from polysharp.cli.columns import joined
-
     wrong = [f"--{name.replace('_', '-')}" for name in SINGLE if getattr(options, name)]
     if options.rule == "consensus":
         wrong.append("--rule consensus")
@@ -166,12 +161,8 @@ def check_single(options: argparse.Namespace, targets: Sequence[str]) -> None:
         raise InputError(f"{wrong[0]} is for one target, got --target {joined(targets)}")
 
 
-def show(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) -> None:
+def show(model: Any, fitted: Any, held_out: Any, options: Namespace) -> None:
     """Print formula, certificate and errors."""
-    from polysharp.cli.columns import accuracies
-    from polysharp.estimators.fitted import laws_of
-    from polysharp.estimators.model import fitted_to
-
     laws = laws_of(model)
     print("", *(law.formula(options.digits) for law in laws), "", sep="\n")
     print(model.solution_)
@@ -199,32 +190,24 @@ def _in_words(
     return f"degree {degree}, at most {terms}{limit}, gamma {gamma:.4g}, {coding}"
 
 
-def compare(model: Any, sample: Any, options: argparse.Namespace) -> dict[str, Any]:
+def compare(model: Any, sample: Any, options: Namespace) -> dict[str, Any]:
     """Print what other sizes and methods do on the rows of the fit; return it for a report."""
-    from polysharp.cli.sizes import at_higher_degree, own_error, sizes_near, table_of
-    from polysharp.estimators.parameters import check_seed
-    from polysharp.report.peers import compare_peers
-
     searched = hasattr(model, "cv_results_")
     with shared.every_core(options):
-        sizes = sizes_near(model, sample, None if searched else CHECKED_SPLITS)
-    print(f"\n{table_of(model, sizes)}")
+        near = sizes.sizes_near(model, sample, None if searched else CHECKED_SPLITS)
+    print(f"\n{sizes.table_of(model, near)}")
     cv = model.n_splits_ if searched else CHECKED_SPLITS
-    peers = compare_peers(
-        sample.X, sample.y, sample.sample_weight, cv=cv, seed=check_seed(options.seed)
-    )
+    peers = compare_peers(*sample.given, cv=cv, seed=check_seed(options.seed))
     others = "; ".join(f"{peer.name} {peer.error:.4g} ± {peer.std_error:.2g}" for peer in peers)
-    own = own_error(model, sizes)
+    own = sizes.error_of(model, near)
     print(f"errors on rows not seen, {plural(cv, 'fold')}: this formula {own}; {others}")
-    if hint := at_higher_degree(model):
+    if hint := sizes.at_higher_degree(model):
         print(hint)
-    return {"path": sizes, "peers": peers}
+    return {"path": near, "peers": peers}
 
 
 def remark(model: Any) -> None:
     """Say what would help where the search ended before its proof."""
-    from polysharp.certificate.solution import Status, Stop
-
     solution = model.solution_
     if solution.status is not Status.OPTIMAL and solution.stop is Stop.TIME:
         averaged = getattr(model, "reference_", None) is not None
@@ -236,12 +219,10 @@ def remark(model: Any) -> None:
 
 
 def write(
-    model: Any, fitted: Any, held_out: Any, about: dict[str, Any], options: argparse.Namespace
+    model: Any, fitted: Any, held_out: Any, about: dict[str, Any], options: Namespace
 ) -> None:
     """Write what was asked for, and say so."""
     if options.output is not None:
-        from polysharp.estimators.model_file.model_file import save_model
-
         save_model(model, options.output, columns=fitted and fitted.recipe.as_document())
         print(f"wrote the model to {options.output}")
     if options.proof is not None:
@@ -257,22 +238,9 @@ def write(
             if held_out is not None:
                 say(f"the proof is about the rows fitted: verify with --holdout {options.holdout}")
     if options.report is not None:
-        from polysharp.report import write_report
-
         about["command"] = options.command
         about["sample_weight"] = fitted.sample_weight
         if held_out is not None:
-            about["held_out"] = (held_out.X, held_out.y, held_out.sample_weight)
+            about["held_out"] = held_out.given
         write_report(model, fitted.X, fitted.y, options.report, **about)
         print(f"wrote the report to {options.report}")
-
-
-def exit_code(solution: Any, require_proof: bool) -> ExitCode:
-    """Return what scripts learn from a search."""
-    from polysharp.certificate.solution import Status, Stop
-
-    if solution.stop is Stop.INTERRUPTED:
-        return ExitCode.INTERRUPTED
-    if require_proof and solution.status is not Status.OPTIMAL:
-        return ExitCode.NOT_PROVED
-    return ExitCode.DONE

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from argparse import Namespace
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from platform import platform, python_version
@@ -14,25 +14,22 @@ from polysharp.cli import shared
 from polysharp.cli.command import ExitCode
 from polysharp.engines import HOMES, engine_class
 from polysharp.errors import InputError
+from polysharp.estimators.fitted import laws_of
+from polysharp.estimators.model import fitted_to
+from polysharp.estimators.model_file.model_file import load_model
 from polysharp.files import write_file
 
 CARRY_INTERVALS = ("python", "c", "sql", "onnx")
 REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "rich")
 OPTIONAL = {
-    "pandas": "tables",
-    "pyarrow": "Parquet, Feather",
-    "openpyxl": "Excel",
-    "matplotlib": "plots",
-    "sympy": "to_sympy",
-    "onnx": "to_onnx",
-    "python-flint": "exact checks of proofs",
-    "pint": "units",
-    "torch": "GPUs",
-    "dask": "tables beyond memory",
+    **{"pandas": "tables", "pyarrow": "Parquet, Feather", "openpyxl": "Excel"},
+    **{"matplotlib": "plots", "sympy": "to_sympy", "onnx": "to_onnx"},
+    **{"python-flint": "exact checks of proofs", "pint": "units", "torch": "GPUs"},
+    **{"dask": "tables beyond memory"},
 }
 
 
-def run(options: argparse.Namespace) -> int:
+def run_info(options: Namespace) -> int:
     """Show what was asked for."""
     form = getattr(options, "as")
     if options.output == "-":
@@ -49,8 +46,6 @@ def run(options: argparse.Namespace) -> int:
             raise InputError("--as needs a model file: polysharp info MODEL --as ...")
         content: str | bytes = installed()
     else:
-        from polysharp.estimators.model_file.model_file import load_model
-
         model = load_model(options.model)
         content = described(model) if form is None else exported(model, options)
     if options.output is None:
@@ -62,10 +57,8 @@ def run(options: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def exported(model: Any, options: argparse.Namespace) -> str | bytes:
+def exported(model: Any, options: Namespace) -> str | bytes:
     """Return the formula in another language; of several responses, one after the other."""
-    from polysharp.estimators.fitted import laws_of
-
     laws, form = laws_of(model), getattr(options, "as")
     single = len(laws) == 1
     for option, given in (
@@ -93,7 +86,7 @@ def exported(model: Any, options: argparse.Namespace) -> str | bytes:
     return ("\n\n\n" if form in ("python", "c") else "\n").join(written) + "\n"
 
 
-def _half_width(model: Any, options: argparse.Namespace) -> Any:
+def _half_width(model: Any, options: Namespace) -> Any:
     calibration = getattr(model, "calibration_", None)
     if calibration is None or len(calibration.folds) > 1:
         raise InputError(
@@ -108,9 +101,6 @@ def _half_width(model: Any, options: argparse.Namespace) -> Any:
 
 def described(model: Any) -> str:
     """Return formulas, certificate and settings in words."""
-    from polysharp.estimators.fitted import laws_of
-    from polysharp.estimators.model import fitted_to
-
     laws, said = laws_of(model), fitted_to(model)
     law = laws[0]
     parameters = {k: v for k, v in model.get_params().items() if v is not None and k != "verbose"}

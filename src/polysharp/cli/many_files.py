@@ -6,19 +6,23 @@ a cluster, which must see the same files.  What needs all rows in memory at once
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 from polysharp.cli import shared
+from polysharp.cli.columns import listed
 from polysharp.cli.delimited import WHITESPACE, spelled
 from polysharp.cli.messages import say, warnings_as_remarks
+from polysharp.data.cluster import cluster
+from polysharp.data.scanning import scan
 from polysharp.errors import InputError
+from polysharp.progress import plural
 
 WHOLE = ("holdout", "report", "sheet", "impute", "indicators", "no_header")  # need all rows at once
 
 
-def stands_for_many(options: argparse.Namespace) -> bool:
+def stands_for_many(options: Namespace) -> bool:
     """Whether the table is a folder, a pattern, or left to a cluster."""
     if options.scheduler is not None:
         return True
@@ -26,10 +30,8 @@ def stands_for_many(options: argparse.Namespace) -> bool:
     return path.is_dir() or (any(mark in options.table for mark in "*?[") and not path.exists())
 
 
-def fit_files(model: Any, options: argparse.Namespace) -> None:
+def fit_files(model: Any, options: Namespace) -> None:
     """Fit the model to all files that the table stands for."""
-    from polysharp.data.cluster import cluster
-
     for name in WHOLE:
         if getattr(options, name):
             option = name.replace("_", "-")
@@ -38,26 +40,19 @@ def fit_files(model: Any, options: argparse.Namespace) -> None:
             )
     with cluster(options.scheduler), warnings_as_remarks():
         opened = open_files(options)
-        blocks = opened.X.npartitions
-        p = len(opened.X.columns)
-        inputs = f"{p} input{'s' if p > 1 else ''}"
+        blocks, inputs = opened.X.npartitions, plural(len(opened.X.columns), "input")
         print(f"{options.table}: {blocks} blocks, {inputs}, target {options.target}", flush=True)
         with shared.every_core(options):
             model.fit(*opened)
 
 
-def open_files(options: argparse.Namespace) -> Any:
+def open_files(options: Namespace) -> Any:
     """Open the files and pick their columns."""
-    from polysharp.cli.columns import listed
-    from polysharp.data.scanning import scan
-
-    inputs = shared.columns(options, "inputs")
-    exclude = shared.columns(options, "exclude") or []
     opened = scan(
         options.table,
         options.target,
-        inputs=inputs,
-        exclude=exclude,
+        inputs=shared.columns(options, "inputs"),
+        exclude=shared.columns(options, "exclude") or [],
         weights=options.weights,
         drop_missing=options.drop_missing,
         csv_options=csv_options(options),
@@ -68,7 +63,7 @@ def open_files(options: argparse.Namespace) -> Any:
     return opened
 
 
-def csv_options(options: argparse.Namespace) -> dict[str, Any]:
+def csv_options(options: Namespace) -> dict[str, Any]:
     """Return what the user says about text, in the words of pandas."""
     found: dict[str, Any] = {"decimal": options.decimal, "encoding": options.encoding}
     if options.missing:

@@ -7,30 +7,32 @@ or excluded, so that a misspelt column does not pass unseen.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from argparse import Namespace
 from typing import Any
 
+import numpy as np
+
 from polysharp.cli import shared
+from polysharp.cli.columns import accuracy, find, joined, listed, numbers
 from polysharp.cli.command import ExitCode
 from polysharp.cli.messages import say
+from polysharp.cli.recipe import Recipe
+from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
+from polysharp.estimators.fitted import laws_of
+from polysharp.estimators.model import check_coverage
+from polysharp.estimators.model_file.model_file import load_columns, load_model
 
 COLUMN, LOWER, UPPER = "prediction", "lower", "upper"
 
 
-def run(options: argparse.Namespace) -> int:
+def run_predict(options: Namespace) -> int:
     """Load, read, predict, write."""
-    from polysharp.cli.recipe import Recipe
-    from polysharp.cli.tables import write_table
-    from polysharp.estimators.fitted import laws_of
-    from polysharp.estimators.model_file.model_file import load_columns, load_model
-
     shared.check_outputs(options, "output", reads=("model", "table"))
     model = load_model(options.model)
     formulas = laws_of(model)
     polynomial, laws = formulas[0], list(formulas)
-    made = column_names(formulas)
+    made = [f"{COLUMN}_{law.response}" for law in formulas] if len(formulas) > 1 else [COLUMN]
     if options.interval is not None:
         laws += [fold.polynomial for fold in calibration_of(model, options).folds]
         made += [LOWER, UPPER]
@@ -57,17 +59,8 @@ def run(options: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def column_names(formulas: Sequence[Any]) -> list[str]:
-    """Return the columns to write: one, or one for each of several responses."""
-    if len(formulas) == 1:
-        return [COLUMN]
-    return [f"{COLUMN}_{law.response}" for law in formulas]
-
-
-def calibration_of(model: Any, options: argparse.Namespace) -> Any:
+def calibration_of(model: Any, options: Namespace) -> Any:
     """Return the errors on unseen rows that the model file holds, or say how to get some."""
-    from polysharp.estimators.model import check_coverage
-
     try:
         check_coverage(options.interval)
     except InputError as error:
@@ -87,15 +80,13 @@ def calibration_of(model: Any, options: argparse.Namespace) -> Any:
 
 def check_columns(
     frame: Any,
-    options: argparse.Namespace,
+    options: Namespace,
     laws: list[Any],
     recipe: Any,
     keep: list[str],
     made: list[str],
 ) -> None:
     """Refuse a table that lacks what the formulas need, or has what nobody knows."""
-    from polysharp.cli.columns import find, joined, listed
-
     exclude = shared.columns(options, "exclude") or []
     find(frame, options.table, keep, "--keep")
     find(frame, options.table, exclude, "--exclude")
@@ -128,10 +119,6 @@ def inputs_of(laws: list[Any]) -> list[int]:
 
 def design(frame: Any, source: str, laws: list[Any]) -> Any:
     """Return one column per input of the model; those that no formula uses are zero."""
-    import numpy as np
-
-    from polysharp.cli.columns import numbers
-
     used, polynomial = inputs_of(laws), laws[0]
     X = np.zeros((len(frame), len(polynomial.names)))
     if used:
@@ -141,8 +128,6 @@ def design(frame: Any, source: str, laws: list[Any]) -> Any:
 
 def compare(frame: Any, source: str, polynomial: Any, predicted: Any) -> None:
     """Say how far off the predictions are, where the table has the answer."""
-    from polysharp.cli.columns import accuracy, numbers
-
     if polynomial.response not in frame.columns:
         return
     try:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from polysharp.estimators.fitted import settings_of
-from polysharp.plots.path import SizeCurve, search_curve, size_curves
+from polysharp.estimators.path import Path, path
+from polysharp.plots.path import curves_of
 from polysharp.progress import rounded_up
-
-if TYPE_CHECKING:
-    from polysharp.estimators.path import Path
 
 AROUND = 4  # sizes to either side of the model's
 WORTH = 0.05  # part of the error that a higher degree must gain to be worth a hint
@@ -29,15 +27,13 @@ def path_of(
     model: Any, sample: Any, sizes: Any, seconds: float, cv: int | None, verbose: int = 0
 ) -> Path:
     """Return the best formula of every size under the settings of a model."""
-    from polysharp.estimators.path import path
-
     known = settings_of(model)
     # Engine, device and "every input" are what one model was worth; here many are compared.
     given = {**known, "gamma": model.gamma_, "max_terms": sizes, "engine": "auto", "device": None}
     given |= {"n_candidates": known["n_candidates"] or "auto", "time_limit": seconds}
     folds = None if cv is None else min(cv, len(sample))
     given |= {"verbose": verbose, "cv": folds}
-    return path(sample.X, sample.y, sample.sample_weight, **given)
+    return path(*sample.given, **given)
 
 
 def known_bound(model: Any) -> dict[tuple[int | None, int], float]:
@@ -48,14 +44,8 @@ def known_bound(model: Any) -> dict[tuple[int | None, int], float]:
     return {(known["max_inputs"], int(known["max_terms"])): model.solution_.bound}
 
 
-def errors_of(model: Any, sizes: Path) -> SizeCurve:
-    """Return the validation errors that are known: those of the search, or of the sizes."""
-    return search_curve(model) if hasattr(model, "cv_results_") else size_curves(sizes)[0]
-
-
 def table_of(model: Any, sizes: Path) -> str:
     """Return a short table of sizes, the model's own marked."""
-    curve = errors_of(model, sizes)
     own = int(settings_of(model)["max_terms"])
     ceilings = sizes.r2_ceilings(known_bound(model))
     lines = [f"  {'terms':>5}  {'error on rows not seen':>22}  {'R2 at most':>10}"]
@@ -63,21 +53,16 @@ def table_of(model: Any, sizes: Path) -> str:
         mark = ">" if point.max_terms == own else " "
         limit = ceilings[point.max_inputs, point.max_terms]
         ceiling = "-" if limit is None or limit >= 1.0 else rounded_up(limit)
-        error = _error(curve, point.max_terms)
+        error = error_of(model, sizes, point.max_terms)
         lines.append(f"{mark} {point.max_terms:>5}  {error:>22}  {ceiling:>10}")
     return "\n".join(lines)
 
 
-def own_error(model: Any, sizes: Path) -> str:
-    """Return the error of the model's own size on rows not seen."""
-    return _error(errors_of(model, sizes), int(settings_of(model)["max_terms"]))
-
-
-def _error(curve: SizeCurve, size: int) -> str:
-    at = np.flatnonzero(curve.sizes == size)
-    if not len(at) or curve.validation_error is None or curve.std_error is None:
-        return "-"
-    return f"{curve.validation_error[at[0]]:.4g} ± {curve.std_error[at[0]]:.2g}"
+def error_of(model: Any, sizes: Path, size: int | None = None) -> str:
+    """Return the error of a size on rows not seen, by default of the model's own."""
+    size = int(settings_of(model)["max_terms"]) if size is None else size
+    known = curves_of(model, sizes)[0].judged(size)
+    return "-" if known is None else f"{known[0]:.4g} ± {known[1]:.2g}"
 
 
 def at_higher_degree(model: Any) -> str | None:

@@ -148,7 +148,6 @@ def _on_cluster(client: Any, root: Any, leaves: Sequence[Any], on_block: OnBlock
         # What a block returned is released once it is added; its mark tells that it was there.
         mark = dask_module().delayed(_mark, pure=False)
         marks = [mark(leaf) for leaf in leaves]
-    _wait_for_workers(client)
     futures = client.compute([root, *marks])
     try:
         _follow(client, futures[0], futures[1:], on_block)
@@ -176,27 +175,10 @@ def _patience() -> float:
     return float(dask_module().config.get("polysharp.wait-for-workers", PATIENCE))
 
 
-def _wait_for_workers(client: Any) -> None:
-    """Wait a stated time for the first worker."""
-    seconds = _patience()
-    try:
-        client.wait_for_workers(1, timeout=seconds)
-    except TimeoutError as none:
-        raise ClusterError(_no_workers(client, seconds)) from none
-
-
-def _no_workers(client: Any, seconds: float) -> str:
-    address = client.scheduler_info(n_workers=0).get("address", "?")
-    return (
-        f"the Dask scheduler at {address} has had no workers for {seconds:g} s; start some with "
-        f"'dask worker {address}'"
-    )
-
-
 def _follow(client: Any, root: Any, marks: Sequence[Any], on_block: OnBlock | None) -> None:
     """Wait for the result; report blocks done, and give up when no worker is left for long."""
     wait = dask_module("distributed").wait
-    done, since = 0, monotonic()
+    done, since, seconds = 0, monotonic(), _patience()
     while not root.done():
         try:
             wait([root], timeout=POLL)
@@ -204,9 +186,13 @@ def _follow(client: Any, root: Any, marks: Sequence[Any], on_block: OnBlock | No
             finished = sum(mark.done() for mark in marks)
             if finished > done:
                 since = monotonic()
-            elif monotonic() - since > _patience():
+            elif monotonic() - since > seconds:
                 if not client.nthreads():
-                    raise ClusterError(_no_workers(client, _patience())) from None
+                    address = client.scheduler_info(n_workers=0).get("address", "?")
+                    raise ClusterError(
+                        f"the Dask scheduler at {address} has had no workers for {seconds:g} s; "
+                        f"start some with 'dask worker {address}'"
+                    ) from None
                 since = monotonic()
             if on_block is not None and finished > done:
                 on_block(finished, len(marks))

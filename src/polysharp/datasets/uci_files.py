@@ -14,6 +14,7 @@ import io
 import os
 import zipfile
 import zlib
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -38,8 +39,8 @@ class UciFile:
 
     name: str
     path: str  # below ARCHIVE
-    shape: tuple[int, int]
-    checksums: tuple[str, ...]
+    shape: Sequence[int]
+    checksums: Sequence[str]
     member: str | None = None  # of the zip file at ``path``
     delimiter: str = ","
     header: bool = True
@@ -137,8 +138,8 @@ def _parse(file: UciFile, content: bytes, *, delimiter: str, header: bool) -> Ar
         table = np.loadtxt(text, delimiter=delimiter, skiprows=int(header), ndmin=2)
     except ValueError as error:
         raise DataError(f"{file.name} must be a table of numbers: {error}") from error
-    if table.shape != file.shape:
-        raise DataError(f"{file.name} must have shape {file.shape}, got {table.shape}")
+    if table.shape != tuple(file.shape):
+        raise DataError(f"{file.name} must have shape {tuple(file.shape)}, got {table.shape}")
     return np.asarray(table, dtype=np.float64)
 
 

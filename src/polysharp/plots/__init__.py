@@ -6,15 +6,17 @@ Every picture comes twice: as a display object in scikit-learn's manner, made by
 Matplotlib is imported when a picture is drawn and not before (``pip install polysharp[plots]``).
 """
 
-from polysharp.plots.gap import GapDisplay, plot_gap
-from polysharp.plots.inputs import ImportanceDisplay, RankingDisplay
-from polysharp.plots.path import PathDisplay, plot_path
-from polysharp.plots.predictions import (
+from polysharp.plots.model import (
+    GapDisplay,
+    ImportanceDisplay,
     PredictionDisplay,
+    RankingDisplay,
     ResidualDisplay,
+    plot_gap,
     plot_predictions,
     plot_residuals,
 )
+from polysharp.plots.path import PathDisplay, plot_path
 from polysharp.plots.response import ResponseDisplay, SurfaceDisplay
 
 __all__ = [

@@ -11,10 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-INK = "#1f2933"
-MODEL = "#0b6e99"
-BOUND = "#c2571a"
-QUIET = "#b8c4ce"
+INK, MODEL, BOUND, QUIET = "#1f2933", "#0b6e99", "#c2571a", "#b8c4ce"
 
 
 class Display:
@@ -31,11 +28,9 @@ class Display:
 
     def _begin(self, ax: Axes | None, figsize: tuple[float, float] = (4.5, 4.0)) -> Axes:
         """Return the axes to draw on, new ones where none are given."""
-        if ax is None:
-            ax = _pyplot().subplots(figsize=figsize, layout="constrained")[1]
-        assert ax is not None
-        self.ax_, self.figure_ = ax, ax.figure
-        return ax
+        self.ax_ = _subplots(figsize=figsize)[0] if ax is None else ax
+        self.figure_ = self.ax_.figure
+        return self.ax_
 
 
 class PanelDisplay:
@@ -55,20 +50,15 @@ class PanelDisplay:
         if ax is None:
             columns = min(3, count)
             rows = -(-count // columns)
-            size = (3.4 * columns, 2.9 * rows)
-            grid = (
-                _pyplot()
-                .subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")[1]
-                .flat
-            )
+            grid = _subplots(rows, columns, figsize=(3.4 * columns, 2.9 * rows))
             for spare in grid[count:]:
                 spare.set_axis_off()
             ax = grid[:count]
-        given = list(ax) if isinstance(ax, Sequence) or hasattr(ax, "__len__") else [ax]
-        if len(given) != count:
-            raise InputError(f"ax must have one Axes per panel, {count}, got {len(given)}")
-        self.axes_, self.figure_ = given, given[0].figure
-        return given
+        self.axes_ = list(ax) if isinstance(ax, Sequence) or hasattr(ax, "__len__") else [ax]
+        if len(self.axes_) != count:
+            raise InputError(f"ax must have one Axes per panel, {count}, got {len(self.axes_)}")
+        self.figure_ = self.axes_[0].figure
+        return self.axes_
 
 
 def tidy(ax: Axes, x: str, y: str) -> None:
@@ -79,5 +69,6 @@ def tidy(ax: Axes, x: str, y: str) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _pyplot() -> Any:
-    return load_optional("matplotlib.pyplot", "a plot", "plots")
+def _subplots(*shape: int, figsize: tuple[float, float]) -> Any:
+    pyplot = load_optional("matplotlib.pyplot", "a plot", "plots")
+    return pyplot.subplots(*shape, figsize=figsize, squeeze=False, layout="constrained")[1].flat

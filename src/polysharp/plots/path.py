@@ -42,6 +42,14 @@ class SizeCurve:
         assert found is not None
         return found
 
+    def judged(self, size: int) -> tuple[float, float] | None:
+        """Return mean and standard error of a size on rows not seen, where they are known."""
+        at = np.flatnonzero(self.sizes == size)
+        if not len(at) or self.validation_error is None or self.std_error is None:
+            return None
+        error = float(self.validation_error[at[0]])
+        return (error, float(self.std_error[at[0]])) if np.isfinite(error) else None
+
     @classmethod
     def of(cls, points: Sequence[PathPoint]) -> SizeCurve:
         """Read the points of one budget of inputs."""
@@ -53,6 +61,14 @@ class SizeCurve:
             np.array([point.validation_error for point in points], float) if judged else None,
             np.array([point.validation_std_error or 0.0 for point in points]) if judged else None,
         )
+
+
+def curves_of(model: Any, path: Path | None) -> list[SizeCurve]:
+    """Return the curves of a path, or of the search that chose the budgets of a model."""
+    searched = hasattr(model, "cv_results_")
+    if path is not None and (path.n_splits or not searched):
+        return size_curves(path)
+    return [search_curve(model)] if searched else []
 
 
 def size_curves(path: Path) -> list[SizeCurve]:
@@ -81,6 +97,7 @@ def search_curve(search: Any) -> SizeCurve:
     return SizeCurve(chosen["max_inputs"], sizes[order], None, error[rows][order], std_error[order])
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PathDisplay(Display):
     """Training and validation error against the number of terms.
 
@@ -94,12 +111,9 @@ class PathDisplay(Display):
         Name of the response.
     """
 
-    def __init__(
-        self, *, curves: Sequence[SizeCurve], chosen: int | None = None, name: str = "response"
-    ) -> None:
-        self.curves = list(curves)
-        self.chosen = chosen
-        self.name = name
+    curves: Sequence[SizeCurve]
+    chosen: int | None = None
+    name: str = "response"
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
@@ -123,15 +137,33 @@ class PathDisplay(Display):
         """Draw; returns the display."""
         ax = self._begin(ax)
         if len(self.curves) == 1:
-            _draw_errors(ax, self.curves[0])
+            self._draw_errors(ax, self.curves[0])
         else:
-            _draw_budgets(ax, self.curves)
+            self._draw_budgets(ax)
         if self.chosen is not None:
             ax.axvline(self.chosen, color=INK, linewidth=0.8, linestyle=":")
         ax.legend(frameon=False, fontsize="small")
         ax.locator_params(axis="x", integer=True)
         tidy(ax, "terms allowed", f"error of {self.name}")
         return self
+
+    def _draw_errors(self, ax: Axes, curve: SizeCurve) -> None:
+        """Draw both errors of one curve."""
+        style: Any = {"marker": "o", "markersize": 4, "linewidth": 1.2}
+        if curve.training_error is not None:
+            ax.plot(curve.sizes, curve.training_error, color=MODEL, label="training", **style)
+        error, spread = curve.validation_error, curve.std_error
+        if error is not None and spread is not None:
+            ax.plot(curve.sizes, error, color=BOUND, label="validation", **style)
+            band = error - spread, error + spread
+            ax.fill_between(curve.sizes, *band, color=BOUND, alpha=0.15, lw=0)
+
+    def _draw_budgets(self, ax: Axes) -> None:
+        """Draw one error of every curve: validation where there is one."""
+        style: Any = {"color": MODEL, "ms": 4, "lw": 1.2}
+        for curve, shade in zip(self.curves, np.linspace(0.25, 1.0, len(self.curves)), strict=True):
+            label = f"{'all' if curve.max_inputs is None else curve.max_inputs} inputs"
+            ax.plot(curve.sizes, curve.error, "o-", alpha=shade, label=label, **style)
 
 
 def plot_path(path: Path, *, chosen: int | None = None, ax: Axes | None = None) -> Axes:
@@ -151,21 +183,3 @@ def plot_path(path: Path, *, chosen: int | None = None, ax: Axes | None = None) 
     matplotlib Axes
     """
     return PathDisplay.from_path(path, chosen=chosen, ax=ax).ax_
-
-
-def _draw_errors(ax: Axes, curve: SizeCurve) -> None:
-    """Draw both errors of one curve."""
-    style: Any = {"marker": "o", "markersize": 4, "linewidth": 1.2}
-    if curve.training_error is not None:
-        ax.plot(curve.sizes, curve.training_error, color=MODEL, label="training", **style)
-    error, spread = curve.validation_error, curve.std_error
-    if error is not None and spread is not None:
-        ax.plot(curve.sizes, error, color=BOUND, label="validation", **style)
-        ax.fill_between(curve.sizes, error - spread, error + spread, color=BOUND, alpha=0.15, lw=0)
-
-
-def _draw_budgets(ax: Axes, curves: Sequence[SizeCurve]) -> None:
-    """Draw one error of every curve: validation where there is one."""
-    for curve, shade in zip(curves, np.linspace(0.25, 1.0, len(curves)), strict=True):
-        label = f"{'all' if curve.max_inputs is None else curve.max_inputs} inputs"
-        ax.plot(curve.sizes, curve.error, "o-", color=MODEL, alpha=shade, ms=4, lw=1.2, label=label)

@@ -7,6 +7,7 @@ where the data are, for a polynomial is no guide to where they are not.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 from polysharp.errors import InputError
@@ -19,6 +20,7 @@ from polysharp.polynomial.response import Curve, Surface, response_curve, respon
 from polysharp.typing import Array
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ResponseDisplay(PanelDisplay):
     """Response curves, one panel per input.
 
@@ -32,10 +34,9 @@ class ResponseDisplay(PanelDisplay):
         Rows shown as a rug.
     """
 
-    def __init__(self, *, curves: Sequence[Curve], polynomial: Polynomial, X: Array) -> None:
-        self.curves = list(curves)
-        self.polynomial = polynomial
-        self.X = X
+    curves: Sequence[Curve]
+    polynomial: Polynomial
+    X: Array
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, inputs: Any = None, *, ax: Any = None) -> Self:
@@ -63,6 +64,7 @@ class ResponseDisplay(PanelDisplay):
         return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SurfaceDisplay(PanelDisplay):
     """Response surfaces of the strongest interactions, one panel per pair of inputs.
 
@@ -76,10 +78,9 @@ class SurfaceDisplay(PanelDisplay):
         Rows shown as points.
     """
 
-    def __init__(self, *, surfaces: Sequence[Surface], polynomial: Polynomial, X: Array) -> None:
-        self.surfaces = list(surfaces)
-        self.polynomial = polynomial
-        self.X = X
+    surfaces: Sequence[Surface]
+    polynomial: Polynomial
+    X: Array
 
     @classmethod
     def from_estimator(

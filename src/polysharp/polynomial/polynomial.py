@@ -29,7 +29,7 @@ from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.units import Units
-from polysharp.polynomial.exports import text
+from polysharp.polynomial.exports import code, onnx_graph, text
 from polysharp.typing import Array, Monomial
 
 if TYPE_CHECKING:
@@ -116,17 +116,8 @@ class Polynomial:
         """
         coefficients = scaling.invert(basis.monomials, w * basis.scales)
         shifts = scaling.shift[: len(names)] if scaling.shift.any() else None
-        functions = basis.library.applied
-        return cls(
-            basis.monomials,
-            coefficients,
-            float(intercept),
-            names,
-            shifts,
-            response,
-            ranges,
-            functions,
-        )
+        given = coefficients, float(intercept), names, shifts, response, ranges
+        return cls(basis.monomials, *given, basis.library.applied)
 
     def __len__(self) -> int:
         return len(self.monomials)
@@ -293,23 +284,17 @@ class Polynomial:
         >>> Polynomial(((0, 0),), np.array([2.0]), 1e-6, ("x0",)).to_latex()
         '\\mathrm{y} = 1 \\times 10^{-6} + 2\\, \\mathrm{x0}^{2}'
         """
-        from polysharp.polynomial.exports.latex import to_latex
-
-        return to_latex(self, digits)
+        return text.to_latex(self, digits)
 
     def _repr_latex_(self) -> str:
-        from polysharp.polynomial.exports.latex import to_latex
-
-        return f"${to_latex(self, wrap=4)}$"
+        return f"${text.to_latex(self, wrap=4)}$"
 
     def to_sympy(self) -> Any:
         """Return the right-hand side as a SymPy expression in symbols of the inputs' names.
 
         It is the polynomial itself: inputs that the model clamps are not clamped in it.
         """
-        from polysharp.polynomial.exports.symbolic import to_sympy
-
-        return to_sympy(self)
+        return code.to_sympy(self)
 
     def to_python(self, name: str = "predict", interval: HalfWidth | None = None) -> str:
         """Return the source of a Python function of the inputs used, which imports nothing.
@@ -332,9 +317,7 @@ class Polynomial:
                 - 0.5 * air_gap
             )
         """
-        from polysharp.polynomial.exports.python import to_python
-
-        return to_python(self, name, interval)
+        return code.to_python(self, name, interval)
 
     def to_c(self, name: str = "predict", interval: HalfWidth | None = None) -> str:
         """Return the source of a C function of the inputs used, which needs no header.
@@ -350,9 +333,7 @@ class Polynomial:
                 + 2.0 * a * a;
         }
         """
-        from polysharp.polynomial.exports.c import to_c
-
-        return to_c(self, name, interval)
+        return code.to_c(self, name, interval)
 
     def to_sql(
         self, table: str | None = None, quote: str = '"', interval: HalfWidth | None = None
@@ -367,15 +348,11 @@ class Polynomial:
         >>> print(Polynomial(((0, 0),), np.array([2.0]), -1.5, ("air gap",)).to_sql())
         -1.5e0 + 2.0e0 * "air gap" * "air gap"
         """
-        from polysharp.polynomial.exports.sql import to_sql
-
-        return to_sql(self, table, quote, interval)
+        return code.to_sql(self, table, quote, interval)
 
     def to_onnx(self, interval: HalfWidth | None = None) -> Any:
         """Return an ``onnx.ModelProto`` in double precision, from ``X`` to ``prediction``.
 
         With ``interval`` it has the outputs ``lower`` and ``upper`` too.
         """
-        from polysharp.polynomial.exports.onnx_graph import to_onnx
-
-        return to_onnx(self, interval)
+        return onnx_graph.to_onnx(self, interval)

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
@@ -95,7 +94,7 @@ def stationary_points(polynomial: Polynomial, X: Array) -> StationaryPoints:
     X = np.asarray(X, dtype=np.float64)
     if not polynomial.inputs or _has_functions(polynomial):
         return StationaryPoints(polynomial, (), not polynomial.inputs)
-    slopes = _Slopes.of(polynomial, X)
+    slopes = _Slopes(polynomial, X)
     exact = polynomial.degree <= 2
     found = _of_quadratic(slopes) if exact else _by_newton(slopes, X)
     points = sorted((_point(slopes, v) for v in found), key=lambda point: not point.inside)
@@ -106,62 +105,47 @@ def _has_functions(polynomial: Polynomial) -> bool:
     return any(i >= len(polynomial.names) for m in polynomial.monomials for i in m)
 
 
-@dataclass(frozen=True, eq=False)
 class _Slopes:
     """Gradient and Hessian in v, the inputs in use in parts of half their range."""
 
-    polynomial: Polynomial
-    middle: Array  # (p,)
-    half: Array
-    powers: NDArray[np.intp]  # (terms, inputs in use)
-
-    @classmethod
-    def of(cls, polynomial: Polynomial, X: Array) -> _Slopes:
+    def __init__(self, polynomial: Polynomial, X: Array) -> None:
         low, high = X.min(axis=0), X.max(axis=0)
-        half = 0.5 * (high - low)
-        half[half == 0.0] = 1.0
-        powers = polynomial.powers[:, list(polynomial.inputs)]
-        return cls(polynomial, 0.5 * (low + high), half, powers)
+        self.middle, self.half = 0.5 * (low + high), 0.5 * (high - low)
+        self.half[self.half == 0.0] = 1.0
+        self.polynomial, self.used = replace(polynomial, ranges=None), list(polynomial.inputs)
+        self.first = [_derivative(self.polynomial, i) for i in self.used]
+        self.second = [[_derivative(slope, j) for j in self.used] for slope in self.first]
 
     def rows(self, v: Array) -> Array:
         """Return x at some points v, shape (points, p)."""
-        used = list(self.polynomial.inputs)
         x = np.repeat(self.middle[None, :], len(v), axis=0)
-        x[:, used] += v * self.half[used]
+        x[:, self.used] += v * self.half[self.used]
         x[np.abs(x) < 1e-12 * self.half] = 0.0  # what rounding leaves of nothing
         return x
 
     def at(self, v: Array) -> tuple[Array, Array]:
         """Return the gradients and Hessians at some points, shape (points, inputs in use)."""
-        law, used = self.polynomial, list(self.polynomial.inputs)
-        z = self.rows(v)[:, used] - (0.0 if law.shifts is None else law.shifts[used])
-        k = len(used)
-        gradient, hessian = np.empty((len(v), k)), np.empty((len(v), k, k))
-        for i in range(k):
-            once, factor = self._derived(self.powers, law.coefficients, i)
-            gradient[:, i] = self._sum(z, once, factor) * self.half[used[i]]
-            for j in range(i, k):
-                twice, both = self._derived(once, factor, j)
-                second = self._sum(z, twice, both) * self.half[used[i]] * self.half[used[j]]
-                hessian[:, i, j] = hessian[:, j, i] = second
-        return gradient, hessian
+        x, half = self.rows(v), self.half[self.used]
+        gradient = np.array([slope(x) for slope in self.first]).T
+        hessian = np.array([[slope(x) for slope in row] for row in self.second]).T
+        return gradient * half, hessian * np.outer(half, half)
 
-    @staticmethod
-    def _derived(powers: NDArray[np.intp], c: Array, i: int) -> tuple[NDArray[np.intp], Array]:
-        """Return the terms that are left when they are derived by input i."""
-        kept = powers[:, i] > 0
-        fewer = powers[kept].copy()
-        fewer[:, i] -= 1
-        return fewer, c[kept] * powers[kept, i]
 
-    @staticmethod
-    def _sum(z: Array, powers: NDArray[np.intp], c: Array) -> Array:
-        return np.asarray(np.prod(z[:, None, :] ** powers, axis=2) @ c)
+def _derivative(law: Polynomial, i: int) -> Polynomial:
+    left = {}
+    for m, c in zip(law.monomials, law.coefficients.tolist(), strict=True):
+        if i in m:
+            at = m.index(i)
+            left[m[:at] + m[at + 1 :]] = c * m.count(i)
+    intercept = left.pop((), 0.0)
+    return replace(
+        law, monomials=tuple(left), coefficients=np.array(list(left.values())), intercept=intercept
+    )
 
 
 def _of_quadratic(slopes: _Slopes) -> Array:
     """Solve H v = -g; where H is singular, for the solution of least length, if there is one."""
-    start = np.zeros((1, slopes.powers.shape[1]))
+    start = np.zeros((1, len(slopes.used)))
     (gradient,), (H,) = slopes.at(start)
     sizes, axes = np.linalg.eigh(H)
     largest = float(np.abs(sizes).max())
@@ -174,7 +158,7 @@ def _of_quadratic(slopes: _Slopes) -> Array:
 
 def _by_newton(slopes: _Slopes, X: Array) -> Array:
     """Go by Newton's steps from many rows until the slope is gone."""
-    used, k = list(slopes.polynomial.inputs), slopes.powers.shape[1]
+    used, k = slopes.used, len(slopes.used)
     chosen = np.unique(np.linspace(0, len(X) - 1, min(len(X), STARTS)).round().astype(int))
     v = (X[chosen][:, used] - slopes.middle[used]) / slopes.half[used]
     v = np.vstack([np.zeros((1, k)), v])
@@ -209,5 +193,5 @@ def _point(slopes: _Slopes, v: Array) -> StationaryPoint:
     else:
         kind = "minimum" if sizes[0] > 0.0 else "maximum"
     inside = bool((np.abs(v) <= 1.0 + 1e-9).all())
-    value = float(replace(slopes.polynomial, ranges=None)(x)[0])
+    value = float(slopes.polynomial(x)[0])
     return StationaryPoint(x[0], value, kind, inside, sizes, axes)

@@ -7,18 +7,21 @@ says what they look like.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, floor, isfinite, log10
+from math import ceil, floor, log10
 
 import numpy as np
+from markupsafe import Markup
 
-from polysharp.report.html import Html, join, tag
+from polysharp.report.html import tag
 from polysharp.typing import Array
 
 WIDTH = 400
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 46  # room for the axes' numbers and names
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+Floats = Array | Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -31,17 +34,15 @@ class Scale:
     stop: float
 
     @classmethod
-    def over(
-        cls, values: Iterable[float], start: float, stop: float, margin: float = 0.04
-    ) -> Scale:
+    def over(cls, values: Floats, start: float, stop: float) -> Scale:
         """Span the finite values, with some margin; a single value gets room on both sides."""
-        known = [float(v) for v in values if isfinite(v)] or [0.0]
+        given = np.asarray(values, dtype=np.float64)
+        known = given[np.isfinite(given)].tolist() or [0.0]
         low, high = min(known), max(known)
+        room = 0.04 * (high - low)
         # Below the resolution of floats there is nothing to see but rounding.
         if high - low <= 1e-12 * max(abs(low), abs(high)):
             room = 0.5 * abs(high) or 0.5
-            return cls(low - room, high + room, start, stop)
-        room = margin * (high - low)
         return cls(low - room, high + room, start, stop)
 
     def __call__(self, value: float) -> float:
@@ -49,7 +50,7 @@ class Scale:
         share = (float(value) - self.low) / (self.high - self.low)
         return round(self.start + share * (self.stop - self.start), 2)
 
-    def of(self, values: Array | Sequence[float]) -> list[float]:
+    def of(self, values: Floats) -> list[float]:
         """Map many values."""
         return [self(v) for v in np.asarray(values, dtype=np.float64).tolist()]
 
@@ -98,6 +99,20 @@ def shorten(name: str, length: int = 26) -> str:
     return name[: length - 1 - head] + "\N{HORIZONTAL ELLIPSIS}" + name[len(name) - head :]
 
 
+def svg(height: int, *marks: Markup | None, title: str, description: str) -> Markup:
+    """Return a drawing that says in words what it shows."""
+    return tag(
+        "svg",
+        tag("title", title),
+        tag("desc", description),
+        *marks,
+        viewBox=f"0 0 {WIDTH} {height}",
+        class_="chart",
+        role="img",
+        aria_label=f"{title}. {description}",
+    )
+
+
 @dataclass(frozen=True)
 class Chart:
     """Two axes and a place for marks between them."""
@@ -112,42 +127,19 @@ class Chart:
 
     @classmethod
     def over(
-        cls,
-        xs: Iterable[float],
-        ys: Iterable[float],
-        x_name: str,
-        y_name: str,
-        *,
-        height: int = 300,
-        right: int = RIGHT,
-        whole_x: bool = False,
+        cls, xs: Floats, ys: Floats, x_name: str, y_name: str, height: int = 300, **how: bool
     ) -> Chart:
         """Make a chart that shows all of the given values."""
-        return cls(
-            Scale.over(xs, LEFT, WIDTH - right),
-            Scale.over(ys, height - BOTTOM, TOP),
-            x_name,
-            y_name,
-            height,
-            whole_x,
-        )
+        x, y = Scale.over(xs, LEFT, WIDTH - RIGHT), Scale.over(ys, height - BOTTOM, TOP)
+        return cls(x, y, x_name, y_name, height, **how)
 
-    def draw(self, *marks: Html, title: str, description: str) -> Html:
+    def draw(self, *marks: Markup, title: str, description: str) -> Markup:
         """Return the SVG: grid, marks, axes on top."""
-        return tag(
-            "svg",
-            tag("title", title),
-            tag("desc", description),
-            self._axes(grid=True) if self.grid else None,
-            *marks,
-            self._axes(grid=False),
-            viewBox=f"0 0 {WIDTH} {self.height}",
-            class_="chart",
-            role="img",
-            aria_label=f"{title}. {description}",
-        )
+        under = self._axes(grid=True) if self.grid else None
+        over = self._axes(grid=False)
+        return svg(self.height, under, *marks, over, title=title, description=description)
 
-    def _axes(self, *, grid: bool) -> Html:
+    def _axes(self, *, grid: bool) -> Markup:
         """Draw either the lines of the grid or the numbers and names."""
         x_ticks = self.x.ticks(10, whole=True) if self.whole_x else self.x.ticks(5)
         y_ticks = self.y.ticks(5)
@@ -158,48 +150,29 @@ class Chart:
             return tag("path", d="".join(lines), class_="grid")
         x_labels, x_power = labels(x_ticks)
         y_labels, y_power = labels(y_ticks)
-        middle, centre = (left + right) / 2, (bottom + top) / 2
-        x_name = shorten(self.x_name, 44) + x_power
-        y_name = shorten(self.y_name, 32) + y_power
+        middle, turned = (left + right) / 2, f"translate(13 {(bottom + top) / 2}) rotate(-90)"
+        below = zip(x_labels, self.x.of(x_ticks), strict=True)
+        beside = zip(y_labels, self.y.of(y_ticks), strict=True)
+        name = {"text_anchor": "middle", "class_": "name"}
         return tag(
             "g",
             tag("path", d=f"M{left} {top}V{bottom}H{right}", class_="axis"),
-            [
-                tag("text", label, x=self.x(t), y=bottom + 17, text_anchor="middle")
-                for t, label in zip(x_ticks, x_labels, strict=True)
-            ],
-            [
-                tag("text", label, x=left - 7, y=self.y(t) + 4, text_anchor="end")
-                for t, label in zip(y_ticks, y_labels, strict=True)
-            ],
-            tag("text", x_name, x=middle, y=self.height - 8, text_anchor="middle", class_="name"),
-            tag(
-                "text",
-                y_name,
-                transform=f"translate(13 {centre}) rotate(-90)",
-                text_anchor="middle",
-                class_="name",
-            ),
+            [tag("text", label, x=x, y=bottom + 17, text_anchor="middle") for label, x in below],
+            [tag("text", label, x=left - 7, y=y + 4, text_anchor="end") for label, y in beside],
+            tag("text", shorten(self.x_name, 44) + x_power, x=middle, y=self.height - 8, **name),
+            tag("text", shorten(self.y_name, 32) + y_power, transform=turned, **name),
             class_="axes",
             aria_hidden="true",
         )
 
-    def line(self, xs: Array, ys: Array, class_: str) -> Html:
+    def line(self, xs: Array, ys: Array, class_: str) -> Markup:
         """Draw straight lines from point to point; points that are not known are left out."""
         known = np.isfinite(ys)
         points = zip(self.x.of(xs[known]), self.y.of(ys[known]), strict=True)
-        d = "".join(f"{'L' if a else 'M'}{x} {y}" for a, (x, y) in enumerate(points))
-        return tag("path", d=d, class_=f"line {class_}")
+        d = "L".join(f"{x} {y}" for x, y in points)
+        return tag("path", d=f"M{d}" if d else "", class_=f"line {class_}")
 
-    def steps(self, xs: Array, ys: Array, class_: str) -> Html:
-        """Draw a line that keeps its value until the next point."""
-        at, values = self.x.of(xs), self.y.of(ys)
-        d = f"M{at[0]} {values[0]}" + "".join(
-            f"H{x}V{y}" for x, y in zip(at[1:], values[1:], strict=True)
-        )
-        return tag("path", d=d, class_=f"line {class_}")
-
-    def area(self, xs: Array, low: Array, high: Array, class_: str) -> Html:
+    def area(self, xs: Array, low: Array, high: Array, class_: str) -> Markup:
         """Fill between two lines, where both are known."""
         known = np.isfinite(low) & np.isfinite(high)
         xs, low, high = xs[known], low[known], high[known]
@@ -209,24 +182,24 @@ class Chart:
 
     def dots(
         self, xs: Array, ys: Array, class_: str, r: float = 2.4, notes: Sequence[str] = ()
-    ) -> Html:
+    ) -> Markup:
         """Draw one dot per point that is known; notes are shown when a dot is pointed at."""
-        said: list[Html | None] = [tag("title", note) for note in notes] or [None] * len(xs)
+        said: list[Markup | None] = [tag("title", note) for note in notes] or [None] * len(xs)
         points = zip(self.x.of(xs), self.y.of(ys), said, np.isfinite(ys), strict=True)
         drawn = [tag("circle", note, cx=x, cy=y, r=r) for x, y, note, known in points if known]
         return tag("g", drawn, class_=class_)
 
-    def rug(self, xs: Array) -> Html:
+    def rug(self, xs: Array) -> Markup:
         """Draw a short stroke at the foot for every value."""
         foot = self.y.start
         places = sorted(set(self.x.of(xs)))
         return tag("path", d="".join(f"M{x} {foot}v-7" for x in places), class_="rug")
 
-    def bars(self, edges: Array, heights: Array, class_: str) -> Html:
+    def bars(self, edges: Array, heights: Array, class_: str) -> Markup:
         """Draw the bars of a histogram."""
         foot, at, tops = self.y.start, self.x.of(edges), self.y.of(heights)
-        d = join(
-            Html(f"M{a + 0.75} {foot}V{top}H{b - 0.75}V{foot}Z")
+        d = "".join(
+            f"M{a + 0.75} {foot}V{top}H{b - 0.75}V{foot}Z"
             for a, b, top in zip(at[:-1], at[1:], tops, strict=True)
             if top < foot
         )

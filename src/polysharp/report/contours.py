@@ -8,8 +8,6 @@ joined into one rectangle.
 
 from __future__ import annotations
 
-from itertools import groupby
-
 import numpy as np
 
 from polysharp.typing import Array
@@ -35,7 +33,9 @@ def region_above(z: Array, level: float, x: Array, y: Array) -> str:
             cell = [(a, b), (a + 1, b), (a + 1, b + 1), (a, b + 1)]
             points = [(float(x[i]), float(y[j])) for i, j in cell]
             pieces.append(_cut(points, [float(z[j, i]) - level for i, j in cell]))
-        for first, last in _runs(count[b] == 4):
+        # Where whole cells begin and where they end, in turns.
+        ends = np.flatnonzero(np.diff(count[b] == 4, prepend=False, append=False))
+        for first, last in ends.reshape(-1, 2).tolist():
             left, right, low, high = x[first], x[last], y[b], y[b + 1]
             pieces.append(_polygon([(left, low), (right, low), (right, high), (left, high)]))
     return "".join(pieces)
@@ -54,16 +54,6 @@ def _cut(points: list[Point], heights: list[float]) -> str:
             x, y = (a + share * (b - a) for a, b in zip(here, there, strict=True))
             corners.append((x, y))
     return _polygon(corners)
-
-
-def _runs(flags: Array) -> list[tuple[int, int]]:
-    """Return where each run of true cells begins and ends."""
-    runs = []
-    for flag, run in groupby(enumerate(flags.tolist()), key=lambda item: item[1]):
-        at = [a for a, _ in run]
-        if flag:
-            runs.append((at[0], at[-1] + 1))
-    return runs
 
 
 def _polygon(points: list[Point]) -> str:

@@ -16,16 +16,9 @@ import numpy as np
 from polysharp._version import __version__
 from polysharp.certificate.solution import Solution, Status
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import (
-    ShownRows,
-    fitted_polynomial,
-    laws_of,
-    ranking_of,
-    rows_of,
-    settings_of,
-)
+from polysharp.estimators.fitted import ShownRows, laws_of, ranking_of, rows_of, settings_of
 from polysharp.estimators.regressor import SparsePolynomialRegressor
-from polysharp.plots.path import SizeCurve, search_curve, size_curves
+from polysharp.plots.path import SizeCurve, curves_of
 from polysharp.polynomial.importance import Importance, errors_without, measure_importance
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.polynomial.stationary import StationaryPoints, stationary_points
@@ -38,6 +31,7 @@ if TYPE_CHECKING:
     from polysharp.estimators.stability import Stability
     from polysharp.report.peers import Peer
 
+MAX_LISTED = 40  # inputs of the data listed one by one
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
@@ -54,6 +48,7 @@ class Facts:
     held_out: ShownRows | None = None
     peers: Sequence[Peer] = ()
     rivals: Rivals | None = None
+    faces: tuple[Facts, ...] = ()  # of several responses, those of each
 
     @classmethod
     def of(
@@ -67,23 +62,75 @@ class Facts:
         held_out: Sequence[Any] | None = None,
         **about: Any,
     ) -> Facts:
-        """Check the model and the rows."""
-        if hasattr(model, "polynomials_"):
-            return JointFacts.of_all(model, X, y, title, sample_weight, held_out, about)
+        """Check the model and the rows; of several responses, the rows of each."""
+        laws = laws_of(model)
+        if not hasattr(model, "polynomials_"):
+            title = f"A formula for {laws[0].response}" if title is None else title
+            others = None if held_out is None else rows_of(model, *held_out)
+            return cls(model, rows_of(model, X, y, sample_weight), title, held_out=others, **about)
+        apart: list[Any] = [None] * len(laws)
+        if held_out is not None:
+            other, observed, *weights = held_out
+            apart = [(other, column, *weights) for column in _columns(observed, len(laws)).T]
+        faces = tuple(
+            cls.of(_face(model, law), X, own, sample_weight=sample_weight, held_out=others)
+            for law, own, others in zip(laws, _columns(y, len(laws)).T, apart, strict=True)
+        )
         if title is None:
-            title = f"A formula for {fitted_polynomial(model).response}"
-        others = None if held_out is None else rows_of(model, *held_out)
-        return cls(model, rows_of(model, X, y, sample_weight), title, held_out=others, **about)
+            *names, last = (law.response for law in laws)
+            listed = f"{', '.join(names)} and {last}" if names else last
+            title = f"Formulas for {listed if len(laws) < 5 else f'{len(laws)} responses'}"
+        return cls(model, faces[0].rows, title, held_out=faces[0].held_out, faces=faces, **about)
 
     @property
     def polynomial(self) -> Polynomial:
-        """The formula."""
-        return fitted_polynomial(self.model)
+        """The formula; of several responses the first, whose terms and inputs are those of all."""
+        return laws_of(self.model)[0]
 
     @property
     def shown(self) -> tuple[Facts, ...]:
         """The facts of each response."""
-        return (self,)
+        return self.faces or (self,)
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several responses."""
+        return len(self.shown) > 1
+
+    @property
+    def sections(self) -> list[str]:
+        """The names of the sections that have something to say."""
+        single = not self.several
+        known = {
+            "Certificate": True,
+            "Terms": True,
+            "Rivals": single and self.rivals is not None,
+            "Size": single and bool(self.curves) and len(self.curves[0].sizes) > 0,
+            "Accuracy": True,
+            "Inputs": single,
+            "Response": single and bool(self.importance.order),
+            "Data": True,
+            "Reproduce": True,
+        }
+        return [name for name, there in known.items() if there]
+
+    @property
+    def searched(self) -> bool:
+        """Whether the budgets were chosen by a search."""
+        return hasattr(self.model, "best_estimator_")
+
+    @property
+    def coefficient_units(self) -> tuple[str, ...] | None:
+        """Units of the coefficients, where those of the inputs are known."""
+        given = self.settings.get("units")
+        return None if given is None else self.polynomial.coefficient_units(given)
+
+    @property
+    def listed_inputs(self) -> list[int]:
+        """Inputs whose columns are listed: those of the formula, others as far as they fit."""
+        used = list(self.polynomial.inputs)
+        others = [i for i in range(self.p) if i not in set(used)]
+        return [*used, *others][: max(MAX_LISTED, len(used))]
 
     @property
     def solution(self) -> Solution:
@@ -114,10 +161,7 @@ class Facts:
     @cached_property
     def curves(self) -> list[SizeCurve]:
         """Errors against size: of the path given, or of the search that chose the budgets."""
-        searched = hasattr(self.model, "cv_results_")
-        if self.path is not None and (self.path.n_splits or not searched):
-            return size_curves(self.path)
-        return [search_curve(self.model)] if searched else []
+        return curves_of(self.model, self.path)
 
     @cached_property
     def place(self) -> tuple[SizeCurve, int] | None:
@@ -139,13 +183,7 @@ class Facts:
     @property
     def validation(self) -> tuple[float, float] | None:
         """Mean and standard error of the model's error on rows not seen, where they are known."""
-        if self.place is None:
-            return None
-        curve, at = self.place
-        if curve.validation_error is None or curve.std_error is None:
-            return None
-        error = float(curve.validation_error[at])
-        return (error, float(curve.std_error[at])) if np.isfinite(error) else None
+        return None if self.place is None else self.place[0].judged(self.budget)
 
     @property
     def reference(self) -> Polynomial | None:
@@ -198,52 +236,6 @@ class Facts:
     def written(self) -> str:
         """Date of the report."""
         return datetime.now().astimezone().strftime("%Y-%m-%d")
-
-
-@dataclass(frozen=True, eq=False)
-class JointFacts(Facts):
-    """A model of several responses; ``rows`` are those of the first."""
-
-    faces: tuple[Facts, ...] = ()
-
-    @classmethod
-    def of_all(
-        cls,
-        model: Any,
-        X: Any,
-        y: Any,
-        title: str | None,
-        sample_weight: Any,
-        held_out: Sequence[Any] | None,
-        about: dict[str, Any],
-    ) -> JointFacts:
-        """Check the rows of every response."""
-        laws, Y = laws_of(model), _columns(y, len(laws_of(model)))
-        given: list[Any] = [None] * len(laws)
-        if held_out is not None:
-            other, observed, *weights = held_out
-            given = [(other, column, *weights) for column in _columns(observed, len(laws)).T]
-        faces = tuple(
-            Facts.of(_face(model, law), X, own, sample_weight=sample_weight, held_out=apart)
-            for law, own, apart in zip(laws, Y.T, given, strict=True)
-        )
-        names = [law.response for law in laws]
-        listed = f"{', '.join(names[:-1])} and {names[-1]}" if 1 < len(names) < 5 else names[0]
-        if len(names) >= 5:
-            listed = f"{len(names)} responses"
-        title = f"Formulas for {listed}" if title is None else title
-        first = faces[0]
-        return cls(model, first.rows, title, held_out=first.held_out, **about, faces=faces)
-
-    @property
-    def polynomial(self) -> Polynomial:
-        """The formula of the first response: terms and inputs are those of all."""
-        return self.faces[0].polynomial
-
-    @property
-    def shown(self) -> tuple[Facts, ...]:
-        """The facts of each response."""
-        return self.faces
 
 
 def _columns(y: Any, count: int) -> Array:

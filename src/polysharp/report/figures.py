@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from markupsafe import Markup
 
 from polysharp.estimators.fitted import ShownRows, spread
-from polysharp.plots.gap import TOP as HIGHEST
-from polysharp.plots.gap import course
-from polysharp.polynomial.response import Curve, Surface
+from polysharp.plots.model import HIGHEST, course
+from polysharp.polynomial import response as slices
 from polysharp.report import words
-from polysharp.report.chart import BOTTOM, LEFT, TOP, WIDTH, Chart, Scale, labels, shorten
+from polysharp.report.chart import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Chart, Scale, labels, shorten
 from polysharp.report.contours import region_above
 from polysharp.report.facts import Facts
-from polysharp.report.html import Html, figure, tag
+from polysharp.report.html import tag
 from polysharp.typing import Array, Indices
 
 MAX_DOTS = 600
@@ -31,11 +31,11 @@ def drawn_rows(rows: ShownRows) -> Indices:
     return spread(rows.n, MAX_DOTS)
 
 
-def predictions(facts: Facts) -> Html:
+def predictions(facts: Facts) -> Markup:
     """Predicted against observed."""
     name = facts.polynomial.response
     clouds = _clouds(facts, lambda rows: (rows.observed, rows.predicted))
-    both = np.concatenate([v for x, y, _ in clouds for v in (x, y)]).tolist()
+    both = np.concatenate([v for x, y, _ in clouds for v in (x, y)])
     chart = Chart.over(both, both, f"observed {name}", f"predicted {name}")
     ends = np.array([chart.x.low, chart.x.high])
     return chart.draw(
@@ -47,11 +47,12 @@ def predictions(facts: Facts) -> Html:
     )
 
 
-def residuals(facts: Facts) -> Html:
+def residuals(facts: Facts) -> Markup:
     """Residual against prediction."""
     clouds = _clouds(facts, lambda rows: (rows.predicted, rows.residuals))
-    xs, ys = (np.concatenate([cloud[a] for cloud in clouds]).tolist() for a in (0, 1))
-    chart = Chart.over(xs, [*ys, 0.0], f"predicted {facts.polynomial.response}", LEFT_OVER)
+    xs, ys = (np.concatenate([cloud[a] for cloud in clouds]) for a in (0, 1))
+    predicted = f"predicted {facts.polynomial.response}"
+    chart = Chart.over(xs, np.append(ys, 0.0), predicted, LEFT_OVER)
     largest = words.number(float(np.abs(facts.rows.residuals).max()), 3)
     return chart.draw(
         chart.line(np.array([chart.x.low, chart.x.high]), np.zeros(2), "reference"),
@@ -66,26 +67,18 @@ def _clouds(
     facts: Facts, pair: Callable[[ShownRows], tuple[Array, Array]]
 ) -> list[tuple[Array, Array, str]]:
     """Return the dots of the rows shown, and of those held out, with the class of each."""
-    found = []
-    for rows, class_ in ((facts.rows, "dots"), (facts.held_out, "dots held-out")):
-        if rows is not None:
-            x, y = pair(rows)
-            some = drawn_rows(rows)
-            found.append((x[some], y[some], class_))
-    return found
+    kinds = ((facts.rows, "dots"), (facts.held_out, "dots held-out"))
+    drawn = [(rows.take(drawn_rows(rows)), kind) for rows, kind in kinds if rows is not None]
+    return [(*pair(rows), kind) for rows, kind in drawn]
 
 
-def residual_histogram(facts: Facts) -> Html:
+def residual_histogram(facts: Facts) -> Markup:
     """How the residuals are distributed."""
     left_over = facts.rows.residuals
     bins = int(np.clip(2.0 * facts.n ** (1 / 3), 8, 30))
     counts, edges = _histogram(left_over, bins)
-    chart = Chart(
-        Scale.over(edges.tolist(), LEFT, WIDTH - 12),
-        Scale(0.0, 1.08 * float(counts.max()), 300 - BOTTOM, TOP),
-        LEFT_OVER,
-        "rows",
-    )
+    rows = Scale(0.0, 1.08 * float(counts.max()), 300 - BOTTOM, TOP)
+    chart = Chart(Scale.over(edges, LEFT, WIDTH - RIGHT), rows, LEFT_OVER, "rows")
     return chart.draw(
         chart.bars(edges, counts.astype(np.float64), "bars"),
         title="Distribution of the residuals",
@@ -93,55 +86,50 @@ def residual_histogram(facts: Facts) -> Html:
     )
 
 
-def gap(facts: Facts) -> Html:
+def gap(facts: Facts) -> Markup:
     """Objective and bound over the time of the search."""
     seconds, objective, bound = course(facts.solution)
     objective = np.minimum(objective, HIGHEST)
-    chart = Chart(
-        Scale(0.0, 1.04 * float(seconds[-1]) or 1.0, LEFT, WIDTH - 12),
-        Scale(0.0, HIGHEST, 300 - BOTTOM, TOP),
-        "seconds",
-        "objective (% of this model's)",
-    )
+    time = Scale(0.0, 1.04 * float(seconds[-1]) or 1.0, LEFT, WIDTH - RIGHT)
+    percent = Scale(0.0, HIGHEST, 300 - BOTTOM, TOP)
+    chart = Chart(time, percent, "seconds", "objective (% of this model's)")
+    # Each keeps its value until the next event.
     corners = np.repeat(seconds, 2)[1:]
-    between = chart.area(corners, np.repeat(bound, 2)[:-1], np.repeat(objective, 2)[:-1], "between")
+    lower, upper = (np.repeat(values, 2)[:-1] for values in (bound, objective))
     return chart.draw(
-        between,
-        chart.steps(seconds, objective, "first"),
-        chart.steps(seconds, bound, "second"),
+        chart.area(corners, lower, upper, "between"),
+        chart.line(corners, upper, "first"),
+        chart.line(corners, lower, "second"),
         title="The proof closing",
         description="Objective of the best model so far and proven lower bound over the seconds "
         f"of the search; the bound ends at {bound[-1]:.4g} % of the objective.",
     )
 
 
-def response_curve(facts: Facts, curve: Curve) -> Html:
-    """The response over one input, with its range in the caption."""
-    name, response = facts.polynomial.names[curve.input], facts.polynomial.response
-    chart = Chart.over(curve.x.tolist(), curve.response.tolist(), name, response, height=250)
+def response_curve(facts: Facts, i: int) -> tuple[Markup, str]:
+    """The response over one input, and its range as the caption."""
+    name, response = facts.polynomial.names[i], facts.polynomial.response
+    curve = slices.response_curve(facts.polynomial, facts.rows.X, i)
+    chart = Chart.over(curve.x, curve.response, name, response, 250)
     ends = [words.number(float(v), 4) for v in (curve.response.min(), curve.response.max())]
     runs = f"between {ends[0]} and {ends[1]}"
     drawn = chart.draw(
-        chart.rug(facts.rows.X[drawn_rows(facts.rows), curve.input]),
+        chart.rug(facts.rows.X[drawn_rows(facts.rows), i]),
         chart.line(curve.x, curve.response, "first thick"),
         title=f"{response} over {name}",
         description=f"All other inputs at their medians; the curve runs {runs}.",
     )
-    return figure(drawn, f"{shorten(name)}: {runs}")
+    return drawn, f"{shorten(name)}: {runs}"
 
 
-def response_surface(facts: Facts, surface: Surface) -> Html:
+def response_surface(facts: Facts, pair: tuple[int, int]) -> Markup:
     """The response over two inputs, as bands of colour with the rows on top."""
-    names, (i, j) = facts.polynomial.names, surface.inputs
+    names, (i, j) = facts.polynomial.names, pair
+    surface = slices.response_surface(facts.polynomial, facts.rows.X, pair)
     height = 320
-    chart = Chart(
-        _exactly(surface.x, LEFT, WIDTH - 12 - LEGEND),
-        _exactly(surface.y, height - BOTTOM, TOP),
-        names[i],
-        names[j],
-        height,
-        grid=False,
-    )
+    x_scale = _exactly(surface.x, LEFT, WIDTH - RIGHT - LEGEND)
+    y_scale = _exactly(surface.y, height - BOTTOM, TOP)
+    chart = Chart(x_scale, y_scale, names[i], names[j], height, grid=False)
     low, high = float(surface.response.min()), float(surface.response.max())
     levels = np.linspace(low, high, BANDS + 1)[:-1]
     x, y = np.array(chart.x.of(surface.x)), np.array(chart.y.of(surface.y))
@@ -165,10 +153,10 @@ def _exactly(values: Array, start: float, stop: float) -> Scale:
     """Span the values without a margin, for colours reach to the frame."""
     if values[0] < values[-1]:
         return Scale(float(values[0]), float(values[-1]), start, stop)
-    return Scale.over(values.tolist(), start, stop)
+    return Scale.over(values, start, stop)
 
 
-def _legend(low: float, high: float, height: int) -> Html:
+def _legend(low: float, high: float, height: int) -> Markup:
     """Colours with the numbers they stand for."""
     left, width, bottom, top = WIDTH - LEGEND, 12, height - BOTTOM, TOP + 14
     step = (bottom - top) / BANDS
@@ -189,7 +177,13 @@ def _legend(low: float, high: float, height: int) -> Html:
     )
 
 
-def sparkline(values: Array, bins: int = 16) -> Html:
+def column(values: Array) -> list[str]:
+    """A column in numbers, with its distribution in front."""
+    numbers = (values.min(), np.median(values), values.mean(), values.max(), values.std())
+    return [_sparkline(values), *(words.number(float(v), 4) for v in numbers)]
+
+
+def _sparkline(values: Array, bins: int = 16) -> Markup:
     """A histogram the size of a word."""
     counts, _ = _histogram(values, bins)
     tops = np.maximum(18.0 * counts / counts.max(), 0.6)

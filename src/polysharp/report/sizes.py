@@ -9,61 +9,34 @@ from __future__ import annotations
 from math import isfinite
 
 import numpy as np
+from markupsafe import Markup
 
 from polysharp.plots.path import SizeCurve
 from polysharp.progress import plural, rounded_up
 from polysharp.report.chart import Chart
 from polysharp.report.facts import Facts
-from polysharp.report.html import Child, Html, div, figure, join, keys, p, table, tag
-from polysharp.report.words import number, percent
+from polysharp.report.html import tag
+from polysharp.report.words import DASH, number, percent, plus_minus
 from polysharp.typing import Array
 
 SHADES = 6  # tones of several curves in style.css
 NEAR = 5  # sizes to either side of the model's that are listed at once
-DASH = "\N{EN DASH}"
 
 
-def size(facts: Facts) -> Html | None:
-    """What every further term buys; only where that is known."""
-    curves = facts.curves
-    if not curves or not len(curves[0].sizes):
-        return None
-    note = (
-        "These are errors on the rows of the fit; they say nothing about new rows. "
-        if curves[0].validation_error is None
-        else "Validation errors are means over rows that each fit had not seen; a band is one "
-        "standard error to either side. "
-    )
-    ceilings = (
-        "“R² at most” is what no formula of that size exceeds on the rows of the fit without "
-        "larger coefficients than those of the formulas compared. "
-    )
-    return join(
-        p(
-            f"The error of the polynomial found {_aim(facts)} for each number of terms. ",
-            note,
-            ceilings if facts.path is not None else None,
-            "The dotted line marks the budget of this report's model." if facts.place else None,
-        ),
-        div(figure(_chart(facts), None, _key(curves)), _numbers(facts), class_="beside even"),
-        _formulas(facts),
-    )
-
-
-def _aim(facts: Facts) -> str:
+def aim(facts: Facts) -> str:
     """Return what the curve's polynomials are: those of a path are fitted to the response."""
     to_response = facts.path is not None or facts.reference is None
     return "to be the best" if to_response else "to be nearest to the mean of good models"
 
 
-def _chart(facts: Facts) -> Html:
+def draw(facts: Facts) -> Markup:
+    """Draw errors against size."""
     curves = facts.curves
     alone = curves[0] if len(curves) == 1 else None
     drawn = [part for curve in curves for part in _drawn(curve, alone is not None)]
-    values = [value for part in drawn for value in part.tolist()]
-    sizes = [float(size) for curve in curves for size in curve.sizes]
+    values, sizes = np.concatenate(drawn), np.concatenate([curve.sizes for curve in curves])
     name = f"error of {facts.polynomial.response}"
-    chart = Chart.over(sizes, values, "terms allowed", name, whole_x=True)
+    chart = Chart.over(sizes.astype(np.float64), values, "terms allowed", name, whole_x=True)
     marks = []
     if facts.place is not None:
         at = chart.x(facts.budget)
@@ -78,7 +51,7 @@ def _chart(facts: Facts) -> Html:
     return chart.draw(
         *marks,
         title="Accuracy against size",
-        description=f"Error of the polynomial found {_aim(facts)} for each number of terms, from "
+        description=f"Error of the polynomial found {aim(facts)} for each number of terms, from "
         f"{int(min(sizes))} to {int(max(sizes))}.",
     )
 
@@ -91,7 +64,7 @@ def _drawn(curve: SizeCurve, alone: bool) -> list[Array]:
     return parts if curve.training_error is None else [*parts, curve.training_error]
 
 
-def _errors(chart: Chart, curve: SizeCurve) -> list[Html]:
+def _errors(chart: Chart, curve: SizeCurve) -> list[Markup]:
     """Draw what is known of one curve: validation with its band, training."""
     marks = []
     if curve.validation_error is not None and curve.std_error is not None:
@@ -104,7 +77,7 @@ def _errors(chart: Chart, curve: SizeCurve) -> list[Html]:
     return marks
 
 
-def _noted(chart: Chart, curve: SizeCurve, error: Array, class_: str, what: str) -> Html:
+def _noted(chart: Chart, curve: SizeCurve, error: Array, class_: str, what: str) -> Markup:
     """Draw a line with dots that tell their values."""
     notes = [
         f"{plural(size, 'term')}, {what}: {number(value, 4)}"
@@ -115,14 +88,13 @@ def _noted(chart: Chart, curve: SizeCurve, error: Array, class_: str, what: str)
     return tag("g", chart.line(sizes, error, class_), dots)
 
 
-def _key(curves: list[SizeCurve]) -> Html:
+def keys(curves: list[SizeCurve]) -> list[tuple[str, str]]:
+    """Return what the colours of the curves mean."""
     if len(curves) > 1:
-        return keys(*((_shade(a), _budget(curve)) for a, curve in enumerate(curves)))
-    known = (
-        ("first", "training error", curves[0].training_error),
-        ("second", "validation error", curves[0].validation_error),
-    )
-    return keys(*((class_, name) for class_, name, error in known if error is not None))
+        return [(_shade(a), _budget(curve)) for a, curve in enumerate(curves)]
+    known = [("first", "training error")] if curves[0].training_error is not None else []
+    judged = curves[0].validation_error is not None
+    return [*known, ("second", "validation error")] if judged else known
 
 
 def _shade(a: int) -> str:
@@ -133,10 +105,10 @@ def _budget(curve: SizeCurve) -> str:
     return "any inputs" if curve.max_inputs is None else plural(curve.max_inputs, "input")
 
 
-def _numbers(facts: Facts) -> Html:
-    """The numbers behind the curves: those near the model's size at once, all on request."""
+def numbers(facts: Facts) -> tuple[list[str], list[list[str]], int | None]:
+    """Return the numbers behind the curves: names, rows, and the row of the model."""
     curves = facts.curves
-    head: list[Child] = ["terms"]
+    head = ["terms"]
     head += ["training"] if curves[0].training_error is not None else []
     head += ["validation"] if curves[0].validation_error is not None else []
     places = [(curve, a) for curve in curves for a in range(len(curve.sizes))]
@@ -153,33 +125,19 @@ def _numbers(facts: Facts) -> Html:
             limit, gap = ceilings.get(size), gaps.get(size)
             row.append(DASH if limit is None else rounded_up(limit))
             row.append(DASH if gap is None else percent(gap))
-    caption = "Error of the best polynomial of every size"
-    chosen = None
-    if facts.place is not None:
-        chosen = places.index(facts.place)
-        rows[chosen][0] = tag("b", rows[chosen][0], " (this model)")
-    if chosen is None or len(rows) <= 2 * NEAR + 1:
-        return table(head, rows, caption, tall=True)
-    first = max(0, min(chosen - NEAR, len(rows) - 2 * NEAR - 1))
-    near = table(head, rows[first : first + 2 * NEAR + 1], f"{caption}, near the model's")
-    every = tag("details", tag("summary", "All sizes"), table(head, rows, caption, tall=True))
-    return div(near, every)
+    if facts.place is None:
+        return head, rows, None
+    chosen = places.index(facts.place)
+    rows[chosen][0] = tag("b", rows[chosen][0], " (this model)")
+    return head, rows, chosen
 
 
-def _row(curve: SizeCurve, a: int) -> list[Child]:
-    row: list[Child] = [str(curve.sizes[a])]
+def _row(curve: SizeCurve, a: int) -> list[str]:
+    row = [str(curve.sizes[a])]
     if curve.training_error is not None:
         row.append(number(float(curve.training_error[a]), 4))
     if curve.validation_error is not None and curve.std_error is not None:
         error, std = float(curve.validation_error[a]), float(curve.std_error[a])
         # A size that some split could not reach has no error.
-        row.append(f"{number(error, 4)} ± {number(std, 2)}" if isfinite(error) else DASH)
+        row.append(plus_minus(error, std) if isfinite(error) else DASH)
     return row
-
-
-def _formulas(facts: Facts) -> Html | None:
-    if facts.path is None:
-        return None
-    items = [tag("li", tag("code", p.polynomial.formula(4))) for p in facts.path.points]
-    summary = tag("summary", "The formula of every size")
-    return tag("details", summary, tag("ol", items, class_="plain"))

@@ -1,19 +1,30 @@
-"""The certificate in plain words: what was proved, about which polynomials, and what was not.
+"""What the page says of a model; the sentences themselves stand in ``page.html``.
 
 Nothing is claimed here that ``Solution`` does not hold: percentages are rounded away from zero and
-bounds down, so that a sentence never says more than the bound allows.
+bounds down, so that a sentence never says more than the bound allows.  A formula is text set for
+reading: every term is one unbreakable piece, a long formula is set in columns, and screen readers
+get the plain formula instead.
 """
 
 from __future__ import annotations
 
+import inspect
 from math import ceil, floor, log10
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
+from polysharp.certificate.solution import Solution
+from polysharp.data.functions import INVERSE, Applied
 from polysharp.estimators.fitted import ShownRows
+from polysharp.estimators.stability import Stability
+from polysharp.polynomial.exports import text
+from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import plural, rounded_down, rounded_up
 from polysharp.report.facts import Facts
+from polysharp.report.html import join, tag
+from polysharp.typing import Array, Monomial
 
 RULES = {
     "max_interaction": "at most {} inputs in one term",
@@ -25,24 +36,69 @@ RULES = {
     "exclude_inputs": "inputs that must not be used",
     "coefficient_bounds": "coefficients within stated intervals",
 }
-
-
-PROOF = (
-    "The bound comes with a proof that others can check without the code that found it: "
-    "model.solution_.proof, checked by polysharp.verify or on the command line by polysharp verify."
-)
-PEERS = (
-    "Errors by cross-validation on the same rows: mean over the folds, and its standard error. "
-    "Linear regression shows what products and powers buy; boosted trees show what a model that "
-    "nobody can read would buy."
-)
+DEFINING = ("degree", "max_terms", "max_inputs", "gamma")
 INTERVAL = 0.9  # coverage of the prediction intervals that are spoken of
 CLOSE = 1e-3  # gaps that need not be named beside "best"
+LONG = 12  # terms that still read well as running text
+DASH, MINUS, NBSP = "\N{EN DASH}", "\N{MINUS SIGN}", "\N{NO-BREAK SPACE}"
+TIMES_TEN = f"{NBSP}\N{MULTIPLICATION SIGN}{NBSP}10"
+DOT = tag("span", f"{NBSP}\N{MIDDLE DOT} ", class_="sign")
+
+
+def formula(polynomial: Polynomial, digits: int = 4) -> Markup:
+    """Return the whole formula."""
+
+    def number(value: float) -> Markup:
+        mantissa, _, exponent = f"{value:.{digits}g}".partition("e")
+        if not exponent:
+            return join(mantissa)
+        return join(mantissa, TIMES_TEN, tag("sup", str(int(exponent)).replace("-", MINUS)))
+
+    pieces: list[Markup] = []
+    for sign, term in text.signed(polynomial, number, lambda m: product(polynomial, m)):
+        mark = MINUS if sign == "-" else "+"
+        mark = f"{mark} " if pieces else mark.strip("+")
+        pieces.append(tag("span", tag("span", mark, class_="sign"), Markup(term), class_="term"))
+    name = tag("span", tag("var", polynomial.response), " = ", class_="term left")
+    return tag(
+        "p",
+        tag("span", name, [join(" ", piece) for piece in pieces], aria_hidden="true"),
+        tag("span", polynomial.formula(digits), class_="unseen"),
+        class_="formula long" if len(pieces) > LONG else "formula",
+    )
+
+
+def product(polynomial: Polynomial, m: Monomial) -> Markup:
+    """Return the powers of one term; nothing stands for the constant."""
+    return Markup(text.product(polynomial, m, _power, DOT))  # pieces that are markup, joined
+
+
+def _power(name: str, shift: float, applied: Applied | None, exponent: int) -> Markup:
+    base: Markup = tag("var", name)
+    if shift:
+        base = join("(", base, f" {MINUS if shift > 0 else '+'} {abs(shift):.6g}", ")")
+    raised = str(exponent) if exponent > 1 else None
+    if applied is not None and applied.function.name == INVERSE:
+        raised = f"{MINUS}{exponent}"
+    elif applied is not None:
+        base = join(applied.function.label or applied.function.name, "(", base, ")")
+    return tag("span", base, tag("sup", raised) if raised else None, class_="factor")
+
+
+def copies(facts: Facts) -> list[tuple[str, str]]:
+    """Return the formulas as text, LaTeX and Python, by the names of these."""
+    laws = [each.polynomial for each in facts.shown]
+    names = [f"predict_{t}" for t in range(len(laws))] if facts.several else ["predict"]
+    return [
+        ("Text", "\n".join(law.formula(digits=17) for law in laws)),
+        ("LaTeX", "\n".join(law.to_latex() for law in laws)),
+        ("Python", "\n\n".join(map(Polynomial.to_python, laws, names))),
+    ]
 
 
 def best(facts: Facts) -> str:
     """Return what a proof shows the model to be."""
-    if len(facts.shown) > 1:
+    if facts.several:
         return "best for all responses together"
     return "best" if facts.reference is None else "nearest to the mean of good models"
 
@@ -54,77 +110,25 @@ def verdict(facts: Facts) -> str:
         close = "" if gap <= CLOSE else f"within {percent(gap)} of the "
         proved = f"Proved {close}{best(facts)}"
         return proved if facts.solution.scope == "all-inputs" else f"{proved} of the kept inputs"
-    if facts.solution.bound > 0.0:
-        return f"Not proved {best(facts)}: gap {percent(gap)}"
-    return f"Not proved {best(facts)}"
-
-
-def statement(facts: Facts) -> list[str]:
-    """Return what the certificate says, one sentence after another."""
-    solution, reference = facts.solution, facts.reference
-    sentences = []
-    if len(facts.shown) > 1:
-        sentences.append(
-            f"One set of terms serves {len(facts.shown)} responses. Each response is divided by "
-            "its standard deviation, and the objective below is the sum of theirs: the certificate "
-            "is about that sum."
-        )
-    if reference is not None:
-        sentences.append(
-            "This model was not fitted to the observed response but to the mean of the models that "
-            "validation could not tell from the best one, a formula of "
-            f"{plural(len(reference), 'term')}: errors are measured against that mean, and the "
-            "certificate says how near to it a formula within the budgets can be."
-        )
-    sentences += [
-        f"The candidates are {candidates(facts)}.",
-        f"This model's objective is {number(solution.objective)}. None of the candidates has an "
-        f"objective below {at_most(solution.bound)}: that is the proven lower bound.",
-    ]
-    if facts.proved:
-        sentences.append(
-            f"So another choice of terms could improve on this model by "
-            f"{percent(solution.gap).replace('<', 'less than')} of its objective at the most, "
-            f"which is within the tolerance of {percent(solution.gap_tol)} that was asked for."
-            f"{f' The model counts as proved {best(facts)}.' if solution.gap <= CLOSE else ''}"
-        )
-    elif solution.bound > 0.0:
-        sentences.append(
-            f"So another choice of terms might improve on this model, by no more than "
-            f"{percent(solution.gap)} of its objective. The tolerance of "
-            f"{percent(solution.gap_tol)} that was asked for was not reached, so the model is the "
-            f"best one found, not a proved one. The search ended because {solution.stop}."
-        )
-    else:
-        sentences.append(
-            "That bound says nothing yet: the model is the best one found, and how far it is from "
-            f"the best possible is not known. The search ended because {solution.stop}."
-        )
-    if (limit := ceiling(facts)) is not None:
-        sentences.append(
-            f"In terms of R²: this formula has {r_squared(facts.rows.r2)} on the rows of the fit, "
-            f"and no candidate has more than {limit.split()[2]} unless its coefficients are larger "
-            "(the sum of their squares in scaled terms): what larger ones would gain, the penalty "
-            "takes away."
-        )
-    return sentences
+    known = f": gap {percent(gap)}" if facts.solution.bound > 0.0 else ""
+    return f"Not proved {best(facts)}{known}"
 
 
 def candidates(facts: Facts) -> str:
     """Return which polynomials the certificate speaks of."""
     settings, p = facts.settings, facts.p
     terms = plural(int(settings["max_terms"]), "term")
-    text = f"all polynomials of degree at most {settings['degree']} with at most {terms}"
+    said = f"all polynomials of degree at most {settings['degree']} with at most {terms}"
     if settings.get("max_inputs") is not None:
-        text += f" in at most {settings['max_inputs']} of the inputs"
-    kept = len(facts.model.kept_inputs_)
-    if facts.solution.scope == "all-inputs":
-        text += f", taken from all {plural(p, 'input')} of the table" if p > 1 else ""
-    else:
-        text += (
-            f", taken from the {plural(kept, 'input')} that a ranking kept of {p}; polynomials "
-            "that use any other input were not examined"
+        said += f" in at most {settings['max_inputs']} of the inputs"
+    if facts.solution.scope != "all-inputs":
+        kept = plural(len(facts.model.kept_inputs_), "input")
+        said += (
+            f", taken from the {kept} that a ranking kept of {p}; polynomials that use any other "
+            "input were not examined"
         )
+    elif p > 1:
+        said += f", taken from all {plural(p, 'input')} of the table"
     rules = [
         wording.format(settings[name])
         for name, wording in RULES.items()
@@ -132,43 +136,7 @@ def candidates(facts: Facts) -> str:
     ]
     if settings.get("positive"):
         rules.append("no negative coefficient")
-    return text + (f"; further rules: {', '.join(rules)}" if rules else "")
-
-
-def limits(facts: Facts) -> list[str]:
-    """Return what the certificate does not say."""
-    joint = [
-        "It is about all responses together. Other terms may suit one of them better, and it says "
-        "nothing about any of them alone."
-    ]
-    return [
-        *(joint if len(facts.shown) > 1 else []),
-        "It is about the rows of the fit, not about new rows. A best fit can still predict badly: "
-        "judge that on rows the model has not seen.",
-        "It does not say that these terms are the true ones, or a cause of anything, nor that no "
-        "other choice of terms comes close.",
-        f"It holds for the settings below: degree, budgets, gamma = {number(facts.model.gamma_)} "
-        "and the coding of the inputs define which model is best.",
-        "It is computed in double precision, not in exact arithmetic.",
-    ]
-
-
-def objective(facts: Facts) -> str:
-    """Return what the objective is."""
-    what = "errors" if facts.reference is None else "differences from that mean"
-    return (
-        f"The objective is half the sum of squared {what} on the rows of the fit, plus a penalty "
-        "of 1/(2 gamma) times the sum of squared coefficients of the scaled terms"
-        f"{', added over the scaled responses' if len(facts.shown) > 1 else ''}; "
-        f"gamma = {number(facts.model.gamma_)}."
-    )
-
-
-def without_search(facts: Facts) -> str:
-    """Introduce the fit of the model that a search has chosen."""
-    if facts.reference is None:
-        return "The model chosen, without the search:"
-    return "The model itself, without the search; reference is what its reference_(X) returns:"
+    return said + (f"; further rules: {', '.join(rules)}" if rules else "")
 
 
 def scope(facts: Facts) -> str:
@@ -181,7 +149,7 @@ def scope(facts: Facts) -> str:
 def ceiling(facts: Facts) -> str | None:
     """Return what the certificate says about R2, for the rows of the fit; None where nothing.
 
-    ShownRows that the model was not fitted to have another R2, and a mean of models is not y.
+    Rows that the model was not fitted to have another R2, and a mean of models is not y.
     """
     solution, rows = facts.solution, facts.rows
     limit = solution.r2_ceiling
@@ -193,43 +161,14 @@ def ceiling(facts: Facts) -> str | None:
     return f"at most {rounded_up(limit)} within these budgets"
 
 
-def resamples(facts: Facts) -> str:
-    """Say what the shares of the resamples are, and are not."""
-    picked = facts.stability
-    if picked is None:
-        return ""
-    said = (
-        f"{picked.n_resamples} bootstrap resamples of the rows were fitted like the model, their "
-        "terms chosen anew. The last column is the share that has the term: a low one often means "
-        f"that another term does nearly the same work; {100 * picked.same_model:.0f}"
-        "\N{NO-BREAK SPACE}% chose exactly these terms. Between the two numbers lie the "
-        "coefficients of the middle 90\N{NO-BREAK SPACE}%, zero where a resample has not the term, "
-        "so that the choice of terms is taken into account. These shares are no probabilities that "
-        "a term is true, and these intervals no confidence intervals of a true coefficient: the "
-        "ridge shrinks all coefficients alike, which the column without ridge shows (least "
-        "squares on the same terms)."
-    )
-    if facts.reference is None:
-        return said
-    return f"{said} They were fitted to the observed response, this model to a mean of models."
-
-
-def intervals(facts: Facts) -> str | None:
-    """Say how wide the prediction intervals are, and what they promise; None without any."""
+def interval(facts: Facts) -> tuple[float | None, str]:
+    """Return half the usual width of the prediction intervals, None without any, and its source."""
     found = getattr(facts.model, "calibration_", None)
     if found is None or found.most < INTERVAL:
-        return None
+        return None, ""
     rows = facts.rows if facts.held_out is None else facts.held_out
-    ends = found.ends(rows.X, INTERVAL)
-    half, folds = 0.5 * float(np.median(np.diff(ends))), len(found.folds)
-    source = f"{folds} folds of the rows of the fit" if folds > 1 else "held-out rows"
-    return (
-        f"About {100 * INTERVAL:.0f}\N{NO-BREAK SPACE}% of new rows like those of the fit lie "
-        f"within ± {number(half, 4)} of the prediction, whatever the distribution of the errors "
-        f"(conformal intervals, from {source}). That is an average over rows: it may hold more "
-        "often for some inputs and less often for others. The intervals grow outside the rows of "
-        "the fit, where nothing is promised."
-    )
+    half, folds = 0.5 * np.median(np.diff(found.ends(rows.X, INTERVAL))), len(found.folds)
+    return float(half), f"{folds} folds of the rows of the fit" if folds > 1 else "held-out rows"
 
 
 def accuracy(rows: ShownRows) -> str:
@@ -238,28 +177,70 @@ def accuracy(rows: ShownRows) -> str:
     return f"The {error}" if rows.r2 is None else f"R² is {r_squared(rows.r2)}; the {error}"
 
 
-def effort(facts: Facts) -> str:
-    """Return how the search went."""
-    solution, counters = facts.solution, facts.solution.counters
-    work = [
-        plural(count, word)
-        for count, word in (
-            (counters.nodes, "node"),
-            (counters.cuts, "cut"),
-            (counters.rounds, "round"),
-        )
-        if count
+def work(solution: Solution) -> str:
+    """Return what the search did, in counts."""
+    counters = solution.counters
+    counted = {"node": counters.nodes, "cut": counters.cuts, "round": counters.rounds}
+    done = ", ".join(plural(count, word) for word, count in counted.items() if count)
+    return f" ({done})" if done else ""
+
+
+def worst_first(without: Array) -> list[int]:
+    """Return the terms, first those without which the error is largest."""
+    return [int(j) for j in np.argsort(-without, kind="stable")]
+
+
+def over_resamples(picked: Stability, monomial: Monomial) -> list[str | None]:
+    """Return the coefficient without ridge, its interval over the resamples, and its share."""
+    if monomial not in picked.monomials:
+        return [None, None, percent(0.0)]
+    at = picked.monomials.index(monomial)
+    low, high = (number(float(end), 4) for end in picked.intervals()[at])
+    return [number(picked.without_ridge[at], 4), f"{low} to {high}", share(picked.shares[at], 0)]
+
+
+def search_in_python(facts: Facts) -> str:
+    """Return the search that chose the model, as Python."""
+    return _in_python(facts, type(facts.model), facts.model.get_params(deep=False), "y")
+
+
+def fit_in_python(facts: Facts) -> str:
+    """Return the fit of the model itself, as Python."""
+    kind = type(getattr(facts.model, "best_estimator_", facts.model))
+    target = "y" if facts.reference is None else "reference"
+    return _in_python(facts, kind, facts.settings, target)
+
+
+def _in_python(facts: Facts, kind: type, given: dict[str, Any], response: str) -> str:
+    """Return a fit with what defines the model and all that is not at its default."""
+    changed = [
+        f"    {key}={_python(given[key])},\n"
+        for key, known in inspect.signature(kind).parameters.items()
+        if key in DEFINING or _python(given[key]) != _python(known.default)
     ]
-    done = f" ({', '.join(work)})" if work else ""
-    return (
-        f"Searched by the engine “{solution.engine}” for {solution.seconds:.3g} s{done}; it ended "
-        f"because {solution.stop}."
-    )
+    weighted = "" if facts.rows.weights is None else ", sample_weight=weights"
+    call = f"model = {kind.__name__}(\n{''.join(changed)})"
+    return f"from polysharp import {kind.__name__}\n\n{call}\nmodel.fit(X, {response}{weighted})"
+
+
+def parameters(facts: Facts) -> list[tuple[str, str]]:
+    """Return all parameters of the fit as Python would take them."""
+    given = facts.settings | {"gamma used": facts.model.gamma_}
+    return [(name, _python(value)) for name, value in given.items()]
+
+
+def _python(value: Any) -> str:
+    return repr(value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value)
 
 
 def number(value: float, digits: int = 6) -> str:
     """Write a number for reading, with a true minus sign."""
-    return f"{value:.{digits}g}".replace("-", "\N{MINUS SIGN}")
+    return f"{value:.{digits}g}".replace("-", MINUS)
+
+
+def plus_minus(value: float, error: float) -> str:
+    """Write a number with its standard error."""
+    return f"{number(value, 4)} ± {number(error, 2)}"
 
 
 def at_most(value: float, digits: int = 6) -> str:
@@ -270,7 +251,12 @@ def at_most(value: float, digits: int = 6) -> str:
     >>> number(36.16988), at_most(36.16988), at_most(0.25)
     ('36.1699', '36.1698', '0.25')
     """
-    return rounded_down(value, digits).replace("-", "\N{MINUS SIGN}")
+    return rounded_down(value, digits).replace("-", MINUS)
+
+
+def share(value: float, decimals: int = 1) -> str:
+    """Write a share in percent."""
+    return f"{100.0 * float(value):.{decimals}f}{NBSP}%"
 
 
 def percent(share: float) -> str:
@@ -283,12 +269,12 @@ def percent(share: float) -> str:
     """
     value = 100.0 * share
     if value <= 0.0:
-        return "0\N{NO-BREAK SPACE}%"
+        return f"0{NBSP}%"
     if value < 1e-4:
-        return "<\N{NO-BREAK SPACE}0.0001\N{NO-BREAK SPACE}%"
+        return f"<{NBSP}0.0001{NBSP}%"
     unit = 10.0 ** (floor(log10(value)) - 1)
     # What is a round number but for the last bit stays that number.
-    return f"{ceil(value / unit - 1e-9) * unit:.12g}\N{NO-BREAK SPACE}%"
+    return f"{ceil(value / unit - 1e-9) * unit:.12g}{NBSP}%"
 
 
 def r_squared(value: float | None) -> str:
@@ -300,11 +286,11 @@ def r_squared(value: float | None) -> str:
     ('0.8765', '0.99987', '\N{EN DASH}')
     """
     if value is None:
-        return "\N{EN DASH}"
+        return DASH
     digits = 4 if value < 0.999 or value >= 1.0 else min(6, 1 + ceil(-log10(1.0 - value) - 1e-9))
-    return f"{floor(value * 10**digits) / 10**digits:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    return f"{floor(value * 10**digits) / 10**digits:.{digits}f}".replace("-", MINUS)
 
 
-def shown(value: Any) -> str:
-    """Write a parameter's value as Python would take it."""
-    return repr(value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value)
+def width(value: float, longest: float) -> str:
+    """Return the length of a bar in percent of the longest."""
+    return f"{100.0 * min(1.0, abs(value) / longest) if longest > 0.0 else 0.0:.1f}"

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from io import BufferedIOBase, StringIO
 from math import isfinite
 from pathlib import Path
@@ -27,8 +28,7 @@ from time import sleep
 from typing import Any
 
 from polysharp.cli.command import ExitCode
-from polysharp.cli.page.sheet import Sheet, check_name, look
-from polysharp.cli.page.wishes import FILES, form_of, words_of
+from polysharp.cli.page.wishes import FILES, Sheet, check_name, form_of, look, words_of
 from polysharp.errors import InputError
 from polysharp.progress import Event, Share, describe, watching
 
@@ -40,6 +40,8 @@ Hand = Callable[[Job], "Future[None]"]
 
 class BusyError(InputError):
     """Something else is being done, and has to end first."""
+
+    status = HTTPStatus.CONFLICT
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The server of the page: who may ask, for what, and how much.
+"""``polysharp serve`` and the server of its page: who may ask, for what, and how much.
 
 It listens on this computer only.  Other pages in the same browser can still send it requests, so
 
@@ -12,22 +12,33 @@ Addresses are looked up in a table of a dozen entries: no part of one ever names
 from __future__ import annotations
 
 import json
+import signal
+import webbrowser
+from argparse import Namespace
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
+from pathlib import Path
 from secrets import token_urlsafe
+from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from polysharp.cli.page.desk import CHUNK, Body, BusyError, Desk
+from polysharp.cli.command import ExitCode
+from polysharp.cli.messages import say
+from polysharp.cli.page.desk import CHUNK, Body, Desk
 from polysharp.cli.page.wishes import FILES
+from polysharp.cli.tables import load_pandas
 from polysharp.errors import InputError
 from polysharp.progress import plural
 
 HOST = "127.0.0.1"
+MEGABYTE = 10**6
 MOST_WISHES = 1 << 20  # bytes of what the page asks for, the table aside
 HEADERS = {
     "Cache-Control": "no-store",
@@ -158,12 +169,9 @@ class PageRequest(BaseHTTPRequestHandler):
     def _answer(self, handle: Callable[[str, dict[str, str]], Reply]) -> None:
         try:
             status, reply = HTTPStatus.OK, self._checked(handle)
-        except Refused as error:
-            status, reply = error.status, _json({"error": str(error)})
-        except BusyError as error:
-            status, reply = HTTPStatus.CONFLICT, _json({"error": str(error)})
-        except InputError as error:
-            status, reply = HTTPStatus.BAD_REQUEST, _json({"error": str(error)})
+        except (Refused, InputError) as error:
+            status = getattr(error, "status", HTTPStatus.BAD_REQUEST)
+            reply = _json({"error": str(error)})
         except (ConnectionError, TimeoutError):
             return  # nobody is there any more
         if "Location" in reply.headers:
@@ -219,3 +227,33 @@ def _same(one: str, other: str) -> bool:
 
 def _json(value: object) -> Reply:
     return Reply(json.dumps(value, allow_nan=False).encode(), "application/json")
+
+
+def run_serve(options: Namespace) -> int:
+    """Serve until Ctrl-C, and leave nothing behind."""
+    if not 0 <= options.port < 65_536:
+        raise InputError(f"--port must be between 0 and 65535, got {options.port}")
+    if options.max_size < 1:
+        raise InputError(f"--max-size must be at least 1, got {options.max_size}")
+    load_pandas()
+    for name in ("SIGTERM", "SIGHUP"):  # a closed terminal ends it like Ctrl-C
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _interrupt)
+    with suppress(KeyboardInterrupt), TemporaryDirectory(prefix="polysharp-") as folder:
+        desk = Desk(Path(folder), options.max_size * MEGABYTE)
+        with PageServer(desk, options.port) as server:
+            Thread(target=server.serve_forever, daemon=True).start()
+            try:
+                print(f"The page is at {server.address}\nCtrl-C ends it.", flush=True)
+                if not options.no_browser:
+                    Thread(target=webbrowser.open, args=[server.first_address], daemon=True).start()
+                desk.work()
+            finally:
+                server.shutdown()
+    say("ended; the tables and models of the page are removed")
+    return ExitCode.DONE
+
+
+def _interrupt(*signal_and_frame: Any) -> None:
+    del signal_and_frame
+    raise KeyboardInterrupt

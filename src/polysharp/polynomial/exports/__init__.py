@@ -1,4 +1,4 @@
-"""The formula outside Python and outside this library, one file per target.
+"""The formula outside Python and outside this library.
 
 Every target evaluates the same sum of products,
 

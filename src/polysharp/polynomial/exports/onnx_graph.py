@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polysharp._version import __version__
-from polysharp.errors import InputError, load_optional
-from polysharp.polynomial.exports.expression import check_finite, used_functions
+from polysharp.errors import load_optional
+from polysharp.polynomial.exports.code import check_finite, used_functions
 
 if TYPE_CHECKING:
     from polysharp.polynomial.half_width import HalfWidth
@@ -31,13 +31,12 @@ if TYPE_CHECKING:
 OPSET = 13  # old enough for every runtime in use
 IR_VERSION = 8
 OPERATORS = {
-    "inverse": "Reciprocal",
-    "square-root": "Sqrt",
-    "log": "Log",
-    "exp": "Exp",
-    "sin": "Sin",
-    "cos": "Cos",
+    **{"inverse": "Reciprocal", "square-root": "Sqrt"},
+    **{name: name.capitalize() for name in ("log", "exp", "sin", "cos")},
 }
+OPTIONS = {"Gather": {"axis": 1}, "Concat": {"axis": 1}, "ReduceSum": {"keepdims": 0}}
+
+Step = tuple[str, str, str]  # operator, what it is given, what it makes
 
 
 def to_onnx(polynomial: Polynomial, interval: HalfWidth | None = None) -> Any:
@@ -46,21 +45,23 @@ def to_onnx(polynomial: Polynomial, interval: HalfWidth | None = None) -> Any:
     from onnx import TensorProto, checker, helper, numpy_helper
 
     check_finite(polynomial)
-    p = len(polynomial.names)
     constants = _constants(polynomial)
-    nodes = [
-        *_products(polynomial, constants),
-        helper.make_node("MatMul", ["products", "coefficients"], ["sum"]),
-        helper.make_node("Add", ["sum", "intercept"], ["prediction"]),
+    steps = [
+        *_products(polynomial),
+        ("MatMul", "products coefficients", "sum"),
+        ("Add", "sum intercept", "prediction"),
     ]
     outputs = ["prediction"]
     if interval is not None:
         more, fixed = _half_width(polynomial, interval)
-        nodes, constants, outputs = [*nodes, *more], constants | fixed, [*outputs, "lower", "upper"]
+        steps, constants, outputs = [*steps, *more], constants | fixed, [*outputs, "lower", "upper"]
     graph = helper.make_graph(
-        nodes,
+        [
+            helper.make_node(kind, given.split(), [made], **OPTIONS.get(kind, {}))
+            for kind, given, made in steps
+        ],
         "polysharp",
-        [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["rows", p])],
+        [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["rows", len(polynomial.names)])],
         [helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["rows"]) for name in outputs],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
@@ -77,60 +78,47 @@ def to_onnx(polynomial: Polynomial, interval: HalfWidth | None = None) -> Any:
     return model
 
 
-def _products(polynomial: Polynomial, constants: dict[str, Any], of: str = "") -> list[Any]:
-    """Return the nodes from X to the products of inputs; ``of`` begins all names but X."""
-    from onnx import helper
-
-    def node(kind: str, given: list[str], name: str, **options: Any) -> Any:
-        named = [one if one == "X" else f"{of}{one}" for one in given]
-        return helper.make_node(kind, named, [f"{of}{name}"], **options)
-
-    nodes = [
-        node("Max", ["X", "low"], "raised"),
-        node("Min", ["raised", "high"], "clamped"),
-        node("Sub", ["clamped", "shifts"], "shifted"),
+def _products(polynomial: Polynomial, of: str = "") -> list[Step]:
+    """Return the steps from X to the products of inputs; ``of`` begins all names but X."""
+    steps = [
+        ("Max", f"X {of}low", "raised"),
+        ("Min", f"{of}raised {of}high", "clamped"),
+        ("Sub", f"{of}clamped {of}shifts", "shifted"),
     ]
-    columns = ["shifted"]
-    for c, applied in used_functions(polynomial).items():
-        name = applied.function.name
-        if name not in OPERATORS:
-            raise InputError(f"functions must be known to be exported, got {name!r}")
-        nodes += [
-            node("Gather", ["clamped", f"input_{c}"], f"input_{c}_values", axis=1),
-            node(OPERATORS[name], [f"input_{c}_values"], f"function_{c}"),
-        ]
-        columns.append(f"function_{c}")
-    nodes += [
-        node("Concat", columns, "columns", axis=1),
-        node("Pad", ["columns", "one_column", "one"], "padded"),
-    ]
+    columns = f"{of}shifted"
+    for c, applied in used_functions(polynomial, OPERATORS).items():
+        operator = OPERATORS[applied.function.name]
+        steps.append(("Gather", f"{of}clamped {of}input_{c}", f"input_{c}_values"))
+        steps.append((operator, f"{of}input_{c}_values", f"function_{c}"))
+        columns += f" {of}function_{c}"
+    steps.append(("Concat", columns, "columns"))
+    steps.append(("Pad", f"{of}columns {of}one_column {of}one", "padded"))
     product = "one"
-    for name in (name for name in constants if name.startswith("columns_")):
-        factor = name.replace("columns", "factor")
-        nodes.append(node("Gather", ["padded", name], factor, axis=1))
-        nodes.append(node("Mul", [product, factor], f"{factor}_product"))
-        product = f"{factor}_product"
-    return [*nodes, node("Identity", [product], "products")]
+    for d in range(max(1, polynomial.degree)):
+        steps.append(("Gather", f"{of}padded {of}columns_{d}", f"factor_{d}"))
+        steps.append(("Mul", f"{of}{product} {of}factor_{d}", f"factor_{d}_product"))
+        product = f"factor_{d}_product"
+    steps.append(("Identity", f"{of}{product}", "products"))
+    return [(kind, given, f"{of}{made}") for kind, given, made in steps]
 
 
-def _half_width(polynomial: Polynomial, half: HalfWidth) -> tuple[list[Any], dict[str, Any]]:
-    """Return nodes and initializers from X and the prediction to the ends of intervals."""
-    from onnx import helper
-
+def _half_width(polynomial: Polynomial, half: HalfWidth) -> tuple[list[Step], dict[str, Any]]:
+    """Return steps and initializers from X and the prediction to the ends of intervals."""
     law = replace(polynomial, ranges=half.rows[0].ranges) if half.rows else polynomial
-    own, place = _constants(law), {m: a for a, m in enumerate(law.monomials)}
+    place = {m: a for a, m in enumerate(law.monomials)}
     root = np.zeros((max(1, len(place)), max(1, len(half.rows))))
     offset = np.zeros(root.shape[1])
     for i, row in enumerate(half.rows):
         root[[place[m] for m in row.monomials], i], offset[i] = row.coefficients, row.intercept
-    fixed = {f"spread_{name}": value for name, value in own.items()} | {
+    fixed = {f"spread_{name}": value for name, value in _constants(law).items()} | {
         "spread_root": root,
         "spread_offset": offset,
         "spread_axis": np.array([1], dtype=np.int64),
         "spread_constant": np.array([half.constant]),
         "spread_factor": np.array([half.factor]),
     }
-    steps = (
+    steps = [
+        *_products(law, "spread_"),
         ("MatMul", "spread_products spread_root", "spread_turned"),
         ("Add", "spread_turned spread_offset", "spread_rows"),
         ("Mul", "spread_rows spread_rows", "spread_squares"),
@@ -140,18 +128,14 @@ def _half_width(polynomial: Polynomial, half: HalfWidth) -> tuple[list[Any], dic
         ("Mul", "spread spread_factor", "half"),
         ("Sub", "prediction half", "lower"),
         ("Add", "prediction half", "upper"),
-    )
-    nodes = _products(law, own, "spread_")
-    for kind, given, name in steps:
-        options = {"keepdims": 0} if kind == "ReduceSum" else {}
-        nodes.append(helper.make_node(kind, given.split(), [name], **options))
-    return nodes, fixed
+    ]
+    return steps, fixed
 
 
 def _constants(polynomial: Polynomial) -> dict[str, Any]:
     """Return the initializers; the last column of the padded table is the one of ones."""
     p, r = len(polynomial.names), max(1, polynomial.degree)
-    functions = used_functions(polynomial)
+    functions = used_functions(polynomial, OPERATORS)
     place = {c: p + t for t, c in enumerate(functions)}
     ones = p + len(functions)
     # A formula without terms is a zero multiple of the constant.

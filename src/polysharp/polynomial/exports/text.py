@@ -1,7 +1,8 @@
-"""The formula as people read it, and the two steps that plain text and LaTeX share.
+r"""The formula as people read it: plain text, and LaTeX for papers, MathJax and KaTeX.
 
 A formula is a left-hand side, signed numbers and products of powers; what a number and a power
-look like is the target's business.
+look like is the target's business.  In LaTeX names stand in ``\mathrm`` with every character that
+TeX would act on replaced, so that a column called ``\input{x}`` is shown and not obeyed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from polysharp.data.functions import Applied
+from polysharp.data.functions import INVERSE, Applied
 from polysharp.monomials.terms import write_power
 from polysharp.typing import Monomial
 
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
     from polysharp.polynomial.polynomial import Polynomial
 
 PLAIN_NAME = re.compile(r"[^\W\d]\w*")
+SPECIAL = {
+    "\\": r"\backslash{}",
+    "^": r"\hat{\ }",
+    "~": r"\sim{}",
+    **{ch: f"\\{ch}" for ch in "_%&#${}"},
+}
+CALLS = {
+    "square-root": r"\sqrt{{{}}}",
+    "log": r"\ln({})",
+    **{name: rf"\{name}({{}})" for name in ("exp", "sin", "cos")},
+}
 
 # Of a name, its shift, a function of it (or None) and an exponent.
 Power = Callable[[str, float, Applied | None, int], str]
@@ -26,31 +38,16 @@ Power = Callable[[str, float, Applied | None, int], str]
 def formula(polynomial: Polynomial, digits: int = 4) -> str:
     """Return the formula as text, coefficients with so many significant digits."""
     power = plain_power(digits)
-    return write(
-        polynomial,
-        number=lambda c: f"{c:.{digits}g}",
-        term=lambda m: product(polynomial, m, power, " "),
-        response=polynomial.response,
+    terms = signed(
+        polynomial, lambda c: f"{c:.{digits}g}", lambda m: product(polynomial, m, power, " ")
     )
+    return f"{polynomial.response} = {_joined(terms)}"
 
 
 def term_names(polynomial: Polynomial) -> tuple[str, ...]:
     """Return the readable name of every term, as the formula shows it."""
     power = plain_power()
     return tuple(product(polynomial, m, power, " ") or "1" for m in polynomial.monomials)
-
-
-def write(
-    polynomial: Polynomial,
-    number: Callable[[float], str],
-    term: Callable[[Monomial], str],
-    response: str,
-    glue: str = " ",
-) -> str:
-    """Join response, signs and terms."""
-    (sign, first), *others = signed(polynomial, number, term, glue)
-    rest = "".join(f" {sign} {text}" for sign, text in others)
-    return f"{response} = {sign if sign == '-' else ''}{first}{rest}"
 
 
 def signed(
@@ -84,9 +81,58 @@ def plain_power(digits: int = 4) -> Power:
     """Return the way text shows a power; shifts get at least six digits."""
 
     def power(name: str, shift: float, applied: Applied | None, exponent: int) -> str:
-        base = name if PLAIN_NAME.fullmatch(name) else f"`{name}`"
-        if shift:
-            base = f"({base} {'-' if shift > 0 else '+'} {abs(shift):.{max(digits, 6)}g})"
+        base = _shifted(name if PLAIN_NAME.fullmatch(name) else f"`{name}`", shift, digits)
         return write_power(base if applied is None else applied.written(base), exponent)
 
     return power
+
+
+def to_latex(polynomial: Polynomial, digits: int = 4, *, wrap: int | None = None) -> str:
+    """Return the formula in LaTeX; with ``wrap`` it is broken into lines of so many terms."""
+
+    def number(c: float) -> str:
+        mantissa, _, exponent = f"{c:.{digits}g}".partition("e")
+        return rf"{mantissa} \times 10^{{{int(exponent)}}}" if exponent else mantissa
+
+    def power(name: str, shift: float, applied: Applied | None, exponent: int) -> str:
+        base = _shifted(_latex_name(name), shift, digits)
+        if applied is not None and applied.function.name == INVERSE:
+            exponent = -exponent
+        elif applied is not None:
+            own = rf"\operatorname{{{_escaped(applied.function.name)}}}({base})"
+            call = CALLS.get(applied.function.name)
+            base = own if call is None else call.format(base)
+        return base if exponent == 1 else f"{base}^{{{exponent}}}"
+
+    def term(m: Monomial) -> str:
+        return (r"\, " if m else "") + product(polynomial, m, power, r"\, ")
+
+    response, terms = _latex_name(polynomial.response), signed(polynomial, number, term, glue="")
+    if wrap is None or len(polynomial) <= wrap:
+        return f"{response} = {_joined(terms)}"
+    pieces = [f"{sign} {text}" for sign, text in terms]
+    pieces[0] = pieces[0].removeprefix("+ ")
+    lines = [" ".join(pieces[a : a + wrap]) for a in range(0, len(pieces), wrap)]
+    body = r" \\ & {} ".join(lines)
+    return rf"\begin{{aligned}} {response} = {{}} & {body} \end{{aligned}}"
+
+
+def _joined(terms: list[tuple[str, str]]) -> str:
+    (sign, first), *others = terms
+    return f"{sign if sign == '-' else ''}{first}" + "".join(f" {s} {text}" for s, text in others)
+
+
+def _shifted(base: str, shift: float, digits: int) -> str:
+    if not shift:
+        return base
+    return f"({base} {'-' if shift > 0 else '+'} {abs(shift):.{max(digits, 6)}g})"
+
+
+def _escaped(name: str) -> str:
+    return "".join(SPECIAL.get(ch, ch) for ch in name)
+
+
+def _latex_name(name: str) -> str:
+    # Blanks vanish in mathematics, and an empty line would end it.
+    text = re.sub(r"\s", r"\\ ", _escaped(name))
+    return rf"\mathrm{{{text}}}"

@@ -1,0 +1,240 @@
+"""Commands about a saved model and its table: ``report``, ``explain``, ``rivals`` and ``verify``.
+
+A proof file says what is claimed and why; the checker recomputes all of it from the rows, with code
+that did not find it.  A model file holds no proof: there the search is done again with the model's
+settings, and the proof that comes out of it is checked, together with what the model costs.
+"""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from polysharp.certificate.checker.verify import verify
+from polysharp.certificate.proof import Proof
+from polysharp.certificate.solution import Stop
+from polysharp.cli import shared
+from polysharp.cli.command import NONE, ExitCode
+from polysharp.cli.messages import say, warnings_as_remarks
+from polysharp.cli.sizes import path_of
+from polysharp.cli.tables import write_table
+from polysharp.errors import InputError
+from polysharp.estimators.fitted import laws_of, rows_of
+from polysharp.estimators.model_file.model_file import load_model
+from polysharp.estimators.rivals import rivals
+from polysharp.polynomial.importance import measure_importance
+from polysharp.polynomial.stationary import stationary_points
+from polysharp.progress import plural, rounded_down, rounded_up
+from polysharp.report import write_report
+
+COEFFICIENTS = """\
+What it is not: an interval holds the middle 90 % of the coefficients that resamples of the rows
+give, zero where they do not pick the term. That is no confidence interval of a true coefficient:
+the ridge shrinks all of them alike, by what the last column shows, and resamples repeat whatever
+is wrong with the rows."""
+INPUTS = """\
+alone, in all: first-order and total Sobol indices, the variance of the predictions that is due to
+an input by itself, and to all terms it is in, were the inputs to vary independently of each other.
+over the rows: what the other terms cannot make up for on the rows as they are; small where other
+inputs stand in for this one. None of them is about causes, or about what the formula leaves out."""
+STATIONARY = """\
+What it is not: a point of the formula, not of the process; outside the range seen it is a guess,
+and where the surface is nearly flat a little noise moves it far."""
+
+
+def run_report(options: Namespace) -> int:
+    """Load, read, compare sizes, write one self-contained HTML page."""
+    shared.check_outputs(options, "output", reads=("model", "table"))
+    model = load_model(options.model)
+    several = len(laws_of(model)) > 1
+    for name in ("target", "rivals"):
+        if several and getattr(options, name) is not None:
+            raise InputError(
+                f"--{name} is for models of one response, and {options.model!r} has "
+                f"{len(laws_of(model))}"
+            )
+    sample = shared.rows_for(options, model, options.model)
+    about: Any = {"title": options.title, "sample_weight": sample.sample_weight}
+    if not several:
+        seconds = options.time_limit
+        about["path"] = _sizes(options, model, sample)
+        if options.rivals is not None:
+            about["rivals"] = rivals(
+                model, *sample.given, within=options.rivals, time_limit=seconds
+            )
+        about["stability"] = shared.resampled(options, model, sample, options.resamples, seconds)
+    write_report(model, sample.X, sample.y, options.output, **about)
+    print(f"wrote the report to {options.output}")
+    return ExitCode.DONE
+
+
+def _sizes(options: Namespace, model: Any, sample: Any) -> Any:
+    """Return the best formula of every size under the model's settings, None for no comparison."""
+    most = max(8, 2 * len(model.polynomial_)) if options.sizes is None else options.sizes
+    if most < 0:
+        raise InputError(f"--sizes must not be negative, got {most}")
+    if most == 0:
+        return None
+    with shared.every_core(options):
+        return path_of(model, sample, most, options.time_limit, 5, 0 if options.quiet else 1)
+
+
+def run_explain(options: Namespace) -> int:
+    """Load, read, resample, measure, print: coefficients, shares of inputs, stationary points."""
+    model = shared.load_single(options.model, "explain")
+    law, sample = model.polynomial_, shared.rows_for(options, model, options.model)
+    rows = rows_of(model, *sample.given)
+    print(f"{options.table}: {plural(rows.n, 'row')}\n\n{law.formula(options.digits)}")
+    how = options.resamples, options.time_limit, options.within
+    if found := shared.resampled(options, model, sample, *how):
+        print(f"\nCoefficients\n{found}\n{COEFFICIENTS}")
+    print(f"\nInputs\n{_shares(law, rows)}\n{INPUTS}")
+    print(f"\nStationary points\n{stationary_points(law, rows.X)}\n{STATIONARY}")
+    return ExitCode.DONE
+
+
+def _shares(law: Any, rows: Any) -> str:
+    """Return a line for every input in use, the most important first."""
+    found = measure_importance(law, rows.X, rows.weights)
+    width = max([len(law.names[i]) for i in found.order], default=0)
+    lines = [f"{'':<{width}}    alone   in all  over the rows"]
+    for i in found.order:
+        alone, whole, data = (
+            f"{100 * s[i]:.1f} %" for s in (found.first, found.inputs, found.data)
+        )
+        lines.append(f"{law.names[i]:<{width}}  {alone:>7}  {whole:>7}  {data:>13}")
+    return "\n".join(lines)
+
+
+def run_rivals(options: Namespace) -> int:
+    """Load, read, search for every formula that fits nearly as well, print, write."""
+    shared.check_outputs(options, "output", "proof", reads=("model", "table"))
+    model = shared.load_single(options.model, "rivals")
+    model.set_params(verbose=0 if options.quiet else 1)
+    sample, _ = shared.split(
+        shared.rows_for(options, model, options.model), options.holdout, options.seed
+    )
+    lines = str(options.output).endswith(".jsonl")
+    found = rivals(
+        model,
+        *sample.given,
+        within=options.within,
+        max_count=options.max_count,
+        time_limit=None if options.time_limit is NONE else options.time_limit,
+        path=options.output if lines else None,
+    )
+    print(json.dumps(found.to_dict(), indent=1) if options.json else _in_words(found))
+    if options.output is not None:
+        if not lines:
+            write_table(found.to_frame(), options.output)
+        written = plural(found.count if lines else len(found), "formula")
+        say(f"wrote {written} to {options.output}")
+    if options.proof is not None and found.proof is not None:
+        found.proof.save(options.proof)
+        say(f"wrote the proof to {options.proof}")
+    elif options.proof is not None:
+        why = "there is none that could be checked"
+        if found.count > options.max_count:
+            why = f"it would name {found.count:,} formulas, more than --max-count"
+        say(f"no proof was written: {why}")
+    if found.stop is Stop.INTERRUPTED:
+        return ExitCode.INTERRUPTED
+    return ExitCode.NOT_PROVED if options.require_proof and not found.complete else ExitCode.DONE
+
+
+def _in_words(found: Any) -> str:
+    """Return the table of rivals, and what stands in for what."""
+    lines = [str(found)]
+    for what, swaps in zip(("term", "input"), found.replaceable, strict=True):
+        for name, ways in swaps.items():
+            said = [" and ".join(way.into) or "no further input" for way in ways[:3]]
+            more = f" and {len(ways) - 3} more" if len(ways) > 3 else ""
+            lines.append(f"{what} {name}: its place can be taken by {', '.join(said)}{more}")
+    return "\n".join(lines)
+
+
+def run_verify(options: Namespace) -> int:
+    """Read, check, print."""
+    with open(options.proof, "rb") as file:
+        is_proof = file.read(2) == b"PK"  # an archive; a model is text
+    if is_proof:
+        proof, costs = Proof.load(options.proof), None
+        if proof.statement is None:
+            raise InputError(f"{options.proof!r} must state what it proves, and does not")
+        names, response = proof.statement.names, proof.statement.response
+        targets = [name for name, _ in proof.statement.responses] or [response]
+        sample = shared.read_rows(options, names, targets)
+    else:
+        model = shared.load_single(options.proof, "verify")
+        sample = shared.rows_for(options, model, options.proof)
+    sample, _ = shared.split(sample, options.holdout, options.seed)
+    if not is_proof:
+        costs = _cost(model, sample)
+        proof = _prove(model, sample, options)
+    if proof is None:
+        return ExitCode.NOT_PROVED
+    verdict = verify(proof, *sample.given, exact=bool(options.exact))
+    own = verdict.objective if costs is None else costs
+    # A model costs what its rounded coefficients cost, give or take their last digits.
+    possible = not verdict.valid or verdict.excepted > 0 or own >= verdict.bound * (1 - 1e-9)
+    print(_said(verdict, own, possible, options, len(sample)))
+    if not options.quiet:
+        print(f"\nWhat was checked, in full:\n{proof.statement}")
+    return ExitCode.DONE if verdict.valid and possible else ExitCode.REJECTED
+
+
+def _cost(model: Any, sample: Any) -> float:
+    """Return what a model costs on the rows: half its squared errors, and the penalty."""
+    residuals = (sample.y - model.predict(sample.X)).to_numpy()
+    weights = 1.0 if sample.sample_weight is None else sample.sample_weight.to_numpy()
+    w = model.solution_.coefficients
+    return float(0.5 * np.sum(weights * residuals**2) + 0.5 * float(w @ w) / model.gamma_)
+
+
+def _prove(model: Any, sample: Any, options: Namespace) -> Any:
+    """Search again with the settings of the model, for a proof; None where there is none."""
+    if getattr(model, "reference_", None) is not None:
+        raise InputError(
+            f"{options.proof!r} must be a model that was fitted to the response itself, and this "
+            "one was fitted to a mean of models"
+        )
+    again = clone(model).set_params(
+        engine="tree", gamma=model.gamma_, time_limit=options.time_limit, verbose=not options.quiet
+    )
+    with warnings_as_remarks():
+        again.fit(*sample.given)
+    if again.solution_.proof is None:
+        say("no proof was found that could be checked; a longer --time-limit may help")
+    return again.solution_.proof
+
+
+def _said(verdict: Any, own: float, possible: bool, options: Namespace, rows: int) -> str:
+    """Say what a verdict means to somebody who knows nothing of proofs by bounds."""
+    if not verdict.valid:
+        return (
+            f"The proof does NOT hold for {options.table}: {verdict.reason}. Either these are not "
+            "the rows of the fit, or the file was changed, or the proof is wrong."
+        )
+    if not possible:
+        return (
+            f"The certificate does NOT hold for {options.table}: the model costs {own:.9g} here, "
+            f"less than any formula of its kind can ({verdict.bound:.9g})"
+        )
+    better = max(0.0, 1.0 - verdict.bound / own) if own > 0.0 else 0.0
+    tail = f"no other choice of terms can lower the cost by more than {rounded_up(100 * better)} %"
+    exactly = ", in exact arithmetic," if options.exact else ","
+    named = f" but the {verdict.excepted:,} that the proof names" if verdict.excepted else ""
+    if named and verdict.bound > own > 0.0:
+        more = rounded_down(100.0 * (verdict.bound / own - 1.0))
+        tail = f"none is missing among those that cost up to {more} % more"
+    return (
+        f"The proof holds for the {rows:,} rows of {options.table}. Every formula of this kind"
+        f"{named} costs at least {rounded_down(verdict.bound, 9)} on them, and this one {own:.9g}: "
+        f"{tail}. The cost is half the sum of squared errors plus a penalty on large coefficients. "
+        f"Everything was computed anew from the table{exactly} by code that has no part in the "
+        "search."
+    )

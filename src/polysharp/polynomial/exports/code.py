@@ -1,0 +1,300 @@
+"""The formula as code: a function in Python or C, an expression or a query in SQL, in SymPy.
+
+Each language says how it writes numbers, functions of inputs and inputs that are clamped; the sum
+of products is written once.  Terms begin with their coefficient, so that columns of integers are
+turned into floats by the first product and no power of an integer can overflow.  Functions take
+the inputs that the formula uses, in the order of the columns; a second one returns the ends of
+prediction intervals, where they are wanted.  SymPy makes symbols from the names as they are.
+
+    Python   imports nothing, but for NumPy's log, exp, sin and cos; takes numbers or arrays
+    C        C99, also valid C++; compilers that fuse products and sums differ in the last digit
+    SQL      runs where there is no POWER; functions are those of the standard (LN, which SQL
+             Server calls LOG), numbers have an exponent, which the standard reads as floats and
+             not as decimals; NULL in a column that the formula uses gives NULL
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polysharp.errors import InputError, load_optional
+
+if TYPE_CHECKING:
+    from polysharp.data.functions import Applied
+    from polysharp.polynomial.half_width import HalfWidth
+    from polysharp.polynomial.polynomial import Polynomial
+
+NUMPY = ("log", "exp", "sin", "cos")
+# C and C++; the last line is what compilers predefine as macros or treat as keywords.
+C_WORDS = """
+auto break case char const continue default do double else enum extern float for goto if inline
+int long register restrict return short signed sizeof static struct switch typedef union unsigned
+void volatile while alignas alignof bool constexpr false nullptr static_assert thread_local true
+typeof typeof_unqual
+and and_eq asm bitand bitor catch char8_t char16_t char32_t class co_await co_return co_yield
+compl concept consteval constinit const_cast decltype delete dynamic_cast explicit export friend
+mutable namespace new noexcept not not_eq operator or or_eq private protected public
+reinterpret_cast requires static_cast template this throw try typeid typename using virtual
+wchar_t xor xor_eq
+linux unix i386 near far main
+"""
+QUOTES = {'"': '"', "`": "`", "[": "]"}  # standard, MySQL, SQL Server: what opens, what closes
+
+
+@dataclass(frozen=True)
+class Language:
+    """How a language writes what differs between languages."""
+
+    calls: Mapping[str, str]  # functions, {} for the argument
+    clamp: str  # of {x} to the range from {a} to {b}
+    comment: str = ""
+    number: Callable[[float], str] = repr
+    reserved: frozenset[str] = frozenset()
+
+    def terms(self, polynomial: Polynomial, variables: Mapping[int, str]) -> list[str]:
+        """Return ``["0.5", "+ 2.0 * x0 * x0", ...]``, to be joined by blanks or line breaks."""
+        check_finite(polynomial)
+        factors = {i: self._shifted(polynomial, i, name) for i, name in variables.items()}
+        for c, applied in used_functions(polynomial, self.calls).items():
+            factors[c] = self.calls[applied.function.name].format(variables[applied.input])
+        first = self.number(abs(polynomial.intercept))
+        terms = [f"-{first}" if polynomial.intercept < 0 else first]
+        for m, c in zip(polynomial.monomials, polynomial.coefficients.tolist(), strict=True):
+            product = " * ".join([self.number(abs(c)), *(factors[i] for i in m)])
+            terms.append(f"{'-' if c < 0 else '+'} {product}")
+        return terms
+
+    def squares(self, half: HalfWidth, variables: Mapping[int, str]) -> list[str]:
+        """Return c and the squares of the rows of a half-width, as terms of a sum."""
+        rows = [" ".join(self.terms(row, variables)) for row in half.rows]
+        return [self.number(half.constant), *(f"+ ({row}) * ({row})" for row in rows)]
+
+    def clamped(self, polynomial: Polynomial, variables: Mapping[int, str]) -> dict[int, str]:
+        """Return the inputs in use that are clamped to their range, each as it is written then."""
+        if polynomial.ranges is None:
+            return {}
+        low, high = ([self.number(end) for end in ends] for ends in polynomial.ranges.tolist())
+        return {i: self.clamp.format(x=x, a=low[i], b=high[i]) for i, x in variables.items()}
+
+    def opening(self, polynomial: Polynomial, variables: Mapping[int, str]) -> list[str]:
+        """Return the first lines of a function: whose column is what, and inputs clamped."""
+        told = {"returns": polynomial.response} | {
+            f"{argument}:": polynomial.names[i] for i, argument in variables.items()
+        }
+        # A name in a comment stays on one line, in ASCII, between quotes.
+        lines = [f"{self.comment} {what} {json.dumps(name)}" for what, name in told.items()]
+        return lines + list(self.clamped(polynomial, variables).values())
+
+    def _shifted(self, polynomial: Polynomial, i: int, name: str) -> str:
+        shift = 0.0 if polynomial.shifts is None else float(polynomial.shifts[i])
+        if not shift:
+            return name
+        return f"({name} {'-' if shift > 0 else '+'} {self.number(abs(shift))})"
+
+
+def _sql_float(value: float) -> str:
+    text = repr(value)
+    return text if "e" in text else f"{text}e0"
+
+
+CALLS = {"inverse": "(1.0 / {})", **{name: f"{name}({{}})" for name in NUMPY}}
+PYTHON = Language(
+    {**CALLS, "square-root": "{} ** 0.5"},
+    clamp="{x} = ({x} < {a}) * {a} + ({x} > {b}) * {b} + (({x} >= {a}) & ({x} <= {b})) * {x}",
+    comment="#",
+    reserved=frozenset({*keyword.kwlist, "__debug__", *NUMPY}),
+)
+C = Language(
+    {**CALLS, "square-root": "sqrt({})"},
+    clamp="{x} = {x} < {a} ? {a} : {x} > {b} ? {b} : {x};",
+    comment="//",
+    reserved=frozenset({*C_WORDS.split(), "sqrt", *NUMPY}),
+)
+SQL = Language(
+    {name: call.upper() for name, call in CALLS.items()}
+    | {"inverse": "(1.0e0 / {})", "square-root": "SQRT({})", "log": "LN({})"},
+    clamp="CASE WHEN {x} < {a} THEN {a} WHEN {x} > {b} THEN {b} ELSE {x} END",
+    number=_sql_float,
+)
+
+
+def to_python(polynomial: Polynomial, name: str, interval: HalfWidth | None) -> str:
+    """Return the source of a function of that name, and of one for intervals."""
+    own = () if interval is None else (f"{name}_interval", "middle", "half")
+    variables = arguments(polynomial, name, {*PYTHON.reserved, *own})
+    given = ", ".join(variables.values())
+    needed = {a.function.name for a in used_functions(polynomial, PYTHON.calls).values()}
+    imported = ", ".join(name for name in NUMPY if name in needed)
+    lines = [f"from numpy import {imported}", "", ""] if imported else []
+    body = [*PYTHON.opening(polynomial, variables), "return ("]
+    body += [*_indented(PYTHON.terms(polynomial, variables)), ")"]
+    lines += [f"def {name}({given}):", *_indented(body), ""]
+    if interval is not None:
+        body = [f"# ends of intervals that hold {100 * interval.coverage:g} % of new rows"]
+        body += [f"middle = {name}({given})"]
+        body += [x for row in interval.rows[:1] for x in PYTHON.clamped(row, variables).values()]
+        body += [f"half = {interval.factor!r} * ("]
+        body += [*_indented(PYTHON.squares(interval, variables)), ") ** 0.5"]
+        body += ["return middle - half, middle + half"]
+        lines += ["", f"def {name}_interval({given}):", *_indented(body), ""]
+    return "\n".join(lines)
+
+
+def to_c(polynomial: Polynomial, name: str, interval: HalfWidth | None) -> str:
+    """Return the source of a function of that name, and of one that stores ends of intervals."""
+    own = () if interval is None else (f"{name}_interval", "middle", "half", "low", "high")
+    variables = arguments(polynomial, name, {*C.reserved, *own}, ascii_only=True)
+    declared = [f"double {argument}" for argument in variables.values()]
+    needed = {a.function.name for a in used_functions(polynomial, C.calls).values()} - {"inverse"}
+    lines = ["#include <math.h>", ""] if needed or interval is not None else []
+    first, *others = C.terms(polynomial, variables)
+    body = [*C.opening(polynomial, variables), f"return {first}", *_indented(others)]
+    body[-1] += ";"
+    lines += [f"double {name}({', '.join(declared) or 'void'})", "{", *_indented(body), "}", ""]
+    if interval is not None:
+        body = [f"// ends of intervals that hold {100 * interval.coverage:g} % of new rows"]
+        body += [f"double middle = {name}({', '.join(variables.values())}), half;"]
+        body += [x for row in interval.rows[:1] for x in C.clamped(row, variables).values()]
+        body += [f"half = {interval.factor!r} * sqrt("]
+        body += [*_indented(C.squares(interval, variables)), ");"]
+        body += ["*low = middle - half;", "*high = middle + half;"]
+        pointers = ", ".join([*declared, "double *low", "double *high"])
+        lines += [f"void {name}_interval({pointers})", "{", *_indented(body), "}", ""]
+    return "\n".join(lines)
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def to_sql(
+    polynomial: Polynomial, table: str | None, quote: str, interval: HalfWidth | None
+) -> str:
+    """Return the expression, or with ``table`` the query that computes it for every row."""
+    if interval is not None and table is None:
+        raise InputError("interval must come with a table, whose query has a column for each end")
+    if quote not in QUOTES:
+        raise InputError(f"quote must be one of {', '.join(QUOTES)}, got {quote!r}")
+    check_distinct(polynomial)
+    variables = {i: _quoted(polynomial.names[i], quote) for i in polynomial.inputs}
+    terms = SQL.terms(polynomial, variables | SQL.clamped(polynomial, variables))
+    if table is None:
+        return " ".join(terms)
+    body = "\n       ".join(terms)
+    columns = [f"{body}\n    AS {_quoted(polynomial.response, quote)}"]
+    if interval is not None:
+        for row in interval.rows[:1]:
+            variables |= SQL.clamped(row, variables)
+        inside = "\n       ".join(SQL.squares(interval, variables))
+        half = f"{SQL.number(interval.factor)} * SQRT({inside})"
+        for sign, end in (("-", "lower"), ("+", "upper")):
+            name = _quoted(f"{polynomial.response} {end}", quote)
+            columns.append(f"{body}\n       {sign} {half}\n    AS {name}")
+    listed = ",\n       ".join(columns)
+    return f"SELECT {listed}\nFROM {_quoted(table, quote)}"
+
+
+def _quoted(name: str, quote: str) -> str:
+    """Quote a name; inside quotes only the closing one has a meaning, and doubled it has none."""
+    if not name or "\0" in name:
+        raise InputError(f"names must be neither empty nor hold a NUL for SQL, got {name!r}")
+    closing = QUOTES[quote]
+    return f"{quote}{name.replace(closing, closing * 2)}{closing}"
+
+
+def to_sympy(polynomial: Polynomial) -> Any:
+    """Return the right-hand side, with a symbol for every input that it uses."""
+    sympy = load_optional("sympy", "to_sympy", "sympy")
+    check_distinct(polynomial)
+    symbols = [sympy.Symbol(name) for name in polynomial.names]
+    shifts = np.zeros(len(symbols)) if polynomial.shifts is None else polynomial.shifts
+    factors = [x - float(s) if s else x for x, s in zip(symbols, shifts, strict=True)]
+    for applied in polynomial.functions:
+        x, name = symbols[applied.input], applied.function.name
+        known = {"inverse": lambda x: 1 / x, "square-root": sympy.sqrt}
+        call = known.get(name) or getattr(sympy, name, None) or sympy.Function(name)
+        factors.append(call(x))
+    expression = sympy.Float(polynomial.intercept)
+    for m, c in zip(polynomial.monomials, polynomial.coefficients, strict=True):
+        expression += float(c) * sympy.Mul(*(factors[i] for i in m))
+    return expression
+
+
+def used_functions(polynomial: Polynomial, known: Mapping[str, str]) -> dict[int, Applied]:
+    """Return the functions of inputs that some term uses, by their columns; all must be known."""
+    columns, p = {c for m in polynomial.monomials for c in m}, len(polynomial.names)
+    used = {p + t: a for t, a in enumerate(polynomial.functions) if p + t in columns}
+    for name in (applied.function.name for applied in used.values()):
+        if name not in known:
+            raise InputError(f"functions must be known to be exported, got {name!r}")
+    return used
+
+
+def check_finite(polynomial: Polynomial) -> None:
+    """Refuse coefficients that no language can write down."""
+    given = (polynomial.intercept, polynomial.coefficients, polynomial.shifts, polynomial.ranges)
+    for value in np.concatenate([np.ravel(part) for part in given if part is not None]).tolist():
+        if not np.isfinite(value):
+            raise InputError(f"coefficients and shifts must be finite to be exported, got {value}")
+
+
+def check_distinct(polynomial: Polynomial) -> None:
+    """Refuse names that would make two inputs one, where a target knows inputs by name."""
+    names = [polynomial.names[i] for i in polynomial.inputs]
+    for a, name in enumerate(names):
+        if name in names[:a]:
+            raise InputError(f"names must be distinct to be exported, got {name!r} twice")
+
+
+def arguments(
+    polynomial: Polynomial, name: str, reserved: Collection[str], *, ascii_only: bool = False
+) -> dict[int, str]:
+    """Return an argument for every input that the formula uses, for a function of that name."""
+    if not (name.isascii() and name.isidentifier()) or name in reserved:
+        raise InputError(f"name must be an ASCII identifier that is no keyword, got {name!r}")
+    names = [polynomial.names[i] for i in polynomial.inputs]
+    found = identifiers(names, {*reserved, name}, ascii_only=ascii_only)
+    return dict(zip(polynomial.inputs, found, strict=True))
+
+
+def identifiers(
+    names: Iterable[str], reserved: Collection[str], *, ascii_only: bool = False
+) -> list[str]:
+    """Turn names into distinct identifiers that are none of the reserved words.
+
+    What no identifier may hold becomes ``_``; a name that was taken gets a number.
+
+    Examples
+    --------
+    >>> identifiers(["air gap", "air_gap", "2nd", "for"], {"for"})
+    ['air_gap', 'air_gap_2', 'x_2nd', 'for_']
+    """
+    taken: set[str] = set(reserved)
+    found = []
+    for name in names:
+        base = _identifier(name, ascii_only)
+        if base in reserved:
+            base += "_"
+        candidate, number = base, 2
+        while candidate in taken:
+            candidate, number = f"{base}_{number}", number + 1
+        taken.add(candidate)
+        found.append(candidate)
+    return found
+
+
+def _identifier(name: str, ascii_only: bool) -> str:
+    # Python compares identifiers in this normal form, so two names are told apart in it.
+    text = "".join(
+        ch if f"x{ch}".isidentifier() and (ch.isascii() or not ascii_only) else "_"
+        for ch in unicodedata.normalize("NFKC", name)
+    )
+    # A leading underscore is reserved in C and private in Python.
+    return text if text[:1].isidentifier() and text[0] != "_" else f"x_{text.lstrip('_')}"
