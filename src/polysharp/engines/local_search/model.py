@@ -31,6 +31,7 @@ from polysharp.typing import Array, Indices
 
 CACHE_BYTES = 64 * 2**20  # for rows of a G that is not held
 NO_CLIMB = Climb(0, 0, np.inf, 0.0)
+EMPTY: Indices = np.zeros(0, dtype=np.intp)
 
 
 def blank_book(sizes: int, slots: int) -> Book:
@@ -51,9 +52,11 @@ class RidgeModel:
     problem : Problem
     slots : int
         Members that the support may have at most.
+    start : ndarray
+        The first members.
     """
 
-    def __init__(self, problem: Problem, slots: int) -> None:
+    def __init__(self, problem: Problem, slots: int, start: Indices = EMPTY) -> None:
         f = problem.size
         self.problem = problem
         self.rules = _rules(problem)
@@ -70,7 +73,7 @@ class RidgeModel:
             floor=COLLINEAR * ridged,
             parked=np.zeros(slots, dtype=bool),
         )
-        self.load(np.zeros(0, dtype=np.intp))
+        self.load(start)
 
     @property
     def slots(self) -> int:

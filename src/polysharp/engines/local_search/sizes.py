@@ -42,8 +42,7 @@ def every_size(
     except InfeasibleError:
         return [np.zeros(0, dtype=np.intp)] * most
     first = max(1, len(start))
-    ladder = _Ladder(RidgeModel(problem, most), blank_book(most, most), out_of_time)
-    ladder.model.load(start)
+    ladder = _Ladder(RidgeModel(problem, most, start), blank_book(most, most), out_of_time)
     if structure.plain and not wider:
         ladder.climb(first, most)
     else:
