@@ -44,6 +44,9 @@ def blank_book(sizes: int, slots: int) -> Book:
     )
 
 
+NO_BOOK = blank_book(0, 0)
+
+
 class RidgeModel:
     """The ridge regression on one support of at most ``slots`` members.
 
@@ -144,7 +147,7 @@ class RidgeModel:
         """What every kernel is given."""
         return self._rows.equations, self.problem.structure.boxes, self.rules, self.state
 
-    def climb(self, task: Climb, book: Book | None = None) -> bool:
+    def climb(self, task: Climb, book: Book = NO_BOOK) -> bool:
         """Climb on, for a while; return whether nothing is left to do."""
         while True:
             self._stand = stand = Stand(*kernel.climb(*self._parts, self._stand, task, book))

@@ -178,9 +178,9 @@ class Scratch(NamedTuple):
     places: NDArray[np.int64]
 
 
-# The kernels are compiled once, when this file is first imported, and cached.  Explicit types, one
-# array allocated and each call made in one place keep that compilation short.  States are floats.
-kernel = Compiler(__file__, bounds.__file__)
+# The kernels are compiled once and cached.  Explicit types, one array allocated and each call made
+# in one place keep that compilation short.  States are floats.
+kernel = Compiler(__file__, bounds.__file__, later=True)
 VEC, MAT, INTS2 = f8[::1], f8[:, ::1], i8[:, ::1]
 SYSTEM = types.NamedTuple((MAT, *(VEC,) * 5, f8, f8, f8, b1), Quadratic)
 PART = types.NamedTuple((VEC, i8, b1), Part)
