@@ -16,7 +16,9 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from threading import Lock
 from types import FunctionType
 from typing import Any
 from zlib import crc32
@@ -64,10 +66,22 @@ CACHED = can_cache()
 
 
 class Compiler:
-    """Compiles kernels from some source files."""
+    """Compiles kernels from some source files, at once or, where not every fit needs them, later.
 
-    def __init__(self, *files: str) -> None:
+    ``later``: by ``compile``, or when Python calls the first of them.
+    """
+
+    def __init__(self, *files: str, later: bool = False) -> None:
+        self._later, self._waiting, self._lock = later, list[tuple[Any, Any]](), Lock()
         self.stamp = f"{crc32(b''.join(Path(file).read_bytes() for file in files)):08x}"
+
+    def compile(self) -> None:
+        """Compile what is waiting, or load it from the cache."""
+        with self._lock:
+            for dispatcher, signature in self._waiting:
+                dispatcher.compile(signature)
+                dispatcher.disable_compile()
+            self._waiting.clear()
 
     def __call__(
         self, signature: Any, *, entry: bool = False, any_order: bool = False
@@ -86,6 +100,20 @@ class Compiler:
             stamped = FunctionType(function.__code__, function.__globals__, function.__name__)
             stamped.__qualname__ = f"{function.__name__}_{self.stamp}"
             stamped.__doc__, stamped.__module__ = function.__doc__, function.__module__
-            return numba.njit(signature, **options)(stamped)
+            dispatcher = numba.njit(**options)(stamped)
+            self._waiting.append((dispatcher, signature))
+            if self._later:
+                return self._compiled_first(dispatcher) if entry else dispatcher
+            self.compile()
+            return dispatcher
 
         return compiled
+
+    def _compiled_first(self, dispatcher: Any) -> Callable[..., Any]:
+        @wraps(dispatcher.py_func)
+        def call(*arguments: Any) -> Any:
+            if self._waiting:
+                self.compile()
+            return dispatcher(*arguments)
+
+        return call

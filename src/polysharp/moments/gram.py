@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 
 from polysharp.monomials.basis import Basis
 from polysharp.typing import Array, Indices
@@ -134,9 +134,10 @@ Gram = DenseGram | DesignGram | StreamedGram
 
 def solve_spd(H: Array, b: Array) -> Array:
     """Solve H x = b for symmetric H >= 0; least squares where H is singular to rounding."""
-    try:
-        x = cho_solve(cho_factor(H, lower=True, check_finite=False), b, check_finite=False)
-    except np.linalg.LinAlgError:
+    if not len(b):
+        return np.zeros_like(b)
+    _, x, singular = dposv(H, b, lower=1)
+    if singular:
         if not np.isfinite(H).all():
             return np.zeros_like(b)
         values, vectors = np.linalg.eigh(H)

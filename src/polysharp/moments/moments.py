@@ -91,7 +91,7 @@ class Moments:
             self.weight,
             self.mean[J],
             self.y_mean,
-            self.scatter[np.ix_(J, J)],
+            self.scatter[J[:, None], J],
             self.cross[J],
             self.spread,
         )

@@ -126,6 +126,11 @@ class Quadratic(NamedTuple):
     unit: float
     scalable: bool  # whether ridge = lam and nothing is bounded, so that residuals may be scaled
 
+    @property
+    def boxed(self) -> bool:
+        """Whether any coefficient is bounded."""
+        return bool(np.any(self.low > -np.inf) or np.any(self.high < np.inf))
+
     def among(self, J: Indices) -> Quadratic:
         """Return the quadratic of some of the monomials."""
         return self._replace(
@@ -156,6 +161,12 @@ def price(rho: Any, error: Any, ridge: Any, low: Any, high: Any) -> Any:
     left = np.minimum(np.maximum(down, 0.0), ridge * -low)
     right, left = right * ((up - 0.5 * right) / ridge), left * ((down - 0.5 * left) / ridge)
     return np.maximum(right, left) * (1.0 + 32.0 * UNIT)
+
+
+def free_price(rho: Any, error: Any, ridge: Any) -> Any:
+    """Return what ``price`` is where nothing is bounded: (|rho| + error)^2 / (2 ridge)."""
+    size = abs(rho) + error
+    return size * (0.5 * size / ridge) * (1.0 + 32.0 * UNIT)
 
 
 def total(prices: Any, terms: Any) -> Any:

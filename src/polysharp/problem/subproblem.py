@@ -11,11 +11,11 @@ from scipy.linalg.lapack import dpotrf
 from polysharp.moments.gram import DenseGram
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import Quadratic, semidefinite, support_bound
-from polysharp.problem.diagonal import smallest_eigenvalue
+from polysharp.problem.diagonal import positive_definite, smallest_eigenvalue
 from polysharp.problem.problem import CLEAR, Fit, Problem
 from polysharp.typing import Array, Indices
 
-ENOUGH = 1024  # monomials that are looked at first: most tables with more have fewer rows
+FIRST_LOOK = 256  # monomials that are looked at first, then twice as many, and so on
 RETREAT, RETREATS = 0.9, 10  # a diagonal that is not proved shrinks by this factor, so often
 
 
@@ -126,10 +126,12 @@ class Subproblem:
 
     def strengthened(self, number: int) -> Subproblem | None:
         """Return the same monomials with G's smallest eigenvalue moved, listed as ``number``."""
-        # With fewer rows than monomials a part of them shows that there is none.
-        some = np.arange(min(self.size, ENOUGH))
-        if self.size > ENOUGH and not smallest_eigenvalue(self.gram(some), 0.0) > 0.0:
-            return None
+        # With fewer rows than monomials a part of them shows that there is none, at less cost.
+        look = FIRST_LOOK
+        while look < self.size:
+            if not positive_definite(self.gram(np.arange(look))):
+                return None
+            look *= 2
         lam, G = self.problem.lam, self.gram()
         level = 0.98 * smallest_eigenvalue(G, 0.0)
         for _ in range(RETREATS):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -28,6 +29,7 @@ from polysharp.typing import Array, Indices
 # Splits that hold out more rows are judged by moments: products with more would take longer than
 # the searches for the models that they judge.
 MOST_ROWS = 10_000
+SMALL_DESIGN = 2**21  # bytes of all monomials at the held-out rows that are kept between models
 
 
 class Model(NamedTuple):
@@ -73,7 +75,14 @@ class RowJudge:
     def design(self, models: Sequence[Model]) -> tuple[Indices, Array]:
         """Return the monomials that some model uses, and their values at the rows."""
         used = np.unique(np.concatenate([model.support for model in models]))
+        if 8 * len(self.basis) * len(self.rows) <= SMALL_DESIGN:
+            return used, self._whole.T[used].T
         return used, self.basis.select(used).evaluate(self.rows.X)
+
+    @cached_property
+    def _whole(self) -> Array:
+        """All monomials at the rows."""
+        return self.basis.evaluate(self.rows.X)
 
     def errors_at(self, used: Indices, M: Array, models: Sequence[Model]) -> Array:
         """Return the errors from a design that other judges of the same inputs share."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from polysharp.errors import InfeasibleError
 from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Structure
 from polysharp.monomials.term_rules import TermRules
 from polysharp.problem.boxed_fit import solve_in_boxes
 from polysharp.problem.problem import Problem
@@ -73,7 +75,7 @@ class SplitModels:
         When the time is up the rest stays NaN; under the widest limit on the inputs that may be
         ignored.
         """
-        error, n_terms, n_inputs = (np.full(budgets.shape, np.nan) for _ in range(3))
+        error, n_terms, n_inputs = np.full((3, *budgets.shape), np.nan)
         supports: list[list[Indices]] = [[] for _ in budgets.max_inputs]
         wider: list[Indices] = []
         for a, k in enumerate(budgets.max_inputs):
@@ -120,21 +122,35 @@ class SplitModels:
 
     def problem(self, gamma: float, max_terms: int, max_inputs: int | None) -> Problem:
         """Return the training problem over the pool."""
+        G, q, yy = self._equations
+        budgets = max_terms, max_inputs
+        if budgets not in self._structures:
+            rules = replace(self.rules, max_terms=max_terms, max_inputs=max_inputs)
+            structure = rules.structure(self.basis)
+            if len(self.pool) < len(self.basis):
+                structure = structure.restrict(self.pool)
+            self._structures[budgets] = structure
+        return Problem.dense(G, q, yy, 1.0 / gamma, self._structures[budgets])
+
+    @cached_property
+    def _equations(self) -> tuple[Array, Array, float]:
+        """G, q and y'y of the training rows over the pool."""
         G, q, yy = self.train.normal_equations(centred=not self.rules.constant)
         if len(self.pool) < len(q):
             G, q = G[np.ix_(self.pool, self.pool)], q[self.pool]
-        rules = replace(self.rules, max_terms=max_terms, max_inputs=max_inputs)
-        structure = rules.structure(self.basis)
-        if len(self.pool) < len(self.basis):
-            structure = structure.restrict(self.pool)
-        return Problem.dense(G, q, yy, 1.0 / gamma, structure)
+        return G, q, yy
+
+    @cached_property
+    def _structures(self) -> dict[tuple[int, int | None], Structure]:
+        """The structures of the budgets asked for so far, which every gamma shares."""
+        return {}
 
     def model(self, support: Indices, gamma: float) -> Model:
         """Fit one support to the training rows."""
         S = np.sort(support)
         part = self.train.select(S)
         G, q, _ = part.normal_equations(centred=not self.rules.constant)
-        G[np.diag_indices_from(G)] += 1.0 / gamma
+        G.ravel()[:: len(S) + 1] += 1.0 / gamma
         boxes = self.rules.coefficients.boxes(self.basis.select(S))
         w = solve_in_boxes(G, q, boxes) if len(S) else q
         return Model(S, w, 0.0 if self.rules.constant else part.y_mean - float(part.mean @ w))

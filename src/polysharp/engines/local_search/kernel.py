@@ -126,7 +126,10 @@ class Climb(NamedTuple):
 
 
 class Book(NamedTuple):
-    """The support of each size that is written down: row l - 1 for l members."""
+    """The support of each size that is written down: row l - 1 for l members; without rows, none.
+
+    An empty book and not None: one variant of the kernels less to compile.
+    """
 
     members: Ints
     value: Array  # c
@@ -150,14 +153,14 @@ def _axpy(a, x, y):  # type: ignore[no-untyped-def]
 
 
 @njit(**INNER)
-def _move(equations, rules, state, slot, count, j):  # type: ignore[no-untyped-def]
+def _move(equations, boxes, rules, state, slot, count, j):  # type: ignore[no-untyped-def]
     """Empty one of the ``count`` slots in use, if it has a member, then put j there, if j >= 0."""
     members = state.members
     for turn in range(2):
         m = j if turn else members[slot]
         if m < 0:
             continue
-        if state.parked[slot]:
+        if boxes is not None and state.parked[slot]:
             _shift(equations, state, slot, count, -state.w[slot])
             state.parked[slot] = False
         else:
@@ -285,10 +288,10 @@ def _mend(equations, boxes, state, count):  # type: ignore[no-untyped-def]
 
 
 @njit(**INNER)
-def _cost(equations, state, slot):  # type: ignore[no-untyped-def]
+def _cost(equations, boxes, state, slot):  # type: ignore[no-untyped-def]
     """Return by how much c rises without a member."""
     w = state.w[slot]
-    if state.parked[slot]:
+    if boxes is not None and state.parked[slot]:
         m = state.members[slot]
         return (state.z[m] - equations.lam * w) * w + 0.5 * state.d[m] * w * w
     return 0.5 * w * w / state.H[slot, slot]
@@ -402,7 +405,7 @@ def _best_swap(equations, boxes, rules, state, count, gains, needed):  # type: i
     members = state.members
     best, at, entrant = needed, count, -1
     for slot in range(count):
-        m, cost = members[slot], _cost(equations, state, slot)
+        m, cost = members[slot], _cost(equations, boxes, state, slot)
         if _gains_without(equations, boxes, state, slot, count, gains) - cost <= best:
             continue
         if rules is not None:
@@ -434,15 +437,15 @@ def _load(equations, boxes, rules, state, count):  # type: ignore[no-untyped-def
         d[j] = max(d[j], COLLINEAR * equations.ridged[j])
         value -= 0.5 * z[j] * z[j] / d[j]
         state.members[a], state.parked[a] = -1, False
-        _move(equations, rules, state, a, a + 1, j)
+        _move(equations, boxes, rules, state, a, a + 1, j)
     return value + _mend(equations, boxes, state, count)
 
 
 @njit(**INNER)
-def _drop(equations, rules, state, slot, count):  # type: ignore[no-untyped-def]
+def _drop(equations, boxes, rules, state, slot, count):  # type: ignore[no-untyped-def]
     """Take a member out and move the last of the ``count`` slots into its place."""
     nobody, last = min(slot, -1), count - 1
-    _move(equations, rules, state, slot, count, nobody)
+    _move(equations, boxes, rules, state, slot, count, nobody)
     state.members[slot], state.w[slot] = state.members[last], state.w[last]
     for b in range(state.z.size):
         state.B[slot, b] = state.B[last, b]
@@ -454,13 +457,13 @@ def _drop(equations, rules, state, slot, count):  # type: ignore[no-untyped-def]
 
 
 @njit(**INNER)
-def _note(equations, state, book, row, count, value):  # type: ignore[no-untyped-def]
+def _note(equations, boxes, state, book, row, count, value):  # type: ignore[no-untyped-def]
     """Write the support down, and what c would be without its cheapest member."""
     book.value[row], book.without[row] = value, np.inf
     for a in range(state.members.size):
         book.members[row, a] = state.members[a]
     for a in range(count):
-        without = value + _cost(equations, state, a)
+        without = value + _cost(equations, boxes, state, a)
         if without < book.without[row]:
             book.cheapest[row], book.without[row] = a, without
 
@@ -477,16 +480,16 @@ def _forgive(state, broken, n):  # type: ignore[no-untyped-def]
 def climb(equations, boxes, rules, state, stand, task, book):  # type: ignore[no-untyped-def]
     """Add the best entrant while there is room, else take the best swap, until neither helps.
 
-    Once for each size from the first to the last, noted in the book unless that is None.  Pauses
+    Once for each size from the first to the last, noted in the book if that has rows.  Pauses
     after ``REFRESH`` moves, and loads the members afresh where it goes on from there.
     """
     count, value, moves, size = stand.taken, stand.value, stand.moves, task.first
     gains, broken, n = np.empty(state.z.size), np.empty(REFRESH, dtype=np.int64), 0
     if moves >= REFRESH:
         value, moves = _load(equations, boxes, rules, state, count), 0
-    if book is not None and task.drop >= 0:
-        value += _cost(equations, state, task.drop)
-        _drop(equations, rules, state, task.drop, count)
+    if task.drop >= 0:
+        value += _cost(equations, boxes, state, task.drop)
+        _drop(equations, boxes, rules, state, task.drop, count)
         count, moves = count - 1, moves + 1
         value += _mend(equations, boxes, state, count)
     need = PAUSED
@@ -503,18 +506,18 @@ def climb(equations, boxes, rules, state, stand, task, book):  # type: ignore[no
                 need = entrant
                 break
             before, taken, count = state.members[at], count, max(count, at + 1)
-            _move(equations, rules, state, at, count, entrant)
+            _move(equations, boxes, rules, state, at, count, entrant)
             change, moves = _mend(equations, boxes, state, count) - gain, moves + 1
             if boxes is not None and at < taken and change >= -needed:
-                _move(equations, rules, state, at, count, before)
+                _move(equations, boxes, rules, state, at, count, before)
                 _mend(equations, boxes, state, count)
                 change, state.least[entrant], broken[n], n = 0.0, np.inf, entrant, n + 1
             elif n > 0:
                 n = _forgive(state, broken, n)
             value += change
         else:
-            if book is not None:
-                _note(equations, state, book, size - 1, count, value)
+            if book.value.size > 0:
+                _note(equations, boxes, state, book, size - 1, count, value)
             if size >= task.last:
                 need = DONE
                 break
@@ -535,7 +538,7 @@ def walk(equations, boxes, rules, state, stand, chase):  # type: ignore[no-untyp
     for s in range(steps):
         step = chase.step + s + 1
         for a in range(count):
-            costs[a] = _cost(equations, state, a)
+            costs[a] = _cost(equations, boxes, state, a)
             if until[members[a]] > step:
                 costs[a] = np.inf
             if rules is not None and rules.fixed[members[a]]:
@@ -562,7 +565,7 @@ def walk(equations, boxes, rules, state, stand, chase):  # type: ignore[no-untyp
             return count, s, value, moves + s, j
         until[members[slot]] = step + 1 + chase.draws[s, 0]
         until[j] = step + 1 + chase.draws[s, 1]
-        _move(equations, rules, state, slot, count, j)
+        _move(equations, boxes, rules, state, slot, count, j)
         value += cost - gains[j] + _mend(equations, boxes, state, count)
         if value < chase.record:
             return count, s + 1, value, moves + s + 1, PAUSED

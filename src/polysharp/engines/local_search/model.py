@@ -31,6 +31,7 @@ from polysharp.typing import Array, Indices
 
 CACHE_BYTES = 64 * 2**20  # for rows of a G that is not held
 NO_CLIMB = Climb(0, 0, np.inf, 0.0)
+EMPTY: Indices = np.zeros(0, dtype=np.intp)
 
 
 def blank_book(sizes: int, slots: int) -> Book:
@@ -43,6 +44,9 @@ def blank_book(sizes: int, slots: int) -> Book:
     )
 
 
+NO_BOOK = blank_book(0, 0)
+
+
 class RidgeModel:
     """The ridge regression on one support of at most ``slots`` members.
 
@@ -51,9 +55,11 @@ class RidgeModel:
     problem : Problem
     slots : int
         Members that the support may have at most.
+    start : ndarray
+        The first members.
     """
 
-    def __init__(self, problem: Problem, slots: int) -> None:
+    def __init__(self, problem: Problem, slots: int, start: Indices = EMPTY) -> None:
         f = problem.size
         self.problem = problem
         self.rules = _rules(problem)
@@ -70,7 +76,7 @@ class RidgeModel:
             floor=COLLINEAR * ridged,
             parked=np.zeros(slots, dtype=bool),
         )
-        self.load(np.zeros(0, dtype=np.intp))
+        self.load(start)
 
     @property
     def slots(self) -> int:
@@ -141,7 +147,7 @@ class RidgeModel:
         """What every kernel is given."""
         return self._rows.equations, self.problem.structure.boxes, self.rules, self.state
 
-    def climb(self, task: Climb, book: Book | None = None) -> bool:
+    def climb(self, task: Climb, book: Book = NO_BOOK) -> bool:
         """Climb on, for a while; return whether nothing is left to do."""
         while True:
             self._stand = stand = Stand(*kernel.climb(*self._parts, self._stand, task, book))

@@ -47,8 +47,7 @@ def smallest_support(problem: Problem) -> Indices:
 def forward(problem: Problem) -> Fit:
     """Add the best entrant to the smallest support that meets the rules, until none is left."""
     structure = problem.structure
-    model = RidgeModel(problem, structure.max_terms)
-    model.load(smallest_support(problem))
+    model = RidgeModel(problem, structure.max_terms, smallest_support(problem))
     task = Climb(structure.max_terms, structure.max_terms, np.inf, 0.0)
     while not model.climb(task):
         pass
@@ -59,8 +58,7 @@ def forward(problem: Problem) -> Fit:
 
 def improve(problem: Problem, support: Indices, *, out_of_time: OutOfTime = never) -> Fit:
     """Fill the budget from an allowed support and move to a local optimum."""
-    model = RidgeModel(problem, problem.structure.max_terms)
-    model.load(support)
+    model = RidgeModel(problem, problem.structure.max_terms, support)
     settle(model, model.slots, out_of_time)
     return problem.refit(model.support)
 
@@ -79,8 +77,7 @@ def restarts(
     Ends after ``rounds`` walks in a row without improvement.  ``on_walk`` is called after each
     walk with the best fit so far.
     """
-    model = RidgeModel(problem, problem.structure.max_terms)
-    model.load(support)
+    model = RidgeModel(problem, problem.structure.max_terms, support)
     best = problem.refit(support)
     idle = 0
     while idle < rounds and not out_of_time():

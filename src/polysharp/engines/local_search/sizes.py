@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polysharp.engines.local_search.kernel import Book, Climb
-from polysharp.engines.local_search.model import RidgeModel, blank_book
+from polysharp.engines.local_search.model import NO_BOOK, RidgeModel, blank_book
 from polysharp.engines.local_search.moves import OutOfTime, cheapest, narrowed, settle
 from polysharp.engines.local_search.search import never, smallest_support
 from polysharp.errors import InfeasibleError
@@ -42,8 +42,7 @@ def every_size(
     except InfeasibleError:
         return [np.zeros(0, dtype=np.intp)] * most
     first = max(1, len(start))
-    ladder = _Ladder(RidgeModel(problem, most), blank_book(most, most), out_of_time)
-    ladder.model.load(start)
+    ladder = _Ladder(RidgeModel(problem, most, start), blank_book(most, most), out_of_time)
     if structure.plain and not wider:
         ladder.climb(first, most)
     else:
@@ -66,7 +65,7 @@ class _Ladder:
         """Fill up and swap until no swap gains more than new rows could tell, at every size."""
         model, best = self.model, np.inf
         task = Climb(first, last, model.problem.resolution, LEAST_GAIN, drop)
-        while not model.climb(task, self.book if note else None) and not self.out_of_time():
+        while not model.climb(task, self.book if note else NO_BOOK) and not self.out_of_time():
             if model.progress == task.first and model.objective >= best:
                 task = task._replace(needed=np.inf)  # rounding goes round in a circle
             best, task = model.objective, task._replace(first=model.progress, drop=-1)

@@ -19,12 +19,16 @@ from typing import ClassVar
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
+from polysharp.engines.tree import relaxation
 from polysharp.engines.tree.branching import ListedKind
 from polysharp.engines.tree.effort import Settings
+from polysharp.engines.tree.ends import ways
 from polysharp.engines.tree.loop import BranchAndBound
 from polysharp.errors import TooLargeError
 from polysharp.problem.problem import Problem
 from polysharp.threads import one_blas_thread
+
+FEW_TERMS, FEW_WAYS = 20, 1e6  # all supports are tried sooner than a relaxation is solved
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,11 @@ class Tree(Settings, Engine):
                 f"engine='tree' holds the Gram matrix of at most {self.largest:,} monomials, and "
                 f"this problem has {problem.size:,}; lower degree or n_candidates"
             )
+        # No clock runs yet.  Where supports are so few that they are tried one by one, relaxations
+        # are compiled only if it comes to them.
+        terms = problem.structure.max_terms
+        if terms > FEW_TERMS or ways(problem.size, terms) > FEW_WAYS:
+            relaxation.kernel.compile()
 
     def search(self, run: Run) -> Stop:
         """Prove the incumbent or improve it until the gap is closed."""

@@ -112,9 +112,10 @@ def solve_relaxation(
         warm.products += 1
         warm.mass += abs(warm.w[j]) * system.sizes[j]
         warm.w[j] = 0.0
-    part, point = Part(state.astype(np.float64), budget), Iterate(warm.w, warm.rho)
+    part = Part(state.astype(np.float64), budget, system.boxed)
+    point = Iterate(warm.w, warm.rho)
     goal = Goal(aim.threshold, aim.max_passes, aim.tol, aim.slack)
-    scratch = Scratch(Z, np.empty((3, size)), np.empty((2, size), dtype=np.int64))
+    scratch = Scratch(Z, np.empty((3, size)), np.empty((3, size), dtype=np.int64))
     code, at = STOPPED, Tally(-np.inf, np.inf, warm.nu, warm.products, warm.mass, 0.0)
     for work in aim.slices():
         at = at._replace(work=work)
@@ -139,6 +140,7 @@ class Part(NamedTuple):
 
     state: Array
     budget: int
+    boxed: bool  # whether any coefficient is bounded; where none is, prices are cheaper
 
 
 class Goal(NamedTuple):
@@ -176,12 +178,12 @@ class Scratch(NamedTuple):
     places: NDArray[np.int64]
 
 
-# The kernels are compiled once, when this file is first imported, and cached.  Explicit types, one
-# array allocated and each call made in one place keep that compilation short.  States are floats.
-kernel = Compiler(__file__, bounds.__file__)
+# The kernels are compiled once and cached.  Explicit types, one array allocated and each call made
+# in one place keep that compilation short.  States are floats.
+kernel = Compiler(__file__, bounds.__file__, later=True)
 VEC, MAT, INTS2 = f8[::1], f8[:, ::1], i8[:, ::1]
 SYSTEM = types.NamedTuple((MAT, *(VEC,) * 5, f8, f8, f8, b1), Quadratic)
-PART = types.NamedTuple((VEC, i8), Part)
+PART = types.NamedTuple((VEC, i8, b1), Part)
 GOAL = types.NamedTuple((f8, i8, f8, f8), Goal)
 ITERATE = types.NamedUniTuple(VEC, 2, Iterate)
 TALLY = types.NamedUniTuple(f8, 6, Tally)
@@ -192,16 +194,23 @@ PAIR = types.UniTuple(f8, 2)
 _spread = kernel(f8(f8, f8, f8))(bounds.spread)
 _safe_sums = kernel(PAIR(f8, f8, f8, f8, f8, f8))(bounds.safe_sums)
 _price = kernel(f8(f8, f8, f8, f8, f8))(bounds.price)
+_free_price = kernel(f8(f8, f8, f8))(bounds.free_price)
 _total = kernel(f8(f8, i8))(bounds.total)
 _tangent_value = kernel(f8(f8, f8, f8))(bounds.tangent_value)
 _scaled_value = kernel(PAIR(f8, f8, f8))(bounds.scaled_value)
 _admitted = kernel(f8(f8, f8))(bounds.admitted)
 
 
-@kernel(f8(SYSTEM, i8, f8, f8))
-def _priced(system, j, rho, delta):  # type: ignore[no-untyped-def]
-    """Return the price of one monomial."""
-    return _price(rho, system.sizes[j] * delta, system.ridge[j], system.low[j], system.high[j])
+@kernel(types.void(SYSTEM, PART, VEC, f8, VEC))
+def _write_prices(system, part, rho, delta, Z):  # type: ignore[no-untyped-def]
+    """Write the prices of all monomials; without boxes the loop is vectorised."""
+    if part.boxed:
+        for j in range(len(rho)):
+            error = system.sizes[j] * delta
+            Z[j] = _price(rho[j], error, system.ridge[j], system.low[j], system.high[j])
+    else:
+        for j in range(len(rho)):
+            Z[j] = _free_price(rho[j], system.sizes[j] * delta, system.ridge[j])
 
 
 @kernel(f8(VEC, i8, i8))
@@ -234,18 +243,17 @@ def _dual(system, part, point, reach, delta, Z):  # type: ignore[no-untyped-def]
     """Return (bound, t, aa, spent) at a point, rounded as delta asks for."""
     qw, wrho, spent, rest = 0.0, 0.0, 0.0, 0.0
     free, terms = 0, part.budget
+    _write_prices(system, part, point.rho, delta, Z)
     for j in range(len(point.w)):
         qw += system.q[j] * point.w[j]
         wrho += point.w[j] * point.rho[j]
-        if part.state[j] >= 0:
-            value = _priced(system, j, point.rho[j], delta)
-            if part.state[j] == 1:
-                spent += value
-                terms += 1
-            else:
-                Z[free] = value
-                rest += value
-                free += 1
+        if part.state[j] == 0:
+            rest += Z[j]
+            Z[free] = Z[j]
+            free += 1
+        elif part.state[j] == 1:
+            spent += Z[j]
+            terms += 1
     if free <= part.budget:
         spent += rest
     elif part.budget > 0:
@@ -262,18 +270,21 @@ def _dual(system, part, point, reach, delta, Z):  # type: ignore[no-untyped-def]
     return _admitted(bound, system.yy), t, aa, spent
 
 
-@kernel(f8(SYSTEM, PART, ITERATE, f8))
-def _sweep(system, part, point, nu):  # type: ignore[no-untyped-def]
+@kernel(f8(SYSTEM, PART, ITERATE, f8, VEC))
+def _sweep(system, part, point, nu, cuts):  # type: ignore[no-untyped-def]
     """One pass of coordinate descent over the working set; return the largest move."""
     largest = 0.0
     for a in range(len(point.w)):
-        curvature, ridge, old = system.Q[a, a], system.ridge[a], point.w[a]
+        cuts[a] = np.sqrt(2.0 * nu * system.ridge[a]) if part.state[a] == 0 else 0.0
+    for a in range(len(point.w)):
+        curvature, ridge, old, cut = system.Q[a, a], system.ridge[a], point.w[a], cuts[a]
         c = point.rho[a] + curvature * old
-        size, end = abs(c), system.high[a] if c > 0.0 else -system.low[a]
-        cut = np.sqrt(2.0 * nu * ridge) if part.state[a] == 0 else 0.0
-        early = ridge * end < cut  # the box ends before the penalty turns into a ridge
-        if early and end > 0.0:
-            cut = 0.5 * ridge * end + nu / end
+        size, end, early = abs(c), np.inf, False
+        if part.boxed:
+            end = system.high[a] if c > 0.0 else -system.low[a]
+            early = ridge * end < cut  # the box ends before the penalty turns into a ridge
+            if early and end > 0.0:
+                cut = 0.5 * ridge * end + nu / end
         new = 0.0
         if size > cut:
             # Absolute-value piece first; past its end the penalty is a ridge.
@@ -302,8 +313,11 @@ def _primal(system, part, point, nu):  # type: ignore[no-untyped-def]
         if part.state[a] == 1:
             fixed += term
         elif term > 0.0:
-            end = system.high[a] if point.w[a] > 0.0 else -system.low[a]
-            s = min(1.0, max(np.sqrt(term / nu), abs(point.w[a]) / end))
+            s = np.sqrt(term / nu)
+            if part.boxed:
+                end = system.high[a] if point.w[a] > 0.0 else -system.low[a]
+                s = max(s, abs(point.w[a]) / end)
+            s = min(1.0, s)
             chosen += s
             rest += term / s
     return chosen, fixed + rest * max(1.0, chosen / max(part.budget, 1))
@@ -312,25 +326,25 @@ def _primal(system, part, point, nu):  # type: ignore[no-untyped-def]
 @kernel(types.Tuple((b1, TALLY))(SYSTEM, PART, GOAL, ITERATE, TALLY, SCRATCH, i8))
 def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-untyped-def]
     """Sweep the working set, steering nu, until settled; row 0 ends as its w."""
-    A, L, work = np.empty((count, count)), np.empty((9, count)), scratch.places[0]
+    A, L, work = np.empty((count, count)), np.empty((10, count)), scratch.places[0]
     w, rho, state, q, ridge, sizes = L[0], L[1], L[2], L[3], L[4], L[5]
-    low, high, Z = L[6], L[7], L[8]
+    low, high, Z, cuts = L[6], L[7], L[8], L[9]
     for a in range(count):
         j = work[a]
-        for b in range(count):
-            A[a, b] = system.Q[j, work[b]]
+        for b in range(a, count):  # half of a row of Q is read, which costs more than to write
+            A[a, b] = A[b, a] = system.Q[j, work[b]]
         w[a], rho[a], state[a] = point.w[j], point.rho[j], part.state[j]
         q[a], ridge[a], sizes[a] = system.q[j], system.ridge[j], system.sizes[j]
         low[a], high[a] = system.low[j], system.high[j]
     small = Quadratic(
         A, q, ridge, sizes, low, high, system.yy, system.response, system.unit, system.scalable
     )
-    here, among = Iterate(w, rho), Part(state, part.budget)
+    here, among = Iterate(w, rho), Part(state, part.budget, part.boxed)
     value, nu, used, left, settled = at.primal, at.nu, at.nu, at.work, False
     for _ in range(15):
         for _ in range(5):
             left -= count * count
-            if _sweep(small, among, here, nu) < 1e-8 * abs(at.bound):
+            if _sweep(small, among, here, nu, cuts) < 1e-8 * abs(at.bound):
                 break
         # The bound on the working set only steers: nothing is rounded.
         bound, _, aa, _ = _dual(small, among, here, 0.0, 0.0, Z)
@@ -360,7 +374,7 @@ def _ascend(system, part, goal, point, best, at, scratch, first):  # type: ignor
     between = Iterate(F[0], F[1])
     reach = system.response + at.mass
     delta = _spread(system.unit, at.products, reach)
-    so_far, moved, last = at.bound, 0.0, -1e300
+    so_far, moved, multiple, last = at.bound, 0.0, -1.0, -1e300
     far = 0.0 if first else 1.0
     for _ in range(7):
         for j in range(size):
@@ -368,9 +382,7 @@ def _ascend(system, part, goal, point, best, at, scratch, first):  # type: ignor
             F[1, j] = best.rho[j] + far * (point.rho[j] - best.rho[j])
         bound, t, _, _ = _dual(system, part, between, reach, delta, F[2])
         if bound > so_far:
-            so_far, moved = bound, far
-            for j in range(size):
-                scratch.Z[j] = t * t * _priced(system, j, F[1, j], delta)
+            so_far, moved, multiple = bound, far, t
         if so_far >= goal.threshold or (far > 0.0 and bound < last):
             break
         if far > 0.0:
@@ -379,6 +391,10 @@ def _ascend(system, part, goal, point, best, at, scratch, first):  # type: ignor
     for j in range(size):
         best.w[j] += moved * (point.w[j] - best.w[j])
         best.rho[j] += moved * (point.rho[j] - best.rho[j])
+    if multiple >= 0.0:
+        _write_prices(system, part, best.rho, delta, scratch.Z)
+        for j in range(size):
+            scratch.Z[j] *= multiple * multiple
     return so_far
 
 
@@ -388,31 +404,40 @@ def _choose_work(system, part, point, nu, scratch):  # type: ignore[no-untyped-d
 
     Monomials priced above nu enter, dearest first, so that the set grows by half at most.
     """
-    prices, work, seen = scratch.rows[0], scratch.places[0], scratch.places[1]
+    prices, Z, work, seen = scratch.rows[0], scratch.rows[1], scratch.places[0], scratch.places[1]
+    _write_prices(system, part, point.rho, 0.0, Z)
     active, candidates, cut = 0, 0, nu
     for j in range(len(point.w)):
         if point.w[j] != 0.0:
             active += 1
-        elif part.state[j] == 0:
-            value = _priced(system, j, point.rho[j], 0.0)
-            if value > cut:
-                prices[candidates] = value
-                candidates += 1
+        elif part.state[j] == 0 and Z[j] > cut:
+            prices[candidates] = Z[j]
+            candidates += 1
     room = 50 + active // 2
     if candidates > room:
         cut = _kth_largest(prices, candidates, room)
     count, news = 0, 0.0
     for j in range(len(point.w)):
-        value = _priced(system, j, point.rho[j], 0.0)
-        if part.state[j] == 1 or point.w[j] != 0.0 or (part.state[j] == 0 and value > cut):
+        if part.state[j] == 1 or point.w[j] != 0.0 or (part.state[j] == 0 and Z[j] > cut):
             work[count] = j
             count += 1
-            if seen[j] == 0 and value > nu * (1.0 + 1e-3):
+            if seen[j] == 0 and Z[j] > nu * (1.0 + 1e-3):
                 news += 1.0
             seen[j] = 1
         else:
             seen[j] = 0
     return count, news
+
+
+@kernel(types.void(MAT, i8[::1], VEC, i8, VEC))
+def _subtract(Q, rows, steps, count, rho):  # type: ignore[no-untyped-def]
+    """Take so many rows times their steps from rho, four at a time: memory is what limits this."""
+    for a in range(0, count, 4):
+        b, c, d = min(a + 1, count - 1), min(a + 2, count - 1), min(a + 3, count - 1)
+        A, B, C, D = Q[rows[a]], Q[rows[b]], Q[rows[c]], Q[rows[d]]
+        s, t, u, v = steps[a], steps[b] * (b > a), steps[c] * (c > b), steps[d] * (d > c)
+        for i in range(len(rho)):
+            rho[i] -= (A[i] * s + B[i] * t) + (C[i] * u + D[i] * v)
 
 
 # Plain numbers come back: Numba makes a named tuple by calling Python, and a Ctrl-C that arrives in
@@ -423,9 +448,10 @@ def _choose_work(system, part, point, nu, scratch):  # type: ignore[no-untyped-d
 )
 def _solve(system, part, goal, point, best, at, scratch):  # type: ignore[no-untyped-def]
     """Alternate full passes (bound, working set) and sweeps on the working set."""
-    size, work, code = len(point.w), scratch.places[0], UNFINISHED
-    for j in range(size):
-        scratch.places[1, j] = 0
+    work, seen, changed = scratch.places[0], scratch.places[1], scratch.places[2]
+    steps, code = scratch.rows[1], UNFINISHED
+    for j in range(len(point.w)):
+        seen[j] = 0
     settled, count, news = False, 0, 0.0
     for turn in range(goal.max_passes):
         bound = _ascend(system, part, goal, point, best, at, scratch, turn == 0)
@@ -443,14 +469,15 @@ def _solve(system, part, goal, point, best, at, scratch):  # type: ignore[no-unt
         if code != UNFINISHED:
             break
         settled, at = _inner(system, part, goal, point, at, scratch, count)
+        moved = 0
         for a in range(count):
             j = work[a]
             step = scratch.rows[0, a] - point.w[j]
             if step != 0.0:
-                point.w[j] = scratch.rows[0, a]
+                point.w[j], changed[moved], steps[moved] = scratch.rows[0, a], j, step
                 products += 1.0
                 mass += abs(step) * system.sizes[j]
-                for i in range(size):
-                    point.rho[i] -= system.Q[j, i] * step
+                moved += 1
+        _subtract(system.Q, changed, steps, moved, point.rho)
         at = Tally(at.bound, at.primal, at.nu, products, mass, at.work)
     return code, (at.bound, at.primal, at.nu, at.products, at.mass, at.work)
