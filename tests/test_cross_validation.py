@@ -63,7 +63,7 @@ class Unproved(Engine):
 
 
 def refitted_errors(model, X, y, splits, params, weights=None):
-    """Fit the candidate to the raw rows of every training set, by enumeration; cut predictions."""
+    """Fit the candidate to the raw rows of every training set, by enumeration."""
     shared = (
         "fit_intercept", "heredity", "include_terms", "include_inputs", "exclude_terms",
         "exclude_inputs", "max_interaction", "interaction_degree", "clamp",
@@ -73,8 +73,7 @@ def refitted_errors(model, X, y, splits, params, weights=None):
     for train, test in splits:
         v = None if weights is None else weights[train]
         twin = SparsePolynomialRegressor(scale=False, engine="enumeration", **options, **params)
-        predicted = twin.fit(X[train], y[train], v).predict(X[test])
-        residual = y[test] - np.clip(predicted, y.min(), y.max())
+        residual = y[test] - twin.fit(X[train], y[train], v).predict(X[test])
         u = None if weights is None else weights[test]
         errors.append(np.sqrt(np.average(residual**2, weights=u)))
     return errors
