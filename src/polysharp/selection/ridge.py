@@ -127,7 +127,7 @@ def choose_gamma(
     size = max(budgets.max_terms)
     of_folds = partial(Folds.moments, center=center, size=size, progress=progress)
     try:
-        moments = _moments(rules, deal, of_folds, seconds)
+        moments = moments_in_time(rules, deal, of_folds, seconds)
     except InfeasibleError:
         return None  # the fit itself finds the empty model, or says what cannot be
     if moments is None:
@@ -161,7 +161,7 @@ def choose_gamma(
     )
 
 
-def _moments(
+def moments_in_time(
     rules: TermRules,
     deal: Callable[[TermRules], tuple[Folds | None, int]],
     of_folds: Callable[..., FoldMoments],
@@ -177,7 +177,7 @@ def _moments(
     except TooSlow:
         lower = [lowered(rules, r) for r in range(1, degree)]
         listed = [own for own in lower if own.count(len(folds.inputs)) <= most]
-        return _moments((listed or lower[:1])[-1], deal, of_folds, seconds)
+        return moments_in_time((listed or lower[:1])[-1], deal, of_folds, seconds)
 
 
 def _folds(
