@@ -23,14 +23,10 @@ from experiments.methods_real import GRID, QUICK, Split
 from experiments.rows import Row, finished, read
 from experiments.runner import RESULTS, Cell, Experiment, Plan, main
 from experiments.summary import NOTHING, markdown, numbers, where
-from experiments.tables import load_table
+from experiments.tables import FURTHER, load_table
 from polysharp.datasets import Dataset
 from polysharp.uci import UCI_NAMES, load_uci
 
-FURTHER = (
-    "mosaicData/SaratogaHouses", "modeldata/car_prices", "modeldata/Sacramento", "ISLR/Credit",
-    "bayesrules/coffee_ratings_small",
-)  # fmt: skip
 RIVALS = ("ridge", "kernel", "lasso")
 METHODS: dict[str, Callable[..., dict[str, Any]]] = {
     "shortest": partial(methods_real.default, rule="shortest"),
@@ -155,7 +151,7 @@ EXPERIMENT = Experiment(
     opening=opening,
     tables={
         "uci": lambda rows: table(rows, UCI_NAMES),
-        "further": lambda rows: table(rows, FURTHER),
+        "further": lambda rows: table(rows, list(FURTHER)),
     },
 )
 

@@ -1,4 +1,4 @@
-"""Judges: rows and moments agree on the errors of models, but for predictions that are cut."""
+"""Judges: rows and moments agree on the errors of models, which are those of the predictions."""
 
 from __future__ import annotations
 
@@ -27,23 +27,22 @@ def models(basis, seed=1):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_rows_and_moments_agree_where_nothing_is_cut(weighted):
+def test_rows_and_moments_agree(weighted):
     basis, held = Basis.full(3, 3, constant=False), rows(weighted=weighted)
     by_moments = MomentJudge(accumulate(basis, held.X, held.y, held.sample_weight))
-    by_rows = RowJudge(held, basis, -np.inf, np.inf)
+    by_rows = RowJudge(held, basis)
     np.testing.assert_allclose(
         by_rows.errors(models(basis)), by_moments.errors(models(basis)), rtol=1e-9
     )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_predictions_are_cut_to_the_range(weighted):
+def test_predictions_count_as_they_are(weighted):
     basis, held = Basis.full(3, 3), rows(weighted=weighted)
-    found = RowJudge(held, basis, -0.5, 1.0).errors(models(basis))
+    found = RowJudge(held, basis).errors(models(basis))
     M = basis.evaluate(held.X)
     for model, error in zip(models(basis), found, strict=True):
-        predicted = np.clip(M[:, model.support] @ model.w + model.intercept, -0.5, 1.0)
-        squares = (held.y - predicted) ** 2
+        squares = (held.y - M[:, model.support] @ model.w - model.intercept) ** 2
         expected = np.sqrt(np.average(squares, weights=held.sample_weight))
         assert error == pytest.approx(expected, rel=1e-12)
 
@@ -51,18 +50,22 @@ def test_predictions_are_cut_to_the_range(weighted):
 def test_the_empty_model_alone():
     held = rows()
     nothing = [Model(np.zeros(0, dtype=np.intp), np.zeros(0), 0.25)]
-    (error,) = RowJudge(held, Basis.full(3, 2), -9.0, 9.0).errors(nothing)
+    (error,) = RowJudge(held, Basis.full(3, 2)).errors(nothing)
     assert error == pytest.approx(np.sqrt(np.mean((held.y - 0.25) ** 2)))
 
 
-def test_the_range_is_that_of_all_rows():
+def test_inputs_are_clamped_to_the_range_of_the_training_rows():
     basis, every = Basis.full(3, 1, constant=False), rows(30)
     folds = np.array_split(np.arange(30), 3)
     parts = fold_moments(every, basis, folds)
-    found = list(judges(basis, parts, Plan.k_fold(3), PartedRows(every, folds)))
+    found = judges(basis, parts, Plan.k_fold(3), PartedRows(every, folds), clamp=True)
     for v, judge in enumerate(found):
-        assert (judge.low, judge.high) == (every.y.min(), every.y.max())
+        seen = np.delete(every.X, folds[v], axis=0)
         np.testing.assert_array_equal(judge.rows.y, every.y[folds[v]])
+        np.testing.assert_array_equal(
+            judge.rows.X, every.X[folds[v]].clip(seen.min(0), seen.max(0))
+        )
+        assert (every.X[folds[v]] != judge.rows.X).any()
 
 
 def test_several_parts_judge_together_with_their_weights():
@@ -72,7 +75,7 @@ def test_several_parts_judge_together_with_their_weights():
     plan = Plan(train=((1,),), test=((0, 2),))
     (judge,) = judges(basis, parts, plan, PartedRows(every, folds))
     (by_moments,) = judges(basis, parts, plan, None)
-    model = [Model(np.array([0, 4]), np.array([0.01, -0.02]), 0.0)]  # nowhere near the ends
+    model = [Model(np.array([0, 4]), np.array([1.0, -2.0]), 0.0)]
     np.testing.assert_allclose(judge.errors(model), by_moments.errors(model), rtol=1e-9)
 
 

@@ -277,7 +277,7 @@ class _Steps:
     ) -> Array:
         """Sum of squared errors on held-out rows, by number of terms and gamma.
 
-        Predictions are cut to the span of the responses, as those of ``judges.RowJudge``.
+        Predictions are cut to the span of the responses.
         """
         U = self.scaling.apply(held_out.X)
         table = np.empty((len(sizes), len(gammas)))

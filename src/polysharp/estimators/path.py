@@ -64,8 +64,7 @@ class PathPoint:
     training_error : float
         Root mean squared error on the rows of the fit.
     validation_error : float or None
-        Mean over the splits of the root mean squared error on held-out rows, predictions cut to
-        the range of the responses (up to 10,000 rows in a split); None without ``cv``.
+        Mean over the splits of the root mean squared error on held-out rows; None without ``cv``.
     validation_std_error : float or None
         Standard error of that mean.
     """

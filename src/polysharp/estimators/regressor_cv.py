@@ -141,8 +141,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         With ``rule="consensus"``, the mean of the models that do equally well; None where the
         model is fitted to y itself.
     best_score_ : float
-        Its mean score: minus the root mean squared error on held-out rows, mean over the splits;
-        predictions are cut to the range of the responses (see Notes).
+        Its mean score: minus the root mean squared error on held-out rows, mean over the splits.
     cv_results_ : dict
         One row for each candidate, with the keys of scikit-learn's searches, ``mean_n_terms`` and
         ``mean_n_inputs``, and ``consensus``, whether the model was fitted to the mean of others;
@@ -179,10 +178,9 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     response.  Degrees whose monomials had to be screened (see below) take no part; where no other
     degree does as well as the best model, that is used as it is, and there is no ``reference_``.
 
-    In the errors of validation a prediction beyond the range of the responses counts as the end of
-    that range, so that no absurd value at a single row decides the choice.  Where a split holds
-    out more than 10,000 rows, and on Dask collections, errors come from moments: nothing is cut
-    and no input clamped there.  ``predict`` cuts nothing.
+    Predictions at held-out rows count as ``predict`` makes them; nothing is cut to any range.
+    Where a split holds out more than 10,000 rows, and on Dask collections, errors come from
+    moments, and no input is clamped there.
 
     Where the monomials are too many for memory and time, each split works with those that its own
     training rows point at (``polysharp.selection.screening``).

@@ -24,7 +24,7 @@ from polysharp.moments.moments import Moments, moments_of
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
-from polysharp.progress import Progress
+from polysharp.progress import Pace, Progress
 from polysharp.selection.judges import PartedRows, judges
 from polysharp.selection.screening import screened, screening_work
 from polysharp.selection.split_models import SplitModels
@@ -106,12 +106,20 @@ class Folds:
         return [parted]
 
     def moments(
-        self, center: bool, limit: int, *, size: int, progress: Progress, few: bool = False
+        self,
+        center: bool,
+        limit: int,
+        *,
+        size: int,
+        progress: Progress,
+        few: bool = False,
+        seconds: float = np.inf,
     ) -> FoldMoments:
         """Return the moments of the parts in raw or centred variables.
 
         Where there are more monomials than ``limit``, so many are screened with models of at most
-        ``size`` terms, or of ``few``.
+        ``size`` terms, or of ``few``.  Screening and moments end with ``TooSlow`` where either
+        turns out to take longer than some ``seconds``.
         """
         scaling = Scaling.of(
             self.rows.ranges, scale=self.scale, center=center, n_inputs=self.rows.shape[1]
@@ -124,12 +132,19 @@ class Folds:
         if parted is None or self.count <= limit:
             basis = self.rules.basis(self.inputs)
         else:
-            tables = self.screening_tables(parted)
             basis, pools = screened(
-                tables, self.plan, self.rules, self.inputs, limit, size, few=few
+                self.screening_tables(parted),
+                self.plan,
+                self.rules,
+                self.inputs,
+                limit,
+                size,
+                few=few,
+                on_block=Pace(seconds, progress.on_block("screening monomials")),
             )
         stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
-        parts = fold_moments(rows, basis, self.parts, on_block=progress.on_block(stage))
+        pace = Pace(seconds, progress.on_block(stage))
+        parts = fold_moments(rows, basis, self.parts, on_block=pace)
         return FoldMoments(self, center, basis, scaling, parts, parted, pools)
 
 

@@ -49,10 +49,19 @@ class JointFolds(Folds):
         return [replace(parted, rows=replace(parted.rows, y=self.responses[t].y)) for t in chosen]
 
     def moments(
-        self, center: bool, limit: int, *, size: int, progress: Progress, few: bool = False
+        self,
+        center: bool,
+        limit: int,
+        *,
+        size: int,
+        progress: Progress,
+        few: bool = False,
+        seconds: float = np.inf,
     ) -> JointFoldMoments:
         """Return the moments of the parts, with those of all responses."""
-        found = super().moments(center, limit, size=size, progress=progress, few=few)
+        found = super().moments(
+            center, limit, size=size, progress=progress, few=few, seconds=seconds
+        )
         table, Y = found.table, self.values
         assert table is not None
         assert not isinstance(self.parts, Dealt)

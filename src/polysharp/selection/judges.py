@@ -1,14 +1,12 @@
 """Judges: the error of many models on held-out rows.
 
 The mean squared error of y = b + m'w is a quadratic form in the moments of the rows
-(``moments.folds.squared_error``), whatever their number.  But a polynomial of high degree may take
-an absurd value at a single held-out row, and that row would then decide among thousands of
-candidates.  Where a split holds out few enough rows they judge one by one, and a prediction beyond
-the range of the responses counts as the end of that range.
+(``moments.folds.squared_error``), whatever their number.  Where a split holds out few enough rows
+they judge one by one: next to the law that loses no digits, and models that clamp their inputs can
+be judged, those of held-out rows moved into the range of the training rows first.
 
-The range is that of all rows, held-out ones included: a law that predicts a new record rightly
-must not pay for it.  Where models clamp their inputs, those of held-out rows are moved into the
-range of the training rows first.
+A prediction counts as ``predict`` would make it, however absurd.  A polynomial that takes such a
+value at a held-out row will do so at new rows too, and is told from its rivals by it.
 """
 
 from __future__ import annotations
@@ -61,15 +59,13 @@ class MomentJudge:
 
 @dataclass(frozen=True, eq=False)
 class RowJudge:
-    """Held-out rows themselves, and the range that predictions are cut to."""
+    """Held-out rows themselves."""
 
     rows: MemoryRows
     basis: Basis
-    low: float
-    high: float
 
     def errors(self, models: Sequence[Model]) -> Array:
-        """Return the root mean squared error of every model, its predictions cut to the range."""
+        """Return the root mean squared error of every model."""
         return self.errors_at(*self.design(models), models)
 
     def design(self, models: Sequence[Model]) -> tuple[Indices, Array]:
@@ -90,8 +86,7 @@ class RowJudge:
         for column, model in enumerate(models):
             W[np.searchsorted(used, model.support), column] = model.w
         intercepts = np.array([model.intercept for model in models])
-        predicted = intercepts + M @ W
-        residuals = np.clip(predicted, self.low, self.high) - self.rows.y[:, None]
+        residuals = intercepts + M @ W - self.rows.y[:, None]
         return np.sqrt(np.average(residuals**2, axis=0, weights=self.rows.sample_weight))
 
 
@@ -148,7 +143,4 @@ def judges(
         if clamp:
             seen = table.take(train).X
             held = replace(held, X=held.X.clip(seen.min(axis=0), seen.max(axis=0)))
-        low, high = float(table.rows.y.min()), float(table.rows.y.max())
-        if low == high:  # a cut would make all models alike
-            low, high = -np.inf, np.inf
-        yield RowJudge(held, basis, low, high)
+        yield RowJudge(held, basis)

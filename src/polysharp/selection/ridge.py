@@ -6,18 +6,21 @@ Too strong a ridge spoils the fit, too weak a one follows the noise and makes pr
 
 models of the size asked for are found by local search without the rows of one fold and judged on
 them (``split_models``, ``judges``), fold after fold.  Chosen is the strongest ridge whose error
-exceeds the least by at most one standard error of the difference and half a per cent, or by a
+exceeds the least by at most one standard error of the difference and one per cent, or by a
 thousandth.
 
 Rows go to folds by what they hold, so that neither their order nor a seed matters, and a row of
 weight two is the same row twice.  Of very many rows a sample is enough; where the monomials are
-many each fold works with those that its training rows point at (``screening``).
+many each fold works with those that its training rows point at (``screening``).  Where that turns
+out to take too long on this machine, ridges are compared for the highest degree that can be listed:
+the best ridge is near to that of a lower degree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -26,8 +29,8 @@ from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import InfeasibleError
 from polysharp.moments.folds import Plan
 from polysharp.monomials.term_rules import TermRules
-from polysharp.progress import Clock, Progress
-from polysharp.selection.folds import Folds, lowered
+from polysharp.progress import Clock, Progress, TooSlow
+from polysharp.selection.folds import FoldMoments, Folds, lowered
 from polysharp.selection.joint import JointFolds
 from polysharp.selection.scores import standard_error, strongest
 from polysharp.selection.split_models import Budgets
@@ -118,15 +121,17 @@ def choose_gamma(
     responses : sequence of MemoryRows
         The rows with each of several scaled responses, where models must serve all of them.
     """
-    until = np.inf if time_limit is None else clock() + TIME_SHARE * time_limit
+    seconds = np.inf if time_limit is None else TIME_SHARE * max(1.0, time_limit)
+    until = clock() + seconds
+    deal = partial(_folds, rows, time_limit=time_limit, scale=scale, responses=responses)
+    size = max(budgets.max_terms)
+    of_folds = partial(Folds.moments, center=center, size=size, progress=progress)
     try:
-        folds, most = _folds(rows, rules, time_limit, scale=scale, responses=responses)
-        if folds is None:
-            return None
-        size = max(budgets.max_terms)
-        moments = folds.moments(center, most, size=size, progress=progress)
+        moments = moments_in_time(rules, deal, of_folds, seconds)
     except InfeasibleError:
         return None  # the fit itself finds the empty model, or says what cannot be
+    if moments is None:
+        return None
     n, splits = rows.total_weight, moments.splits()
     found: dict[int, list[Array]] = {}
     with one_blas_thread():
@@ -156,11 +161,30 @@ def choose_gamma(
     )
 
 
+def moments_in_time(
+    rules: TermRules,
+    deal: Callable[[TermRules], tuple[Folds | None, int]],
+    of_folds: Callable[..., FoldMoments],
+    seconds: float,
+) -> FoldMoments | None:
+    """Return the moments of the folds, of a lower degree where they take longer than they may."""
+    folds, most = deal(rules)
+    if folds is None:
+        return None
+    degree = folds.rules.degree
+    try:
+        return of_folds(folds, limit=most, seconds=seconds if degree > 1 else np.inf)
+    except TooSlow:
+        lower = [lowered(rules, r) for r in range(1, degree)]
+        listed = [own for own in lower if own.count(len(folds.inputs)) <= most]
+        return moments_in_time((listed or lower[:1])[-1], deal, of_folds, seconds)
+
+
 def _folds(
     rows: Rows,
     rules: TermRules,
-    time_limit: float | None,
     *,
+    time_limit: float | None,
     scale: bool,
     responses: Sequence[MemoryRows],
 ) -> tuple[Folds | None, int]:
@@ -177,8 +201,7 @@ def _folds(
             return 0.5 * count * count
         return 15.0 * rules.swept(p) + 0.5 * most * most
 
-    # Even a few rows of very many monomials take too long: the best ridge is then near to that of a
-    # lower degree.
+    # Even a few rows of very many monomials may take too long.
     while rules.degree > 1:
         count = rules.count(p)
         if count <= most or LEAST_ROWS * work(count) <= room:

@@ -20,7 +20,7 @@ monomials again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,7 +35,7 @@ from polysharp.pricing.leading import Leading
 from polysharp.pricing.pricer import Pricer
 from polysharp.problem.problem import Problem
 from polysharp.selection.judges import PartedRows
-from polysharp.typing import Array, Indices, Monomial
+from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 LISTED_SHARE = 0.75  # of the room; for the degrees of which all monomials are listed
 FEW = (2, 3)  # terms of the models, each of which is left out in turn
@@ -55,6 +55,7 @@ def screened(
     size: int,
     *,
     few: bool = False,
+    on_block: OnBlock | None = None,
 ) -> tuple[Basis, list[Indices]]:
     """Return at most ``limit`` monomials, and which of them each split may use.
 
@@ -73,6 +74,8 @@ def screened(
         Terms of the largest model whose residual is priced.
     few : bool
         Whether laws of few terms are looked for, whatever the size.
+    on_block : callable or None
+        Told how many of the training sets have named theirs.
     """
     room = LISTED_SHARE * limit
     counts = {r: replace(rules, degree=r).count(len(inputs)) for r in range(1, rules.degree)}
@@ -84,13 +87,18 @@ def screened(
     top = max(1, (limit - len(listed)) // (rules.degree - low))
     degrees = range(low + 1, rules.degree + 1)
     named: list[list[list[Monomial]]] = [[] for _ in plan.train]
+    done = 0
     for table in tables:
         if few:
             found = few_named(table, plan, rules, inputs)
         else:
             takes = (table.take(train) for train in plan.train)
-            found = [named_by(rows, rules, inputs, degrees, top, size) for rows in takes]
-        named = [own + new for own, new in zip(named, found, strict=True)]
+            found = (named_by(rows, rules, inputs, degrees, top, size) for rows in takes)
+        for own, new in zip(named, found, strict=True):
+            own.extend(new)
+            done += 1
+            if on_block is not None:
+                on_block(done, len(tables) * len(named))
     return united(first, named, rules, limit)
 
 
@@ -123,8 +131,8 @@ def named_by(
 
 def few_named(
     table: PartedRows, plan: Plan, rules: TermRules, inputs: Indices
-) -> list[list[list[Monomial]]]:
-    """Return lists of monomials, best first, that each training set names for laws of few terms.
+) -> Iterator[list[list[Monomial]]]:
+    """Yield lists of monomials, best first, that each training set names for laws of few terms.
 
     The terms of the models come first.  Of a sample of the rows each split sees those that train.
     """
@@ -132,7 +140,6 @@ def few_named(
     sample = np.arange(0, n, -(-n // FEW_ROWS))
     columns = rules.library.columns_of(inputs)
     leading = Leading(table.rows.X[sample], rules.degree, columns, rules.may_price)
-    named = []
     for train in plan.train:
         own = np.isin(sample, np.concatenate([table.parts[a] for a in train]))
         rows = table.rows.take(sample[own])
@@ -147,8 +154,7 @@ def few_named(
             joined = dict.fromkeys(m for ranked in lists for m in ranked)
             model, residuals = _model(rows, rules, list(joined), terms, each=True)
             models.append(model)
-        named.append(models + lists)
-    return named
+        yield models + lists
 
 
 def _pricer(rows: MemoryRows, rules: TermRules, inputs: Indices, degree: int) -> Pricer:
