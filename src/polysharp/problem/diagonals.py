@@ -9,8 +9,10 @@ complements made there.  Nodes of about the same size go together, padded to the
 which leaves w_j = r_j = Z_j = 0 and no step along j; sums leave these entries out.  Matrices that a
 step loses, and nodes that are finished, drop out of the batch.
 
-As in ``diagonal``, what comes out is a proposal: nothing here is rounded to any side, and ``bounds``
-proves it or not.
+Nothing in the method is rounded to any side: what it finds is a proposal.  That G + lam I less the
+ridges is positive semidefinite is then proved on the device, by multiplying out an approximate
+factor (``bounds.residual_margin``), and rho = q - Q w is summed there, which ``bounds`` allows in
+any order; the bound itself is ``bounds``'s.
 """
 
 from __future__ import annotations
@@ -21,12 +23,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from polysharp.problem.bounds import (
+    UNIT,
+    factorisation_margin,
+    residual_margin,
+    semidefinite_margin,
+)
 from polysharp.problem.diagonal import (
     FIRST_CENTRE,
+    HELD_RIDGE,
     INSIDE,
+    INWARDS,
     OLD_DIAGONAL,
     OLD_SHARES,
     SHRINKS,
+    Proved,
     Sharpened,
     Start,
 )
@@ -36,6 +47,7 @@ from polysharp.typing import Indices
 MATRICES = 16  # of a node that are held at a time
 MEMORY_SHARE = 0.4  # of what is free on the device
 LEAST_FILLED = 0.85  # of the largest size in a batch, that the smallest has at least
+RESIDUAL = 6.0  # room for the rounding of a factor that is multiplied out
 STILL_WORTH = 0.8  # share of a batch that is left when the others are dropped
 
 
@@ -58,6 +70,8 @@ class DeviceDiagonals:
         self.q = torch.as_tensor(np.array(problem.q), device=device)
         self.lam, self.yy, self.device = problem.lam, float(problem.yy), device
         self.most_memory = most_memory
+        known = problem.accuracy
+        self.unit, self.sizes = known.unit, torch.as_tensor(np.array(known.sizes), device=device)
 
     def sharpened(
         self,
@@ -66,17 +80,21 @@ class DeviceDiagonals:
         tol: float = 0.1,
         max_steps: int = 40,
         expired: Callable[[], bool] = lambda: False,
-    ) -> list[Sharpened | None]:
-        """Return what ``sharpen`` returns for every part.
+    ) -> list[Proved | None]:
+        """Return what ``sharpen`` returns for every part, with a proof.
 
         None where a start is not feasible or no coefficient can be anything but zero.
         """
-        found: list[Sharpened | None] = [None] * len(parts)
+        found: list[Proved | None] = [None] * len(parts)
         for places in self._groups(parts):
-            batch = self._begun([parts[i] for i in places])
+            group = [parts[i] for i in places]
+            batch = self._begun(group)
             batch.run(tol, max_steps, expired)
-            for i, answer in zip(places, batch.answers(), strict=True):
-                found[i] = answer
+            answers = batch.answers()
+            sound = [i for i, answer in enumerate(answers) if answer is not None]
+            proved = self._proved([group[i] for i in sound], [answers[i] for i in sound])
+            for i, proof in zip(sound, proved, strict=True):
+                found[places[i]] = proof
         return found
 
     def _groups(self, parts: Sequence[Part]) -> Iterator[list[int]]:
@@ -118,6 +136,68 @@ class DeviceDiagonals:
         budget = self._column([part.budget for part in parts])
         aim = 0.5 * (self.yy - gained) - wanted
         return _Batch(H, b, real, budget, aim, Start(*starts), lost == 0)
+
+    def _proved(self, parts: list[Part], answers: list[Any]) -> list[Proved]:
+        """Prove the diagonals, moved inwards where that is needed, and sum rho."""
+        if not parts:
+            return []
+        lam, device = self.lam, self.device
+        index, real = _padded([np.concatenate([p.held, p.free]) for p in parts], device)
+        held = [np.zeros(len(part.held)) for part in parts]
+        delta, inside, w = (
+            _filled([np.append(none, v) for none, v in zip(held, vectors, strict=True)], real)
+            for vectors in (
+                [answer.delta for answer in answers],
+                [part.start.inside for part in parts],
+                [answer.w for answer in answers],
+            )
+        )
+        count = self._column([len(part.held) for part in parts])[:, None]
+        inn = (torch.arange(index.shape[1], device=device) < count).double()
+        G = self.G[index[:, :, None], index[:, None, :]] * (real[:, :, None] * real[:, None, :])
+        ridge = torch.full_like(delta, HELD_RIDGE * lam)
+        left = torch.arange(len(parts), device=device)
+        for inwards in INWARDS:
+            tried = (1.0 - inwards) * delta[left] + inwards * inside[left]
+            ridge[left] = torch.where(inn[left] > 0.0, ridge[left], tried)
+            left = left[~self._semidefinite(G[left], ridge[left], index[left], real[left])]
+            if not len(left):
+                break
+        w = w * real * (1.0 - inn)
+        # Coefficients of what is in, given the others.
+        A = G * (inn[:, :, None] * inn[:, None, :])
+        _diagonal(A).add_(torch.where(inn > 0.0, lam, 1.0))
+        right = inn * (self.q[index] - _times(G, w))
+        w = w + _solved(torch.linalg.cholesky_ex(A)[0], right[:, :, None])[:, :, 0]
+        _diagonal(G).sub_(real * (ridge - lam))
+        rho = self.q[index] - _times(G, w)
+        rows = ridge.cpu().numpy(), w.cpu().numpy(), rho.cpu().numpy()
+        failed = set(left.tolist())
+        found = []
+        for i, answer in enumerate(answers):
+            size = len(parts[i].held) + len(parts[i].free)
+            own = [row[i, :size] for row in rows]
+            found.append(Proved(answer, None if i in failed else own[0], own[1], own[2]))
+        return found
+
+    def _semidefinite(self, G: Any, ridge: Any, index: Any, real: Any) -> Any:
+        """Whether each G + lam I - diag(ridge) is proved to be, as in ``bounds.semidefinite``."""
+        count, d = _sum(real), real * (ridge - self.lam)
+        sizes = (self.sizes[index] ** 2 + (-d).clamp(min=0.0)).sqrt()
+        A = G / (sizes[:, :, None] * sizes[:, None, :])
+        scaled = d / sizes**2
+        diagonal = _diagonal(A) - scaled
+        larger = diagonal.abs().amax(1, keepdim=True).clamp(min=1.0)
+        shift = larger * semidefinite_margin(count, self.unit, RESIDUAL) + 8.0 * UNIT * scaled.abs()
+        _diagonal(A).copy_(torch.where(real > 0.0, diagonal - shift, 1.0))
+        factor, info = torch.linalg.cholesky_ex(A)
+        inside = real[:, :, None] * real[:, None, :]  # zeros are added without an error
+        A, factor = A * inside, factor * inside
+        norms = (torch.linalg.matrix_norm(M) for M in (A - factor @ factor.mT, A, factor))
+        short = residual_margin(count[:, 0], *norms)
+        room = (larger * factorisation_margin(count, RESIDUAL))[:, 0]
+        # What is no number fails the comparison.
+        return (info == 0) & (short <= room) & (ridge > 0.0).all(1)
 
     def _column(self, numbers: list[float]) -> Any:
         return torch.tensor(numbers, dtype=torch.float64, device=self.device)

@@ -29,8 +29,11 @@ from polysharp.engines.tree.listed import ListedNode, drop_chain, evaluate, try_
 from polysharp.engines.tree.loop import NodeKind
 from polysharp.engines.tree.relaxation import FREE, IN, OUT, fresh_warm
 from polysharp.engines.tree.rounding import Rounding
+from polysharp.engines.tree.together import evaluate_together
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Indices
+
+MOST_ROUNDED = 8  # of the nodes that are split together
 
 
 @dataclass(eq=False)
@@ -41,6 +44,7 @@ class ListedKind(NodeKind[ListedNode]):
     run: Run
     pool: ThreadPoolExecutor
     splits: int = 0
+    explored: bool = False
     most_sets: int = MOST_SETS
     writer: ProofWriter = field(init=False)
     rounding: Rounding = field(init=False)
@@ -78,28 +82,43 @@ class ListedKind(NodeKind[ListedNode]):
 
     def divide(self, node: ListedNode) -> Iterator[ListedNode]:
         """Split a node and evaluate its children."""
-        if self.splits == self.settings.explore_after:
+        return self.divide_together([node])
+
+    def divide_together(self, nodes: list[ListedNode]) -> Iterator[ListedNode]:
+        """Split nodes and evaluate the children of all of them together."""
+        if self.splits >= self.settings.explore_after and not self.explored:
+            self.explored = True
             self.rounding.explore()
+        split = list[tuple[ListedNode, ListedNode]]()
+        for node in nodes:
+            moved = self._readied(node)
+            if moved.closed:
+                yield self._offered(moved)
+            else:
+                split.append((node, moved))
+        self.splits += len(split)
+        for _, moved in split[:MOST_ROUNDED]:
+            self.rounding.round(moved)
+        children = list[ListedNode]()
+        for node, moved in split:
+            on_inputs = self._inputs_matter(moved)
+            sifted = self._sift(moved) if on_inputs else None
+            if sifted is None:
+                children += self._chain(moved, on_inputs)
+            else:
+                yield from map(self._offered, sifted)
+            node.set_aside = moved.set_aside
+        yield from map(self._offered, self._evaluated(children))
+
+    def _readied(self, node: ListedNode) -> ListedNode:
+        """Return a node as it is to be split, or closed by now."""
         node.expand()
         moved = self._move(node)
-        if moved.closed:
-            self._forget(node)
-            yield self._offered(moved)
-            return
-        late = self.effort.late_ends_pay()
+        late = not moved.closed and self.effort.late_ends_pay()
         self._forget(node)
-        if late and try_all(moved, self.effort):
-            yield self._offered(moved)
-            return
-        self.splits += 1
-        self.rounding.round(moved)
-        on_inputs = self._inputs_matter(moved)
-        children = self._sift(moved) if on_inputs else None
-        if children is None:
-            children = self._chain(moved, on_inputs)
-        node.set_aside = moved.set_aside
-        for child in children:
-            yield self._offered(child)
+        if late:
+            try_all(moved, self.effort)
+        return moved
 
     def close(self, node: ListedNode) -> None:
         """Write a closed node into the proof."""
@@ -158,10 +177,13 @@ class ListedKind(NodeKind[ListedNode]):
                 over = self.effort.cancelled or self.run.expired
                 return node if over else evaluate(node, self.effort)
 
+        if self.effort.diagonals is not None and all(node.point is not None for node in children):
+            evaluate_together(children, self.effort)
+            return children
         return list((self.pool.map if self.run.threads > 1 else map)(evaluated, children))
 
     def _chain(self, node: ListedNode, on_inputs: bool) -> list[ListedNode]:
-        """Split a node along a chain of inputs or of monomials."""
+        """Split a node along a chain of inputs or of monomials; its children are not bounded yet."""
         chain = self._input_chain(node) if on_inputs else self._term_chain(node)
         cuts = [(chain[:a], chain[a : a + 1]) for a in range(len(chain))] + [(chain, chain[:0])]
         children = [self._child(node, inn, out, on_inputs) for inn, out in cuts]
@@ -175,7 +197,7 @@ class ListedKind(NodeKind[ListedNode]):
             children=tuple(child.record for child in children),
         )
         self.run.nodes += len(children)
-        return self._evaluated(children)
+        return children
 
     def _child(self, node: ListedNode, inn: Indices, out: Indices, on_inputs: bool) -> ListedNode:
         terms, inputs = node.terms.copy(), node.inputs.copy()

@@ -58,6 +58,10 @@ class Settings:
         done.
     longest_chain : int
         Most terms that one split decides where shares come from the best diagonal.
+    width : int
+        Nodes that are split at a time where their diagonals come from a device.
+    batched_on : tuple of str
+        Kinds of device that they come from.
     """
 
     max_proof: int = 5_000_000
@@ -73,6 +77,8 @@ class Settings:
     outright_share: float = 0.3
     late_share: float = 0.5
     longest_chain: int = 4
+    width: int = 512
+    batched_on: tuple[str, ...] = ("cuda",)
 
 
 @dataclass(eq=False)
@@ -88,13 +94,19 @@ class Spending:
     steps: float = 8.0  # of one relaxation
     ends_left: float = 0.0  # seconds to try the supports of all open nodes
     cancelled: bool = False  # for threads that still evaluate nodes when the search has ended
+    together: float = 0.05  # seconds of a step over the guess, where a device takes many at once
     device: Any = field(init=False)  # that tries supports, None without one
+    diagonals: Any = None  # of many nodes at once, on a device; None without one
 
     def __post_init__(self) -> None:
         structure, device = self.run.problem.structure, self.run.device
         ruled = structure.heredity is not None or len(structure.required_inputs) > 0
         able = device is not None and device.type == "cuda" and find_spec("triton") is not None
         self.device = device if able and not (ruled or structure.inputs_bind) else None
+        if device is not None and device.type in self.settings.batched_on:
+            from polysharp.problem.diagonals import DeviceDiagonals
+
+            self.diagonals = DeviceDiagonals(self.run.problem, device)
 
     @property
     def threshold(self) -> float:
@@ -141,7 +153,8 @@ class Spending:
         """
         worth = self.settings.late_share * self.run.seconds
         if self.diagonal_pays(free):
-            worth = self.settings.ends_worth * self.steps * self._step(free)
+            step = self._step(free) if self.diagonals is None else self.together * _guess(free)
+            worth = self.settings.ends_worth * self.steps * step
         return self.ends(free, budget) <= min(worth, 0.3 * self._left)
 
     def outright_pays(self, free: int, budget: int) -> bool:
@@ -180,6 +193,14 @@ class Spending:
             ratio = seconds / (steps * _guess(free))
             self.step = MEMORY * self.step + (1.0 - MEMORY) * ratio
             self.steps = MEMORY * self.steps + (1.0 - MEMORY) * steps
+
+    def note_diagonals(self, sizes: list[int], steps: list[int], seconds: float) -> None:
+        """Learn what the best diagonals of many nodes have taken together."""
+        guess = sum(count * _guess(free) for count, free in zip(steps, sizes, strict=True))
+        if guess > 0.0 and seconds > WORTH_TIMING:
+            old = MEMORY ** min(len(steps), 20)
+            self.together = old * self.together + (1.0 - old) * seconds / guess
+            self.steps = old * self.steps + (1.0 - old) * sum(steps) / len(steps)
 
     @property
     def _left(self) -> float:
