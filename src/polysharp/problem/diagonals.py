@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from polysharp.moments.gram import DenseGram
 from polysharp.problem.bounds import (
     UNIT,
     factorisation_margin,
@@ -34,6 +35,7 @@ from polysharp.problem.diagonal import (
     HELD_RIDGE,
     INSIDE,
     INWARDS,
+    LIKELY,
     OLD_DIAGONAL,
     OLD_SHARES,
     SHRINKS,
@@ -65,8 +67,9 @@ class DeviceDiagonals:
     """Best diagonals of parts of one problem."""
 
     def __init__(self, problem: Problem, device: Any, most_memory: float = np.inf) -> None:
-        every = np.arange(problem.size)
-        self.G = torch.as_tensor(problem.gram.block(every, every), device=device)
+        every, gram = np.arange(problem.size), problem.gram
+        G = gram.G if isinstance(gram, DenseGram) else gram.block(every, every)
+        self.G = torch.as_tensor(G, device=device)
         self.q = torch.as_tensor(np.array(problem.q), device=device)
         self.lam, self.yy, self.device = problem.lam, float(problem.yy), device
         self.most_memory = most_memory
@@ -79,9 +82,10 @@ class DeviceDiagonals:
         *,
         tol: float = 0.1,
         max_steps: int = 40,
+        chain: int = 0,
         expired: Callable[[], bool] = lambda: False,
     ) -> list[Proved | None]:
-        """Return what ``sharpen`` returns for every part, with a proof.
+        """Return what ``sharpen`` returns for every part, with a proof and a chain to branch on.
 
         None where a start is not feasible or no coefficient can be anything but zero.
         """
@@ -92,7 +96,7 @@ class DeviceDiagonals:
             batch.run(tol, max_steps, expired)
             answers = batch.answers()
             sound = [i for i, answer in enumerate(answers) if answer is not None]
-            proved = self._proved([group[i] for i in sound], [answers[i] for i in sound])
+            proved = self._proved([group[i] for i in sound], [answers[i] for i in sound], chain)
             for i, proof in zip(sound, proved, strict=True):
                 found[places[i]] = proof
         return found
@@ -137,24 +141,26 @@ class DeviceDiagonals:
         aim = 0.5 * (self.yy - gained) - wanted
         return _Batch(H, b, real, budget, aim, Start(*starts), lost == 0)
 
-    def _proved(self, parts: list[Part], answers: list[Any]) -> list[Proved]:
+    def _proved(self, parts: list[Part], answers: list[Any], chain: int) -> list[Proved]:
         """Prove the diagonals, moved inwards where that is needed, and sum rho."""
         if not parts:
             return []
         lam, device = self.lam, self.device
         index, real = _padded([np.concatenate([p.held, p.free]) for p in parts], device)
         held = [np.zeros(len(part.held)) for part in parts]
-        delta, inside, w = (
+        delta, inside, w, shares = (
             _filled([np.append(none, v) for none, v in zip(held, vectors, strict=True)], real)
             for vectors in (
                 [answer.delta for answer in answers],
                 [part.start.inside for part in parts],
                 [answer.w for answer in answers],
+                [answer.shares for answer in answers],
             )
         )
         count = self._column([len(part.held) for part in parts])[:, None]
         inn = (torch.arange(index.shape[1], device=device) < count).double()
         G = self.G[index[:, :, None], index[:, None, :]] * (real[:, :, None] * real[:, None, :])
+        chains = self._chains(G, self.q[index] * real, delta, shares, real * (1.0 - inn), chain)
         ridge = torch.full_like(delta, HELD_RIDGE * lam)
         left = torch.arange(len(parts), device=device)
         for inwards in INWARDS:
@@ -177,8 +183,32 @@ class DeviceDiagonals:
         for i, answer in enumerate(answers):
             size = len(parts[i].held) + len(parts[i].free)
             own = [row[i, :size] for row in rows]
-            found.append(Proved(answer, None if i in failed else own[0], own[1], own[2]))
+            places = chains[i] - len(parts[i].held)
+            found.append(Proved(answer, None if i in failed else own[0], own[1], own[2], places))
         return found
+
+    def _chains(self, G: Any, q: Any, delta: Any, s: Any, free: Any, length: int) -> Any:
+        """Return the monomials whose loss would hurt most (see ``listed.drop_chain``).
+
+        The inverse of all that is in or free holds that of the Schur complement.
+        """
+        s, found = s.clamp(1e-6, 1.0), list[Any]()
+        A = G.clone()
+        _diagonal(A).add_(self.lam + free * delta * (1.0 / s - 1.0))
+        inverse = _inverse(torch.linalg.cholesky_ex(A)[0])
+        node, free = torch.arange(len(s), device=s.device), free.clone()
+        for _ in range(length):
+            likely = free * (s > LIKELY)
+            drop = _times(inverse, q) ** 2 / _diagonal(inverse).clamp(min=1e-300)
+            order = torch.where(_sum(likely) > 0.0, torch.where(likely > 0.0, drop, -1.0), s)
+            j = torch.where(free > 0.0, order, -2.0).nan_to_num(-1.0).argmax(1)
+            found.append(j)
+            free[node, j] = 0.0
+            column = inverse[node, :, j]
+            change = delta[node, j] * (1.0 - 1.0 / s[node, j])
+            factor = change / (1.0 + change * column[node, j])
+            inverse.addcmul_((factor[:, None] * column)[:, :, None], column[:, None, :], value=-1.0)
+        return torch.stack(found, dim=1).cpu().numpy() if found else np.zeros((len(s), 0), np.int64)
 
     def _semidefinite(self, G: Any, ridge: Any, index: Any, real: Any) -> Any:
         """Whether each G + lam I - diag(ridge) is proved to be, as in ``bounds.semidefinite``."""

@@ -94,7 +94,7 @@ class Spending:
     steps: float = 8.0  # of one relaxation
     ends_left: float = 0.0  # seconds to try the supports of all open nodes
     cancelled: bool = False  # for threads that still evaluate nodes when the search has ended
-    together: float = 0.05  # seconds of a step over the guess, where a device takes many at once
+    together: float = 0.01  # seconds of a step over the guess, where a device takes many at once
     device: Any = field(init=False)  # that tries supports, None without one
     diagonals: Any = None  # of many nodes at once, on a device; None without one
 

@@ -45,6 +45,7 @@ from polysharp.problem.boxed_fit import solve_in_boxes, solve_many_in_boxes
 from polysharp.problem.diagonal import (
     HELD_RIDGE,
     INWARDS,
+    LIKELY,
     Proved,
     Sharpened,
     Start,
@@ -60,7 +61,6 @@ MOST_BOXED = 50_000  # supports below one node that are fitted within boxes, TOG
 TOGETHER = 4096
 MOST_NAMED = 100_000  # supports below one node; with more to name it is split first
 WORTH_SOLVING_AGAIN = 0.85  # when no more than this share of the monomials is left
-LIKELY = 0.2  # shares from here on are candidates for branching
 
 
 @dataclass(eq=False)
@@ -75,6 +75,7 @@ class ListedNode(Node):
     vector: Vector | None = None  # proves the bound
     moved: Diagonal | None = None  # with this diagonal, if there is one
     point: Start | None = None  # the best diagonal's solution, over the core, once it was asked for
+    chain: Indices | None = None  # what to branch on, problem positions, where a device has said so
     # What was fixed on the way, with the diagonals that the vectors are used with.
     screenings: list[tuple[Screening, Diagonal | None]] = field(default_factory=list)
     candidates: list[Indices] = field(default_factory=list)  # supports seen, problem positions
@@ -260,6 +261,7 @@ def use_proved(node: ListedNode, inside: Array, proved: Proved, effort: Spending
     core = node.core
     held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
     _keep_point(node, free, inside, proved.result)
+    node.chain = core.index[free[proved.chain]]
     if proved.ridge is None:
         return
     both = np.concatenate([held, free])
@@ -385,6 +387,12 @@ def drop_chain(node: ListedNode, length: int) -> Indices | None:
     relaxation by omega_j^2 / (2 (A^-1)_jj) while the shares stay; taking it in makes its share 1.
     """
     assert node.point is not None
+    if node.chain is not None:
+        index = node.core.index
+        places = np.minimum(np.searchsorted(index, node.chain), len(index) - 1)
+        places = places[(index[places] == node.chain) & (node.terms[places] == FREE)]
+        if len(places):
+            return places[:length]
     held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
     left = node.core.eliminated(held, free)
     if left is None:

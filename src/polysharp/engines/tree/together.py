@@ -51,7 +51,10 @@ def _sharpened(nodes: list[ListedNode], effort: Spending) -> None:
     began = perf_counter()
     parts = [_part(node, effort.threshold) for node in nodes]
     found = effort.diagonals.sharpened(
-        parts, tol=effort.settings.sharp_tol, expired=effort.expired
+        parts,
+        tol=effort.settings.sharp_tol,
+        chain=effort.settings.longest_chain,
+        expired=effort.expired,
     )
     for node, part, proved in zip(nodes, parts, found, strict=True):
         if proved is not None:
