@@ -62,6 +62,8 @@ class Settings:
         Nodes that are split at a time where their diagonals come from a device.
     batched_on : tuple of str
         Kinds of device that they come from.
+    descents_from : int
+        Monomials from which relaxations are solved there too.
     """
 
     max_proof: int = 5_000_000
@@ -79,6 +81,7 @@ class Settings:
     longest_chain: int = 4
     width: int = 512
     batched_on: tuple[str, ...] = ("cuda",)
+    descents_from: int = 1500
 
 
 @dataclass(eq=False)
@@ -97,6 +100,7 @@ class Spending:
     together: float = 0.01  # seconds of a step over the guess, where a device takes many at once
     device: Any = field(init=False)  # that tries supports, None without one
     diagonals: Any = None  # of many nodes at once, on a device; None without one
+    descents: Any = None  # relaxations over thousands of monomials, likewise
 
     def __post_init__(self) -> None:
         structure, device = self.run.problem.structure, self.run.device
@@ -107,6 +111,10 @@ class Spending:
             from polysharp.problem.diagonals import DeviceDiagonals
 
             self.diagonals = DeviceDiagonals(self.run.problem, device)
+            if self.run.problem.size >= self.settings.descents_from:
+                from polysharp.engines.tree.descents import DeviceDescents
+
+                self.descents = DeviceDescents(self.run.problem, self.diagonals.G)
 
     @property
     def threshold(self) -> float:
@@ -178,6 +186,10 @@ class Spending:
         """Whether the first best diagonal of so many monomials is affordable."""
         allowed = max(self.settings.sharp_seconds, self.settings.sharp_share * self.run.seconds)
         return 2.0 * self.steps * self._step(free) <= min(allowed, 0.5 * self._left)
+
+    def strengthening_pays(self, size: int) -> bool:
+        """Whether the smallest eigenvalue of so many monomials is worth looking for."""
+        return 2e-11 * float(size) ** 3 <= 0.2 * self._left
 
     def note_ends(self, free: int, budget: int, seconds: float, *, there: bool) -> None:
         """Learn what trying all supports has taken, here or on the device."""

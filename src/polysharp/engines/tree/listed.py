@@ -207,6 +207,26 @@ def _descend(node: ListedNode, effort: Spending) -> bool:
     return len(inn) > 0 or bool(np.any(relaxed.warm.w[out] != 0.0))
 
 
+def use_descent(node: ListedNode, warm: Warm, effort: Spending) -> None:
+    """Bound a node with a point of its relaxation, no curvature moved, and keep it as a start."""
+    core, threshold = node.core, effort.threshold
+    alive, support = np.flatnonzero(node.terms != OUT), np.flatnonzero(warm.w)
+    system = core.problem.system(core.index[alive], np.zeros((0, 0)))
+    inn = node.terms[alive] == IN
+    bound, prices = priced_bound(system, warm.w[alive], inn, node.budget, warm.rho[alive])
+    vector = Vector(core.index[support], warm.w[support], core.diagonal)
+    warm.products, warm.mass = float(len(support)), float(np.abs(warm.w) @ core.system.sizes)
+    node.warm = warm
+    if bound > node.bound:
+        node.bound, node.vector, node.moved = bound, vector, None
+    if node.bound >= threshold:
+        node.close("dual", node.bound)
+        return
+    Z = np.zeros(core.size)
+    Z[alive] = prices
+    _screen(node, PricedPoint(bound, Z, vector, None), threshold)
+
+
 def sharpened(node: ListedNode, effort: Spending) -> bool:
     """Solve the relaxation with its best diagonal and bound the node; False where that fails."""
     core, began = node.core, perf_counter()

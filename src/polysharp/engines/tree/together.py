@@ -1,8 +1,9 @@
 """Nodes bounded together: their best diagonals come from a device, many at a time.
 
-The same as ``listed.evaluate`` for nodes that have a diagonal to start from, in rounds: those whose
-supports can be tried, or that rules settle, are closed first; the others get their diagonals in one
-call and are screened; those of which little is left go into the next round.
+The same as ``listed.evaluate`` in rounds: nodes whose supports can be tried, or that rules settle,
+are closed first; those that have a diagonal to start from get their diagonals in one call, those
+with thousands of monomials their relaxations (``descents``), and are screened; those of which
+little is left go into the next round.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
+from polysharp.engines.tree.descents import Descent
 from polysharp.engines.tree.effort import Spending
 from polysharp.engines.tree.listed import (
     MAX_SCREENINGS,
@@ -18,9 +20,10 @@ from polysharp.engines.tree.listed import (
     fewer,
     forced,
     settled,
+    use_descent,
     use_proved,
 )
-from polysharp.engines.tree.relaxation import FREE, IN
+from polysharp.engines.tree.relaxation import FREE, IN, OUT, Warm
 from polysharp.problem.diagonals import Part
 
 
@@ -35,7 +38,9 @@ def evaluate_together(nodes: list[ListedNode], effort: Spending) -> None:
         if not left or effort.expired():
             break
         sizes = [int(np.count_nonzero(node.terms == FREE)) for node in left]
-        _sharpened(left, effort)
+        many = [node for node in left if node.point is None]
+        _sharpened([node for node in left if node.point is not None], effort)
+        _descended(many, effort)
         left = [
             node
             for node, size in zip(left, sizes, strict=True)
@@ -46,8 +51,34 @@ def evaluate_together(nodes: list[ListedNode], effort: Spending) -> None:
             forced(node)
 
 
+def on_device(node: ListedNode, effort: Spending) -> bool:
+    """Whether a node is relaxed on the device: with a diagonal to start from, or of many terms."""
+    if node.point is not None:
+        return True
+    few = np.count_nonzero(node.terms == FREE) < effort.settings.descents_from
+    return effort.descents is not None and node.core.diagonal < 0 and not few
+
+
+def _descended(nodes: list[ListedNode], effort: Spending) -> None:
+    """Bound nodes with their relaxations over thousands of monomials."""
+    if not nodes:
+        return
+    size, threshold, tasks = effort.run.problem.size, effort.threshold, list[Descent]()
+    for node in nodes:
+        terms, w = np.full(size, OUT, dtype=np.int8), np.zeros(size)
+        terms[node.core.index] = node.terms
+        if node.warm is not None:
+            w[node.core.index] = node.warm.w
+        tasks.append(Descent(terms, node.budget, w, threshold))
+    found = effort.descents.solved(tasks, expired=effort.expired)
+    for node, (w, rho, nu) in zip(nodes, found, strict=True):
+        use_descent(node, Warm(w[node.core.index], rho[node.core.index], nu), effort)
+
+
 def _sharpened(nodes: list[ListedNode], effort: Spending) -> None:
     """Bound nodes with their best diagonals, as far as these can be proved."""
+    if not nodes:
+        return
     began = perf_counter()
     parts = [_part(node, effort.threshold) for node in nodes]
     found = effort.diagonals.sharpened(
