@@ -21,7 +21,14 @@ import numpy as np
 
 from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import TooLargeError
-from polysharp.moments.gram import MAX_DENSE, MAX_DENSE_GPU, DenseGram, DesignGram, Gram, StreamedGram
+from polysharp.moments.gram import (
+    MAX_DENSE,
+    MAX_DENSE_GPU,
+    DenseGram,
+    DesignGram,
+    Gram,
+    StreamedGram,
+)
 from polysharp.moments.moments import moments_of
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure

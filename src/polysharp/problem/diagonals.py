@@ -53,7 +53,7 @@ RESIDUAL = 6.0  # room for the rounding of a factor that is multiplied out
 STILL_WORTH = 0.8  # share of a batch that is left when the others are dropped
 
 
-class Part(NamedTuple):
+class Asked(NamedTuple):
     """A node: monomials that are in, those that are free, and how many of these may join."""
 
     held: Indices
@@ -78,7 +78,7 @@ class DeviceDiagonals:
 
     def sharpened(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[Asked],
         *,
         tol: float = 0.1,
         max_steps: int = 40,
@@ -101,7 +101,7 @@ class DeviceDiagonals:
                 found[places[i]] = proof
         return found
 
-    def _groups(self, parts: Sequence[Part]) -> Iterator[list[int]]:
+    def _groups(self, parts: Sequence[Asked]) -> Iterator[list[int]]:
         """Yield positions of parts of about the same size, few enough for the memory."""
         order = sorted(range(len(parts)), key=lambda i: -len(parts[i].free))
         memory = min(self.most_memory, MEMORY_SHARE * _free_memory(self.device))
@@ -116,7 +116,7 @@ class DeviceDiagonals:
             yield order[:count]
             order = order[count:]
 
-    def _begun(self, parts: list[Part]) -> _Batch:
+    def _begun(self, parts: list[Asked]) -> _Methods:
         """Eliminate what is in, and start."""
         free, real = _padded([part.free for part in parts], self.device)
         held, used = _padded([part.held for part in parts], self.device)
@@ -139,9 +139,9 @@ class DeviceDiagonals:
         starts = (_filled(vectors, real) for vectors in zip(*(p.start for p in parts), strict=True))
         budget = self._column([part.budget for part in parts])
         aim = 0.5 * (self.yy - gained) - wanted
-        return _Batch(H, b, real, budget, aim, Start(*starts), lost == 0)
+        return _Methods(H, b, real, budget, aim, Start(*starts), lost == 0)
 
-    def _proved(self, parts: list[Part], answers: list[Any], chain: int) -> list[Proved]:
+    def _proved(self, parts: list[Asked], answers: list[Any], chain: int) -> list[Proved]:
         """Prove the diagonals, moved inwards where that is needed, and sum rho."""
         if not parts:
             return []
@@ -233,7 +233,7 @@ class DeviceDiagonals:
         return torch.tensor(numbers, dtype=torch.float64, device=self.device)
 
 
-class _Batch:
+class _Methods:
     """State of the method (see ``diagonal``), a row per node, in units of unit diagonals.
 
     Vectors are (nodes, m), numbers (nodes, 1), matrices (nodes, m, m).  The best points are kept

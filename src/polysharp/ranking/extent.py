@@ -179,7 +179,11 @@ def _estimated(
     """Return the user's choice with the seconds that its preparation takes."""
     n, p = shape
     f = rules.count(extent.n_inputs)
-    work = n * float(rules.swept(p)) if extent.priced else moments_work(n, f if f <= MAX_DENSE_GPU else MAX_DENSE)
+    work = (
+        n * float(rules.swept(p))
+        if extent.priced
+        else moments_work(n, f if f <= MAX_DENSE_GPU else MAX_DENSE)
+    )
     if extent.n_inputs < p:
         work += ranking_work(n, p, rules.degree, KernelRows())
     if machine.does(work, 1.0):

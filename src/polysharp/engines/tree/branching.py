@@ -93,7 +93,7 @@ class ListedKind(NodeKind[ListedNode]):
         """Split nodes and evaluate the children of all of them together."""
         if self.splits >= self.settings.explore_after and not self.explored:
             self.explored = True
-            self.rounding.explore()
+            self.rounding.explore(self.effort.descents)
         split = list[tuple[ListedNode, ListedNode]]()
         for node, moved in zip(nodes, self._each(self._readied, nodes), strict=True):
             self._forget(node)
@@ -199,7 +199,7 @@ class ListedKind(NodeKind[ListedNode]):
         return children
 
     def _chain(self, node: ListedNode, on_inputs: bool) -> list[ListedNode]:
-        """Split a node along a chain of inputs or of monomials; its children are not bounded yet."""
+        """Split a node along a chain of inputs or of monomials, into children not yet bounded."""
         chain = self._input_chain(node) if on_inputs else self._term_chain(node)
         cuts = [(chain[:a], chain[a : a + 1]) for a in range(len(chain))] + [(chain, chain[:0])]
         children = [self._child(node, inn, out, on_inputs) for inn, out in cuts]
@@ -294,7 +294,7 @@ class ListedKind(NodeKind[ListedNode]):
         share = node.shares()
         free = np.flatnonzero(node.terms == FREE)
         if node.point is not None:
-            longest = min(node.budget, self.settings.longest_chain)
+            longest = min(node.budget, self.effort.longest_chain)
             length = next(
                 (
                     k
@@ -325,7 +325,7 @@ class ListedKind(NodeKind[ListedNode]):
         )
 
     def _large(self, alive: Indices) -> bool:
-        """Whether a device relaxes all of them as they are: a copy of G costs more than it saves."""
+        """Whether a device relaxes them as they are: a copy of G costs more than it saves."""
         return self.effort.descents is not None and len(alive) >= self.settings.descents_from
 
     def _move(self, node: ListedNode, *, force: bool = False) -> ListedNode:

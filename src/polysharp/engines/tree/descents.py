@@ -21,23 +21,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from polysharp.engines.tree.relaxation import FREE, IN, OUT, States
+from polysharp.engines.tree.relaxation import FREE, IN, OUT, Descent
 from polysharp.problem.problem import Problem
 from polysharp.typing import Array
 
-BISECTIONS = 12  # of a range of NARROW in log nu, around the last one
-NARROW, WIDE = 2.0, 40.0
+BISECTIONS = 9  # of a range of NARROW to both sides in log nu, around the last one
+NARROW, WIDE = 1.0, 40.0
 LOOK_EVERY = 20  # steps between two looks at the bounds
 MEMORY = 4e8  # numbers in one batch: nodes times monomials
-
-
-class Descent(NamedTuple):
-    """A node: which monomials are in, free and out, and where to start."""
-
-    terms: States
-    budget: int
-    w: Array
-    threshold: float
 
 
 class DeviceDescents:
@@ -85,8 +76,13 @@ class DeviceDescents:
             for v in zip(*((node.budget, node.threshold) for node in nodes), strict=True)
         )
         w = torch.as_tensor(np.stack([node.w for node in nodes]), device=device) * (state != OUT)
-        batch = _Batch(state, budget, aim, w, torch.ones_like(budget))
-        kept = w.clone(), torch.zeros_like(w), torch.ones_like(budget), -np.inf * torch.ones_like(aim)
+        batch = _AtWork(state, budget, aim, w, torch.ones_like(budget))
+        kept = (
+            w.clone(),
+            torch.zeros_like(w),
+            torch.ones_like(budget),
+            -np.inf * torch.ones_like(aim),
+        )
         place = torch.arange(count, device=device)
         wide = WIDE
         at, t = batch.w, 1.0
@@ -102,7 +98,7 @@ class DeviceDescents:
                 if turn == max_steps or expired() or not bool(left.any()):
                     break
                 if int(left.sum()) <= 0.8 * len(place):
-                    batch = _Batch(*(v[left] for v in batch))
+                    batch = _AtWork(*(v[left] for v in batch))
                     place, aim, at = place[left], aim[left], at[left]
             new = self._projected(batch, at + (self.q - at @ self.G) / self.K, wide)
             wide = NARROW
@@ -113,7 +109,7 @@ class DeviceDescents:
         w, rho, nu = (v.cpu().numpy() for v in kept[:3])
         return [(w[i], rho[i], float(nu[i, 0])) for i in range(count)]
 
-    def _projected(self, batch: _Batch, c: Any, wide: float) -> _Batch:
+    def _projected(self, batch: _AtWork, c: Any, wide: float) -> _AtWork:
         """Return the nearest feasible points, with nu by bisection."""
         end = torch.where(c > 0.0, self.high, -self.low)
         free = batch.state == FREE
@@ -138,7 +134,7 @@ class DeviceDescents:
         v = at(high)[0]
         return batch._replace(w=torch.copysign(v + fixed, c) * (end > 0.0), nu=high)
 
-    def _values(self, batch: _Batch, rho: Any) -> tuple[Any, Any]:
+    def _values(self, batch: _AtWork, rho: Any) -> tuple[Any, Any]:
         """Return the dual and the primal value at w, neither of them rounded to any side."""
         w, lam, inn = batch.w, self.lam, batch.state == IN
         ya = self.yy - (w @ self.q)[:, None]
@@ -153,7 +149,9 @@ class DeviceDescents:
         s = w.abs() * torch.maximum((0.5 * lam / batch.nu).sqrt(), 1.0 / ends)
         s = torch.where(inn, 0.0, s.clamp(max=1.0))
         penalty = torch.where(s > 0.0, 0.5 * lam * w * w / s.clamp(min=1e-300), 0.0)
-        penalty = penalty.sum(1, keepdim=True) * (s.sum(1, keepdim=True) / batch.budget).clamp(min=1.0)
+        penalty = penalty.sum(1, keepdim=True) * (s.sum(1, keepdim=True) / batch.budget).clamp(
+            min=1.0
+        )
         fixed = 0.5 * lam * (w * w * inn).sum(1, keepdim=True)
         return ya - 0.5 * aa - spent, 0.5 * aa + penalty + fixed
 
@@ -167,7 +165,7 @@ class DeviceDescents:
         return value
 
 
-class _Batch(NamedTuple):
+class _AtWork(NamedTuple):
     """Nodes at work: states, budgets, aims, coefficients and prices of the budget."""
 
     state: Any

@@ -21,6 +21,7 @@ MEMORY = 0.9  # weight of the past in a running mean
 WORTH_TIMING = 1e-3  # seconds; shorter measurements are noise
 BEYOND_HOPE = 1e9  # seconds; sums of such can be taken apart again
 LAUNCHES = 5e-3  # seconds for what a device has to be told before it tries supports
+MANY = 32  # nodes
 SAFE_LEVEL = 1e-10  # eigenvalues from here on leave no pivot below zero in any order of operations
 
 
@@ -101,6 +102,7 @@ class Spending:
     device: Any = field(init=False)  # that tries supports, None without one
     diagonals: Any = None  # of many nodes at once, on a device; None without one
     descents: Any = None  # relaxations over thousands of monomials, likewise
+    descent: float = 0.02  # seconds for one of many of those
 
     def __post_init__(self) -> None:
         structure, device = self.run.problem.structure, self.run.device
@@ -120,6 +122,11 @@ class Spending:
     def threshold(self) -> float:
         """A node with this bound is closed."""
         return self.run.threshold
+
+    @property
+    def longest_chain(self) -> int:
+        """Most terms that one split decides: twice as many where a device wants many nodes."""
+        return self.settings.longest_chain * (1 if self.diagonals is None else 2)
 
     @property
     def tolerance(self) -> float:
@@ -160,7 +167,9 @@ class Spending:
         Where no best diagonal would be made, coordinate descent is what it must compete with.
         """
         worth = self.settings.late_share * self.run.seconds
-        if self.diagonal_pays(free):
+        if self.descents is not None and free >= self.settings.descents_from:
+            worth = self.settings.ends_worth * self.descent
+        elif self.diagonal_pays(free):
             step = self._step(free) if self.diagonals is None else self.together * _guess(free)
             worth = self.settings.ends_worth * self.steps * step
         return self.ends(free, budget) <= min(worth, 0.3 * self._left)
@@ -209,10 +218,16 @@ class Spending:
     def note_diagonals(self, sizes: list[int], steps: list[int], seconds: float) -> None:
         """Learn what the best diagonals of many nodes have taken together."""
         guess = sum(count * _guess(free) for count, free in zip(steps, sizes, strict=True))
-        if guess > 0.0 and seconds > WORTH_TIMING:
-            old = MEMORY ** min(len(steps), 20)
+        # Few nodes leave a device idle: what they take says nothing about many.
+        if guess > 0.0 and len(steps) >= MANY:
+            old = MEMORY ** min(len(steps) // MANY, 20)
             self.together = old * self.together + (1.0 - old) * seconds / guess
             self.steps = old * self.steps + (1.0 - old) * sum(steps) / len(steps)
+
+    def note_descents(self, count: int, seconds: float) -> None:
+        """Learn what relaxations over thousands of monomials have taken together."""
+        if count >= MANY:
+            self.descent = 0.5 * (self.descent + seconds / count)
 
     @property
     def _left(self) -> float:

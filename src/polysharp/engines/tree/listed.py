@@ -410,9 +410,9 @@ def drop_chain(node: ListedNode, length: int) -> Indices | None:
     if node.chain is not None:
         index = node.core.index
         places = np.minimum(np.searchsorted(index, node.chain), len(index) - 1)
-        places = places[(index[places] == node.chain) & (node.terms[places] == FREE)]
-        if len(places):
-            return places[:length]
+        still = (index[places] == node.chain) & (node.terms[places] == FREE)
+        if still.any():
+            return np.asarray(places[still][:length])
     held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
     left = node.core.eliminated(held, free)
     if left is None:

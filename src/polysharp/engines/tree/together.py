@@ -12,7 +12,6 @@ from time import perf_counter
 
 import numpy as np
 
-from polysharp.engines.tree.descents import Descent
 from polysharp.engines.tree.effort import Spending
 from polysharp.engines.tree.listed import (
     MAX_SCREENINGS,
@@ -23,8 +22,8 @@ from polysharp.engines.tree.listed import (
     use_descent,
     use_proved,
 )
-from polysharp.engines.tree.relaxation import FREE, IN, OUT, Warm
-from polysharp.problem.diagonals import Part
+from polysharp.engines.tree.relaxation import FREE, IN, OUT, Descent, Warm
+from polysharp.problem.diagonals import Asked
 
 
 def evaluate_together(nodes: list[ListedNode], effort: Spending) -> None:
@@ -63,6 +62,7 @@ def _descended(nodes: list[ListedNode], effort: Spending) -> None:
     """Bound nodes with their relaxations over thousands of monomials."""
     if not nodes:
         return
+    began = perf_counter()
     size, threshold, tasks = effort.run.problem.size, effort.threshold, list[Descent]()
     for node in nodes:
         terms, w = np.full(size, OUT, dtype=np.int8), np.zeros(size)
@@ -73,6 +73,7 @@ def _descended(nodes: list[ListedNode], effort: Spending) -> None:
     found = effort.descents.solved(tasks, expired=effort.expired)
     for node, (w, rho, nu) in zip(nodes, found, strict=True):
         use_descent(node, Warm(w[node.core.index], rho[node.core.index], nu), effort)
+    effort.note_descents(len(nodes), perf_counter() - began)
 
 
 def _sharpened(nodes: list[ListedNode], effort: Spending) -> None:
@@ -80,11 +81,11 @@ def _sharpened(nodes: list[ListedNode], effort: Spending) -> None:
     if not nodes:
         return
     began = perf_counter()
-    parts = [_part(node, effort.threshold) for node in nodes]
+    parts = [_asked(node, effort.threshold) for node in nodes]
     found = effort.diagonals.sharpened(
         parts,
         tol=effort.settings.sharp_tol,
-        chain=effort.settings.longest_chain,
+        chain=effort.longest_chain,
         expired=effort.expired,
     )
     for node, part, proved in zip(nodes, parts, found, strict=True):
@@ -94,8 +95,8 @@ def _sharpened(nodes: list[ListedNode], effort: Spending) -> None:
     effort.note_diagonals([len(part.free) for part in parts], steps, perf_counter() - began)
 
 
-def _part(node: ListedNode, threshold: float) -> Part:
+def _asked(node: ListedNode, threshold: float) -> Asked:
     index, point = node.core.index, node.point
     assert point is not None
     held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
-    return Part(index[held], index[free], node.budget, point.among(free), threshold)
+    return Asked(index[held], index[free], node.budget, point.among(free), threshold)
