@@ -66,7 +66,7 @@ def test_diagonals_are_those_of_one_node_at_a_time(device: str) -> None:
         alone.append(sharpen(H, b, 6 - inn, start, aim=cost - aim * (1.0 + 1e-7), tol=0.02))
     # Little memory: several batches.
     method = DeviceDiagonals(problem, torch.device(device), most_memory=8 * 16 * 40 * 40 * 7)
-    found = method.sharpened(parts, tol=0.02, chain=3)
+    found = method.sharpened(parts, tol=0.02, chain=14)
     G = problem.gram.block(np.arange(40), np.arange(40))
     for part, one, many in zip(parts, alone, found, strict=True):
         assert one is not None
@@ -82,7 +82,7 @@ def test_diagonals_are_those_of_one_node_at_a_time(device: str) -> None:
         size = np.sqrt(np.diag(G)[among])
         assert np.linalg.eigvalsh(Q / np.outer(size, size))[0] > -1e-12
         np.testing.assert_allclose(many.rho, problem.q[among] - Q @ many.w, atol=1e-9 * size.max())
-        assert len(set(many.chain.tolist())) == 3
+        assert len(set(many.chain.tolist())) == min(14, len(part.free))
         assert many.chain.min() >= 0
         assert many.chain.max() < len(part.free)
 
@@ -140,12 +140,12 @@ def test_descents_reach_what_coordinate_descent_reaches(device: str, box: float 
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_trees_end_where_enumeration_does(device: str, seed: int) -> None:
     """All kinds of data and rules, by diagonals and by descents; no bound above the optimum."""
     instance = make_instance(seed)
     best = make_engine("enumeration").solve(instance.problem).objective
-    for descents_from in (3, 10_000):
+    for descents_from in (3,) if seed % 3 == 0 else (10_000,):
         tree = Tree(**NO_ENDS, batched_on=(device,), width=8, descents_from=descents_from)
         found = tree.solve(instance.problem, device=torch.device(device))
         assert found.bound <= best * (1.0 + 1e-9) + 1e-12

@@ -183,7 +183,7 @@ class DeviceDiagonals:
         for i, answer in enumerate(answers):
             size = len(parts[i].held) + len(parts[i].free)
             own = [row[i, :size] for row in rows]
-            places = chains[i] - len(parts[i].held)
+            places = chains[i, : len(parts[i].free)] - len(parts[i].held)
             found.append(Proved(answer, None if i in failed else own[0], own[1], own[2], places))
         return found
 
