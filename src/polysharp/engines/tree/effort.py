@@ -20,7 +20,7 @@ from polysharp.engines.tree.relaxation import RATE, Aim
 MEMORY = 0.9  # weight of the past in a running mean
 WORTH_TIMING = 1e-3  # seconds; shorter measurements are noise
 BEYOND_HOPE = 1e9  # seconds; sums of such can be taken apart again
-LAUNCHES = 5e-3  # seconds for what a device has to be told before it tries supports
+LAUNCHES = 1e-3  # seconds for what a device has to be told before it tries supports
 MANY = 32  # nodes
 SAFE_LEVEL = 1e-10  # eigenvalues from here on leave no pivot below zero in any order of operations
 
@@ -170,7 +170,9 @@ class Spending:
         if self.descents is not None and free >= self.settings.descents_from:
             worth = self.settings.ends_worth * self.descent
         elif self.diagonal_pays(free):
-            step = self._step(free) if self.diagonals is None else self.together * _guess(free)
+            # The root is alone, wherever its children are relaxed.
+            alone = self.diagonals is None or self.run.nodes == 0
+            step = self._step(free) if alone else self.together * _guess(free)
             worth = self.settings.ends_worth * self.steps * step
         return self.ends(free, budget) <= min(worth, 0.3 * self._left)
 
