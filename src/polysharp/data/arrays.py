@@ -29,6 +29,7 @@ from polysharp.data.torch_arrays import TorchArrays, find_device, is_tensor
 from polysharp.errors import load_optional
 from polysharp.typing import Array, Indices, Precision
 
+TILE = 96  # columns corrected at a time
 ROUNDOFF: dict[Precision, float] = {"float32": 2.0**-24, "float64": 2.0**-53}
 
 
@@ -97,6 +98,24 @@ class NumpyArrays:
             elif start:
                 total += partial
         return total
+
+    def square(self, size: int) -> Any:
+        """Return a matrix of zeros with contiguous columns."""
+        return np.zeros((size, size), order="F")
+
+    def finished(self, scatter: Any, first: Array | None, step: Array, scales: Array | None) -> Any:
+        """Undo a shift, scale, and mirror the lower half, tile by tile while a tile is in cache."""
+        for a in range(0, len(step), TILE):
+            b = min(a + TILE, len(step))
+            low = scatter[a:, a:b]
+            if first is not None:
+                low -= np.multiply.outer(first[a:], step[a:b])
+            if scales is not None:
+                low *= np.multiply.outer(scales[a:], scales[a:b])
+            corner = scatter[a:b, a:b]
+            corner[:] = np.tril(corner) + np.tril(corner, -1).T
+            scatter[a:b, b:] = scatter[b:, a:b].T
+        return scatter
 
     def add_square(self, total: Any, table: Any) -> Any:
         """Add the lower half of table table'; ``total`` has contiguous columns."""

@@ -14,6 +14,8 @@ import numpy as np
 from polysharp.errors import InputError, load_optional
 from polysharp.typing import Array, Indices, Precision
 
+LARGE = 10**7  # numbers from which a copy to the host goes through pinned memory
+
 
 def is_tensor(X: object) -> bool:
     """Whether X is a PyTorch tensor, found out without importing PyTorch."""
@@ -71,6 +73,19 @@ class TorchArrays:
         """Return stack(part * weight) table'."""
         return self.join([part * weight for part, weight in parts]) @ table.T
 
+    def square(self, size: int) -> Any:
+        """Return a matrix of zeros."""
+        return self.torch.zeros((size, size), dtype=self.torch.float64, device=self.device)
+
+    def finished(self, scatter: Any, first: Array | None, step: Array, scales: Array | None) -> Any:
+        """Undo a shift, scale, and mirror the lower half: what is left to do for moments."""
+        if first is not None:
+            scatter -= self.array(first)[:, None] * self.array(step)
+        if scales is not None:
+            scatter *= self.array(scales)[:, None] * self.array(scales)
+        low = scatter.tril()
+        return low + low.tril(-1).T
+
     def add_square(self, total: Any, table: Any) -> Any:
         """Add table table'."""
         return total.addmm_(table, table.T)
@@ -83,4 +98,8 @@ class TorchArrays:
 
     def numpy(self, values: Any) -> Array:
         """Return values on the host."""
+        if self.device.type == "cuda" and values.nelement() > LARGE:
+            # Twice as fast into memory that the device can reach.
+            host = self.torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            values = host.copy_(values)
         return np.asarray(values.cpu().numpy(), dtype=np.float64)

@@ -37,7 +37,7 @@ from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.pricing.design import Design
-from polysharp.problem.assemble import Assembled, assemble
+from polysharp.problem.assemble import Assembled, Held, assemble
 from polysharp.problem.problem import Problem
 from polysharp.progress import Pace, Progress, TooSlow
 from polysharp.ranking.extent import Extent, Machine, NCandidates, choose_extent, product_rate
@@ -156,7 +156,14 @@ class Opened:
             seconds = max(effort.left, LEAST_SECONDS)
             machine = Machine(seconds, lambda: self.rows.workers * product_rate(place))
         shape = self.rows.shape[0], len(self.allowed)
-        extent = choose_extent(n_candidates, self.rules, shape, prices=prices, machine=machine)
+        extent = choose_extent(
+            n_candidates,
+            self.rules,
+            shape,
+            prices=prices,
+            machine=machine,
+            most=Held.on(place.on_gpu).monomials,
+        )
         if effort.left is not None and extent.seconds > SURELY * effort.left + 1.0:
             warnings.warn(
                 f"n_candidates={n_candidates!r} takes about {extent.seconds:.0f} s before the "
@@ -207,6 +214,7 @@ class Opened:
             self.rules.structure(basis),
             lam=1.0 / self.gamma,
             fit_intercept=not self.rules.constant,
+            held=Held.on(self.rows.place.on_gpu),
             on_block=effort.paced("moments", extent.timed),
         )
         return Prepared(self, basis, assembled, inputs, ranking, extent)

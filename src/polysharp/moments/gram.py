@@ -21,6 +21,7 @@ from polysharp.monomials.basis import Basis
 from polysharp.typing import Array, Indices
 
 MAX_DENSE = 8192  # monomials up to which G is held: 512 MiB
+MAX_DENSE_GPU = 20_000  # and where a GPU makes it and works with it: 3 GiB
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,8 +24,6 @@ from polysharp.data.rows import MemoryRows, Rows
 from polysharp.monomials.basis import Basis
 from polysharp.typing import Array, Indices, OnBlock
 
-TILE = 96  # columns corrected at a time
-
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -134,7 +132,7 @@ def accumulate(
     evaluate = _evaluator(basis, arrays, scaled=n < f)
     X, y = arrays.array(X), arrays.array(y)
     weights = arrays.array(np.ones(n) if sample_weight is None else sample_weight)
-    scatter = arrays.array(np.zeros((f, f), order="F"))
+    scatter = arrays.square(f)
     cross, first = arrays.array(np.zeros((2, f)))
     shift: Any = None
     y_shift, spread, y_first = 0.0, 0.0, 0.0
@@ -155,36 +153,22 @@ def accumulate(
         if on_block is not None:
             on_block(rows.stop, n)
     assert shift is not None, "validation admits no empty table"
-    shift, first, scatter, cross = map(arrays.numpy, (shift, first, scatter, cross))
+    shift, first, cross = map(arrays.numpy, (shift, first, cross))
     weight = float(weights.sum())
     step, y_step = first / weight, y_first / weight
     # One block is shifted by its own means: what is left of them is rounding.
     shifted = bool(np.any(np.abs(step) > 1e-12 * np.abs(shift)))
     scales = np.ones(f) if n < f else basis.scales
-    _finish(scatter, first if shifted else None, step, None if n < f else scales)
+    finished = arrays.finished(scatter, first if shifted else None, step, None if n < f else scales)
     return Moments(
         n_rows=n,
         weight=weight,
         mean=scales * (shift + step),
         y_mean=y_shift + y_step,
-        scatter=scatter,
+        scatter=arrays.numpy(finished),
         cross=scales * (cross - y_first * step),
         spread=max(0.0, spread - y_first * y_step),
     )
-
-
-def _finish(scatter: Array, first: Array | None, step: Array, scales: Array | None) -> None:
-    """Undo the shift, scale, and mirror the lower half, tile by tile while a tile is in cache."""
-    for a in range(0, len(step), TILE):
-        b = min(a + TILE, len(step))
-        low = scatter[a:, a:b]
-        if first is not None:
-            low -= np.multiply.outer(first[a:], step[a:b])
-        if scales is not None:
-            low *= np.multiply.outer(scales[a:], scales[a:b])
-        corner = scatter[a:b, a:b]
-        corner[:] = np.tril(corner) + np.tril(corner, -1).T
-        scatter[a:b, b:] = scatter[b:, a:b].T
 
 
 def _evaluator(basis: Basis, arrays: Arrays, *, scaled: bool) -> Callable[[Any], Any]:

@@ -21,7 +21,14 @@ import numpy as np
 
 from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import TooLargeError
-from polysharp.moments.gram import MAX_DENSE, DenseGram, DesignGram, Gram, StreamedGram
+from polysharp.moments.gram import (
+    MAX_DENSE,
+    MAX_DENSE_GPU,
+    DenseGram,
+    DesignGram,
+    Gram,
+    StreamedGram,
+)
 from polysharp.moments.moments import moments_of
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
@@ -36,6 +43,11 @@ class Held:
 
     monomials: int = MAX_DENSE
     design_bytes: int = 2 * 2**30
+
+    @classmethod
+    def on(cls, gpu: bool) -> Held:
+        """Return the sizes for fits with a GPU or without."""
+        return cls(MAX_DENSE_GPU) if gpu else cls()
 
 
 @dataclass(frozen=True, eq=False)

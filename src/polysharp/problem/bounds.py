@@ -253,9 +253,14 @@ def ridge_bound(system: Quadratic, w: Array, fixed_in: Any, budget: int) -> floa
     return priced_bound(system, w, fixed_in, budget)[0]
 
 
-def priced_bound(system: Quadratic, w: Array, fixed_in: Any, budget: int) -> tuple[float, Array]:
-    """Return the dual value at w, and the price of every monomial in it."""
-    rho = system.q - system.Q @ w
+def priced_bound(
+    system: Quadratic, w: Array, fixed_in: Any, budget: int, rho: Array | None = None
+) -> tuple[float, Array]:
+    """Return the dual value at w, and the price of every monomial in it.
+
+    rho = q - Q w may be given, summed in any order; Q is then not looked at.
+    """
+    rho = system.q - system.Q @ w if rho is None else rho
     ya, aa, Z = dual_values(system, rho, np.arange(len(w)), w)
     fixed = Z[fixed_in]
     spent = top_sum(fixed, len(fixed)) + top_sum(Z[~fixed_in], budget)
@@ -333,9 +338,25 @@ def cost_of_residual(squares: float, reach: float, products: float, penalty: flo
     return float(cost) if cost >= 0.0 else np.inf
 
 
-def semidefinite_margin(size: int, unit: float) -> float:
+def semidefinite_margin(size: Any, unit: float, factorisation: float = 1.1) -> Any:
     """Return how far above 0 the eigenvalues of a matrix of unit diagonal must lie to be proved."""
-    return size * (unit + 4.0 * UNIT) + 1.1 * (size + 4.0) * UNIT * size
+    return size * (unit + 4.0 * UNIT) + factorisation_margin(size, factorisation)
+
+
+def factorisation_margin(size: Any, factor: float) -> Any:
+    """Return the part of it that is for the rounding of a factorisation."""
+    return factor * (size + 4.0) * UNIT * size
+
+
+def residual_margin(size: Any, residual: Any, matrix: Any, factor: Any) -> Any:
+    """Return how far below 0 eigenvalues of A can lie, given the norms of A - LL', A and L.
+
+    L may come from anywhere, so that this holds for a routine and a device that nothing is known
+    about: x'Ax = |L'x|^2 + x'Ex with E = A - LL'.  Products summed in any order, fused or not, make
+    E wrong by at most (size + 2) u (|A_ij| + l_i l_j), l being the norms of the rows of L, which
+    has norm (size + 2) u (|A|_F + |L|_F^2) at most.
+    """
+    return (residual + (size + 4.0) * UNIT * (matrix + factor * factor)) * (1.0 + 1e-6)
 
 
 def semidefinite(G: Array, d: Array, accuracy: Accuracy) -> bool:

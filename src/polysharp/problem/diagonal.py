@@ -40,13 +40,16 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from polysharp.problem.bounds import UNIT
-from polysharp.typing import Array
+from polysharp.typing import Array, Indices
 
 OLD_DIAGONAL = 0.95  # weight of the parent's diagonal in a start; the rest is the interior one
 OLD_SHARES = 0.75  # weight of the parent's shares; the rest is spread evenly
 INSIDE = 0.95  # how much of the way to the boundary a step may go
 FIRST_CENTRE = 0.3  # first barrier weight, in units of nu L / m
 SHRINKS = 0.75  # a step that leaves the cone is shortened by this factor
+HELD_RIDGE = 1e-6  # of lam, for monomials that are in: none is best, but a ridge is positive
+LIKELY = 0.2  # shares from here on are candidates for branching
+INWARDS = (1e-9, 1e-6, 1e-4, 1e-2, 0.2)  # ways to the interior that a diagonal goes to be proved
 
 
 class Start(NamedTuple):
@@ -70,6 +73,20 @@ class Sharpened(NamedTuple):
     w: Array
     shares: Array
     steps: int
+
+
+class Proved(NamedTuple):
+    """A diagonal that is proved as ridges over what is in and what is free, in this order.
+
+    w are coefficients and rho = q - Q w; ridge is None where nothing could be proved.  ``chain``
+    are places of free monomials to branch on.
+    """
+
+    result: Sharpened
+    ridge: Array | None
+    w: Array
+    rho: Array
+    chain: Indices
 
 
 def first_start(H: Array, budget: int) -> Start | None:

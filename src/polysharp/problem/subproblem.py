@@ -99,12 +99,19 @@ class Subproblem:
 
     def curved(self, among: Indices, ridge: Array) -> Quadratic | None:
         """Return the quadratic of some monomials with these ridges; None if that is not proved."""
-        G, lam = self.gram(among), self.problem.lam
-        known = self.problem.accuracy.among(self.index[among])
-        d = ridge - lam
-        if not (np.all(ridge > 0.0) and semidefinite(G, d, known)):
+        G, known = self.gram(among), self.problem.accuracy.among(self.index[among])
+        if not (np.all(ridge > 0.0) and semidefinite(G, ridge - self.problem.lam, known)):
             return None
-        G.ravel()[:: len(among) + 1] -= d
+        return self.with_ridge(among, ridge, G)
+
+    def with_ridge(self, among: Indices, ridge: Array, G: Array) -> Quadratic:
+        """Return the quadratic of some monomials with ridges that are proved; G is written to.
+
+        Where Q is not looked at, G may be empty.
+        """
+        lam, known = self.problem.lam, self.problem.accuracy.among(self.index[among])
+        if len(G):
+            G.ravel()[:: len(among) + 1] -= ridge - lam
         sizes = known.with_ridge(lam, ridge).sizes
         return self.problem.system(self.index[among], G)._replace(
             ridge=ridge, sizes=sizes, scalable=False

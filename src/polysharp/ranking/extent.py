@@ -9,6 +9,8 @@ of these that fits:
     a triage, then priced    the ranking in T/4, the largest p' with 5 n f(p') operations in T/2
     a triage, then listed    where pricing is not possible; ranking and moments in T/4 each
 
+On a GPU 20,000 take the place of 8192 where every input is listed.
+
 Pricing takes engines that can do with it; it forms every product of columns, f of them unless
 functions or rules leave some out.  A ranking that must be done in T/4 sees so many rows as fit.  An
 operation is a multiply-add; how many a machine does in a second is measured by one product, unless
@@ -35,7 +37,7 @@ import numpy as np
 
 from polysharp.data.arrays import Place
 from polysharp.errors import InfeasibleError
-from polysharp.moments.gram import MAX_DENSE
+from polysharp.moments.gram import MAX_DENSE, MAX_DENSE_GPU
 from polysharp.monomials.basis import count_monomials
 from polysharp.monomials.term_rules import TermRules
 from polysharp.ranking.ranking import prefers_moments
@@ -114,6 +116,7 @@ def choose_extent(
     *,
     prices: bool,
     machine: Machine | None = None,
+    most: int = MAX_DENSE,
 ) -> Extent:
     """Choose what a fit of n rows and p inputs works on.
 
@@ -128,6 +131,8 @@ def choose_extent(
         Whether the search can do with monomials that are priced.
     machine : Machine or None
         None for no time limit.
+    most : int
+        Monomials up to which all are listed rather than priced.
     """
     n, p = shape
     f = rules.count(p)
@@ -135,11 +140,11 @@ def choose_extent(
     usual = triage_size(n_candidates, rules, p)
     every = n_candidates is None or n_candidates == "auto"
     if machine is None or n_candidates != "auto":
-        priced = every and prices and f > MAX_DENSE
+        priced = every and prices and f > most
         priced = priced and (n_candidates is None or passes <= MOST_WORK)
         extent = Extent(p if priced else usual, priced)
         return extent if machine is None else _estimated(extent, rules, shape, machine)
-    if f <= MAX_DENSE and machine.does(moments_work(n, f), 1 / 2):
+    if f <= most and machine.does(moments_work(n, f), 1 / 2):
         return Extent(p, False, timed=True)
     if prices and machine.does(passes, 1.0):
         return Extent(p, True, pool=_pool(n, machine))
@@ -174,7 +179,11 @@ def _estimated(
     """Return the user's choice with the seconds that its preparation takes."""
     n, p = shape
     f = rules.count(extent.n_inputs)
-    work = n * float(rules.swept(p)) if extent.priced else moments_work(n, min(f, MAX_DENSE))
+    work = (
+        n * float(rules.swept(p))
+        if extent.priced
+        else moments_work(n, f if f <= MAX_DENSE_GPU else MAX_DENSE)
+    )
     if extent.n_inputs < p:
         work += ranking_work(n, p, rules.degree, KernelRows())
     if machine.does(work, 1.0):

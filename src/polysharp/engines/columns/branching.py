@@ -43,8 +43,7 @@ def prove(search: Search, dual: DualPoint) -> Stop:
     kind = PricedKind(search, dual)
     tree = BranchAndBound(search, kind)
     stop = tree.run()
-    unsplit = [] if tree.hand is None else [tree.hand]
-    search.proof = kind.proof([*unsplit, *(node for _, _, node in tree.open)])
+    search.proof = kind.proof([*tree.hand, *(node for _, _, node in tree.open)])
     return stop
 
 

@@ -38,6 +38,6 @@ class JointTree(Engine):
             try:
                 return loop.run()
             finally:
-                # Interrupted with a node in hand, the search leaves it without an end: no proof.
-                if loop.whole and loop.hand is None:
+                # Interrupted with nodes in hand, the search leaves them unended: no proof.
+                if loop.whole and not loop.hand:
                     run.proof = kind.proof([node for _, _, node in loop.open])

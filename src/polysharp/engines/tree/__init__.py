@@ -3,6 +3,7 @@
 loop         the open nodes, least bound first
 branching    how a node over listed monomials is made, split and written into the proof
 listed       how it is bounded: fixings, ends, relaxation, screening
+together     how many are bounded at once on a device
 effort       settings, and what may be spent on a node
 ends         all supports of a node, tried one by one
 relaxation   the compiled solver of a relaxation, with its safe bound
@@ -59,11 +60,12 @@ class Tree(Settings, Engine):
         """Prove the incumbent or improve it until the gap is closed."""
         with one_blas_thread(), ThreadPoolExecutor(max(1, run.threads)) as pool:
             kind = ListedKind(self, run, pool)
-            loop = BranchAndBound(run, kind, self.max_open, self.patience)
+            width = 1 if kind.effort.diagonals is None else self.width
+            loop = BranchAndBound(run, kind, self.max_open, self.patience, width)
             try:
                 return loop.run()
             finally:
                 kind.effort.cancelled = True
-                # Interrupted with a node in hand, the search leaves it without an end: no proof.
-                if loop.whole and loop.hand is None:
+                # Interrupted with nodes in hand, the search leaves them unended: no proof.
+                if loop.whole and not loop.hand:
                     run.proof = kind.proof([node for _, _, node in loop.open])

@@ -15,9 +15,11 @@ ridge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 
@@ -32,6 +34,11 @@ from polysharp.engines.tree.rounding import Rounding
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Indices
 
+LONG = 6  # terms that one split decides where many nodes are bounded at once
+MOST_ROUNDED = 8  # of the nodes that are split together
+
+T = TypeVar("T")
+
 
 @dataclass(eq=False)
 class ListedKind(NodeKind[ListedNode]):
@@ -41,6 +48,8 @@ class ListedKind(NodeKind[ListedNode]):
     run: Run
     pool: ThreadPoolExecutor
     splits: int = 0
+    explored: bool = False
+    numbering: Lock = field(default_factory=Lock)  # of diagonals in the proof
     most_sets: int = MOST_SETS
     writer: ProofWriter = field(init=False)
     rounding: Rounding = field(init=False)
@@ -65,7 +74,7 @@ class ListedKind(NodeKind[ListedNode]):
         )
         if self.effort.diagonal_pays(core.size):
             self.effort.level = core.least_eigenvalue()
-        evaluate(root, self.effort)
+        self._evaluated([root])
         self.run.nodes += 1
         if not (root.closed or self.run.expired):
             self.rounding.round(root)
@@ -78,28 +87,41 @@ class ListedKind(NodeKind[ListedNode]):
 
     def divide(self, node: ListedNode) -> Iterator[ListedNode]:
         """Split a node and evaluate its children."""
-        if self.splits == self.settings.explore_after:
-            self.rounding.explore()
+        return self.divide_together([node])
+
+    def divide_together(self, nodes: list[ListedNode]) -> Iterator[ListedNode]:
+        """Split nodes and evaluate the children of all of them together."""
+        if self.splits >= self.settings.explore_after and not self.explored:
+            self.explored = True
+            self.rounding.explore(self.effort.descents)
+        split = list[tuple[ListedNode, ListedNode]]()
+        for node, moved in zip(nodes, self._each(self._readied, nodes), strict=True):
+            self._forget(node)
+            if moved.closed:
+                yield self._offered(moved)
+            else:
+                split.append((node, moved))
+        self.splits += len(split)
+        for _, moved in split[:MOST_ROUNDED]:
+            self.rounding.round(moved)
+        children = list[ListedNode]()
+        for node, moved in split:
+            on_inputs = self._inputs_matter(moved)
+            sifted = self._sift(moved) if on_inputs else None
+            if sifted is None:
+                children += self._chain(moved, on_inputs)
+            else:
+                yield from map(self._offered, sifted)
+            node.set_aside = moved.set_aside
+        yield from map(self._offered, self._evaluated(children))
+
+    def _readied(self, node: ListedNode) -> ListedNode:
+        """Return a node as it is to be split, or closed by now."""
         node.expand()
         moved = self._move(node)
-        if moved.closed:
-            self._forget(node)
-            yield self._offered(moved)
-            return
-        late = self.effort.late_ends_pay()
-        self._forget(node)
-        if late and try_all(moved, self.effort):
-            yield self._offered(moved)
-            return
-        self.splits += 1
-        self.rounding.round(moved)
-        on_inputs = self._inputs_matter(moved)
-        children = self._sift(moved) if on_inputs else None
-        if children is None:
-            children = self._chain(moved, on_inputs)
-        node.set_aside = moved.set_aside
-        for child in children:
-            yield self._offered(child)
+        if not (moved.closed or self.run.expired) and self.effort.late_ends_pay():
+            try_all(moved, self.effort)
+        return moved
 
     def close(self, node: ListedNode) -> None:
         """Write a closed node into the proof."""
@@ -150,18 +172,34 @@ class ListedKind(NodeKind[ListedNode]):
         """Return a vector with the number of its diagonal in the proof."""
         return vector if moved is None else replace(vector, diagonal=self.writer.listed(moved))
 
+    def _each(self, function: Callable[[ListedNode], T], nodes: list[ListedNode]) -> list[T]:
+        """Apply a function to nodes side by side."""
+
+        def quiet(node: ListedNode) -> T:
+            with np.errstate(all="ignore"):  # which threads do not inherit
+                return function(node)
+
+        several = self.run.threads > 1 and len(nodes) > 1
+        return list((self.pool.map if several else map)(quiet, nodes))
+
     def _evaluated(self, children: list[ListedNode]) -> list[ListedNode]:
         """Bound children side by side; at the time limit they are left as they are."""
 
         def evaluated(node: ListedNode) -> ListedNode:
-            with np.errstate(all="ignore"):  # which threads do not inherit
-                over = self.effort.cancelled or self.run.expired
-                return node if over else evaluate(node, self.effort)
+            over = self.effort.cancelled or self.run.expired
+            return node if over else evaluate(node, self.effort)
 
-        return list((self.pool.map if self.run.threads > 1 else map)(evaluated, children))
+        if self.effort.diagonals is None:
+            return self._each(evaluated, children)
+        from polysharp.engines.tree.together import evaluate_together, on_device
+
+        there = [node for node in children if on_device(node, self.effort)]
+        self._each(evaluated, [node for node in children if not on_device(node, self.effort)])
+        evaluate_together(there, self.effort)
+        return children
 
     def _chain(self, node: ListedNode, on_inputs: bool) -> list[ListedNode]:
-        """Split a node along a chain of inputs or of monomials."""
+        """Split a node along a chain of inputs or of monomials, into children not yet bounded."""
         chain = self._input_chain(node) if on_inputs else self._term_chain(node)
         cuts = [(chain[:a], chain[a : a + 1]) for a in range(len(chain))] + [(chain, chain[:0])]
         children = [self._child(node, inn, out, on_inputs) for inn, out in cuts]
@@ -175,7 +213,7 @@ class ListedKind(NodeKind[ListedNode]):
             children=tuple(child.record for child in children),
         )
         self.run.nodes += len(children)
-        return self._evaluated(children)
+        return children
 
     def _child(self, node: ListedNode, inn: Indices, out: Indices, on_inputs: bool) -> ListedNode:
         terms, inputs = node.terms.copy(), node.inputs.copy()
@@ -256,7 +294,7 @@ class ListedKind(NodeKind[ListedNode]):
         share = node.shares()
         free = np.flatnonzero(node.terms == FREE)
         if node.point is not None:
-            longest = min(node.budget, self.settings.longest_chain)
+            longest = min(node.budget, self.effort.longest_chain)
             length = next(
                 (
                     k
@@ -268,7 +306,8 @@ class ListedKind(NodeKind[ListedNode]):
             chain = drop_chain(node, length)
             if chain is not None:
                 return chain
-        length = min(node.budget, 2 * max(1, self.run.threads))
+        wide = 2 * max(1, self.run.threads)
+        length = min(node.budget, wide if self.effort.descents is None else max(wide, LONG))
         mine = np.flatnonzero(np.isin(node.core.index, self.run.best.support, assume_unique=True))
         if self._holds_incumbent(node, mine):
             free = np.intersect1d(free, mine)
@@ -285,6 +324,10 @@ class ListedKind(NodeKind[ListedNode]):
             and bool(np.isin(fixed_in, mine).all())
         )
 
+    def _large(self, alive: Indices) -> bool:
+        """Whether a device relaxes them as they are: a copy of G costs more than it saves."""
+        return self.effort.descents is not None and len(alive) >= self.settings.descents_from
+
     def _move(self, node: ListedNode, *, force: bool = False) -> ListedNode:
         """Give a node its own subproblem when few monomials are left.
 
@@ -294,7 +337,7 @@ class ListedKind(NodeKind[ListedNode]):
         core = node.core
         alive = np.flatnonzero(node.terms != OUT)
         few = core.size > self.settings.smallest and len(alive) <= self.settings.shrink * core.size
-        if not (few or (force and node.point is None)):
+        if not (few or (force and node.point is None)) or self._large(alive):
             return node
         if len(alive) < core.size:
             core = core.restrict(alive)
@@ -307,9 +350,11 @@ class ListedKind(NodeKind[ListedNode]):
         assert node.warm is not None
         w = node.warm.w[alive]
         if not self.effort.diagonal_pays(core.size):
-            stronger = core.strengthened(len(self.writer.diagonals))
-            if stronger is not None:
-                core = moved.core = stronger
-                self.writer.listed(Diagonal(core.index, core.d))
+            with self.numbering:
+                pays = self.effort.strengthening_pays(core.size)
+                stronger = core.strengthened(len(self.writer.diagonals)) if pays else None
+                if stronger is not None:
+                    core = moved.core = stronger
+                    self.writer.listed(Diagonal(core.index, core.d))
         moved.warm = fresh_warm(core.system, w, node.warm.nu)
         return evaluate(moved, self.effort)

@@ -23,7 +23,8 @@ PAIR = 0.3e-9  # seconds for a support where none is passed over
 PASSED = 0.4  # of the supports are not passed over, for every term beyond three
 PATIENCE = 3.0  # times the seconds foreseen after which trying supports is given up
 BEYOND_HOPE = 1e9  # seconds; sums of such can be taken apart again
-LAUNCHES = 5e-3  # seconds for what a device has to be told before it tries supports
+LAUNCHES = 1e-3  # seconds for what a device has to be told before it tries supports
+MANY = 32  # nodes
 SAFE_LEVEL = 1e-10  # eigenvalues from here on leave no pivot below zero in any order of operations
 
 
@@ -61,6 +62,12 @@ class Settings:
         done.
     longest_chain : int
         Most terms that one split decides where shares come from the best diagonal.
+    width : int
+        Nodes that are split at a time where their diagonals come from a device.
+    batched_on : tuple of str
+        Kinds of device that they come from.
+    descents_from : int
+        Monomials from which relaxations are solved there too.
     """
 
     max_proof: int = 5_000_000
@@ -76,6 +83,9 @@ class Settings:
     outright_share: float = 0.3
     late_share: float = 0.5
     longest_chain: int = 4
+    width: int = 512
+    batched_on: tuple[str, ...] = ("cuda",)
+    descents_from: int = 1500
 
 
 @dataclass(eq=False)
@@ -91,18 +101,35 @@ class Spending:
     steps: float = 8.0  # of one relaxation
     ends_left: float = 0.0  # seconds to try the supports of all open nodes
     cancelled: bool = False  # for threads that still evaluate nodes when the search has ended
+    together: float = 0.01  # seconds of a step over the guess, where a device takes many at once
     device: Any = field(init=False)  # that tries supports, None without one
+    diagonals: Any = None  # of many nodes at once, on a device; None without one
+    descents: Any = None  # relaxations over thousands of monomials, likewise
+    descent: float = 0.02  # seconds for one of many of those
 
     def __post_init__(self) -> None:
         structure, device = self.run.problem.structure, self.run.device
         ruled = structure.heredity is not None or len(structure.required_inputs) > 0
         able = device is not None and device.type == "cuda" and find_spec("triton") is not None
         self.device = device if able and not (ruled or structure.inputs_bind) else None
+        if device is not None and device.type in self.settings.batched_on:
+            from polysharp.problem.diagonals import DeviceDiagonals
+
+            self.diagonals = DeviceDiagonals(self.run.problem, device)
+            if self.run.problem.size >= self.settings.descents_from:
+                from polysharp.engines.tree.descents import DeviceDescents
+
+                self.descents = DeviceDescents(self.run.problem, self.diagonals.G)
 
     @property
     def threshold(self) -> float:
         """A node with this bound is closed."""
         return self.run.threshold
+
+    @property
+    def longest_chain(self) -> int:
+        """Most terms that one split decides: twice as many where a device wants many nodes."""
+        return self.settings.longest_chain * (1 if self.diagonals is None else 2)
 
     @property
     def tolerance(self) -> float:
@@ -147,8 +174,13 @@ class Spending:
         Where no best diagonal would be made, coordinate descent is what it must compete with.
         """
         worth = self.settings.late_share * self.run.seconds
-        if self.diagonal_pays(free):
-            worth = self.settings.ends_worth * self.steps * self._step(free)
+        if self.descents is not None and free >= self.settings.descents_from:
+            worth = self.settings.ends_worth * self.descent
+        elif self.diagonal_pays(free):
+            # The root is alone, wherever its children are relaxed.
+            alone = self.diagonals is None or self.run.nodes == 0
+            step = self._step(free) if alone else self.together * _guess(free)
+            worth = self.settings.ends_worth * self.steps * step
         return self.ends(free, budget) <= min(worth, 0.3 * self._left)
 
     def outright_pays(self, free: int, budget: int) -> bool:
@@ -173,6 +205,10 @@ class Spending:
         allowed = max(self.settings.sharp_seconds, self.settings.sharp_share * self.run.seconds)
         return 2.0 * self.steps * self._step(free) <= min(allowed, 0.5 * self._left)
 
+    def strengthening_pays(self, size: int) -> bool:
+        """Whether the smallest eigenvalue of so many monomials is worth looking for."""
+        return 2e-11 * float(size) ** 3 <= 0.2 * self._left
+
     def note_ends(
         self, free: int, budget: int, seconds: float, *, there: bool, given_up: bool
     ) -> None:
@@ -192,6 +228,20 @@ class Spending:
             ratio = seconds / (steps * _guess(free))
             self.step = MEMORY * self.step + (1.0 - MEMORY) * ratio
             self.steps = MEMORY * self.steps + (1.0 - MEMORY) * steps
+
+    def note_diagonals(self, sizes: list[int], steps: list[int], seconds: float) -> None:
+        """Learn what the best diagonals of many nodes have taken together."""
+        guess = sum(count * _guess(free) for count, free in zip(steps, sizes, strict=True))
+        # Few nodes leave a device idle: what they take says nothing about many.
+        if guess > 0.0 and len(steps) >= MANY:
+            old = MEMORY ** min(len(steps) // MANY, 20)
+            self.together = old * self.together + (1.0 - old) * seconds / guess
+            self.steps = old * self.steps + (1.0 - old) * sum(steps) / len(steps)
+
+    def note_descents(self, count: int, seconds: float) -> None:
+        """Learn what relaxations over thousands of monomials have taken together."""
+        if count >= MANY:
+            self.descent = 0.5 * (self.descent + seconds / count)
 
     @property
     def _left(self) -> float:

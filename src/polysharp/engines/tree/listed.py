@@ -42,7 +42,16 @@ from polysharp.problem.bounds import (
     support_bounds,
 )
 from polysharp.problem.boxed_fit import solve_in_boxes, solve_many_in_boxes
-from polysharp.problem.diagonal import Start, first_start, sharpen
+from polysharp.problem.diagonal import (
+    HELD_RIDGE,
+    INWARDS,
+    LIKELY,
+    Proved,
+    Sharpened,
+    Start,
+    first_start,
+    sharpen,
+)
 from polysharp.problem.propagation import propagate
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
@@ -51,9 +60,7 @@ MAX_SCREENINGS = 6
 MOST_BOXED = 50_000  # supports below one node that are fitted within boxes, TOGETHER at a time
 TOGETHER = 4096
 MOST_NAMED = 100_000  # supports below one node; with more to name it is split first
-HELD_RIDGE = 1e-6  # of lam, for monomials that are in: none is best, but a ridge is positive
 WORTH_SOLVING_AGAIN = 0.85  # when no more than this share of the monomials is left
-LIKELY = 0.2  # shares from here on are candidates for branching
 
 
 @dataclass(eq=False)
@@ -68,6 +75,7 @@ class ListedNode(Node):
     vector: Vector | None = None  # proves the bound
     moved: Diagonal | None = None  # with this diagonal, if there is one
     point: Start | None = None  # the best diagonal's solution, over the core, once it was asked for
+    chain: Indices | None = None  # what to branch on, problem positions, where a device has said so
     # What was fixed on the way, with the diagonals that the vectors are used with.
     screenings: list[tuple[Screening, Diagonal | None]] = field(default_factory=list)
     candidates: list[Indices] = field(default_factory=list)  # supports seen, problem positions
@@ -140,31 +148,43 @@ def evaluate(node: ListedNode, effort: Spending) -> ListedNode:
     When the time is up the relaxation is left as it stands, with the bound that it has proved.
     """
     for _ in range(MAX_SCREENINGS):
-        if not propagate(node.core.structure, node.terms, node.inputs):
-            node.close("void", np.inf)
-            return node
-        if _ended(node, effort):
+        if settled(node, effort):
             return node
         free = int(np.count_nonzero(node.terms == FREE))
-        if effort.ends_pay(free, node.budget) and try_all(node, effort):
-            return node
         if node.point is None:
             again = _descend(node, effort)
             if not (again or node.closed) and effort.diagonal_pays(free):
-                again = sharpened(node, effort) and _fewer(node, free)
+                again = sharpened(node, effort) and fewer(node, free)
         else:
-            again = sharpened(node, effort) and _fewer(node, free)
+            again = sharpened(node, effort) and fewer(node, free)
         if node.closed:
             return node
         if not again:
             break
-    # What screening fixed last may force more, and a smaller subproblem must not lose it.
-    if not propagate(node.core.structure, node.terms, node.inputs):
-        node.close("void", np.inf)
+    forced(node)
     return node
 
 
-def _fewer(node: ListedNode, before: int) -> bool:
+def settled(node: ListedNode, effort: Spending) -> bool:
+    """Whether a node needs no relaxation: by the rules, or because its supports can be tried."""
+    if not forced(node) or _ended(node, effort):
+        return True
+    free = int(np.count_nonzero(node.terms == FREE))
+    return effort.ends_pay(free, node.budget) and try_all(node, effort)
+
+
+def forced(node: ListedNode) -> bool:
+    """Fix what the rules force; False, and the node is closed, where they leave nothing.
+
+    What screening fixed last may force more, and a smaller subproblem must not lose it.
+    """
+    possible = propagate(node.core.structure, node.terms, node.inputs)
+    if not possible:
+        node.close("void", np.inf)
+    return possible
+
+
+def fewer(node: ListedNode, before: int) -> bool:
     """Whether so few monomials are left that the relaxation is worth solving again."""
     return int(np.count_nonzero(node.terms == FREE)) <= WORTH_SOLVING_AGAIN * before
 
@@ -187,6 +207,26 @@ def _descend(node: ListedNode, effort: Spending) -> bool:
     return len(inn) > 0 or bool(np.any(relaxed.warm.w[out] != 0.0))
 
 
+def use_descent(node: ListedNode, warm: Warm, effort: Spending) -> None:
+    """Bound a node with a point of its relaxation, no curvature moved, and keep it as a start."""
+    core, threshold = node.core, effort.threshold
+    alive, support = np.flatnonzero(node.terms != OUT), np.flatnonzero(warm.w)
+    system = core.problem.system(core.index[alive], np.zeros((0, 0)))
+    inn = node.terms[alive] == IN
+    bound, prices = priced_bound(system, warm.w[alive], inn, node.budget, warm.rho[alive])
+    vector = Vector(core.index[support], warm.w[support], core.diagonal)
+    warm.products, warm.mass = float(len(support)), float(np.abs(warm.w) @ core.system.sizes)
+    node.warm = warm
+    if bound > node.bound:
+        node.bound, node.vector, node.moved = bound, vector, None
+    if node.bound >= threshold:
+        node.close("dual", node.bound)
+        return
+    Z = np.zeros(core.size)
+    Z[alive] = prices
+    _screen(node, PricedPoint(bound, Z, vector, None), threshold)
+
+
 def sharpened(node: ListedNode, effort: Spending) -> bool:
     """Solve the relaxation with its best diagonal and bound the node; False where that fails."""
     core, began = node.core, perf_counter()
@@ -202,18 +242,23 @@ def sharpened(node: ListedNode, effort: Spending) -> bool:
         start = start._replace(shares=0.5 * (start.shares + node.shares()[free]))
     else:
         start = node.point.among(free)
-    threshold = effort.threshold
     result = sharpen(
         H, b, node.budget, start,
-        aim=cost - threshold * (1.0 + 1e-7), tol=effort.settings.sharp_tol, expired=effort.expired,
+        aim=cost - effort.threshold * (1.0 + 1e-7),
+        tol=effort.settings.sharp_tol, expired=effort.expired,
     )  # fmt: skip
     if result is None:
         return False
     effort.note_diagonal(len(free), result.steps, perf_counter() - began)
-    point = Start(np.zeros(core.size), np.zeros(core.size), np.zeros(core.size))
-    point.delta[free], point.inside[free] = result.delta, start.inside
-    point.shares[free] = result.shares
-    node.point, node.warm = point, None
+    use_diagonal(node, start.inside, result, effort)
+    return True
+
+
+def use_diagonal(node: ListedNode, inside: Array, result: Sharpened, effort: Spending) -> None:
+    """Bound a node with a diagonal that was proposed, if it can be proved."""
+    core = node.core
+    held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
+    _keep_point(node, free, inside, result)
     among = np.sort(np.concatenate([held, free]))
     w = np.zeros(core.size)
     w[free] = result.w
@@ -223,33 +268,68 @@ def sharpened(node: ListedNode, effort: Spending) -> bool:
         w[held] = solve_spd(A, core.system.q[held] - core.system.Q[held[:, None], free] @ result.w)
     ridge = np.full(core.size, HELD_RIDGE * core.problem.lam)
     # What is not proved as it stands is moved inwards.
-    for inwards in (1e-9, 1e-6, 1e-4, 1e-2, 0.2):
-        ridge[free] = (1.0 - inwards) * result.delta + inwards * start.inside
+    for inwards in INWARDS:
+        ridge[free] = (1.0 - inwards) * result.delta + inwards * inside
         system = core.curved(among, ridge[among])
         if system is not None:
-            bound, at, Z = _priced(system, w[among], node.terms[among], node.budget, effort)
-            vector = Vector(core.index[among], at)
-            moved = Diagonal(core.index[among], system.ridge - core.problem.lam)
-            if bound > node.bound:
-                node.bound, node.vector, node.moved = bound, vector, moved
-            if node.bound >= threshold:
-                node.close("dual", node.bound)
-            else:
-                prices = np.zeros(core.size)
-                prices[among] = Z
-                _screen(node, PricedPoint(bound, prices, vector, moved), threshold)
+            _use(node, among, _priced(system, w[among], node, effort), system.ridge, effort)
             break
-    return True
+
+
+def use_proved(node: ListedNode, inside: Array, proved: Proved, effort: Spending) -> None:
+    """Bound a node with a diagonal that has been proved elsewhere."""
+    core = node.core
+    held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
+    _keep_point(node, free, inside, proved.result)
+    node.chain = core.index[free[proved.chain]]
+    if proved.ridge is None:
+        return
+    both = np.concatenate([held, free])
+    order = np.argsort(both)
+    among, ridge, w = both[order], proved.ridge[order], proved.w[order]
+    boxed = core.structure.boxes is not None
+    system = core.with_ridge(among, ridge, core.gram(among) if boxed else np.zeros((0, 0)))
+    _use(node, among, _priced(system, w, node, effort, proved.rho[order]), ridge, effort)
+
+
+def _keep_point(node: ListedNode, free: Indices, inside: Array, result: Sharpened) -> None:
+    """Keep a solution as the start of children."""
+    point = Start(*np.zeros((3, node.core.size)))
+    point.delta[free], point.inside[free], point.shares[free] = result.delta, inside, result.shares
+    node.point, node.warm = point, None
+
+
+def _use(
+    node: ListedNode,
+    among: Indices,
+    priced: tuple[float, Array, Array],
+    ridge: Array,
+    effort: Spending,
+) -> None:
+    """Take a bound and its prices over a node."""
+    core, threshold = node.core, effort.threshold
+    bound, at, Z = priced
+    vector = Vector(core.index[among], at)
+    moved = Diagonal(core.index[among], ridge - core.problem.lam)
+    if bound > node.bound:
+        node.bound, node.vector, node.moved = bound, vector, moved
+    if node.bound >= threshold:
+        node.close("dual", node.bound)
+    else:
+        prices = np.zeros(core.size)
+        prices[among] = Z
+        _screen(node, PricedPoint(bound, prices, vector, moved), threshold)
 
 
 def _priced(
-    system: Quadratic, w: Array, terms: States, budget: int, effort: Spending
+    system: Quadratic, w: Array, node: ListedNode, effort: Spending, rho: Array | None = None
 ) -> tuple[float, Array, Array]:
     """Return a bound, the point that proves it and its prices: at w, or better within boxes.
 
     w is best where nothing is bounded; with this diagonal the boxes ask for another point.
     """
-    bound, Z = priced_bound(system, w, terms == IN, budget)
+    terms, budget = node.terms[node.terms != OUT], node.budget
+    bound, Z = priced_bound(system, w, terms == IN, budget, rho)
     if np.all(np.isinf(system.low)) and np.all(np.isinf(system.high)):
         return bound, w, Z
     nu = float(np.sort(Z[terms == FREE])[-budget])
@@ -332,6 +412,12 @@ def drop_chain(node: ListedNode, length: int) -> Indices | None:
     relaxation by omega_j^2 / (2 (A^-1)_jj) while the shares stay; taking it in makes its share 1.
     """
     assert node.point is not None
+    if node.chain is not None:
+        index = node.core.index
+        places = np.minimum(np.searchsorted(index, node.chain), len(index) - 1)
+        still = (index[places] == node.chain) & (node.terms[places] == FREE)
+        if still.any():
+            return np.asarray(places[still][:length])
     held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
     left = node.core.eliminated(held, free)
     if left is None:

@@ -4,9 +4,11 @@ A node is a part of the search space with a bound that is proved.  Open nodes ar
 first and divided: into children that cover it, or, where a kind of node is evaluated late, into
 itself with more proved.  A node whose bound passes the threshold is closed.  At every moment
 
-    min(bounds of the open nodes, of the node in hand, of the closed ones)
+    min(bounds of the open nodes, of those in hand, of the closed ones)
 
 is a bound of the whole, so that a search may be ended at any moment by time or by Ctrl-C.
+
+Nodes may be taken several at a time, for a device that is only fast with many at once.
 
 A kind of node (``NodeKind``) knows how to make the root, to divide a node and what else closing it
 takes, such as writing it into a proof.
@@ -18,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import count
+from itertools import chain, count
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -57,6 +59,10 @@ class NodeKind(ABC, Generic[N]):
     def divide(self, node: N) -> Iterator[N]:
         """Return nodes that cover a node: its children, or itself with more proved."""
 
+    def divide_together(self, nodes: list[N]) -> Iterator[N]:
+        """Return nodes that cover several; by default each is divided by itself."""
+        return chain.from_iterable(map(self.divide, nodes))
+
     def close(self, node: N) -> None:
         """Do what closing a node takes beyond counting its bound; by default nothing."""
         del node
@@ -72,16 +78,18 @@ class BranchAndBound(Generic[N]):
 
     Beyond ``max_open`` open nodes the search turns depth-first, which adds at most the children of
     one node per level.  After ``patience`` seconds the search ends when the gap has hardly moved
-    since a third of the time spent: at that rate ten times the time would not close it.
+    since a third of the time spent: at that rate ten times the time would not close it.  ``width``
+    nodes are taken at a time.
     """
 
     record: Record
     kind: NodeKind[N]
     max_open: int = 100_000
     patience: float = np.inf
+    width: int = 1
     open: list[tuple[float, int, N]] = field(default_factory=list)
     closed_bound: float = np.inf
-    hand: N | None = None
+    hand: list[N] = field(default_factory=list)
     whole: bool = False  # whether the nodes cover everything: not before the root is made
     _tickets: count[int] = field(default_factory=count)
     _gaps: list[tuple[float, float]] = field(default_factory=list)  # (seconds, gap) so far
@@ -101,7 +109,7 @@ class BranchAndBound(Generic[N]):
                     return Stop.STEADY
                 self.hand = self._next()
                 self._divide(self.hand)
-                self.hand = None
+                self.hand = []
         except OutOfTime:
             return Stop.TIME
         finally:
@@ -115,7 +123,7 @@ class BranchAndBound(Generic[N]):
         if not self.whole:
             return 0.0
         first = self.open[0][0] if self.open else np.inf
-        return min(first, self.closed_bound, np.inf if self.hand is None else self.hand.bound)
+        return min(first, self.closed_bound, *(node.bound for node in self.hand))
 
     def _tell(self, phase: str, *, force: bool = False) -> None:
         self.record.raise_bound(min(self.bound, self.record.objective))
@@ -131,18 +139,24 @@ class BranchAndBound(Generic[N]):
         before = [then for seconds, then in self._gaps if seconds <= now / 3.0]
         return bool(before) and before[-1] - gap < LEAST_PROGRESS * before[-1]
 
-    def _next(self) -> N:
+    def _next(self) -> list[N]:
         if len(self.open) > self.max_open:
-            return self.open.pop()[2]  # the tail of a heap: deep nodes, and the heap stays a heap
-        return heappop(self.open)[2]
+            # The tail of a heap: deep nodes, and the heap stays a heap.
+            taken, self.open[-self.width :] = self.open[-self.width :], []
+            return [node for _, _, node in reversed(taken)]
+        return [heappop(self.open)[2] for _ in range(min(self.width, len(self.open)))]
 
-    def _divide(self, node: N) -> None:
-        if node.bound >= self.record.threshold:
-            self._close(node)
-            return
-        for part in self.kind.divide(node):
+    def _divide(self, nodes: list[N]) -> None:
+        threshold, left = self.record.threshold, list[N]()
+        for node in nodes:
+            if node.bound >= threshold:
+                self._close(node)
+            else:
+                left.append(node)
+        for part in self.kind.divide_together(left):
             self._settle(part)
-        self.closed_bound = min(self.closed_bound, node.set_aside)
+        for node in left:
+            self.closed_bound = min(self.closed_bound, node.set_aside)
 
     def _settle(self, node: N) -> None:
         """Close a node or keep it open."""

@@ -62,6 +62,15 @@ class Warm:
         return Warm(self.w.copy(), self.rho.copy(), self.nu, self.products, self.mass)
 
 
+class Descent(NamedTuple):
+    """A node to relax elsewhere (``descents``): states of all monomials, and where to start."""
+
+    terms: States
+    budget: int
+    w: Array
+    threshold: float
+
+
 @dataclass(frozen=True)
 class Aim:
     """How far to go: until ``threshold`` is proved, or the relaxation is solved well enough.

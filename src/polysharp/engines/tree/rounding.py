@@ -10,13 +10,22 @@ rounded too, since each may lie in another basin.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from polysharp.engines import local_search
 from polysharp.engines.base import Run
 from polysharp.engines.tree.listed import ListedNode
-from polysharp.engines.tree.relaxation import IN, Aim, Warm, fresh_warm, solve_relaxation
+from polysharp.engines.tree.relaxation import (
+    IN,
+    Aim,
+    Descent,
+    States,
+    Warm,
+    fresh_warm,
+    solve_relaxation,
+)
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 
@@ -52,11 +61,17 @@ class Rounding:
         )
         return warm
 
-    def explore(self) -> None:
-        """Round relaxations with other budgets and ridges, and walk from each: new basins."""
+    def explore(self, descents: Any = None) -> None:
+        """Round relaxations with other budgets and ridges, and walk from each: new basins.
+
+        Where a device relaxes thousands of monomials (``descents``), only the budgets differ.
+        """
         core = Subproblem.of(self.state.problem)
         terms = np.zeros(core.size, dtype=np.int8)
         terms[core.structure.required_terms] = IN
+        if descents is not None:
+            self._explore_there(core, terms, descents)
+            return
         for share, factor in EXPLORATIONS:
             if self.state.expired:
                 return
@@ -66,6 +81,17 @@ class Rounding:
             start = self.start(core, factor)
             relaxed = solve_relaxation(system, terms, min(budget, core.size), start, aim)
             order = np.argsort(-np.abs(relaxed.warm.w), kind="stable")
+            self._walk(np.sort(core.structure.greedy(order)))
+
+    def _explore_there(self, core: Subproblem, terms: States, descents: Any) -> None:
+        left = core.structure.max_terms - int(terms.sum())
+        budgets = {max(1, round(share * left)) for share, factor in EXPLORATIONS if factor == 1.0}
+        nodes = [
+            Descent(terms, min(budget, core.size), np.zeros(core.size), self.state.objective)
+            for budget in sorted(budgets)
+        ]
+        for w, _, _ in descents.solved(nodes, expired=self._expired):
+            order = np.argsort(-np.abs(w), kind="stable")
             self._walk(np.sort(core.structure.greedy(order)))
 
     def round(self, node: ListedNode) -> None:

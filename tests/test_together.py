@@ -1,0 +1,179 @@
+"""Nodes bounded together on a device: the same bounds, trees and proofs as one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from instances import make_instance
+
+from polysharp import SparsePolynomialRegressor, verify
+from polysharp.engines import make_engine
+from polysharp.engines.base import Limits
+from polysharp.engines.tree import Tree
+from polysharp.engines.tree.relaxation import Aim, Descent, fresh_warm, solve_relaxation
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.coefficient_bounds import Boxes
+from polysharp.monomials.structure import Structure
+from polysharp.problem.bounds import priced_bound
+from polysharp.problem.diagonal import first_start, sharpen
+from polysharp.problem.problem import Problem
+from polysharp.problem.subproblem import Subproblem
+
+torch = pytest.importorskip("torch")
+
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    ),
+]
+NO_ENDS = {"ends_worth": 0.0, "late_share": 0.0, "outright_share": 0.0}
+
+
+def correlated(size: int, terms: int, box: float | None = None, lam: float = 1.0) -> Problem:
+    """Return a problem of correlated columns with a law of so many terms."""
+    rng = np.random.default_rng(size)
+    M = rng.standard_normal((3 * size, size)) + rng.standard_normal((3 * size, 1))
+    y = M[:, :terms].sum(axis=1) + 3.0 * rng.standard_normal(3 * size)
+    structure = Structure.of_basis(Basis.full(size, 1, constant=False), terms, None)
+    if box is not None:
+        structure = replace(structure, boxes=Boxes(np.full(size, -box), np.full(size, box)))
+    return Problem.dense(M.T @ M, M.T @ y, float(y @ y), lam, structure)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_diagonals_are_those_of_one_node_at_a_time(device: str) -> None:
+    from polysharp.problem.diagonals import Asked, DeviceDiagonals
+
+    problem, rng = correlated(40, 6), np.random.default_rng(0)
+    core, lam = Subproblem.of(problem), problem.lam
+    threshold = problem.refit(np.arange(6)).objective
+    parts, alone = [], []
+    for count in range(30):
+        order, inn = rng.permutation(40), int(rng.integers(0, 4))
+        held = np.sort(order[:inn])
+        free = np.sort(order[inn : inn + int(rng.integers(12, 36))])
+        left = core.eliminated(held, free)
+        assert left is not None
+        H, b, cost = left
+        start = first_start(H, 6 - inn)
+        assert start is not None
+        aim = threshold if count % 2 else 2.0 * threshold
+        parts.append(Asked(held, free, 6 - inn, start, aim))
+        alone.append(sharpen(H, b, 6 - inn, start, aim=cost - aim * (1.0 + 1e-7), tol=0.02))
+    # Little memory: several batches.
+    method = DeviceDiagonals(problem, torch.device(device), most_memory=8 * 16 * 40 * 40 * 7)
+    found = method.sharpened(parts, tol=0.02, chain=14)
+    G = problem.gram.block(np.arange(40), np.arange(40))
+    for part, one, many in zip(parts, alone, found, strict=True):
+        assert one is not None
+        assert many is not None
+        result = many.result
+        # Nodes that are finished may go on until enough of a batch is: never worse.
+        assert result.gain <= one.gain * (1.0 + 1e-6)
+        assert result.least <= one.gain * (1.0 + 1e-6)
+        assert one.least <= result.gain * (1.0 + 1e-6)
+        assert many.ridge is not None
+        among = np.concatenate([part.held, part.free])
+        Q = G[np.ix_(among, among)] + np.diag(lam - many.ridge)
+        size = np.sqrt(np.diag(G)[among])
+        assert np.linalg.eigvalsh(Q / np.outer(size, size))[0] > -1e-12
+        np.testing.assert_allclose(many.rho, problem.q[among] - Q @ many.w, atol=1e-9 * size.max())
+        assert len(set(many.chain.tolist())) == min(14, len(part.free))
+        assert many.chain.min() >= 0
+        assert many.chain.max() < len(part.free)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("short", "proved"), [(-1e-7, True), (1e-9, False), (1e-3, False)])
+def test_only_what_is_semidefinite_is_proved(device: str, short: float, proved: bool) -> None:
+    """Ridges that take a little more than the least eigenvalue are refused, in any batch."""
+    from polysharp.problem.diagonals import DeviceDiagonals
+
+    problem = correlated(20, 4)
+    G = problem.gram.block(np.arange(20), np.arange(20))
+    scale = np.diagonal(G)
+    least = np.linalg.eigvalsh(G / np.sqrt(np.outer(scale, scale)))[0]
+    ridge = problem.lam + (least + short) * scale
+    method = DeviceDiagonals(problem, torch.device(device))
+    index = torch.arange(20, device=device)[None].expand(2, 20)
+    real = torch.ones((2, 20), dtype=torch.float64, device=device)
+    real[1, 15:] = 0.0  # the second node is padded
+    inside = real[:, :, None] * real[:, None, :]
+    ridges = torch.as_tensor(ridge, device=device)[None].expand(2, 20)
+    said = method._semidefinite(method.G[None] * inside, ridges, index, real)
+    assert said.tolist() == [proved, True]  # fifteen of them leave room
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("box", [None, 0.8, 3.0])
+def test_descents_reach_what_coordinate_descent_reaches(device: str, box: float | None) -> None:
+    from polysharp.engines.tree.descents import DeviceDescents
+
+    problem = correlated(60, 5, box, lam=20.0)
+    core = Subproblem.of(problem)
+    G = torch.as_tensor(problem.gram.block(np.arange(60), np.arange(60)), device=device)
+    nodes, bounds = [], []
+    for inn in range(4):
+        terms = np.zeros(60, dtype=np.int8)
+        terms[:inn], terms[inn + 5 : 2 * inn + 5] = 1, -1
+        nodes.append(Descent(terms, 5 - inn, np.zeros(60), np.inf))
+        warm = fresh_warm(core.system, np.zeros(60), 1.0)
+        relaxed = solve_relaxation(core.system, terms, 5 - inn, warm, Aim(tol=1e-6, slack=0.0))
+        bounds.append(relaxed.bound)
+    found = DeviceDescents(problem, G).solved(nodes, tol=1e-6, slack=0.0, max_steps=3000)
+    for node, bound, (w, rho, _) in zip(nodes, bounds, found, strict=True):
+        alive = np.flatnonzero(node.terms != -1)
+        assert not np.any(w[node.terms == -1])
+        system = problem.system(alive, np.zeros((0, 0)))
+        own, _ = priced_bound(system, w[alive], node.terms[alive] == 1, node.budget, rho[alive])
+        assert own >= bound * (1.0 - 2e-3)
+        # It bounds what any support of the node costs.
+        law = [j for j in range(60) if node.terms[j] == 1]
+        law += [j for j in range(60) if node.terms[j] == 0][: node.budget]
+        assert own <= problem.refit(np.array(law)).objective
+        if box is None:
+            assert own == pytest.approx(bound, rel=2e-3)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("seed", range(30))
+def test_trees_end_where_enumeration_does(device: str, seed: int) -> None:
+    """All kinds of data and rules, by diagonals and by descents; no bound above the optimum."""
+    instance = make_instance(seed)
+    best = make_engine("enumeration").solve(instance.problem).objective
+    for descents_from in (3,) if seed % 3 == 0 else (10_000,):
+        tree = Tree(**NO_ENDS, batched_on=(device,), width=8, descents_from=descents_from)
+        found = tree.solve(instance.problem, device=torch.device(device))
+        assert found.bound <= best * (1.0 + 1e-9) + 1e-12
+        assert found.status == "optimal"
+        assert found.objective == pytest.approx(best, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("box", "descents_from"), [(None, 10_000), (1.5, 10_000), (1.5, 10)])
+def test_proofs_of_batches_are_verified(device: str, box: float | None, descents_from: int) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((100, 5)) + 0.5 * rng.standard_normal((100, 1))
+    y = X[:, 0] * X[:, 1] - X[:, 2] ** 3 + X[:, 3] ** 2 * X[:, 4] + 4.0 * rng.standard_normal(100)
+    bounds = None if box is None else (-box, box)
+    model = SparsePolynomialRegressor(3, 4, gamma=0.1, coefficient_bounds=bounds, engine="tree")
+    here = model.fit(X, y).solution_
+    tree = Tree(**NO_ENDS, batched_on=(device,), descents_from=descents_from)
+    rows = torch.as_tensor(X, device=device)
+    there = model.set_params(engine=tree).fit(rows, y).solution_
+    assert there.status == here.status == "optimal"
+    assert there.counters.nodes > 5
+    assert there.objective == pytest.approx(here.objective, rel=1e-8)
+    assert verify(there.proof, X, y)
+
+
+def test_a_search_cut_short_keeps_a_bound() -> None:
+    problem = correlated(60, 8)
+    tree = Tree(**NO_ENDS, batched_on=("cpu",), width=16)
+    limits = Limits(time_limit=0.5, gap_tol=1e-9)
+    found = tree.solve(problem, device=torch.device("cpu"), limits=limits)
+    assert 0.0 < found.bound <= problem.refit(np.arange(8)).objective * (1.0 + 1e-9)
