@@ -127,6 +127,42 @@ def test_slack_covers_what_elimination_loses() -> None:
         assert abs(0.5 * float(y @ y) - ended.need - min(costs)) <= 2.0 * slack
 
 
+@pytest.mark.parametrize("budget", [3, 4, 5, 6])
+def test_no_support_is_passed_over_that_gains_enough(budget: int) -> None:
+    """What all later monomials together cannot reach is left out, and nothing else is."""
+    size, rng = 11, np.random.default_rng(budget)
+    structure = Structure(np.ones((size, 1), dtype=bool), budget, 1)
+    rules = term_rules(structure, np.zeros(size, dtype=np.int8), np.zeros(1, dtype=np.int8))
+    for strength in (0.3, 1.0, 3.0):
+        # Correlated columns of very different strength: some prefixes decide, others do not.
+        M = rng.standard_normal((60, size)) + rng.standard_normal((60, 1))
+        y = M @ (rng.standard_normal(size) * np.geomspace(strength, 0.01, size))
+        y += rng.standard_normal(60)
+        H, b = M.T @ M + np.eye(size), M.T @ y
+        sets = np.array(list(combinations(range(size), budget)))
+        A, c = H[sets[:, :, None], sets[:, None, :]], b[sets]
+        gains = 0.5 * np.einsum("sj,sj->s", c, np.linalg.solve(A, c[:, :, None])[:, :, 0])
+        need = float(np.sort(gains)[-40]) * (1.0 - 1e-12)
+        everything = Quest(need, 0.5 * float(y @ y), 0.0, room=np.inf)
+        for order in (np.arange(size), rng.permutation(size)):
+            ended = exhaust(H[np.ix_(order, order)], b[order], budget, everything, rules)
+            assert ended is not None
+            listed = {tuple(sorted(order[row].tolist())) for row in ended.hits}
+            assert listed == {tuple(S) for S in sets[gains > need].tolist()}
+
+
+def test_ends_give_up_where_the_work_is_too_much() -> None:
+    """As many pairs as were asked for, and no more."""
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((200, 40))
+    H, b = M.T @ M + np.eye(40), M.T @ rng.standard_normal(200)
+    structure = Structure(np.ones((40, 1), dtype=bool), 4, 1)
+    rules = term_rules(structure, np.zeros(40, dtype=np.int8), np.zeros(1, dtype=np.int8))
+    task = Quest(0.5 * float(b @ np.linalg.solve(H, b)) * 0.3, 100.0, 0.0)
+    assert exhaust(H, b, 4, task, rules) is not None
+    assert exhaust(H, b, 4, task._replace(work=1e4), rules) is None
+
+
 def test_ways_grow_with_the_choice() -> None:
     """The estimate follows the binomial coefficient."""
     assert ways(164, 4) > 10 * ways(164, 3) > 100 * ways(164, 2)

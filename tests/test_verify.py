@@ -870,6 +870,22 @@ def test_an_exhausted_end_is_tried_out():
             assert not verify(replace(end, bound=best * (1.0 + 1e-11)), X, y)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("options", [{}, {"max_inputs": 3}, {"heredity": "weak"}])
+@pytest.mark.parametrize("noise", [0.1, 3.0])
+def test_completions_are_passed_over_only_where_none_can_be_better(options, noise):
+    """More completions than are refitted one by one: six of 20 monomials, strong laws and weak."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((80, 5)) + rng.standard_normal((80, 1))
+    y = X[:, 0] * X[:, 1] - X[:, 2] + 0.5 * X[:, 3] ** 2 + noise * rng.standard_normal(80)
+    given = {"degree": 2, "max_terms": 6} | options
+    proof = fit(X, y, **given, gap_tol=0.0).solution_.proof
+    best = enumerated(X, y, **given)
+    end = one_node(proof, kind="exhausted", vector=None)
+    assert verify(replace(end, bound=best * (1.0 - 1e-10)), X, y)
+    assert not verify(replace(end, bound=best * (1.0 + 1e-10)), X, y)
+
+
 def enumerated(X, y, **options):
     model = SparsePolynomialRegressor(engine="enumeration", **({"gamma": 1.0} | options))
     return model.fit(X, y).solution_.objective

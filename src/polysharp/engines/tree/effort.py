@@ -22,6 +22,7 @@ WORTH_TIMING = 1e-3  # seconds; shorter measurements are noise
 PAIR = 0.3e-9  # seconds for a support where none is passed over
 PASSED = 0.4  # of the supports are not passed over, for every term beyond three
 PATIENCE = 3.0  # times the seconds foreseen after which trying supports is given up
+MOST_CHOICES = 1e13  # below one node: more, and whoever checks the proof refuses
 BEYOND_HOPE = 1e9  # seconds; sums of such can be taken apart again
 LAUNCHES = 1e-3  # seconds for what a device has to be told before it tries supports
 MANY = 32  # nodes
@@ -253,7 +254,9 @@ class Spending:
 
     def _ends_here(self, free: int, budget: int) -> float:
         memory = 8.0 * free * free * max(budget - 2, 1)
-        return self._way(budget) * ways(free, budget) if budget < 64 and memory < 2e9 else np.inf
+        if budget >= 64 or memory > 2e9 or comb(free, budget) > MOST_CHOICES:
+            return np.inf
+        return self._way(budget) * ways(free, budget)
 
     def _way(self, budget: int) -> float:
         """Seconds for one support; where that is not known yet, from what fewer terms took."""
