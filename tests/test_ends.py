@@ -163,6 +163,19 @@ def test_ends_give_up_where_the_work_is_too_much() -> None:
     assert exhaust(H, b, 4, task._replace(work=1e4), rules) is None
 
 
+def test_a_long_end_stops_when_the_time_is_up() -> None:
+    """Noise on 90 monomials: some billions of supports, and a clock that runs out at once."""
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((100, 90))
+    H, b = M.T @ M + np.eye(90), M.T @ rng.standard_normal(100)
+    structure = Structure(np.ones((90, 1), dtype=bool), 7, 1)
+    rules = term_rules(structure, np.zeros(90, dtype=np.int8), np.zeros(1, dtype=np.int8))
+    task, looks = Quest(0.25 * float(b @ np.linalg.solve(H, b)), 100.0, 0.0), []
+    ended = exhaust(H, b, 7, task, rules, expired=lambda: not looks.append(0))
+    assert ended is None
+    assert len(looks) == 1 or len(looks) < 20
+
+
 def test_ways_grow_with_the_choice() -> None:
     """The estimate follows the binomial coefficient."""
     assert ways(164, 4) > 10 * ways(164, 3) > 100 * ways(164, 2)

@@ -29,6 +29,8 @@ bounds the listed ones one by one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from math import comb, sqrt
 from typing import NamedTuple
@@ -46,6 +48,7 @@ from polysharp.typing import Array, Indices
 ROW = 50.0  # pair tests that take as long as what a row takes beside them
 BLOCK = 16  # numbers that one turn of the vectorised loop takes
 NOISE = 512.0 * UNIT
+LONG, LOOK_AROUND = 3e8, 0.1  # pair tests, seconds: a longer search looks around now and then
 MOST_HITS = 5_000  # supports listed; more, and the threshold is too far below the optimum
 
 
@@ -104,11 +107,18 @@ class Exhausted:
 
 
 def exhaust(
-    H: Array, b: Array, budget: int, task: Quest, rules: Demands, most: int = MOST_HITS
+    H: Array,
+    b: Array,
+    budget: int,
+    task: Quest,
+    rules: Demands,
+    most: int = MOST_HITS,
+    expired: Callable[[], bool] = lambda: False,
 ) -> Exhausted | None:
     """Try all choices of at most ``budget`` monomials, best with the strongest ones first.
 
-    None where more than ``most`` come close, or where that would be too much work.
+    None where more than ``most`` come close, where that would be too much work, and when the time
+    is up.
     """
     size = len(b)
     L, width = min(budget, size), size + BLOCK
@@ -124,8 +134,18 @@ def exhaust(
     levels.b[0, :size] = b / root
     levels.D[0, :size] = 1.0
     hits = np.empty((most, max(L, 1)), dtype=np.int64)
-    need = np.array([task.need])
-    count = _search(levels, size, L, task, rules, need, hits)
+    need = np.array([task.need, 0.0])  # and a flag that ends the search
+    if task.work < LONG:
+        count = _search(levels, size, L, task, rules, need, hits)
+    else:  # beside this thread, which stays awake for the clock and for Ctrl-C
+        with ThreadPoolExecutor(1) as beside:
+            running = beside.submit(_search, levels, size, L, task, rules, need, hits)
+            try:
+                while not wait([running], LOOK_AROUND).done:
+                    need[1] = float(expired())
+            finally:
+                need[1] = 1.0
+            count = running.result()
     return Exhausted(hits[:count], float(need[0])) if 0 <= count <= most else None
 
 
@@ -426,7 +446,7 @@ def _search(levels, size, L, task, rules, need, hits):  # type: ignore[no-untype
                 noted = _note(task, rules, chosen, depth + 1, gain, need, hits, noted)
             left = size - j
             work += (0.5 * left + ROW) * left
-            if work > task.work:
+            if work > task.work or need[1] > 0.0:
                 return -1
             if depth == L - 3:
                 where = (depth + 1, j + 1, size, noted)

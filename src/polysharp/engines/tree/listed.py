@@ -362,7 +362,7 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
 
         result = exhaust_on_device(H, b, node.budget, task, effort.device, most)
     else:
-        result = exhaust(H, b, node.budget, task, rules, most)
+        result = exhaust(H, b, node.budget, task, rules, most, effort.expired)
     took, given_up = perf_counter() - began, result is None
     effort.note_ends(len(free), node.budget, took, there=there, given_up=given_up)
     if result is None:
