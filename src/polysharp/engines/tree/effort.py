@@ -194,7 +194,7 @@ class Spending:
 
     def ends(self, free: int, budget: int) -> float:
         """Return the seconds that trying all supports takes; infinite where it cannot be done."""
-        eliminated = 3e-8 * free * free  # seconds to take out what is in
+        eliminated = 5e-8 * free * free  # seconds to take out what is in, and for room to work in
         return min(self._ends_here(free, budget), self._ends_there(free, budget)) + eliminated
 
     def on_device(self, free: int, budget: int) -> bool:
