@@ -23,6 +23,7 @@ PARAMETERS = {  # of the library, and what the command line calls them
         for name in (
             *("degree", "max_terms", "max_inputs", "gamma", "center", "engine", "time_limit"),
             *("gap_tol", "device", "max_interaction", "interaction_degree", "heredity"),
+            "basis",
         )
     },
     "n_candidates": "candidates",

@@ -120,8 +120,9 @@ class _Slopes:
         low, high = X.min(axis=0), X.max(axis=0)
         half = 0.5 * (high - low)
         half[half == 0.0] = 1.0
-        powers = polynomial.powers[:, list(polynomial.inputs)]
-        return cls(polynomial, 0.5 * (low + high), half, powers)
+        law = polynomial.about(polynomial.shifts)  # derivatives are those of powers
+        powers = law.powers[:, list(law.inputs)]
+        return cls(law, 0.5 * (low + high), half, powers)
 
     def rows(self, v: Array) -> Array:
         """Return x at some points v, shape (points, p)."""

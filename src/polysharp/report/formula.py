@@ -6,7 +6,7 @@ columns, one term below the other.  Screen readers get the plain formula instead
 
 from __future__ import annotations
 
-from polysharp.data.functions import INVERSE, Applied
+from polysharp.data.functions import INVERSE
 from polysharp.polynomial.exports import text
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.report.html import Html, join, p, span, tag
@@ -33,6 +33,8 @@ def formula(polynomial: Polynomial, digits: int = 4) -> Html:
         for a, (sign, term) in enumerate(terms)
     ]
     name = span(tag("var", polynomial.response), " = ", class_="term left")
+    if mapping := text.mapped(polynomial, digits):
+        pieces.append(span(f"with {', '.join(mapping)}", class_="term"))
     return p(
         span(name, [join(" ", piece) for piece in pieces], aria_hidden="true"),
         span(polynomial.formula(digits), class_="unseen"),
@@ -45,8 +47,19 @@ def product(polynomial: Polynomial, m: Monomial) -> Html:
     return Html(text.product(polynomial, m, _power, DOT))  # pieces that are markup, joined
 
 
-def _power(name: str, shift: float, applied: Applied | None, exponent: int) -> Html:
-    base: Html = tag("var", name)
+def coding(polynomial: Polynomial) -> str:
+    """Say what is done to the inputs before they are multiplied, nothing where nothing is."""
+    if polynomial.family.orthogonal:
+        return "in every product the inputs are mapped first, as behind the formula"
+    return "" if polynomial.shifts is None else "in every product the means are subtracted first"
+
+
+def _power(factor: text.Factor) -> Html:
+    base: Html = tag("var", factor.name)
+    shift, applied, exponent = factor.shift, factor.applied, factor.order
+    if factor.family.orthogonal:
+        letter = join(factor.family.letter, tag("sub", str(exponent)))
+        return span(letter, "(", base, ")", class_="factor")
     if shift:
         base = join("(", base, f" {MINUS if shift > 0 else '+'} {abs(shift):.6g}", ")")
     raised = str(exponent) if exponent > 1 else None

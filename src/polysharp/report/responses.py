@@ -5,7 +5,7 @@ from __future__ import annotations
 from polysharp.progress import plural
 from polysharp.report import figures, words
 from polysharp.report.facts import Facts
-from polysharp.report.formula import product
+from polysharp.report.formula import coding, product
 from polysharp.report.html import Child, Html, div, figure, join, keys, p, span, table, tag
 
 MOST_FIGURES = 12  # responses whose predictions are drawn, the first ones
@@ -23,12 +23,11 @@ def shared_terms(facts: Facts) -> Html:
     ]
     intercepts = [words.number(law.intercept) for law in laws]
     rows.append([span("intercept", class_="quiet"), *intercepts])
-    centred = "; in every product the means are subtracted first"
     return join(
         p(
             "One set of terms for all responses, each with coefficients of its own in the units of "
             "the table",
-            centred if first.shifts is not None else None,
+            f"; {coding(first)}" if coding(first) else None,
             ".",
         ),
         table(["term", *(tag("var", law.response) for law in laws)], rows, "Terms by response"),

@@ -13,6 +13,7 @@ from polysharp.estimators.rivals import Rivals, Swap
 from polysharp.progress import plural
 from polysharp.report.chart import RIGHT, TOP, WIDTH, shorten
 from polysharp.report.facts import Facts
+from polysharp.report.formula import coding
 from polysharp.report.html import Child, Html, div, figure, h3, join, keys, p, table, tag
 from polysharp.report.words import percent
 from polysharp.typing import Monomial
@@ -28,12 +29,12 @@ def rivals(facts: Facts) -> Html | None:
     if found is None:
         return None
     alone = len(found.shares.terms) == len(found.best)
-    means = " In every product the means are subtracted first." if _centred(found) else ""
+    means = coding(found.best)
     return join(
         p(
             f"{found.claim}. A formula counts here if it has as many terms as this one, keeps the "
             "same rules and costs hardly more on the same rows, the penalty on large coefficients "
-            f"included.{means}",
+            f"included.{f' {means.capitalize()}.' if means else ''}",
         ),
         p(
             "Terms that all of them have are those that these rows insist on. Where they differ, "
@@ -43,10 +44,6 @@ def rivals(facts: Facts) -> Html | None:
         _always(found),
         None if alone else div(_picture(found), _replaced(found), class_="beside even"),
     )
-
-
-def _centred(found: Rivals) -> bool:
-    return found.best.shifts is not None
 
 
 def _short(found: Rivals) -> dict[str, str]:

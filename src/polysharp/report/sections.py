@@ -12,7 +12,7 @@ from polysharp.estimators.stability import Stability
 from polysharp.progress import plural
 from polysharp.report import figures, words
 from polysharp.report.facts import Facts
-from polysharp.report.formula import product
+from polysharp.report.formula import coding, product
 from polysharp.report.html import (
     Child,
     Html,
@@ -121,11 +121,10 @@ def terms(facts: Facts) -> Html:
         )
     head: list[Child] = ["term", "coefficient", "", "error without it"]
     head += ["without ridge", "90\N{NO-BREAK SPACE}% of resamples", "picked"] if picked else []
-    centred = "; in every product the means are subtracted first"
     return join(
         p(
             "Coefficients are in the units of the table",
-            centred if polynomial.shifts is not None else None,
+            f"; {coding(polynomial)}" if coding(polynomial) else None,
             ". Beside each stands the typical error, in the units of ",
             tag("var", polynomial.response),
             ", that remains when the term is left out and all others are fitted anew to the rows "

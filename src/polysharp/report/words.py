@@ -130,6 +130,8 @@ def candidates(facts: Facts) -> str:
         for name, wording in RULES.items()
         if settings.get(name) is not None
     ]
+    if (basis := settings.get("basis", "monomials")) != "monomials":
+        rules.append(f"{basis.capitalize()} polynomials in place of powers")
     if settings.get("positive"):
         rules.append("no negative coefficient")
     return text + (f"; further rules: {', '.join(rules)}" if rules else "")

@@ -1,13 +1,15 @@
 """A polynomial as an expression in any language that has ``+ - * ( )``, and names for it.
 
 Terms begin with their coefficient, so that columns of integers are turned into floats by the
-first product and no power of an integer can overflow.
+first product and no power of an integer can overflow.  An orthogonal polynomial is written out in
+powers of its argument, one factor in parentheses.
 """
 
 from __future__ import annotations
 
 import json
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -54,7 +56,8 @@ def signed_terms(
     first = number(abs(polynomial.intercept))
     terms = [f"-{first}" if polynomial.intercept < 0 else first]
     for m, c in zip(polynomial.monomials, polynomial.coefficients.tolist(), strict=True):
-        product = " * ".join([number(abs(c)), *(factors[i] for i in m)])
+        powers = [_power(polynomial, factors[i], order, number) for i, order in Counter(m).items()]
+        product = " * ".join([number(abs(c)), *powers])
         terms.append(f"{'-' if c < 0 else '+'} {product}")
     return terms
 
@@ -78,15 +81,29 @@ def used_functions(polynomial: Polynomial) -> dict[int, Applied]:
 
 def _shifted(polynomial: Polynomial, i: int, name: str, number: Number) -> str:
     shift = 0.0 if polynomial.shifts is None else float(polynomial.shifts[i])
-    if not shift:
+    if shift:
+        name = f"({name} {'-' if shift > 0 else '+'} {number(abs(shift))})"
+    if polynomial.scales is None:
         return name
-    return f"({name} {'-' if shift > 0 else '+'} {number(abs(shift))})"
+    return f"({name} / {number(float(polynomial.scales[i]))})"
+
+
+def _power(polynomial: Polynomial, base: str, order: int, number: Number) -> str:
+    """Return a product of equal factors, or P_d of one by Horner's rule in its square."""
+    if not polynomial.family.orthogonal or order == 1:
+        return " * ".join([base] * order)
+    first, *others = polynomial.family.coefficients(order)[::-2]  # of t^d, t^(d-2), ...
+    text = number(first)
+    for c in others:
+        text = f"({text} * {base} * {base} {'-' if c < 0 else '+'} {number(abs(c))})"
+    return f"{text} * {base}" if order % 2 else text
 
 
 def check_finite(polynomial: Polynomial) -> None:
     """Refuse coefficients that no language can write down."""
     numbers = [polynomial.intercept, *polynomial.coefficients.tolist()]
-    numbers += [] if polynomial.shifts is None else polynomial.shifts.tolist()
+    for mapping in (polynomial.shifts, polynomial.scales):
+        numbers += [] if mapping is None else mapping.tolist()
     numbers += [] if polynomial.ranges is None else polynomial.ranges.ravel().tolist()
     for value in numbers:
         if not np.isfinite(value):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from polysharp.data.functions import INVERSE, Applied
-from polysharp.polynomial.exports.text import product, signed, write
+from polysharp.data.functions import INVERSE
+from polysharp.polynomial.exports.text import Factor, product, signed, write
 from polysharp.typing import Monomial
 
 if TYPE_CHECKING:
@@ -41,10 +41,19 @@ def to_latex(polynomial: Polynomial, digits: int = 4, *, wrap: int | None = None
         mantissa, _, exponent = f"{c:.{digits}g}".partition("e")
         return rf"{mantissa} \times 10^{{{int(exponent)}}}" if exponent else mantissa
 
-    def power(name: str, shift: float, applied: Applied | None, exponent: int) -> str:
-        base = _name(name)
+    def power(factor: Factor) -> str:
+        base, shift, applied, exponent = (
+            _name(factor.name),
+            factor.shift,
+            factor.applied,
+            factor.order,
+        )
         if shift:
-            base = rf"({base} {'-' if shift > 0 else '+'} {abs(shift):.{max(digits, 6)}g})"
+            base = rf"{base} {'-' if shift > 0 else '+'} {abs(shift):.{max(digits, 6)}g}"
+        if factor.family.orthogonal:
+            within = rf"\tfrac{{{base}}}{{{factor.scale:.{max(digits, 6)}g}}}"
+            return rf"\mathit{{{factor.family.letter}}}_{{{exponent}}}\bigl({within}\bigr)"
+        base = f"({base})" if shift else base
         if applied is not None and applied.function.name == INVERSE:
             exponent = -exponent
         elif applied is not None:

@@ -7,6 +7,9 @@ r - 1 products and one matrix product, however many terms there are:
     X -> clamped -> [X - shift, f(X), 1] -> gather_1 * ... * gather_r -> @ coefficients
       -> + intercept
 
+In another basis than that of monomials, P_1, P_2, ... of all inputs, (X - shift) / scale, take the
+place of X - shift, and a term is a product of as many factors as it has inputs.
+
 The input ``X`` has one column per input of the model, in the order of the table; the output
 ``prediction`` has one number per row, and so have ``lower`` and ``upper``, the ends of prediction
 intervals, where they are wanted: the products once more, times a matrix, squared and added up.
@@ -91,6 +94,19 @@ def _products(polynomial: Polynomial, constants: dict[str, Any], of: str = "") -
         node("Sub", ["clamped", "shifts"], "shifted"),
     ]
     columns = ["shifted"]
+    if polynomial.family.orthogonal:
+        nodes.append(node("Div", ["shifted", "scales"], "order_1"))
+        columns = ["order_1"]
+        for d in range(1, _highest(polynomial)):
+            below = "one" if d == 1 else f"order_{d - 1}"
+            nodes += [
+                node("Mul", [f"order_{d}", "order_1"], f"order_{d}_raised"),
+                node("Mul", [f"order_{d}_raised", f"step_{d}_a"], f"order_{d}_first"),
+                node("Mul", [below, f"step_{d}_b"], f"order_{d}_second"),
+                node("Sub", [f"order_{d}_first", f"order_{d}_second"], f"order_{d}_both"),
+                node("Div", [f"order_{d}_both", f"step_{d}_c"], f"order_{d + 1}"),
+            ]
+            columns.append(f"order_{d + 1}")
     for c, applied in used_functions(polynomial).items():
         name = applied.function.name
         if name not in OPERATORS:
@@ -150,12 +166,18 @@ def _half_width(polynomial: Polynomial, half: HalfWidth) -> tuple[list[Any], dic
 
 def _constants(polynomial: Polynomial) -> dict[str, Any]:
     """Return the initializers; the last column of the padded table is the one of ones."""
-    p, r = len(polynomial.names), max(1, polynomial.degree)
+    p, family = len(polynomial.names), polynomial.family
     functions = used_functions(polynomial)
     place = {c: p + t for t, c in enumerate(functions)}
-    ones = p + len(functions)
+    ones = p * _highest(polynomial) + len(functions)
+    monomials: Any = polynomial.monomials
+    if family.orthogonal:
+        products, factors = polynomial.basis.factored
+        column = [p * (order - 1) + c for c, order in factors]
+        monomials = [[column[a] for a in term] for term in products.monomials]
     # A formula without terms is a zero multiple of the constant.
-    monomials = polynomial.monomials or ((),)
+    monomials = monomials or ((),)
+    r = max(1, *map(len, monomials))
     coefficients = polynomial.coefficients if polynomial.monomials else np.zeros(1)
     columns = np.array(
         [[*(place.get(c, c) for c in m), *[ones] * (r - len(m))] for m in monomials],
@@ -168,6 +190,12 @@ def _constants(polynomial: Polynomial) -> dict[str, Any]:
         "low": np.asarray(low, dtype=np.float64),
         "high": np.asarray(high, dtype=np.float64),
         "shifts": np.asarray(shifts, dtype=np.float64),
+        **({} if polynomial.scales is None else {"scales": polynomial.scales}),
+        **{
+            f"step_{d}_{name}": np.array(float(value))
+            for d in range(1, _highest(polynomial))
+            for name, value in zip("abc", family.step(d), strict=True)
+        },
         "one_column": np.array([0, 0, 0, 1], dtype=np.int64),
         "one": np.array(1.0),
         **{f"input_{c}": np.array([a.input], dtype=np.int64) for c, a in functions.items()},
@@ -175,3 +203,10 @@ def _constants(polynomial: Polynomial) -> dict[str, Any]:
         "coefficients": np.asarray(coefficients, dtype=np.float64),
         "intercept": np.array([polynomial.intercept], dtype=np.float64),
     }
+
+
+def _highest(polynomial: Polynomial) -> int:
+    """Return the highest order of an orthogonal polynomial of one input; powers have none."""
+    if not polynomial.family.orthogonal:
+        return 1
+    return max((m.count(c) for m in polynomial.monomials for c in m), default=1)

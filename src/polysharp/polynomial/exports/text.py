@@ -1,17 +1,18 @@
 """The formula as people read it, and the two steps that plain text and LaTeX share.
 
 A formula is a left-hand side, signed numbers and products of powers; what a number and a power
-look like is the target's business.
+look like is the target's business.  Orthogonal polynomials stand by their names, P2(x), and what
+their inputs are mapped from stands behind the formula.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from polysharp.data.families import Family
 from polysharp.data.functions import Applied
-from polysharp.monomials.terms import write_power
 from polysharp.typing import Monomial
 
 if TYPE_CHECKING:
@@ -19,19 +20,40 @@ if TYPE_CHECKING:
 
 PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 
-# Of a name, its shift, a function of it (or None) and an exponent.
-Power = Callable[[str, float, Applied | None, int], str]
+
+class Factor(NamedTuple):
+    """A column of a term with its exponent, or an orthogonal polynomial of an input."""
+
+    name: str  # of the input
+    shift: float
+    scale: float
+    applied: Applied | None  # a function of it
+    order: int
+    family: Family
+
+
+Power = Callable[[Factor], str]
 
 
 def formula(polynomial: Polynomial, digits: int = 4) -> str:
     """Return the formula as text, coefficients with so many significant digits."""
     power = plain_power(digits)
-    return write(
+    written = write(
         polynomial,
         number=lambda c: f"{c:.{digits}g}",
         term=lambda m: product(polynomial, m, power, " "),
         response=polynomial.response,
     )
+    return ", ".join([written, *mapped(polynomial, digits)])
+
+
+def mapped(polynomial: Polynomial, digits: int = 4) -> list[str]:
+    """Say for every input of orthogonal polynomials what it is mapped from."""
+    if not polynomial.family.orthogonal:
+        return []
+    factors = [_factor(polynomial, i, 1) for i in polynomial.inputs]
+    more = max(digits, 6)
+    return [polynomial.family.mapped(_quoted(f.name), f.shift, f.scale, more) for f in factors]
 
 
 def term_names(polynomial: Polynomial) -> tuple[str, ...]:
@@ -70,23 +92,31 @@ def signed(
 
 def product(polynomial: Polynomial, m: Monomial, power: Power, glue: str) -> str:
     """Return the powers of one monomial, each column once."""
-    shifts, names = polynomial.shifts, polynomial.names
-    powers = []
-    for c in dict.fromkeys(m):
-        applied = polynomial.functions[c - len(names)] if c >= len(names) else None
-        i = c if applied is None else applied.input
-        shift = 0.0 if shifts is None or applied is not None else float(shifts[i])
-        powers.append(power(names[i], shift, applied, m.count(c)))
-    return glue.join(powers)
+    return glue.join(power(_factor(polynomial, c, m.count(c))) for c in dict.fromkeys(m))
+
+
+def _factor(polynomial: Polynomial, c: int, order: int) -> Factor:
+    shifts, scales, p = polynomial.shifts, polynomial.scales, len(polynomial.names)
+    applied = polynomial.functions[c - p] if c >= p else None
+    i = c if applied is None else applied.input
+    shift = 0.0 if shifts is None or applied is not None else float(shifts[i])
+    scale = 1.0 if scales is None else float(scales[i])
+    return Factor(polynomial.names[i], shift, scale, applied, order, polynomial.family)
 
 
 def plain_power(digits: int = 4) -> Power:
     """Return the way text shows a power; shifts get at least six digits."""
 
-    def power(name: str, shift: float, applied: Applied | None, exponent: int) -> str:
-        base = name if PLAIN_NAME.fullmatch(name) else f"`{name}`"
-        if shift:
+    def power(factor: Factor) -> str:
+        base, shift, applied = _quoted(factor.name), factor.shift, factor.applied
+        if shift and not factor.family.orthogonal:
             base = f"({base} {'-' if shift > 0 else '+'} {abs(shift):.{max(digits, 6)}g})"
-        return write_power(base if applied is None else applied.written(base), exponent)
+        return factor.family.written(
+            base if applied is None else applied.written(base), factor.order
+        )
 
     return power
+
+
+def _quoted(name: str) -> str:
+    return name if PLAIN_NAME.fullmatch(name) else f"`{name}`"
