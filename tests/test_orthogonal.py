@@ -38,8 +38,13 @@ from polysharp.data.arrays import NumpyArrays
 from polysharp.data.families import FAMILIES, HIGHEST
 from polysharp.moments.moments import _evaluator
 from polysharp.monomials.terms import read_terms, write_term
+from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.polynomial.stationary import stationary_points
+from polysharp.progress import open_progress
+from polysharp.selection.parallel import Workers
+from polysharp.selection.search import BudgetSearch, Deadline, Wanted
+from polysharp.selection.split_models import Budgets
 
 NUMPYS = {"legendre": Legendre, "chebyshev": Chebyshev, "hermite": HermiteE}
 BASES = tuple(NUMPYS)
@@ -585,3 +590,44 @@ def test_the_command_line(tmp_path: Path, capsys):
     assert main(["info", str(model), "--as", "python"]) == 0
     assert main([*call, "--functions", "log"]) == 2
     assert "functions must be None with basis='legendre'" in capsys.readouterr().err
+
+
+def test_what_matters_does_not_depend_on_the_basis():
+    """Sobol indices are those of the polynomial, however it is written."""
+    X, y = rows()
+    law = SparsePolynomialRegressor(3, 3, gamma=10.0, basis="hermite").fit(X, y).polynomial_
+    ours, theirs = (measure_importance(each, X) for each in (law, law.to_raw()))
+    np.testing.assert_allclose(ours.inputs, theirs.inputs, atol=1e-6)
+    np.testing.assert_allclose(ours.first, theirs.first, atol=1e-6)
+
+
+def test_intervals_of_folds_go_through_the_file(tmp_path: Path):
+    X, y = rows()
+    model = SparsePolynomialRegressor(**OPTIONS).fit(X, y).calibrate(X, y, cv=3)
+    save_model(model, tmp_path / "model.json")
+    again = load_model(tmp_path / "model.json")
+    expected = model.predict_interval(X, coverage=0.8)
+    np.testing.assert_array_equal(again.predict_interval(X, coverage=0.8), expected)
+
+
+def test_a_consensus_is_in_the_basis_too():
+    X, y = rows(80)
+    search = SparsePolynomialRegressorCV(
+        degrees=(2, 3), max_terms=5, basis="chebyshev", rule="consensus", random_state=0
+    ).fit(X, y)
+    assert search.polynomial_.family.name == "chebyshev"
+    values = y if search.reference_ is None else search.reference_(X)
+    assert verify(search.solution_.proof, X, values)
+    assert search.score(X, y) > 0.5
+
+
+def test_degrees_that_are_compared_end_where_the_basis_does():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(0.0, 1.0, (60, 1)), rng.standard_normal(60)
+    model = SparsePolynomialRegressorCV(basis="legendre")
+    with open_progress(0) as progress:
+        folds = model._folds((X, y, None), None, 0, model._checked_parameters(), progress)
+        wanted = Wanted(None, None, (False,), Budgets((1, 2), (None,)))
+        search = BudgetSearch(folds, wanted, Workers(None, progress), Deadline())
+        assert search._compare_short(HIGHEST)
+        assert not search._compare_short(HIGHEST + 1)
