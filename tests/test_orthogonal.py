@@ -570,6 +570,18 @@ def test_products_that_cannot_be_listed_are_not_priced():
     assert model.solution_.scope == "kept-inputs"
 
 
+def test_linear_terms_are_priced():
+    """At degree 1 all bases multiply columns: too many to be listed are no obstacle."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(5.0, 6.0, (40, 9000))
+    y = 3.0 * X[:, 5] - 2.0 * X[:, 77] + 0.01 * rng.standard_normal(40)
+    model = SparsePolynomialRegressor(1, 2, gamma=1.0, basis="legendre", n_candidates=None)
+    proof = model.fit(X, y).solution_.proof
+    assert model.polynomial_.term_names == ("P1(x5)", "P1(x77)")
+    assert not proof.statement.listed
+    assert verify(proof, X, y)
+
+
 @pytest.mark.needs("pandas")
 def test_the_command_line(tmp_path: Path, capsys):
     X, y = rows()

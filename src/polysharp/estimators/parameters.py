@@ -148,7 +148,8 @@ def _check_orthogonal(parameters: dict[str, Any]) -> None:
         ("functions", None, "whose polynomials are of the inputs as they are"),
         ("constants", None, "whose polynomials are pure numbers"),
     ):
-        if (given := parameters.get(name, only)) is not only and given != only:
+        given = parameters.get(name, only)
+        if given is not only and not (_flag(given) and bool(given) is only):
             raise InputError(f"{name} must be {only} {basis}, {why}, got {_shown(given)}")
 
 

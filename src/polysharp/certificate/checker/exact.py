@@ -93,8 +93,9 @@ class Exact(Moments):
                 given = [X[t * p + i] for t in kept]
             else:  # a function is what double precision makes of it
                 given = [Fraction(value) for value in rows.X[:, i].tolist()]
-            for d in sorted({m.count(i) for m in monomials} - {0}):
-                numbers[i, d], unit[i, d] = _factor(s.basis, given, shift, scale, d)
+            highest = max(m.count(i) for m in monomials)
+            for d, own in enumerate(_factors(s.basis, given, shift, scale, highest), start=1):
+                numbers[i, d], unit[i, d] = own
         factors = [[(i, m.count(i)) for i in sorted(set(m))] for m in monomials]
         ones = [1] * len(kept)
         self.P = [
@@ -247,16 +248,17 @@ class Exact(Moments):
         return False
 
 
-def _factor(
-    basis: str, given: list[Fraction], shift: Fraction, scale: Fraction, d: int
-) -> tuple[list[int], Fraction]:
-    """Return ((x - shift) / scale)^d, or P_d of it, as integers and what they are multiples of."""
+def _factors(
+    basis: str, given: list[Fraction], shift: Fraction, scale: Fraction, highest: int
+) -> list[tuple[list[int], Fraction]]:
+    """Return t^d or P_d(t), t = (x - shift) / scale, for d = 1, 2, ..., each in integers and a unit."""
     if basis in ORTHOGONAL:
-        values = [orders(basis, (value - shift) / scale, d)[d] for value in given]
-        numbers, denominator = _integers(values)
-        return numbers, Fraction(1, denominator)
+        values = [orders(basis, (value - shift) / scale, highest) for value in given]
+        found = [_integers([row[d] for row in values]) for d in range(1, highest + 1)]
+        return [(numbers, Fraction(1, denominator)) for numbers, denominator in found]
     numbers, denominator = _integers([value - shift for value in given])
-    return [number**d for number in numbers], 1 / (denominator * scale) ** d
+    unit = 1 / (denominator * scale)
+    return [([number**d for number in numbers], unit**d) for d in range(1, highest + 1)]
 
 
 def _is_sound(vector: Vector, size: int) -> bool:
