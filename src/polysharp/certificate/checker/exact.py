@@ -251,7 +251,7 @@ class Exact(Moments):
 def _factors(
     basis: str, given: list[Fraction], shift: Fraction, scale: Fraction, highest: int
 ) -> list[tuple[list[int], Fraction]]:
-    """Return t^d or P_d(t), t = (x - shift) / scale, for d = 1, 2, ..., each in integers and a unit."""
+    """Return t^d or P_d(t), t = (x - shift) / scale, for every order: integers and their unit."""
     if basis in ORTHOGONAL:
         values = [orders(basis, (value - shift) / scale, highest) for value in given]
         found = [_integers([row[d] for row in values]) for d in range(1, highest + 1)]
