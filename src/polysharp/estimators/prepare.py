@@ -156,6 +156,7 @@ class Opened:
             seconds = max(effort.left, LEAST_SECONDS)
             machine = Machine(seconds, lambda: self.rows.workers * product_rate(place))
         shape = self.rows.shape[0], len(self.allowed)
+        prices = prices and self.rules.may_be_priced
         extent = choose_extent(n_candidates, self.rules, shape, prices=prices, machine=machine)
         if effort.left is not None and extent.seconds > SURELY * effort.left + 1.0:
             warnings.warn(
@@ -322,9 +323,9 @@ def open_table(
         gamma = float(model.gamma)
     measured = table.ranges
     p = table.shape[1]
-    scaling = Scaling.of(measured, scale=scale, center=center, n_inputs=p)
+    scaling = Scaling.of(measured, scale=scale, center=center, library=rules.library)
     ranges = np.array([measured.low[:p], measured.high[:p]]) if model.clamp else None
-    coded = rules.coded(scaling.unit)
+    coded = rules.coded(scaling.absorbed)
     return Opened(table, table.coded(scaling.apply), scaling, coded, gamma, choice, ranges)
 
 
