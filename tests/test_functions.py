@@ -177,7 +177,7 @@ def check_priced(seed: int) -> None:
     names = tuple(f"x{i}" for i in range(p))
     wide = case.library.grown(case.X, names)
     rows = MemoryRows(wide, case.y, case.weights, names, library=case.library)
-    scaling = Scaling.of(rows.ranges, scale=True, center=o["center"], n_inputs=p)
+    scaling = Scaling.of(rows.ranges, scale=True, center=o["center"], library=case.library)
     every = np.arange(wide.shape[1])
     design = Design(rows.coded(scaling.apply), every, o["degree"], fit_intercept=not rules.constant)
     found = search_all_inputs(
@@ -440,7 +440,7 @@ def test_files_hold_functions(tmp_path: Path, exact: bool):
     assert str(again.polynomial_) == str(model.polynomial_)
     text = (tmp_path / "model.json").read_text()
     (tmp_path / "other.json").write_text(text.replace('"function": "inverse"', '"function": "log"'))
-    with pytest.raises(InputError, match="functions must be those"):
+    with pytest.raises(InputError, match="functions and basis must be those"):
         load_model(tmp_path / "other.json")
     model.solution_.proof.save(tmp_path / "law.proof")
     proof = Proof.load(tmp_path / "law.proof")

@@ -238,7 +238,7 @@ def _coefficients(value: Any) -> CoefficientBounds:
 # How the fields of a statement are read from JSON.
 READ: dict[str, Callable[[Any], Any]] = {
     "names": _tuple_of(_of(str)),
-    "response": _of(str),
+    **dict.fromkeys(("response", "basis"), _of(str)),
     "responses": _tuple_of(lambda pair: (_of(str)(pair[0]), _real(pair[1]))),
     "kept_inputs": _tuple_of(_of(int)),
     "required_inputs": _tuple_of(_of(int)),

@@ -169,7 +169,7 @@ def show(model: Any, fitted: Any, held_out: Any, options: Namespace) -> None:
     if said := fitted_to(model):
         print(said)
     if hasattr(model, "best_params_"):
-        print(f"chosen by validation: {_in_words(**model.best_params_)}")
+        print(f"chosen by validation: {_in_words(model.basis, **model.best_params_)}")
         scaled = " of scaled responses" if len(laws) > 1 else ""
         print(
             f"RMSE{scaled} {-model.best_score_:.4g} by cross-validation, mean of "
@@ -182,10 +182,11 @@ def show(model: Any, fitted: Any, held_out: Any, options: Namespace) -> None:
 
 
 def _in_words(
-    degree: int, gamma: float, center: bool, max_inputs: int | None, max_terms: int
+    basis: str, degree: int, gamma: float, center: bool, max_inputs: int | None, max_terms: int
 ) -> str:
     limit = "" if max_inputs is None else f" in at most {plural(max_inputs, 'input')}"
     coding = "inputs centred" if center else "inputs as they are"
+    coding = coding if basis == "monomials" else f"basis {basis}"
     terms = plural(max_terms, "term")
     return f"degree {degree}, at most {terms}{limit}, gamma {gamma:.4g}, {coding}"
 

@@ -26,7 +26,7 @@ from polysharp.estimators.stability import stability
 from polysharp.files import check_targets
 
 SAME = """degree max_terms max_inputs gamma center engine time_limit gap_tol device max_interaction
-interaction_degree heredity"""
+interaction_degree heredity basis"""
 PARAMETERS = {  # of the library, and what the command line calls them
     **{name: name for name in SAME.split()},
     "n_candidates": "candidates",

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from polysharp.data.arrays import Place, as_host
 from polysharp.data.cluster import is_dask
+from polysharp.data.families import MONOMIALS
 from polysharp.data.functions import Library, read_functions
 from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import InputError
@@ -93,11 +94,17 @@ def _checked(
     weights = None
     if sample_weight is not None:
         X, y, weights = _weighted(X, y, sample_weight)
-    library = read_functions(getattr(model, "functions", None), names)
+    library = library_of(model, names)
     X = library.grown(X, names)
     check_powers(X, int(model.degree), library.column_names(names))
     check_magnitudes(y, 1.0 if weights is None else float(weights.sum()))
     return X, y, weights, library
+
+
+def library_of(model: Any, names: tuple[str, ...]) -> Library:
+    """Return the columns that an estimator asks for; some have no functions and no basis."""
+    basis = getattr(model, "basis", MONOMIALS.name)
+    return read_functions(getattr(model, "functions", None), names, basis)
 
 
 @contextmanager

@@ -15,10 +15,16 @@ from typing import Any
 import numpy as np
 
 from polysharp.data.arrays import CPU, Place
-from polysharp.data.checks import check_finite, check_magnitudes, check_powers, input_names
+from polysharp.data.checks import (
+    check_finite,
+    check_magnitudes,
+    check_powers,
+    input_names,
+    library_of,
+)
 from polysharp.data.cluster import n_threads, sum_over_blocks
 from polysharp.data.dask_blocks import Piece, check_columns, cut_into_blocks, is_frame
-from polysharp.data.functions import PLAIN, Library, read_functions
+from polysharp.data.functions import PLAIN, Library
 from polysharp.data.rows import Code, MemoryRows, Rows
 from polysharp.data.summary import Ranges, Summary
 from polysharp.errors import InputError
@@ -35,7 +41,7 @@ def open_collections(
     check_columns(model, X, reset=True)
     response = y.name if is_frame(y) else None
     names = input_names(model)
-    library = read_functions(getattr(model, "functions", None), names)
+    library = library_of(model, names)
     read = BlockReader(names, response if isinstance(response, str) else "y", library)
     blocks = cut_into_blocks(X, y, sample_weight)
     summary = _summary(blocks, read, progress)

@@ -8,7 +8,8 @@ A product of two columns of an input that is itself a column, or no function at 
 
     x (1/x) = 1,     sqrt(x) sqrt(x) = x,
 
-and every product of powers that is left is a power of x of its own.
+and every product of powers that is left is a power of x of its own.  What a column is multiplied
+with itself to, its powers or other polynomials, is the library's family (``data.families``).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polysharp.data.families import FAMILIES, MONOMIALS, Family
 from polysharp.errors import InputError
 from polysharp.typing import Array, Indices, Monomial
 
@@ -92,6 +94,7 @@ class Library:
 
     n_inputs: int = 0
     applied: tuple[Applied, ...] = ()
+    family: Family = MONOMIALS  # what stands for a column that is multiplied with itself
 
     def __bool__(self) -> bool:
         return bool(self.applied)
@@ -178,8 +181,8 @@ class Library:
 PLAIN = Library()  # every column is an input
 
 
-def read_functions(given: Any, names: Sequence[str]) -> Library:
-    """Return the columns that the parameter ``functions`` asks for.
+def read_functions(given: Any, names: Sequence[str], basis: str = MONOMIALS.name) -> Library:
+    """Return the columns that the parameter ``functions`` asks for, and the family of ``basis``.
 
     ``given`` is None, a sequence of functions for all inputs, or a mapping from inputs (names or
     indices) to such sequences.  A function is a name, a callable with a name, or a pair of both.
@@ -190,7 +193,8 @@ def read_functions(given: Any, names: Sequence[str]) -> Library:
     else:
         wanted = [(i, _functions(given)) for i in range(p)]
     applied = {(i, f.name): Applied(i, f) for i, functions in wanted for f in functions}
-    return Library(p, tuple(applied[key] for key in sorted(applied, key=lambda key: key[0])))
+    ordered = tuple(applied[key] for key in sorted(applied, key=lambda key: key[0]))
+    return Library(p, ordered, FAMILIES[basis])
 
 
 def _input(key: Any, names: Sequence[str]) -> int:

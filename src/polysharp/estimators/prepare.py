@@ -160,7 +160,7 @@ class Opened:
             n_candidates,
             self.rules,
             shape,
-            prices=prices,
+            prices=prices and self.rules.may_be_priced,
             machine=machine,
             most=Held.on(place.on_gpu).monomials,
         )
@@ -330,9 +330,9 @@ def open_table(
         gamma = float(model.gamma)
     measured = table.ranges
     p = table.shape[1]
-    scaling = Scaling.of(measured, scale=scale, center=center, n_inputs=p)
+    scaling = Scaling.of(measured, scale=scale, center=center, library=rules.library)
     ranges = np.array([measured.low[:p], measured.high[:p]]) if model.clamp else None
-    coded = rules.coded(scaling.unit)
+    coded = rules.coded(scaling.absorbed)
     return Opened(table, table.coded(scaling.apply), scaling, coded, gamma, choice, ranges)
 
 

@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from polysharp.data.arrays import as_host
 from polysharp.data.checks import open_rows
 from polysharp.data.cluster import is_dask
+from polysharp.data.families import FAMILIES
 from polysharp.data.rows import Rows
 from polysharp.errors import InputError
 from polysharp.estimators.model import CertifiedModel
@@ -57,7 +58,7 @@ SHARED = (
     "n_candidates", "fit_intercept", "scale", "device", "engine", "gap_tol", "n_jobs", "verbose",
     "max_interaction", "interaction_degree", "heredity", "include_terms", "exclude_terms",
     "include_inputs", "exclude_inputs", "coefficient_bounds", "positive", "clamp", "functions",
-    "units", "constants",
+    "units", "constants", "basis",
 )  # fmt: skip
 
 
@@ -117,8 +118,9 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         As in ``SparsePolynomialRegressor``.
     include_terms, exclude_terms, include_inputs, exclude_inputs : optional
         As in ``SparsePolynomialRegressor``.
-    functions, units, constants : optional
-        As in ``SparsePolynomialRegressor``.
+    functions, units, constants, basis : optional
+        As in ``SparsePolynomialRegressor``; in another basis than that of monomials inputs are
+        mapped, and there are no ``centers`` to compare.
     coefficient_bounds, positive : optional
         As in ``SparsePolynomialRegressor``, for every model that is compared.
     clamp : bool, default=False
@@ -233,6 +235,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         functions: Any = None,
         units: Any = None,
         constants: Any = None,
+        basis: str = "monomials",
     ) -> None:
         self.degrees = degrees
         self.max_terms = max_terms
@@ -265,12 +268,20 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         self.functions = functions
         self.units = units
         self.constants = constants
+        self.basis = basis
 
     @property
     def degree(self) -> int:
         """The largest degree that is compared for models of any size."""
         degrees = several(self.degrees)
         return HIGHEST if degrees == ("auto",) else max(map(int, degrees))
+
+    @property
+    def _centers(self) -> tuple[bool, ...]:
+        """The codings to compare: one where the basis maps the inputs itself."""
+        if FAMILIES[self.basis].orthogonal:
+            return (False,)
+        return tuple(dict.fromkeys(bool(c) for c in several(self.centers)))
 
     _kind: ClassVar[type[SparsePolynomialRegressor]] = SparsePolynomialRegressor  # of the refit
 
@@ -388,7 +399,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         wanted = Wanted(
             None if degrees == ("auto",) else tuple(sorted({int(r) for r in degrees})),
             None if gammas == ("auto",) else tuple(dict.fromkeys(float(g) for g in gammas)),
-            tuple(dict.fromkeys(bool(c) for c in several(self.centers))),
+            self._centers,
             # The models averaged are as wide as may be; limits are for the polynomial nearest.
             Budgets(sizes(self.max_terms), limits[:1] if consensus else limits),
         )

@@ -3,7 +3,8 @@
 An input is an index or a name.  A term is a sequence of inputs with repetition, ``("a", "a", 2)``,
 or a product written out: ``"a^2 b"``, ``"a**2 * b"``; names that are no plain words may stand in
 backquotes, as formulas show them.  ``()`` and ``"1"`` are the constant.  Functions of inputs that
-are columns of their own are written ``log(a)``, and powers of the inverse ``a^-2``.
+are columns of their own are written ``log(a)``, and powers of the inverse ``a^-2``.  In other bases
+than powers, an exponent is an order, and ``P2(a) P1(b)`` may be written as well.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
+from polysharp.data.families import MONOMIALS
 from polysharp.data.functions import INVERSE, Library
 from polysharp.errors import InputError
 from polysharp.typing import Monomial
@@ -45,20 +47,8 @@ def write_term(monomial: Monomial, names: Sequence[str], library: Library | None
     """
     columns = names if library is None else library.column_names(names)
     powers = Counter(monomial).items()
-    return " ".join(write_power(columns[c], e) for c, e in powers) or "1"
-
-
-def write_power(column: str, exponent: int) -> str:
-    """Return a power of a column; those of ``x^-1`` have one exponent.
-
-    Examples
-    --------
-    >>> write_power("a", 2), write_power("a^-1", 2), write_power("log(a)", 1)
-    ('a^2', 'a^-2', 'log(a)')
-    """
-    if exponent == 1:
-        return column
-    return f"{column[:-1]}{exponent}" if column.endswith("^-1") else f"{column}^{exponent}"
+    family = MONOMIALS if library is None else library.family
+    return " ".join(family.written(columns[c], e) for c, e in powers) or "1"
 
 
 def _items(given: Any, parameter: str) -> Iterable[Any]:
@@ -114,6 +104,8 @@ def _product(text: str, names: Sequence[str], parameter: str, library: Library) 
     known = re.compile("|".join(re.escape(s) for s in sorted(spelled, key=len, reverse=True)))
     factors: list[int] = []
     rest = text.strip()
+    if library.family.orthogonal:
+        rest = re.sub(rf"{library.family.letter}(\d+)\(({known.pattern})\)", r"\2^\1", rest)
     while rest:
         name = known.match(rest)
         power = EXPONENT.match(rest, name.end()) if name else None

@@ -3,7 +3,9 @@
     y = intercept + sum_j coefficients_j prod_{i in monomials_j} (x_i - shifts_i)
 
 Beside the p inputs, functions of them may be factors: they are numbered from p on, and applied to
-the inputs as they are, without a shift.
+the inputs as they are, without a shift.  In another basis than that of monomials an input that a
+term holds d times is not the power but the polynomial P_d of (x_i - shifts_i) / scales_i
+(``data.families``).
 
 Every coefficient is a float64 rounded once from the coded variables, and a product of powers
 keeps its relative precision whatever the units, so evaluating this form loses no digits against
@@ -17,18 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain, product
-from math import prod
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from polysharp.data.families import MONOMIALS, Family
 from polysharp.data.functions import Applied, Library
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.units import Units
+from polysharp.polynomial.change_of_basis import in_basis_of
 from polysharp.polynomial.exports import code, onnx_graph, text
 from polysharp.typing import Array, Monomial
 
@@ -60,6 +63,10 @@ class Polynomial:
         anything else.  None takes them as they are.
     functions : tuple of Applied
         Functions of the inputs, numbered from p on: input and function of each.
+    scales : ndarray of shape (p,) or None
+        What shifted inputs are divided by; None for one each, as in all formulas in monomials.
+    family : Family
+        What ``(0, 0)`` stands for: the square of an input, or an orthogonal polynomial of order 2.
 
     Examples
     --------
@@ -78,6 +85,8 @@ class Polynomial:
     response: str = "y"
     ranges: Array | None = None
     functions: tuple[Applied, ...] = ()
+    scales: Array | None = None
+    family: Family = MONOMIALS
 
     def __post_init__(self) -> None:
         seen: set[Monomial] = set()
@@ -85,6 +94,8 @@ class Polynomial:
             if tuple(sorted(m)) in seen:
                 raise InputError(f"monomials must be distinct, got {m} twice")
             seen.add(tuple(sorted(m)))
+        if (self.scales is not None) != self.family.orthogonal:
+            raise InputError("scales must be given for orthogonal polynomials, and for no others")
 
     @classmethod
     def from_scaled(
@@ -117,7 +128,8 @@ class Polynomial:
         coefficients = scaling.invert(basis.monomials, w * basis.scales)
         shifts = scaling.shift[: len(names)] if scaling.shift.any() else None
         given = coefficients, float(intercept), names, shifts, response, ranges
-        return cls(basis.monomials, *given, basis.library.applied)
+        scales = scaling.unit if scaling.family.orthogonal else None
+        return cls(basis.monomials, *given, basis.library.applied, scales, scaling.family)
 
     def __len__(self) -> int:
         return len(self.monomials)
@@ -135,7 +147,7 @@ class Polynomial:
     @property
     def library(self) -> Library:
         """Inputs and functions of them, as columns."""
-        return Library(len(self.names), self.functions)
+        return Library(len(self.names), self.functions, self.family)
 
     @property
     def powers(self) -> NDArray[np.intp]:
@@ -185,7 +197,7 @@ class Polynomial:
         return self._products(self.basis, X)
 
     def _products(self, basis: Basis, X: Array) -> Array:
-        """Clamp, apply functions, shift, multiply."""
+        """Clamp, apply functions, shift, divide, multiply."""
         used = basis.used
         if self.ranges is not None:
             X = X.clip(*self.ranges)
@@ -197,6 +209,8 @@ class Polynomial:
         if self.shifts is not None:
             shifts = np.append(self.shifts, np.zeros(len(self.functions)))
             columns = columns - shifts[used, None]
+        if self.scales is not None:
+            columns = columns / self.scales[used, None]
         return basis.products(columns, scaled=False)
 
     def outside(self, X: ArrayLike) -> NDArray[np.bool_]:
@@ -229,10 +243,11 @@ class Polynomial:
         return Units.read(units, self.names, self.library).written(self.monomials)
 
     def to_raw(self) -> Polynomial:
-        """Return the same polynomial with its products multiplied out: in x instead of x - mean.
+        """Return the same polynomial with its products multiplied out: in powers of x itself.
 
-        It has more terms as a rule, and where the shifts are large beside the spread of the inputs
-        these nearly cancel, so that digits are lost.
+        Formulas in x - mean and those in orthogonal polynomials become plain ones.  They have more
+        terms as a rule, and where the shifts are large beside the spread of the inputs these nearly
+        cancel, so that digits are lost.
 
         Examples
         --------
@@ -244,30 +259,13 @@ class Polynomial:
         """
         return self.about(None)
 
-    def about(self, shifts: Array | None) -> Polynomial:
-        """Return the same polynomial in products of x less other shifts, None for none."""
-        if self.shifts is shifts:
+    def about(
+        self, shifts: Array | None, scales: Array | None = None, family: Family = MONOMIALS
+    ) -> Polynomial:
+        """Return the same polynomial in products of x less other shifts, or in another family."""
+        if self.shifts is shifts and self.scales is scales and self.family == family:
             return self
-        total: dict[Monomial, float] = {}
-        none = np.zeros(len(self.names))
-        old, new = (none if given is None else given for given in (self.shifts, shifts))
-        moved = [*(new - old).tolist(), *(0.0 for _ in self.functions)]
-        for m, c in zip(self.monomials, self.coefficients.tolist(), strict=True):
-            # prod (x_i - old_i): every factor gives x_i - new_i or new_i - old_i.
-            for kept in product((True, False), repeat=len(m)):
-                others = prod(moved[i] for i, k in zip(m, kept, strict=True) if not k)
-                own = tuple(sorted(i for i, k in zip(m, kept, strict=True) if k))
-                total[own] = total.get(own, 0.0) + c * others
-        intercept = self.intercept + total.pop((), 0.0)
-        terms = sorted((m for m, c in total.items() if c), key=lambda m: (len(m), m))
-        coefficients = np.array([total[m] for m in terms])
-        return replace(
-            self,
-            monomials=tuple(terms),
-            coefficients=coefficients,
-            intercept=intercept,
-            shifts=shifts,
-        )
+        return in_basis_of(replace(self, shifts=shifts, scales=scales, family=family), self)
 
     def __str__(self) -> str:
         return self.formula()

@@ -112,7 +112,8 @@ class _Slopes:
         low, high = X.min(axis=0), X.max(axis=0)
         self.middle, self.half = 0.5 * (low + high), 0.5 * (high - low)
         self.half[self.half == 0.0] = 1.0
-        self.polynomial, self.used = replace(polynomial, ranges=None), list(polynomial.inputs)
+        law = polynomial.about(polynomial.shifts)  # derivatives are those of powers
+        self.polynomial, self.used = replace(law, ranges=None), list(law.inputs)
         self.first = [_derivative(self.polynomial, i) for i in self.used]
         self.second = [[_derivative(slope, j) for j in self.used] for slope in self.first]
 

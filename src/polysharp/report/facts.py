@@ -172,6 +172,7 @@ class Facts:
         if self.path is not None and (
             self.path.degree != self.settings["degree"]
             or self.path.center != self.settings["center"]
+            or self.path[0].polynomial.family != self.polynomial.family
             or not np.isclose(self.path.gamma, self.model.gamma_)
         ):
             return None

@@ -16,7 +16,7 @@ import numpy as np
 from markupsafe import Markup
 
 from polysharp.certificate.solution import Solution
-from polysharp.data.functions import INVERSE, Applied
+from polysharp.data.functions import INVERSE
 from polysharp.estimators.fitted import ShownRows
 from polysharp.estimators.stability import Stability
 from polysharp.polynomial.exports import text
@@ -59,6 +59,8 @@ def formula(polynomial: Polynomial, digits: int = 4) -> Markup:
         mark = MINUS if sign == "-" else "+"
         mark = f"{mark} " if pieces else mark.strip("+")
         pieces.append(tag("span", tag("span", mark, class_="sign"), Markup(term), class_="term"))
+    if mapping := text.mapped(polynomial, digits):
+        pieces.append(tag("span", f"with {', '.join(mapping)}", class_="term"))
     name = tag("span", tag("var", polynomial.response), " = ", class_="term left")
     return tag(
         "p",
@@ -73,8 +75,19 @@ def product(polynomial: Polynomial, m: Monomial) -> Markup:
     return Markup(text.product(polynomial, m, _power, DOT))  # pieces that are markup, joined
 
 
-def _power(name: str, shift: float, applied: Applied | None, exponent: int) -> Markup:
-    base: Markup = tag("var", name)
+def coding(polynomial: Polynomial) -> str:
+    """Return what is done to the inputs before they are multiplied, nothing where nothing is."""
+    if polynomial.family.orthogonal:
+        return "in every product the inputs are mapped first, as behind the formula"
+    return "" if polynomial.shifts is None else "in every product the means are subtracted first"
+
+
+def _power(factor: text.Factor) -> Markup:
+    base: Markup = tag("var", factor.name)
+    shift, applied, exponent = factor.shift, factor.applied, factor.order
+    if factor.family.orthogonal:
+        letter = join(factor.family.letter, tag("sub", str(exponent)))
+        return tag("span", letter, "(", base, ")", class_="factor")
     if shift:
         base = join("(", base, f" {MINUS if shift > 0 else '+'} {abs(shift):.6g}", ")")
     raised = str(exponent) if exponent > 1 else None
@@ -134,6 +147,8 @@ def candidates(facts: Facts) -> str:
         for name, wording in RULES.items()
         if settings.get(name) is not None
     ]
+    if (basis := settings.get("basis", "monomials")) != "monomials":
+        rules.append(f"{basis.capitalize()} polynomials in place of powers")
     if settings.get("positive"):
         rules.append("no negative coefficient")
     return said + (f"; further rules: {', '.join(rules)}" if rules else "")

@@ -75,7 +75,8 @@ class Folds:
 
         On Dask the rows would be read again in each split.
         """
-        return self._table is not None and self.screening_work() <= MOST_SCREENING
+        at_hand = self._table is not None and self.rules.may_be_priced
+        return at_hand and self.screening_work() <= MOST_SCREENING
 
     @property
     def _table(self) -> MemoryRows | None:
@@ -122,14 +123,14 @@ class Folds:
         turns out to take longer than some ``seconds``.
         """
         scaling = Scaling.of(
-            self.rows.ranges, scale=self.scale, center=center, n_inputs=self.rows.shape[1]
+            self.rows.ranges, scale=self.scale, center=center, library=self.rules.library
         )
         rows, table = self.rows.coded(scaling.apply), self._table
         parted = None
         if table is not None and not isinstance(self.parts, Dealt):
             parted = PartedRows(table.coded(scaling.apply), self.parts)
         pools = None
-        if parted is None or self.count <= limit:
+        if parted is None or self.count <= limit or not self.rules.may_be_priced:
             basis = self.rules.basis(self.inputs)
         else:
             basis, pools = screened(
@@ -173,7 +174,7 @@ class FoldMoments:
     @property
     def rules(self) -> TermRules:
         """The rules about terms, in this coding."""
-        return self.folds.rules.coded(self.scaling.unit)
+        return self.folds.rules.coded(self.scaling.absorbed)
 
     def splits(self) -> list[SplitModels]:
         """Return what finds and judges the models of each split."""

@@ -1,8 +1,9 @@
 """How large coefficients may be: the intervals of a statement in the scaled basis.
 
 A coefficient c of prod_i (x_i - shift_i) is w = c prod_i scale_i / sqrt(orderings) in the scaled
-basis.  A term's own interval counts before those of its inputs, of which all hold together, and
-those before the one for every term; the constant has its own or none.  Besides, a model with
+basis, and c / sqrt(orderings) where the basis is orthogonal.  A term's own interval counts before
+those of its inputs, of which all hold together, and those before the one for every term; the
+constant has its own or none.  Besides, a model with
 lam w_j^2 > yy costs more than no model at all, so that |w_j| <= sqrt(yy / lam) in any case.
 
 Bounds on costs are taken over intervals that are a little too long, models over some that are a
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.certificate.checker.rules import Array, Indices, Monomial, demand, owner
+from polysharp.certificate.checker.rules import ORTHOGONAL, Array, Indices, Monomial, demand, owner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +63,8 @@ class CheckedBoxes:
                 used = {owner(c, s) for c in m} & of_inputs.keys()
                 among = [of_inputs[i] for i in used] or [stated.everywhere]
                 ends[j] = max(low for low, _ in among), min(high for _, high in among)
-        units = [np.prod(s.scale[list(m)]) for m in monomials]
+        scales = np.ones_like(s.scale) if s.basis in ORTHOGONAL else s.scale
+        units = [np.prod(scales[list(m)]) for m in monomials]
         factor = np.array(units, dtype=np.float64).reshape(-1, 1) / scale.reshape(-1, 1)
         ends = np.where(ends == 0.0, 0.0, ends * factor)
         margin = (4.0 * s.degree + 32.0) * 2.0**-53

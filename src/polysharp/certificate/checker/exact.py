@@ -1,7 +1,8 @@
 """The numbers of a proof in exact integers, from the floats or the decimals of the table.
 
 Inputs x_ti - shift_i are integers N_ti over one denominator D_i per input, so that a plain
-monomial is an integer P_tj times a rational g_j, and m_tj = sqrt(orderings_j) g_j P_tj.  Any
+monomial is an integer P_tj times a rational g_j, and m_tj = sqrt(orderings_j) g_j P_tj.  Orthogonal
+polynomials of (x_ti - shift_i) / unit_i are rationals, and integers over one denominator too.  Any
 coefficients prove a bound: those of a vector are rounded so that w_j sqrt(orderings_j) g_j is
 an integer over 2^s, and then a = y - Mw, y'a, |a|^2 and M'a / sqrt(orderings) come from products of
 integer matrices, with no rounding at all.  Only what is left, a few sums of prices, is done in
@@ -19,14 +20,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import reduce
-from math import inf, lcm, nextafter, sqrt
+from math import inf, lcm, nextafter, prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
-from polysharp.certificate.checker.rows import TINY, CheckedRows, Point, U, scale_squared, sides
-from polysharp.certificate.checker.rules import Array, Indices, Monomial
+from polysharp.certificate.checker.rows import (
+    TINY,
+    CheckedRows,
+    Point,
+    U,
+    orders,
+    scale_squared,
+    sides,
+)
+from polysharp.certificate.checker.rules import ORTHOGONAL, Array, Indices, Monomial
 from polysharp.errors import MissingSolverError
 
 if TYPE_CHECKING:
@@ -76,22 +85,25 @@ class Exact(Moments):
         self.v, self.v_scale = _integers([v[t] for t in kept])
         self.y, self.y_scale = _integers([y[t] for t in kept])
         self.sum_v = sum(self.v) if s.fit_intercept else 1
-        numbers, unit = {}, {}
+        numbers: dict[tuple[int, int], list[int]] = {}
+        unit: dict[tuple[int, int], Fraction] = {}
         for i in sorted({i for m in monomials for i in m}):
             shift, scale = Fraction(float(s.shift[i])), Fraction(float(s.scale[i]))
             if i < p:
                 given = [X[t * p + i] for t in kept]
             else:  # a function is what double precision makes of it
                 given = [Fraction(value) for value in rows.X[:, i].tolist()]
-            numbers[i], denominator = _integers([value - shift for value in given])
-            unit[i] = 1 / (denominator * scale)
+            highest = max(m.count(i) for m in monomials)
+            for d, own in enumerate(_factors(s.basis, given, shift, scale, highest), start=1):
+                numbers[i, d], unit[i, d] = own
+        factors = [[(i, m.count(i)) for i in sorted(set(m))] for m in monomials]
         ones = [1] * len(kept)
         self.P = [
             reduce(lambda a, b: [x * z for x, z in zip(a, b, strict=True)],
-                   (numbers[i] for i in m), ones)
-            for m in monomials
+                   (numbers[pair] for pair in pairs), ones)
+            for pairs in factors
         ]  # fmt: skip
-        self.g = [reduce(lambda a, i: a * unit[i], m, Fraction(1)) for m in monomials]
+        self.g = [prod((unit[pair] for pair in pairs), start=Fraction(1)) for pairs in factors]
         self.bits = [max(map(abs, column)).bit_length() for column in self.P]
         self.orderings = [scale_squared(m, s.degree) for m in monomials]
         self._known: dict[Key, Products] = {}
@@ -234,6 +246,19 @@ class Exact(Moments):
                    for a, row in enumerate(rest)):  # fmt: skip
                 return True
         return False
+
+
+def _factors(
+    basis: str, given: list[Fraction], shift: Fraction, scale: Fraction, highest: int
+) -> list[tuple[list[int], Fraction]]:
+    """Return t^d or P_d(t), t = (x - shift) / scale, for every order: integers and their unit."""
+    if basis in ORTHOGONAL:
+        values = [orders(basis, (value - shift) / scale, highest) for value in given]
+        found = [_integers([row[d] for row in values]) for d in range(1, highest + 1)]
+        return [(numbers, Fraction(1, denominator)) for numbers, denominator in found]
+    numbers, denominator = _integers([value - shift for value in given])
+    unit = 1 / (denominator * scale)
+    return [([number**d for number in numbers], unit**d) for d in range(1, highest + 1)]
 
 
 def _is_sound(vector: Vector, size: int) -> bool:

@@ -27,6 +27,7 @@ IN, FREE, OUT = 1, 0, -1
 
 MOST_LISTED = 100_000  # monomials; their Gram matrix would take 80 GB
 MOST_DEGREE, MOST_PRICED_DEGREE = 100, 4
+ORTHOGONAL, MOST_ORDER = ("legendre", "chebyshev", "hermite"), 10
 
 
 class Rejected(Exception):
@@ -73,6 +74,11 @@ def check_statement(s: Statement) -> None:
     demand(len(set(s.functions)) == len(s.functions), "a function is named twice")
     # Prices of unlisted monomials are those of inputs alone.
     demand(s.listed or not s.functions, "functions of inputs need a list of all monomials")
+    demand(s.basis in ("monomials", *ORTHOGONAL), "the basis is unknown")
+    if s.basis in ORTHOGONAL:
+        demand(not s.functions, "there are functions beside orthogonal polynomials")
+        demand(s.listed or s.degree == 1, "orthogonal polynomials need a list of all monomials")
+        demand(s.degree <= MOST_ORDER, "the degree is too high")
     width = p + len(s.functions)
     demand(np.shape(s.shift) == np.shape(s.scale) == (width,), "shift or scale has a wrong length")
     demand(not np.any(s.shift[p:]), "a function is shifted")

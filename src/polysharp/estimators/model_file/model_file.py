@@ -23,6 +23,7 @@ import numpy as np
 
 from polysharp._version import __version__
 from polysharp.certificate.solution import Counters, Scope, Solution, Status, Stop
+from polysharp.data.families import FAMILIES, MONOMIALS
 from polysharp.data.functions import FUNCTIONS, Applied, Library
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
@@ -134,6 +135,7 @@ def describe(model: Any) -> dict[str, Any]:
         "inputs": list(laws[0].names),
         "named": hasattr(model, "feature_names_in_"),
         **({"functions": [_known(a) for a in functions]} if functions else {}),
+        **({"basis": laws[0].family.name} if laws[0].family.orthogonal else {}),
         "certificate": _certificate(model.solution_),
         "kept_inputs": np.asarray(model.kept_inputs_).tolist(),
         "ranking": _ranking(model.ranking_),
@@ -188,6 +190,7 @@ def _terms(polynomial: Polynomial) -> dict[str, Any]:
             )
         ],
         "shifts": None if shifts is None else shifts.tolist(),
+        **({} if polynomial.scales is None else {"scales": polynomial.scales.tolist()}),
         "ranges": None if ranges is None else ranges.tolist(),
     }
 
@@ -205,7 +208,7 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     names = tuple(item.text() for item in root["inputs"].items())
     if not names:
         raise root["inputs"].refusal("a list of at least one name")
-    library = _read_functions(root, names)
+    library = _read_library(root, names)
     several = root.fields().get("responses")
     laws = [
         _read_polynomial(at, library, names, at["response"].text())
@@ -282,13 +285,14 @@ def _known(applied: Applied) -> dict[str, Any]:
     return {"input": applied.input, "function": name}
 
 
-def _read_functions(root: Reader, names: tuple[str, ...]) -> Library:
+def _read_library(root: Reader, names: tuple[str, ...]) -> Library:
     given = root.fields().get("functions")  # not in files of models without any
+    basis = root.fields().get("basis", Reader("basis", MONOMIALS.name))  # not for monomials
     applied = [
         Applied(a["input"].integer(0, len(names) - 1), FUNCTIONS[a["function"].one_of(*FUNCTIONS)])
         for a in (() if given is None else given.items())
     ]
-    return Library(len(names), tuple(applied))
+    return Library(len(names), tuple(applied), FAMILIES[basis.one_of(*FAMILIES)])
 
 
 def _read_polynomial(
@@ -296,7 +300,11 @@ def _read_polynomial(
 ) -> Polynomial:
     terms, last = list(at["terms"].items()), len(library.owners) - 1
     monomials = tuple(tuple(i.integer(0, last) for i in term["inputs"].items()) for term in terms)
-    shifts, ranges = None, None
+    shifts, scales, ranges = None, None, None
+    if library.family.orthogonal:
+        scales = _one_per_input(at["scales"], len(names))
+        if not (scales > 0.0).all():
+            raise at["scales"].refusal("a list of positive numbers")
     if at["shifts"].value is not None:
         shifts = _one_per_input(at["shifts"], len(names))
     given = at.fields().get("ranges")  # not in version 1
@@ -314,6 +322,8 @@ def _read_polynomial(
         response=response,
         ranges=ranges,
         functions=library.applied,
+        scales=scales,
+        family=library.family,
     )
 
 

@@ -2,7 +2,8 @@
 
 Each language says how it writes numbers, functions of inputs and inputs that are clamped; the sum
 of products is written once.  Terms begin with their coefficient, so that columns of integers are
-turned into floats by the first product and no power of an integer can overflow.  Functions take
+turned into floats by the first product and no power of an integer can overflow.  An orthogonal
+polynomial is written out in powers of its argument, one factor in parentheses.  Functions take
 the inputs that the formula uses, in the order of the columns; a second one returns the ends of
 prediction intervals, where they are wanted.  SymPy makes symbols from the names as they are.
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 import json
 import keyword
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -67,7 +69,8 @@ class Language:
         first = self.number(abs(polynomial.intercept))
         terms = [f"-{first}" if polynomial.intercept < 0 else first]
         for m, c in zip(polynomial.monomials, polynomial.coefficients.tolist(), strict=True):
-            product = " * ".join([self.number(abs(c)), *(factors[i] for i in m)])
+            powers = [self._power(polynomial, factors[i], order) for i, order in Counter(m).items()]
+            product = " * ".join([self.number(abs(c)), *powers])
             terms.append(f"{'-' if c < 0 else '+'} {product}")
         return terms
 
@@ -94,9 +97,21 @@ class Language:
 
     def _shifted(self, polynomial: Polynomial, i: int, name: str) -> str:
         shift = 0.0 if polynomial.shifts is None else float(polynomial.shifts[i])
-        if not shift:
+        if shift:
+            name = f"({name} {'-' if shift > 0 else '+'} {self.number(abs(shift))})"
+        if polynomial.scales is None:
             return name
-        return f"({name} {'-' if shift > 0 else '+'} {self.number(abs(shift))})"
+        return f"({name} / {self.number(float(polynomial.scales[i]))})"
+
+    def _power(self, polynomial: Polynomial, base: str, order: int) -> str:
+        """Return a product of equal factors, or P_d of one by Horner's rule in its square."""
+        if not polynomial.family.orthogonal or order == 1:
+            return " * ".join([base] * order)
+        first, *others = polynomial.family.coefficients(order)[::-2]  # of t^d, t^(d-2), ...
+        text = self.number(first)
+        for c in others:
+            text = f"({text} * {base} * {base} {'-' if c < 0 else '+'} {self.number(abs(c))})"
+        return f"{text} * {base}" if order % 2 else text
 
 
 def _sql_float(value: float) -> str:
@@ -216,6 +231,8 @@ def to_sympy(polynomial: Polynomial) -> Any:
     symbols = [sympy.Symbol(name) for name in polynomial.names]
     shifts = np.zeros(len(symbols)) if polynomial.shifts is None else polynomial.shifts
     factors = [x - float(s) if s else x for x, s in zip(symbols, shifts, strict=True)]
+    if polynomial.scales is not None:
+        factors = [x / float(u) for x, u in zip(factors, polynomial.scales, strict=True)]
     for applied in polynomial.functions:
         x, name = symbols[applied.input], applied.function.name
         known = {"inverse": lambda x: 1 / x, "square-root": sympy.sqrt}
@@ -223,8 +240,15 @@ def to_sympy(polynomial: Polynomial) -> Any:
         factors.append(call(x))
     expression = sympy.Float(polynomial.intercept)
     for m, c in zip(polynomial.monomials, polynomial.coefficients, strict=True):
-        expression += float(c) * sympy.Mul(*(factors[i] for i in m))
+        powers = [_symbolic_power(polynomial, factors[i], order) for i, order in Counter(m).items()]
+        expression += float(c) * sympy.Mul(*powers)
     return expression
+
+
+def _symbolic_power(polynomial: Polynomial, t: Any, order: int) -> Any:
+    if not polynomial.family.orthogonal or order == 1:
+        return t**order
+    return sum(c * t**k for k, c in enumerate(polynomial.family.coefficients(order)) if c)
 
 
 def used_functions(polynomial: Polynomial, known: Mapping[str, str]) -> dict[int, Applied]:
@@ -239,7 +263,8 @@ def used_functions(polynomial: Polynomial, known: Mapping[str, str]) -> dict[int
 
 def check_finite(polynomial: Polynomial) -> None:
     """Refuse coefficients that no language can write down."""
-    given = (polynomial.intercept, polynomial.coefficients, polynomial.shifts, polynomial.ranges)
+    coded = (polynomial.shifts, polynomial.scales, polynomial.ranges)
+    given = (polynomial.intercept, polynomial.coefficients, *coded)
     for value in np.concatenate([np.ravel(part) for part in given if part is not None]).tolist():
         if not np.isfinite(value):
             raise InputError(f"coefficients and shifts must be finite to be exported, got {value}")

@@ -7,6 +7,9 @@ r - 1 products and one matrix product, however many terms there are:
     X -> clamped -> [X - shift, f(X), 1] -> gather_1 * ... * gather_r -> @ coefficients
       -> + intercept
 
+In another basis than that of monomials, P_1, P_2, ... of all inputs, (X - shift) / scale, take the
+place of X - shift, and a term is a product of as many factors as it has inputs.
+
 The input ``X`` has one column per input of the model, in the order of the table; the output
 ``prediction`` has one number per row, and so have ``lower`` and ``upper``, the ends of prediction
 intervals, where they are wanted: the products once more, times a matrix, squared and added up.
@@ -19,6 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polysharp._version import __version__
 from polysharp.errors import load_optional
@@ -81,25 +85,42 @@ def to_onnx(polynomial: Polynomial, interval: HalfWidth | None = None) -> Any:
 def _products(polynomial: Polynomial, of: str = "") -> list[Step]:
     """Return the steps from X to the products of inputs; ``of`` begins all names but X."""
     steps = [
-        ("Max", f"X {of}low", "raised"),
-        ("Min", f"{of}raised {of}high", "clamped"),
-        ("Sub", f"{of}clamped {of}shifts", "shifted"),
+        ("Max", "X low", "raised"),
+        ("Min", "raised high", "clamped"),
+        ("Sub", "clamped shifts", "shifted"),
     ]
-    columns = f"{of}shifted"
+    columns = "shifted"
+    if polynomial.family.orthogonal:
+        steps.append(("Div", "shifted scales", "order_1"))
+        columns = "order_1"
+        for d in range(1, _highest(polynomial)):
+            below = "one" if d == 1 else f"order_{d - 1}"
+            steps += [
+                ("Mul", f"order_{d} order_1", f"order_{d}_raised"),
+                ("Mul", f"order_{d}_raised step_{d}_a", f"order_{d}_first"),
+                ("Mul", f"{below} step_{d}_b", f"order_{d}_second"),
+                ("Sub", f"order_{d}_first order_{d}_second", f"order_{d}_both"),
+                ("Div", f"order_{d}_both step_{d}_c", f"order_{d + 1}"),
+            ]
+            columns += f" order_{d + 1}"
     for c, applied in used_functions(polynomial, OPERATORS).items():
         operator = OPERATORS[applied.function.name]
-        steps.append(("Gather", f"{of}clamped {of}input_{c}", f"input_{c}_values"))
-        steps.append((operator, f"{of}input_{c}_values", f"function_{c}"))
-        columns += f" {of}function_{c}"
+        steps.append(("Gather", f"clamped input_{c}", f"input_{c}_values"))
+        steps.append((operator, f"input_{c}_values", f"function_{c}"))
+        columns += f" function_{c}"
     steps.append(("Concat", columns, "columns"))
-    steps.append(("Pad", f"{of}columns {of}one_column {of}one", "padded"))
+    steps.append(("Pad", "columns one_column one", "padded"))
     product = "one"
-    for d in range(max(1, polynomial.degree)):
-        steps.append(("Gather", f"{of}padded {of}columns_{d}", f"factor_{d}"))
-        steps.append(("Mul", f"{of}{product} {of}factor_{d}", f"factor_{d}_product"))
+    for d in range(_columns(polynomial).shape[1]):
+        steps.append(("Gather", f"padded columns_{d}", f"factor_{d}"))
+        steps.append(("Mul", f"{product} factor_{d}", f"factor_{d}_product"))
         product = f"factor_{d}_product"
-    steps.append(("Identity", f"{of}{product}", "products"))
-    return [(kind, given, f"{of}{made}") for kind, given, made in steps]
+    steps.append(("Identity", product, "products"))
+
+    def named(names: str) -> str:
+        return " ".join(name if name == "X" else f"{of}{name}" for name in names.split())
+
+    return [(kind, named(given), named(made)) for kind, given, made in steps]
 
 
 def _half_width(polynomial: Polynomial, half: HalfWidth) -> tuple[list[Step], dict[str, Any]]:
@@ -133,18 +154,11 @@ def _half_width(polynomial: Polynomial, half: HalfWidth) -> tuple[list[Step], di
 
 
 def _constants(polynomial: Polynomial) -> dict[str, Any]:
-    """Return the initializers; the last column of the padded table is the one of ones."""
-    p, r = len(polynomial.names), max(1, polynomial.degree)
+    """Return the initializers."""
+    p, columns = len(polynomial.names), _columns(polynomial)
     functions = used_functions(polynomial, OPERATORS)
-    place = {c: p + t for t, c in enumerate(functions)}
-    ones = p + len(functions)
     # A formula without terms is a zero multiple of the constant.
-    monomials = polynomial.monomials or ((),)
     coefficients = polynomial.coefficients if polynomial.monomials else np.zeros(1)
-    columns = np.array(
-        [[*(place.get(c, c) for c in m), *[ones] * (r - len(m))] for m in monomials],
-        dtype=np.int64,
-    )
     shifts = np.zeros(p) if polynomial.shifts is None else polynomial.shifts
     everything = np.array([[-np.inf] * p, [np.inf] * p])
     low, high = everything if polynomial.ranges is None else polynomial.ranges
@@ -152,10 +166,37 @@ def _constants(polynomial: Polynomial) -> dict[str, Any]:
         "low": np.asarray(low, dtype=np.float64),
         "high": np.asarray(high, dtype=np.float64),
         "shifts": np.asarray(shifts, dtype=np.float64),
+        **({} if polynomial.scales is None else {"scales": polynomial.scales}),
+        **{
+            f"step_{d}_{name}": np.array(float(value))
+            for d in range(1, _highest(polynomial))
+            for name, value in zip("abc", polynomial.family.step(d), strict=True)
+        },
         "one_column": np.array([0, 0, 0, 1], dtype=np.int64),
         "one": np.array(1.0),
         **{f"input_{c}": np.array([a.input], dtype=np.int64) for c, a in functions.items()},
-        **{f"columns_{d}": np.ascontiguousarray(columns[:, d]) for d in range(r)},
+        **{f"columns_{d}": np.ascontiguousarray(c) for d, c in enumerate(columns.T)},
         "coefficients": np.asarray(coefficients, dtype=np.float64),
         "intercept": np.array([polynomial.intercept], dtype=np.float64),
     }
+
+
+def _columns(polynomial: Polynomial) -> NDArray[np.int64]:
+    """Return the factors of every term as columns of the padded table, the last one of ones."""
+    p, functions = len(polynomial.names), used_functions(polynomial, OPERATORS)
+    place = {c: p + t for t, c in enumerate(functions)}
+    ones = p * _highest(polynomial) + len(functions)
+    terms = [[place.get(c, c) for c in m] for m in polynomial.monomials] or [[]]
+    if polynomial.family.orthogonal:
+        products, factors = polynomial.basis.factored
+        column = [p * (order - 1) + c for c, order in factors]
+        terms = [[column[a] for a in term] for term in products.monomials] or [[]]
+    r = max(1, *map(len, terms))
+    return np.array([[*term, *[ones] * (r - len(term))] for term in terms], dtype=np.int64)
+
+
+def _highest(polynomial: Polynomial) -> int:
+    """Return the highest order of an orthogonal polynomial of one input; powers have none."""
+    if not polynomial.family.orthogonal:
+        return 1
+    return max((m.count(c) for m in polynomial.monomials for c in m), default=1)

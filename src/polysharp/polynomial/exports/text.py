@@ -1,18 +1,20 @@
 r"""The formula as people read it: plain text, and LaTeX for papers, MathJax and KaTeX.
 
 A formula is a left-hand side, signed numbers and products of powers; what a number and a power
-look like is the target's business.  In LaTeX names stand in ``\mathrm`` with every character that
-TeX would act on replaced, so that a column called ``\input{x}`` is shown and not obeyed.
+look like is the target's business.  Orthogonal polynomials stand by their names, P2(x), and what
+their inputs are mapped from stands behind the formula or, in LaTeX, within.  In LaTeX names stand
+in ``\mathrm`` with every character that TeX would act on replaced, so that a column called
+``\input{x}`` is shown and not obeyed.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from polysharp.data.families import Family
 from polysharp.data.functions import INVERSE, Applied
-from polysharp.monomials.terms import write_power
 from polysharp.typing import Monomial
 
 if TYPE_CHECKING:
@@ -31,8 +33,19 @@ CALLS = {
     **{name: rf"\{name}({{}})" for name in ("exp", "sin", "cos")},
 }
 
-# Of a name, its shift, a function of it (or None) and an exponent.
-Power = Callable[[str, float, Applied | None, int], str]
+
+class Factor(NamedTuple):
+    """A column of a term with its exponent, or an orthogonal polynomial of an input."""
+
+    name: str  # of the input
+    shift: float
+    scale: float
+    applied: Applied | None  # a function of it
+    order: int
+    family: Family
+
+
+Power = Callable[[Factor], str]
 
 
 def formula(polynomial: Polynomial, digits: int = 4) -> str:
@@ -41,7 +54,16 @@ def formula(polynomial: Polynomial, digits: int = 4) -> str:
     terms = signed(
         polynomial, lambda c: f"{c:.{digits}g}", lambda m: product(polynomial, m, power, " ")
     )
-    return f"{polynomial.response} = {_joined(terms)}"
+    return ", ".join([f"{polynomial.response} = {_joined(terms)}", *mapped(polynomial, digits)])
+
+
+def mapped(polynomial: Polynomial, digits: int = 4) -> list[str]:
+    """Say for every input of orthogonal polynomials what it is mapped from."""
+    if not polynomial.family.orthogonal:
+        return []
+    factors = [_factor(polynomial, i, 1) for i in polynomial.inputs]
+    more = max(digits, 6)
+    return [polynomial.family.mapped(_quoted(f.name), f.shift, f.scale, more) for f in factors]
 
 
 def term_names(polynomial: Polynomial) -> tuple[str, ...]:
@@ -67,22 +89,26 @@ def signed(
 
 def product(polynomial: Polynomial, m: Monomial, power: Power, glue: str) -> str:
     """Return the powers of one monomial, each column once."""
-    shifts, names = polynomial.shifts, polynomial.names
-    powers = []
-    for c in dict.fromkeys(m):
-        applied = polynomial.functions[c - len(names)] if c >= len(names) else None
-        i = c if applied is None else applied.input
-        shift = 0.0 if shifts is None or applied is not None else float(shifts[i])
-        powers.append(power(names[i], shift, applied, m.count(c)))
-    return glue.join(powers)
+    return glue.join(power(_factor(polynomial, c, m.count(c))) for c in dict.fromkeys(m))
+
+
+def _factor(polynomial: Polynomial, c: int, order: int) -> Factor:
+    shifts, scales, p = polynomial.shifts, polynomial.scales, len(polynomial.names)
+    applied = polynomial.functions[c - p] if c >= p else None
+    i = c if applied is None else applied.input
+    shift = 0.0 if shifts is None or applied is not None else float(shifts[i])
+    scale = 1.0 if scales is None else float(scales[i])
+    return Factor(polynomial.names[i], shift, scale, applied, order, polynomial.family)
 
 
 def plain_power(digits: int = 4) -> Power:
     """Return the way text shows a power; shifts get at least six digits."""
 
-    def power(name: str, shift: float, applied: Applied | None, exponent: int) -> str:
-        base = _shifted(name if PLAIN_NAME.fullmatch(name) else f"`{name}`", shift, digits)
-        return write_power(base if applied is None else applied.written(base), exponent)
+    def power(factor: Factor) -> str:
+        base, applied, family = _quoted(factor.name), factor.applied, factor.family
+        if not family.orthogonal:
+            base = _shifted(base, factor.shift, digits)
+        return family.written(base if applied is None else applied.written(base), factor.order)
 
     return power
 
@@ -94,8 +120,13 @@ def to_latex(polynomial: Polynomial, digits: int = 4, *, wrap: int | None = None
         mantissa, _, exponent = f"{c:.{digits}g}".partition("e")
         return rf"{mantissa} \times 10^{{{int(exponent)}}}" if exponent else mantissa
 
-    def power(name: str, shift: float, applied: Applied | None, exponent: int) -> str:
-        base = _shifted(_latex_name(name), shift, digits)
+    def power(factor: Factor) -> str:
+        base, applied, exponent = _latex_name(factor.name), factor.applied, factor.order
+        if factor.family.orthogonal:
+            above, below = _less(base, factor.shift, digits), f"{factor.scale:.{max(digits, 6)}g}"
+            named = rf"\mathit{{{factor.family.letter}}}_{{{exponent}}}"
+            return rf"{named}\bigl(\tfrac{{{above}}}{{{below}}}\bigr)"
+        base = _shifted(base, factor.shift, digits)
         if applied is not None and applied.function.name == INVERSE:
             exponent = -exponent
         elif applied is not None:
@@ -123,9 +154,17 @@ def _joined(terms: list[tuple[str, str]]) -> str:
 
 
 def _shifted(base: str, shift: float, digits: int) -> str:
+    return f"({_less(base, shift, digits)})" if shift else base
+
+
+def _less(base: str, shift: float, digits: int) -> str:
     if not shift:
         return base
-    return f"({base} {'-' if shift > 0 else '+'} {abs(shift):.{max(digits, 6)}g})"
+    return f"{base} {'-' if shift > 0 else '+'} {abs(shift):.{max(digits, 6)}g}"
+
+
+def _quoted(name: str) -> str:
+    return name if PLAIN_NAME.fullmatch(name) else f"`{name}`"
 
 
 def _escaped(name: str) -> str:
