@@ -80,7 +80,8 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     print(machine.describe())
-    model(options).fit(*drawn(200, options.terms, options.rho, 0))
+    X, y = drawn(2000, 2, options.rho, 0)  # large enough for what runs on the device
+    model(options).set_params(max_terms=2).fit(X, y)
     with options.output.open("a", newline="") as stream:
         writer = csv.DictWriter(stream, FIELDS)
         if stream.tell() == 0:

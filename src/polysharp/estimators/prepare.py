@@ -32,6 +32,7 @@ from polysharp.engines import make_engine
 from polysharp.engines.base import Engine, Limits, OutOfTime
 from polysharp.engines.search import search
 from polysharp.estimators.parameters import check_seed, read_rules
+from polysharp.moments.gram import MAX_DENSE
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
@@ -149,7 +150,14 @@ class Opened:
         """Inputs that are not excluded."""
         return self.rules.allowed(self.rows.shape[1])
 
-    def extent(self, n_candidates: NCandidates, effort: FitEffort, *, prices: bool) -> Extent:
+    def extent(
+        self,
+        n_candidates: NCandidates,
+        effort: FitEffort,
+        *,
+        prices: bool,
+        most: int = MAX_DENSE,
+    ) -> Extent:
         """Choose what the fit works on; warn where that is the user's choice and takes too long."""
         machine, place = None, self.rows.place
         if effort.left is not None:
@@ -162,7 +170,7 @@ class Opened:
             shape,
             prices=prices and self.rules.may_be_priced,
             machine=machine,
-            most=Held.on(place.on_gpu).monomials,
+            most=most,
         )
         if effort.left is not None and extent.seconds > SURELY * effort.left + 1.0:
             warnings.warn(
@@ -338,7 +346,9 @@ def open_table(
 
 def solve(opened: Opened, n_candidates: NCandidates, effort: FitEffort) -> Answer:
     """Search by listing the monomials or by pricing them all, whichever the sizes call for."""
-    extent = opened.extent(n_candidates, effort, prices=effort.engine.prices)
+    # One matrix of a single fit may be larger where a GPU makes it; folds would hold many.
+    most = Held.on(opened.rows.place.on_gpu).monomials
+    extent = opened.extent(n_candidates, effort, prices=effort.engine.prices, most=most)
     if extent.priced:
         return _search_priced(opened, extent, effort)
     prepared = opened.prepare(extent, effort)

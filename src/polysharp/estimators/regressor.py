@@ -54,12 +54,11 @@ class SparsePolynomialRegressor(CertifiedModel):
         (``gamma_choice_``); proofs are the easier the stronger it is.
     n_candidates : int, "auto" or None, default="auto"
         Inputs kept by the triage (Algorithm 1) before the search; None keeps all: their
-        monomials are listed up to 8192, and beyond that priced without being formed
-        (``degree`` up to 4), so that p in the thousands is no obstacle; higher degrees, "big-m"
-        and "enumeration" always list them, and refuse a list that is too long.  "auto" keeps
-        all where they can be listed, or priced, well within ``time_limit``, otherwise as many as
-        have 8192 monomials, or fewer where there is no time for so many (see
-        ``polysharp.ranking.extent``); ``scope`` says which inputs the certificate covers.
+        monomials are listed up to 8192 (20,000 on a GPU), and beyond that priced without being
+        formed, so that p in the thousands is no obstacle; "big-m" and "enumeration" always list
+        them, and refuse a list that is too long.  "auto" keeps all where they can be listed, or
+        priced, well within ``time_limit``, otherwise as many as have 8192 monomials, or fewer where
+        there is no time for so many (see ``polysharp.ranking.extent``); ``scope`` says which inputs the certificate covers.
     fit_intercept : bool, default=True
         Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of
         the monomials.
@@ -69,9 +68,9 @@ class SparsePolynomialRegressor(CertifiedModel):
     center : bool, default=False
         Subtract the means first.  The formula is then in coded variables (x - mean).
     device : None, "cpu", "cuda" or another PyTorch device, default=None
-        Where inputs are ranked, moments accumulated and monomials priced, and on a GPU supports
-        tried out by engine "tree".  None is the CPU, or the device of X where X is a PyTorch
-        tensor.
+        Where inputs are ranked, moments accumulated and monomials priced, and on a GPU nodes
+        relaxed and supports tried out by engine "tree".  None is the CPU, or the device of X where
+        X is a PyTorch tensor.
     engine : str, default="auto"
         "auto", which is "tree"; "tree", "cutting-planes", "cutting-planes-multitree",
         "cutting-planes-gurobi", "big-m", "enumeration", "local-search"; or an ``Engine`` object

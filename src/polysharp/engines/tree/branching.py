@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Lock
+from time import perf_counter
 from typing import TypeVar
 
 import numpy as np
@@ -104,7 +105,7 @@ class ListedKind(NodeKind[ListedNode]):
         self.splits += len(split)
         for _, moved in split[:MOST_ROUNDED]:
             self.rounding.round(moved)
-        children = list[ListedNode]()
+        children, began = list[ListedNode](), perf_counter() - self.effort.ended
         for node, moved in split:
             on_inputs = self._inputs_matter(moved)
             sifted = self._sift(moved) if on_inputs else None
@@ -113,7 +114,9 @@ class ListedKind(NodeKind[ListedNode]):
             else:
                 yield from map(self._offered, sifted)
             node.set_aside = moved.set_aside
-        yield from map(self._offered, self._evaluated(children))
+        evaluated = self._evaluated(children)
+        self.effort.note_together(len(children), perf_counter() - self.effort.ended - began)
+        yield from map(self._offered, evaluated)
 
     def _readied(self, node: ListedNode) -> ListedNode:
         """Return a node as it is to be split, or closed by now."""
@@ -294,7 +297,7 @@ class ListedKind(NodeKind[ListedNode]):
         share = node.shares()
         free = np.flatnonzero(node.terms == FREE)
         if node.point is not None:
-            longest = min(node.budget, self.effort.longest_chain)
+            longest = min(node.budget, self.settings.longest_chain)
             length = next(
                 (
                     k

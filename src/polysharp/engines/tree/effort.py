@@ -25,7 +25,7 @@ PATIENCE = 3.0  # times the seconds foreseen after which trying supports is give
 MOST_CHOICES = 1e13  # below one node: more, and whoever checks the proof refuses
 BEYOND_HOPE = 1e9  # seconds; sums of such can be taken apart again
 LAUNCHES = 1e-3  # seconds for what a device has to be told before it tries supports
-MANY = 32  # nodes
+MANY = 32  # nodes; fewer leave a device idle, and say nothing about many
 SAFE_LEVEL = 1e-10  # eigenvalues from here on leave no pivot below zero in any order of operations
 
 
@@ -55,6 +55,8 @@ class Settings:
     ends_worth : float
         A node is ended by trying all its supports if that takes no longer than so many relaxations
         with their best diagonals; closing it by relaxations takes about ten of them.
+    ends_worth_together : float
+        The same where a device relaxes many nodes at once, of which each is cheap.
     outright_share : float
         Share of the time left that trying all supports of the root may take where it has too many
         monomials for a best diagonal.
@@ -81,6 +83,7 @@ class Settings:
     sharp_share: float = 0.3
     sharp_tol: float = 0.5
     ends_worth: float = 4.0
+    ends_worth_together: float = 24.0
     outright_share: float = 0.3
     late_share: float = 0.5
     longest_chain: int = 4
@@ -100,9 +103,10 @@ class Spending:
     device_way: float = 4e-12  # and on a CUDA device
     step: float = 1.0  # seconds of a second-order step over the guess
     steps: float = 8.0  # of one relaxation
+    ended: float = 0.0  # seconds spent on trying supports
     ends_left: float = 0.0  # seconds to try the supports of all open nodes
     cancelled: bool = False  # for threads that still evaluate nodes when the search has ended
-    together: float = 0.01  # seconds of a step over the guess, where a device takes many at once
+    together: float = 1e-3  # seconds for one of many nodes that a device relaxes at once
     device: Any = field(init=False)  # that tries supports, None without one
     diagonals: Any = None  # of many nodes at once, on a device; None without one
     descents: Any = None  # relaxations over thousands of monomials, likewise
@@ -126,11 +130,6 @@ class Spending:
     def threshold(self) -> float:
         """A node with this bound is closed."""
         return self.run.threshold
-
-    @property
-    def longest_chain(self) -> int:
-        """Most terms that one split decides: twice as many where a device wants many nodes."""
-        return self.settings.longest_chain * (1 if self.diagonals is None else 2)
 
     @property
     def tolerance(self) -> float:
@@ -180,8 +179,9 @@ class Spending:
         elif self.diagonal_pays(free):
             # The root is alone, wherever its children are relaxed.
             alone = self.diagonals is None or self.run.nodes == 0
-            step = self._step(free) if alone else self.together * _guess(free)
-            worth = self.settings.ends_worth * self.steps * step
+            worth = self.settings.ends_worth * self.steps * self._step(free)
+            if not alone:
+                worth = self.settings.ends_worth_together * self.together
         return self.ends(free, budget) <= min(worth, 0.3 * self._left)
 
     def outright_pays(self, free: int, budget: int) -> bool:
@@ -214,6 +214,7 @@ class Spending:
         self, free: int, budget: int, seconds: float, *, there: bool, given_up: bool
     ) -> None:
         """Learn what trying all supports has taken, here or on the device."""
+        self.ended += seconds
         if there and seconds > 4.0 * LAUNCHES:
             way = (seconds - LAUNCHES) / comb(free, budget)
             self.device_way = MEMORY * self.device_way + (1.0 - MEMORY) * way
@@ -230,14 +231,10 @@ class Spending:
             self.step = MEMORY * self.step + (1.0 - MEMORY) * ratio
             self.steps = MEMORY * self.steps + (1.0 - MEMORY) * steps
 
-    def note_diagonals(self, sizes: list[int], steps: list[int], seconds: float) -> None:
-        """Learn what the best diagonals of many nodes have taken together."""
-        guess = sum(count * _guess(free) for count, free in zip(steps, sizes, strict=True))
-        # Few nodes leave a device idle: what they take says nothing about many.
-        if guess > 0.0 and len(steps) >= MANY:
-            old = MEMORY ** min(len(steps) // MANY, 20)
-            self.together = old * self.together + (1.0 - old) * seconds / guess
-            self.steps = old * self.steps + (1.0 - old) * sum(steps) / len(steps)
+    def note_together(self, count: int, seconds: float) -> None:
+        """Learn what one of many nodes takes, from its parent's division to its own bound."""
+        if count >= MANY:
+            self.together = 0.5 * (self.together + seconds / count)
 
     def note_descents(self, count: int, seconds: float) -> None:
         """Learn what relaxations over thousands of monomials have taken together."""

@@ -80,19 +80,16 @@ def _sharpened(nodes: list[ListedNode], effort: Spending) -> None:
     """Bound nodes with their best diagonals, as far as these can be proved."""
     if not nodes:
         return
-    began = perf_counter()
     parts = [_asked(node, effort.threshold) for node in nodes]
     found = effort.diagonals.sharpened(
         parts,
         tol=effort.settings.sharp_tol,
-        chain=effort.longest_chain,
+        chain=effort.settings.longest_chain,
         expired=effort.expired,
     )
     for node, part, proved in zip(nodes, parts, found, strict=True):
         if proved is not None:
             use_proved(node, part.start.inside, proved, effort)
-    steps = [0 if proved is None else proved.result.steps for proved in found]
-    effort.note_diagonals([len(part.free) for part in parts], steps, perf_counter() - began)
 
 
 def _asked(node: ListedNode, threshold: float) -> Asked:
