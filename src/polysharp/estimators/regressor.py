@@ -58,7 +58,8 @@ class SparsePolynomialRegressor(CertifiedModel):
         formed, so that p in the thousands is no obstacle; "big-m" and "enumeration" always list
         them, and refuse a list that is too long.  "auto" keeps all where they can be listed, or
         priced, well within ``time_limit``, otherwise as many as have 8192 monomials, or fewer where
-        there is no time for so many (see ``polysharp.ranking.extent``); ``scope`` says which inputs the certificate covers.
+        there is no time for so many (see ``polysharp.ranking.extent``); ``scope`` says which
+        inputs the certificate covers.
     fit_intercept : bool, default=True
         Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of
         the monomials.
