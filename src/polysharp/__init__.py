@@ -42,8 +42,8 @@ if TYPE_CHECKING:  # what the table below says, for readers of types
     from polysharp.estimators.regressor_cv import (
         SparsePolynomialRegressorCV as SparsePolynomialRegressorCV,
     )
-    from polysharp.estimators.rivals import Rivals as Rivals
     from polysharp.estimators.rivals import rivals as rivals
+    from polysharp.estimators.rivals_found import Rivals as Rivals
     from polysharp.estimators.stability import Stability as Stability
     from polysharp.estimators.stability import stability as stability
     from polysharp.polynomial.polynomial import Polynomial as Polynomial
@@ -64,7 +64,8 @@ _NAMES = {
     "MultiTaskSparsePolynomialRegressorCV",
     "estimators.regressor": "SparsePolynomialRegressor",
     "estimators.regressor_cv": "SparsePolynomialRegressorCV",
-    "estimators.rivals": "Rivals rivals",
+    "estimators.rivals": "rivals",
+    "estimators.rivals_found": "Rivals",
     "estimators.stability": "Stability stability",
     "polynomial.polynomial": "Polynomial",
     "ranking.ranking": "Ranking rank_inputs",

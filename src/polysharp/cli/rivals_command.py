@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
         write_table(found.to_frame(), options.output)
     if options.output is not None:
-        written = plural(found.count if lines else len(found), "formula")
+        written = plural(found.written if lines else len(found), "formula")
         say(f"wrote {written} to {options.output}")
     if options.proof is not None:
         if found.proof is None:
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         else:
             found.proof.save(options.proof)
             say(f"wrote the proof to {options.proof}")
-    if found.stop is Stop.INTERRUPTED:
+    if found.stop is Stop.INTERRUPTED or (lines and found.written < found.count):
         return ExitCode.INTERRUPTED
     return ExitCode.NOT_PROVED if options.require_proof and not found.complete else ExitCode.DONE
 

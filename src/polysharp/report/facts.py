@@ -34,7 +34,7 @@ from polysharp.typing import Array
 
 if TYPE_CHECKING:
     from polysharp.estimators.path import Path
-    from polysharp.estimators.rivals import Rivals
+    from polysharp.estimators.rivals_found import Rivals
     from polysharp.estimators.stability import Stability
     from polysharp.report.peers import Peer
 

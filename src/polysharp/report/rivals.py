@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polysharp.estimators.rivals import Rivals, Swap
+from polysharp.estimators.rivals_found import Rivals
+from polysharp.estimators.rivals_tally import Swap
 from polysharp.progress import plural
 from polysharp.report.chart import RIGHT, TOP, WIDTH, shorten
 from polysharp.report.facts import Facts
