@@ -30,13 +30,14 @@ from polysharp.errors import InputError
 from polysharp.moments.joint import JointMoments
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
+from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem.joint import JointProblem
 from polysharp.problem.problem import Problem
 
 
-def joint_problem(seed):
-    """A random problem of up to three responses under random rules."""
+def joint_problem(seed, *, boxes=False):
+    """A random problem of up to three responses under random rules, coefficients bounded or not."""
     rng = np.random.default_rng(seed)
     p, n, count = int(rng.integers(2, 5)), int(rng.integers(4, 40)), int(rng.integers(1, 4))
     X = rng.standard_normal((n, p))
@@ -54,7 +55,21 @@ def joint_problem(seed):
     M = basis.evaluate(X)
     Y = rng.standard_normal((count, n)) + M[:, :2] @ rng.standard_normal(2)
     lam, G = 10.0 ** rng.uniform(-4, 2), M.T @ M
-    return JointProblem.of([Problem.dense(G, M.T @ y, float(y @ y), lam, structure) for y in Y])
+    own = [structure] * count
+    if boxes:
+        own = [replace(structure, boxes=random_boxes(rng, len(basis))) for _ in Y]
+    return JointProblem.of(
+        [Problem.dense(G, M.T @ y, float(y @ y), lam, s) for y, s in zip(Y, own, strict=True)]
+    )
+
+
+def random_boxes(rng, size):
+    """Intervals that hold 0: of any length, on one side of it, or none."""
+    ends = 10.0 ** rng.uniform(-2, 1, (2, size))
+    kind = rng.integers(0, 4, (2, size))
+    low, high = np.where(kind == 0, np.inf, np.where(kind == 1, 0.0, ends))
+    high = np.where((low == 0.0) & (high == 0.0), np.inf, high)
+    return Boxes(-low, high)
 
 
 def least_cost(problem):
@@ -68,8 +83,8 @@ def least_cost(problem):
     return min(problem.refit(S).objective for S in supports if structure.allows(S))
 
 
-def agrees_with_enumeration(seed):
-    problem = joint_problem(seed)
+def agrees_with_enumeration(seed, *, boxes=False):
+    problem = joint_problem(seed, boxes=boxes)
     least = least_cost(problem)
     solution = JointTree().solve(problem, limits=Limits(20.0, 1e-6))
     assert solution.bound <= least * (1.0 + 1e-12)
@@ -77,15 +92,17 @@ def agrees_with_enumeration(seed):
     assert solution.gap <= 1e-6 or solution.objective - solution.bound <= 1e-9 * problem.yy
 
 
+@pytest.mark.parametrize("boxes", [False, True])
 @pytest.mark.parametrize("seed", range(40))
-def test_the_tree_agrees_with_enumeration(seed):
-    agrees_with_enumeration(seed)
+def test_the_tree_agrees_with_enumeration(seed, boxes):
+    agrees_with_enumeration(seed, boxes=boxes)
 
 
 @pytest.mark.slow
-def test_the_tree_agrees_with_enumeration_a_thousand_times():
+@pytest.mark.parametrize("boxes", [False, True])
+def test_the_tree_agrees_with_enumeration_a_thousand_times(boxes):
     for seed in range(1000, 2000):
-        agrees_with_enumeration(seed)
+        agrees_with_enumeration(seed, boxes=boxes)
 
 
 def test_one_response_is_the_plain_problem():
@@ -318,10 +335,8 @@ def test_sizes_are_chosen_for_several_targets(table, capsys):
 @pytest.mark.parametrize(
     "option",
     [
-        "--positive",
         "--rule=consensus",
         "--engine=big-m",
-        "--coefficient-bounds=0,1",
     ],
 )
 def test_what_is_for_one_target_is_refused_by_name(table, capsys, option):
@@ -337,7 +352,7 @@ def test_commands_for_one_response_say_so(table, capsys, command):
     assert f"polysharp {command} is for models of one response" in capsys.readouterr().err
 
 
-def proved(seed):
+def proved(seed, *, bounded=False):
     """A fit under random rules, its rows, and the proof."""
     rng = np.random.default_rng(seed)
     n, p, count = int(rng.integers(6, 60)), int(rng.integers(2, 5)), int(rng.integers(1, 4))
@@ -357,12 +372,17 @@ def proved(seed):
         heredity=rng.choice(np.array([None, "weak", "strong"])),
         include_terms=[(0,)] if rng.random() < 0.2 else None,
     )
+    if bounded:
+        size = 10.0 ** rng.uniform(-4, 3)
+        ends = [(-size, 2.0 * size), {0: (0, None), (1,): (-size, size)}, {"*": (None, size)}]
+        model.set_params(coefficient_bounds=ends[seed % 3], positive=seed % 7 == 0)
     return model.fit(X, Y, weights), (X, Y, weights)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_proofs_hold_and_nothing_beyond_them(seed):
-    model, rows = proved(seed)
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("seed", range(15))
+def test_proofs_hold_and_nothing_beyond_them(seed, bounded):
+    model, rows = proved(seed, bounded=bounded)
     solution, proof = model.solution_, model.solution_.proof
     verdict = verify(proof, *rows)
     assert verdict, verdict.reason
@@ -373,9 +393,41 @@ def test_proofs_hold_and_nothing_beyond_them(seed):
 
 
 @pytest.mark.slow
-def test_five_hundred_proofs_hold():
+@pytest.mark.parametrize("bounded", [False, True])
+def test_a_thousand_proofs_hold(bounded):
     for seed in range(100, 600):
-        test_proofs_hold_and_nothing_beyond_them(seed)
+        test_proofs_hold_and_nothing_beyond_them(seed, bounded)
+
+
+@pytest.mark.parametrize("ends", [(-0.5, 2.0), {"x2": (0, 1), "x0 x1": (None, 1.5)}])
+def test_bounds_hold_in_the_units_of_every_response(rows, ends):
+    X, Y = rows
+    settings = {"degree": 2, "max_terms": 3, "gamma": 1e3, "coefficient_bounds": ends}
+    model = MultiTaskSparsePolynomialRegressor(**settings).fit(X, Y)
+    assert model.solution_.status == "optimal"
+    for polynomial in model.polynomials_:
+        for name, c in zip(polynomial.term_names, polynomial.coefficients, strict=True):
+            low, high = ends.get(name, (None, None)) if isinstance(ends, dict) else ends
+            if isinstance(ends, dict) and "x2" in name:
+                low, high = ends["x2"]
+            assert low is None or c >= low
+            assert high is None or c <= high
+    # What one of them costs is what it costs alone, with these terms and bounds.
+    total = 0.0
+    for y, unit in zip(Y.T, model.response_scales_, strict=True):
+        terms = [tuple(m) for m in model.polynomials_[0].monomials]
+        own = {**settings, "max_terms": len(terms), "include_terms": terms}
+        total += SparsePolynomialRegressor(**own).fit(X, y).solution_.objective / unit**2
+    assert_allclose(model.solution_.objective, total, rtol=1e-6)
+
+
+def test_sizes_are_compared_within_bounds(rows):
+    X, Y = rows
+    search = MultiTaskSparsePolynomialRegressorCV(
+        degrees=2, max_terms=4, positive=True, random_state=0
+    ).fit(X, Y)
+    assert all(np.all(polynomial.coefficients >= 0.0) for polynomial in search.polynomials_)
+    assert search.best_score_ < -0.2  # the second response falls with both terms
 
 
 def searched():
@@ -491,8 +543,6 @@ def test_no_bound_exceeds_the_optimum_in_rationals(seed):
     [
         ({}, 1, "two dimensions"),
         ({"engine": "big-m"}, 2, "engine must be 'auto' or 'tree'"),
-        ({"positive": True}, 2, "positive must be False for several responses"),
-        ({"coefficient_bounds": (0, 1)}, 2, "coefficient_bounds must be None"),
     ],
 )
 def test_what_is_refused(rows, settings, responses, sentence):

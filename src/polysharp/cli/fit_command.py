@@ -19,7 +19,6 @@ from polysharp.errors import InputError
 from polysharp.progress import plural
 
 OUTPUTS = ("output", "report", "proof")
-SINGLE = ("coefficient_bounds", "positive")  # are for one target
 CHECKED_SPLITS = 5  # by which the sizes are judged where no search has done so
 SHOWN_COVERAGE = 0.9  # of the prediction intervals that are spoken of
 FEWEST_ROWS = 20  # from which on folds say something about errors to come
@@ -157,7 +156,7 @@ def check_single(options: argparse.Namespace, targets: Sequence[str]) -> None:
     """Refuse what is for one target."""
     from polysharp.cli.columns import joined
 
-    wrong = [f"--{name.replace('_', '-')}" for name in SINGLE if getattr(options, name)]
+    wrong = []
     if options.rule == "consensus":
         wrong.append("--rule consensus")
     if options.engine not in (None, "auto", "tree"):

@@ -37,6 +37,7 @@ class Rows(ABC):
     place: Place  # where products of large matrices are computed
     workers: int = 1  # blocks that are worked on at a time
     shape: tuple[int, int]  # rows and inputs
+    y_unit: float = 1.0  # what y was divided by
     total_weight: float  # what n is when a row of weight two counts as two rows
     y_mean: float  # weighted; of equal numbers that number itself, so that they centre to zeros
     library: Library  # functions of the inputs that are columns as well
@@ -76,6 +77,7 @@ class MemoryRows(Rows):
     place: Place = CPU
     number: int = 0  # among the blocks of a larger table
     library: Library = PLAIN
+    y_unit: float = 1.0
 
     def __len__(self) -> int:
         return len(self.y)

@@ -82,8 +82,9 @@ class MultiTaskSparsePolynomialRegressor(SharedTerms, SparsePolynomialRegressor)
     degree, max_terms, max_inputs, gamma, n_candidates, fit_intercept, scale, center, device, \
 engine, time_limit, gap_tol, n_jobs, verbose, random_state, max_interaction, interaction_degree, \
 heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, clamp, functions, units, \
-constants
-        As in ``SparsePolynomialRegressor``; ``engine`` is "auto" or "tree".  With
+constants, coefficient_bounds, positive
+        As in ``SparsePolynomialRegressor``; ``engine`` is "auto" or "tree".  Bounds on
+        coefficients, in the user's units, hold in the formula of every response.  With
         ``gamma="auto"`` it is chosen for the sum of the responses.
 
     Attributes
@@ -164,7 +165,7 @@ constants
             known = _joint_ranking(opened, scaled, extent, effort)
             prepared = opened.prepare(extent, effort, known)
             coded = scaled[0].coded(opened.scaling.apply)
-            codes = [replace(coded, y=table.y, response=table.response) for table in scaled]
+            codes = [replace(table, X=coded.X) for table in scaled]
             assembled = assemble_more(
                 prepared.assembled, prepared.basis, codes, fit_intercept=bool(self.fit_intercept)
             )
@@ -183,18 +184,8 @@ constants
         times = {"preparation": seconds, "search": solution.seconds, "total": effort.spent}
         self.solution_ = replace(solution, times=times)
         self.polynomials_ = tuple(
-            Polynomial.from_scaled(
-                prepared.basis.select(solution.support),
-                unit * w,
-                unit * own.intercept(solution.support, w),
-                opened.scaling,
-                table.names,
-                table.response,
-                opened.ranges,
-            )
-            for own, unit, w, table in zip(
-                assembled, scales.tolist(), solution.coefficients, tables, strict=True
-            )
+            replace(prepared, assembled=own).formula(solution.support, w, table)
+            for own, w, table in zip(assembled, solution.coefficients, scaled, strict=True)
         )
         self.intercept_: Any = np.array([polynomial.intercept for polynomial in self.polynomials_])
         self.powers_, self.response_scales_ = self.polynomials_[0].powers, scales
@@ -218,12 +209,10 @@ class MultiTaskSparsePolynomialRegressorCV(SharedTerms, SparsePolynomialRegresso
     degrees, max_terms, max_inputs, gammas, centers, cv, n_candidates, fit_intercept, scale, \
 device, engine, time_limit, gap_tol, n_jobs, verbose, random_state, refit, max_interaction, \
 interaction_degree, heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, \
-clamp, functions, units, constants
+clamp, functions, units, constants, coefficient_bounds, positive
         As in ``SparsePolynomialRegressorCV``; ``engine`` is "auto" or "tree".
     rule : {"shortest", "one-se", "best"}, default="shortest"
         As in ``SparsePolynomialRegressorCV``; there is no consensus of several responses.
-    coefficient_bounds, positive
-        For one response only: None and False.
 
     Attributes
     ----------
@@ -302,9 +291,6 @@ def check_for_several(model: Any, X: Any) -> None:
         raise InputError(
             f"engine must be 'auto' or 'tree' for several responses, got {model.engine!r}"
         )
-    for name, none in (("coefficient_bounds", None), ("positive", False)):
-        if (given := getattr(model, name)) is not none:
-            raise InputError(f"{name} must be {none} for several responses, got {given!r}")
     if is_dask(X):
         raise InputError("X must be in memory for several responses, got a Dask collection")
 
@@ -315,7 +301,8 @@ def scaled_responses(
     """Return the rows with each response divided by its size, and these sizes."""
     scales = np.array([_spread(table, centred) for table in tables])
     return tuple(
-        replace(table, y=table.y / unit) for table, unit in zip(tables, scales, strict=True)
+        replace(table, y=table.y / unit, y_unit=unit)
+        for table, unit in zip(tables, scales.tolist(), strict=True)
     ), scales
 
 

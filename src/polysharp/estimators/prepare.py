@@ -249,14 +249,14 @@ class Prepared:
         """Return the formula of a solution, in the user's names and units."""
         return self.formula(solution.support, solution.coefficients)
 
-    def formula(self, support: tuple[int, ...], w: Array) -> Polynomial:
-        """Return the formula of a support with its coefficients."""
-        table = self.opened.table
-        intercept = self.assembled.intercept(support, w)
+    def formula(self, support: tuple[int, ...], w: Array, table: Rows | None = None) -> Polynomial:
+        """Return the formula of a support with its coefficients; ``table`` has its response."""
+        table = self.opened.table if table is None else table
+        intercept = table.y_unit * self.assembled.intercept(support, w)
         basis = self.basis.select(support)
         scaling, ranges = self.opened.scaling, self.opened.ranges
         found = Polynomial.from_scaled(
-            basis, w, intercept, scaling, table.names, table.response, ranges
+            basis, table.y_unit * w, intercept, scaling, table.names, table.response, ranges
         )
         # Rounding on the way to the user's units must not leave an interval that was stated there.
         kept = self.opened.rules.coefficients.kept(found.monomials, found.coefficients)

@@ -99,7 +99,7 @@ def assemble(
 def assemble_more(
     first: Assembled, basis: Basis, tables: Sequence[MemoryRows], *, fit_intercept: bool
 ) -> list[Assembled]:
-    """Build the problems of further responses at the rows of the first: only q and yy are new."""
+    """Build the problems of further responses at the rows of the first: q, yy and boxes are new."""
     problem, mean, rows = first.problem, first.mean, tables[0]
     y_means = np.array([table.y_mean if fit_intercept else 0.0 for table in tables])
     Y = np.column_stack([table.y for table in tables]) - y_means
@@ -119,7 +119,10 @@ def assemble_more(
             y_mean=y_mean,
         )
         misfit = RowMisfit(basis, table, mean, y_mean)
-        new = replace(problem, q=np.ascontiguousarray(own), yy=yy, known=known, misfit=misfit)
+        structure = problem.structure.of_response(table.y_unit)
+        new = Problem(
+            problem.gram, np.ascontiguousarray(own), yy, problem.lam, structure, known, misfit
+        )
         more.append(Assembled(new, mean, y_mean))
     return more
 

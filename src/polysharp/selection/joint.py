@@ -18,6 +18,7 @@ from polysharp.data.rows import MemoryRows
 from polysharp.moments.folds import Dealt
 from polysharp.moments.gram import solve_spd
 from polysharp.moments.joint import JointMoments
+from polysharp.problem.boxed_fit import solve_in_boxes
 from polysharp.problem.joint import JointProblem
 from polysharp.problem.problem import Problem
 from polysharp.progress import Progress
@@ -61,7 +62,8 @@ class JointFolds(Folds):
             for first, rows in zip(found.parts, self.parts, strict=True)
         )
         own = {field.name: getattr(found, field.name) for field in fields(FoldMoments)}
-        return JointFoldMoments(**own, joint=joint, values=Y)
+        units = tuple(table.y_unit for table in self.responses)
+        return JointFoldMoments(**own, joint=joint, values=Y, units=units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,7 @@ class JointFoldMoments(FoldMoments):
 
     joint: tuple[JointMoments, ...]
     values: Array
+    units: tuple[float, ...]  # of the responses
 
     def splits(self) -> list[SplitModels]:
         """Return what finds and judges the models of each split."""
@@ -92,7 +95,7 @@ class JointFoldMoments(FoldMoments):
             joint = JointMoments.merged([self.joint[a] for a in train])
             found.append(
                 JointSplitModels(
-                    joint.first, own[0], self.basis, self.rules, pool, joint, tuple(own)
+                    joint.first, own[0], self.basis, self.rules, pool, joint, tuple(own), self.units
                 )
             )
         return found
@@ -112,6 +115,7 @@ class JointSplitModels(SplitModels):
 
     joint: JointMoments  # ``train`` is that of the first response
     judges: tuple[Judge, ...]
+    units: tuple[float, ...]
 
     @property
     def work(self) -> float:
@@ -124,7 +128,10 @@ class JointSplitModels(SplitModels):
         q, yy = self.joint.correlations(centred=not self.rules.constant)
         q = np.ascontiguousarray(q[:, self.pool])
         return JointProblem.of(
-            [replace(first, q=own, yy=float(size)) for own, size in zip(q, yy, strict=True)]
+            [
+                replace(first, q=own, yy=float(size), structure=first.structure.of_response(unit))
+                for own, size, unit in zip(q, yy, self.units, strict=True)
+            ]
         )
 
     def _sizes(
@@ -160,5 +167,9 @@ class JointSplitModels(SplitModels):
             G = part.first.normal_equations(centred=centred)[0].copy()
             G[np.diag_indices_from(G)] += 1.0 / gamma
             W = solve_spd(G, q.T).T
+            if self.rules.coefficients.bind:
+                boxes = self.rules.coefficients.boxes(self.basis.select(S))
+                each = zip(q, self.units, strict=True)
+                W = np.array([solve_in_boxes(G, own, boxes.divided(unit)) for own, unit in each])
         intercepts = part.y_mean - W @ part.first.mean if centred else np.zeros(len(q))
         return [Model(S, w, float(b)) for w, b in zip(W, intercepts, strict=True)]

@@ -76,8 +76,7 @@ def joint_reader(
     demand(not proof.exceptions, "it has several responses and exceptions")
     found: list[Moments] = []
     for y, (_, scale) in zip(Y.T, s.responses, strict=True):
-        own = Moments(s, read_rows(s, X, y / scale, weight, functions), s.monomials)
-        demand(not own.boxes.stated, "it bounds coefficients of several responses")
+        own = Moments(s, read_rows(s, X, y, weight, functions, scale), s.monomials)
         if found:
             own.G = found[0].G  # the same columns: one matrix is within the errors of all
         found.append(own)
@@ -127,7 +126,8 @@ class JointReader(ProofReader):
             Z[:0],
         )
         room = self.rules.room(at)
-        return Tangent(total, Z, at, room, scalable=d is None, others=Z[:0])
+        scalable = d is None and not self.moments.boxes.stated
+        return Tangent(total, Z, at, room, scalable=scalable, others=Z[:0])
 
     def _split_by_sets(
         self, node: ProofNode, at: Fixings | None, claim: float
@@ -186,6 +186,8 @@ class JointExhaustion(Exhaustion):
     ) -> tuple[float, list[tuple[int, ...]]]:
         """Return the claim, or the least cost of what is allowed, and what else costs less."""
         least, left = claim, CLOSER
+        # Within intervals the ridge regression is no good point: all else is tried there as well.
+        more = inf if self.moments.boxes.stated else 0.0
         forbidden: list[tuple[int, ...]] = []
         for hits in found:
             for start in range(0, len(hits), CHUNK):
@@ -194,7 +196,7 @@ class JointExhaustion(Exhaustion):
                 sets = np.concatenate([first, self.J[chunk]], axis=1)
                 values = self._costs(sets, 0.0, 0.0)
                 low = np.flatnonzero(~(values >= claim))
-                values[low] = np.maximum(values[low], self._costs(sets[low], 0.0, mu))
+                values[low] = np.maximum(values[low], self._costs(sets[low], more, mu))
                 for a in low[~(values[low] >= claim)].tolist():
                     if not self.rules.allows(sets[a]):
                         forbidden.append(tuple(chunk[a].tolist()))
