@@ -238,6 +238,55 @@ def test_equal_responses_are_searched_like_one(rows):
     assert_allclose(two.cv_results_["mean_test_score"], one.cv_results_["mean_test_score"])
 
 
+@pytest.mark.parametrize("settings", [{"gamma": 1e3}, {"gamma": "auto", "positive": True}])
+def test_rows_on_dask_give_the_same_model(rows, settings):
+    da = pytest.importorskip("dask.array")
+    X, Y = rows
+    weights = np.random.default_rng(4).integers(0, 3, len(X)).astype(float)
+    model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, **settings)
+    here = model.fit(X, Y, weights)
+    expected, scales = here.predict(X), here.response_scales_
+    blocks = [da.from_array(a, chunks=(50, *a.shape[1:])) for a in (X, Y, weights)]
+    there = MultiTaskSparsePolynomialRegressor(**model.get_params()).fit(*blocks)
+    assert there.solution_.status == "optimal"
+    assert_allclose(there.response_scales_, scales, rtol=1e-12)
+    assert_allclose(there.predict(X), expected, rtol=1e-6, atol=1e-8)
+    lazy = there.predict(blocks[0])
+    assert lazy.chunks == ((50, 50, 20), (3,))
+    assert_allclose(lazy.compute(), expected, rtol=1e-6, atol=1e-8)
+    assert verify(there.solution_.proof, X, Y, weights)
+
+
+def test_data_frames_on_dask_keep_their_names(rows):
+    pandas, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    X, Y = rows
+    frame = pandas.DataFrame(np.column_stack([X, Y]), columns=[*"abcd", "heat", "flow", "mass"])
+    parts = dd.from_pandas(frame, npartitions=3)
+    model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1e3)
+    model.fit(parts[list("abcd")], parts[["heat", "flow", "mass"]])
+    assert [p.response for p in model.polynomials_] == ["heat", "flow", "mass"]
+    assert model.get_feature_names_out().tolist() == ["c", "a b"]
+    predicted = model.predict(parts[list("abcd")]).compute()
+    assert list(predicted.columns) == ["heat", "flow", "mass"]
+    assert_allclose(predicted, model.predict(frame[list("abcd")]))
+
+
+def test_what_several_responses_on_dask_are_refused(rows):
+    da = pytest.importorskip("dask.array")
+    X, Y = (da.from_array(a, chunks=(50, a.shape[1])) for a in rows)
+    model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0)
+    with pytest.raises(InputError, match="two dimensions"):
+        model.fit(X, Y[:, 0])
+    holes = rows[1].copy()
+    holes[70, 1] = np.nan
+    with pytest.raises(InputError, match=r"block 1: y must have neither NaN nor inf.* in row 20"):
+        model.fit(X, da.from_array(holes, chunks=(50, 3)))
+    with pytest.raises(InputError, match="one dimension"):
+        SparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0).fit(X, Y)
+    with pytest.raises(InputError, match="in memory to compare sizes"):
+        MultiTaskSparsePolynomialRegressorCV().fit(X, Y)
+
+
 def test_models_go_through_files(rows, tmp_path):
     X, Y = rows
     model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1e3).fit(X, Y)

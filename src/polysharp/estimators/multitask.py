@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from polysharp.certificate.solution import Solution
 from polysharp.data.checks import check_responses
 from polysharp.data.cluster import is_dask
-from polysharp.data.rows import MemoryRows
+from polysharp.data.rows import MemoryRows, Responses, Rows
 from polysharp.engines.joint import JointTree
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import spread
@@ -42,9 +42,17 @@ class SharedTerms:
 
     polynomials_: tuple[Polynomial, ...]
 
-    def predict(self, X: Any) -> Array:
-        """Return the polynomials' values at the rows of X, a column per response."""
+    def predict(self, X: Any) -> Any:
+        """Return the polynomials' values at the rows of X, a column per response.
+
+        A Dask array gives a Dask array, a Dask DataFrame another one, and neither computes
+        anything yet.
+        """
         check_is_fitted(self)
+        if is_dask(X):
+            from polysharp.estimators.lazy_prediction import predict_several
+
+            return predict_several(self, self.polynomials_, X)
         rows = self._checked_rows(X)  # type: ignore[attr-defined]
         return np.column_stack([polynomial(rows) for polynomial in self.polynomials_])
 
@@ -129,11 +137,11 @@ constants, coefficient_bounds, positive
 
         Parameters
         ----------
-        X : array or data frame of shape (n, p)
-            Inputs, in memory.
-        y : array or data frame of shape (n, responses)
+        X : array, data frame or Dask collection of shape (n, p)
+            Inputs.
+        y : array, data frame or Dask collection of shape (n, responses)
             Responses, one per column.
-        sample_weight : array of shape (n,) or None
+        sample_weight : array or Dask collection of shape (n,), or None
             Weights of the rows.
 
         Returns
@@ -155,19 +163,20 @@ constants, coefficient_bounds, positive
         del reference, start
         began = perf_counter()
         check_parameters(self.get_params(deep=False))
-        check_for_several(self, X)
+        check_engine(self)
         with open_progress(self.verbose) as progress, limited_threads(self.n_jobs) as threads:
             effort = FitEffort.of(self, threads, progress, began, hopeless_after)
-            tables = check_responses(self, X, y, sample_weight)
-            scaled, scales = scaled_responses(tables, self.fit_intercept)
-            opened = open_table(self, scaled[0], progress, responses=scaled)
+            tables = open_responses(self, (X, y, sample_weight), progress)
+            opened = open_table(self, tables[0], progress)
             extent = opened.extent(self.n_candidates, effort, prices=False)
-            known = _joint_ranking(opened, scaled, extent, effort)
+            known = _joint_ranking(opened, tables, extent, effort)
             prepared = opened.prepare(extent, effort, known)
-            coded = scaled[0].coded(opened.scaling.apply)
-            codes = [replace(table, X=coded.X) for table in scaled]
             assembled = assemble_more(
-                prepared.assembled, prepared.basis, codes, fit_intercept=bool(self.fit_intercept)
+                prepared.assembled,
+                prepared.basis,
+                tables,
+                opened.rows,
+                fit_intercept=bool(self.fit_intercept),
             )
             seconds = effort.spent
             solve = partial(
@@ -180,13 +189,14 @@ constants, coefficient_bounds, positive
             solution = solve(limits=effort.first_limits())
             if effort.hopeful(solution):
                 solution = solve(limits=effort.limits())
-        solution = with_responses(prepared.stated(solution), tables, scales)
+        solution = with_responses(prepared.stated(solution), tables)
         times = {"preparation": seconds, "search": solution.seconds, "total": effort.spent}
         self.solution_ = replace(solution, times=times)
         self.polynomials_ = tuple(
             replace(prepared, assembled=own).formula(solution.support, w, table)
-            for own, w, table in zip(assembled, solution.coefficients, scaled, strict=True)
+            for own, w, table in zip(assembled, solution.coefficients, tables, strict=True)
         )
+        scales = np.array([table.y_unit for table in tables])
         self.intercept_: Any = np.array([polynomial.intercept for polynomial in self.polynomials_])
         self.powers_, self.response_scales_ = self.polynomials_[0].powers, scales
         self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
@@ -264,46 +274,49 @@ clamp, functions, units, constants, coefficient_bounds, positive
         -------
         self
         """
-        check_for_several(self, X)
+        check_engine(self)
+        if is_dask(X):
+            raise InputError(
+                "X must be in memory to compare sizes for several responses, got a Dask "
+                "collection; MultiTaskSparsePolynomialRegressor takes those"
+            )
         if self.rule == "consensus":
             raise InputError("rule must not be 'consensus' for several responses")
         return super().fit(X, y, sample_weight, groups=groups)
 
-    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> tuple[MemoryRows, ...]:
-        del progress
-        tables = check_responses(self, *given)
-        return scaled_responses(tables, self.fit_intercept)[0]
+    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Rows:
+        return open_responses(self, given, progress)[0]
 
 
-def with_responses(solution: Solution, tables: list[MemoryRows], scales: Array) -> Solution:
+def with_responses(solution: Solution, tables: Sequence[Rows]) -> Solution:
     """Return the solution with a proof, if it has one, that names all responses."""
     proof = solution.proof
     if proof is None or proof.statement is None:
         return solution
-    named = tuple(zip((table.response for table in tables), scales.tolist(), strict=True))
+    named = tuple((table.response, table.y_unit) for table in tables)
     statement = replace(proof.statement, response=", ".join(n for n, _ in named), responses=named)
     return replace(solution, proof=proof.about(statement))
 
 
-def check_for_several(model: Any, X: Any) -> None:
-    """Refuse what is for one response."""
+def check_engine(model: Any) -> None:
+    """Refuse engines that are for one response."""
     if model.engine not in ("auto", "tree"):
         raise InputError(
             f"engine must be 'auto' or 'tree' for several responses, got {model.engine!r}"
         )
-    if is_dask(X):
-        raise InputError("X must be in memory for several responses, got a Dask collection")
 
 
-def scaled_responses(
-    tables: list[MemoryRows], centred: bool
-) -> tuple[tuple[MemoryRows, ...], Array]:
-    """Return the rows with each response divided by its size, and these sizes."""
-    scales = np.array([_spread(table, centred) for table in tables])
-    return tuple(
-        replace(table, y=table.y / unit, y_unit=unit)
-        for table, unit in zip(tables, scales.tolist(), strict=True)
-    ), scales
+def open_responses(model: Any, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
+    """Check the rows; return them once for each response, which is divided by its size."""
+    if is_dask(given[0]):
+        from polysharp.data.dask_rows import open_several
+
+        return open_several(model, *given, progress)
+    tables = check_responses(model, *given)
+    units = tuple(_spread(table, model.fit_intercept) for table in tables)
+    values = np.array([table.y / unit for table, unit in zip(tables, units, strict=True)])
+    names = tuple(table.response for table in tables)
+    return replace(tables[0], several=Responses(names, units, values)).each
 
 
 def _spread(table: MemoryRows, centred: bool) -> float:
@@ -314,7 +327,7 @@ def _spread(table: MemoryRows, centred: bool) -> float:
 
 
 def _joint_ranking(
-    opened: Opened, tables: Sequence[MemoryRows], extent: Extent, effort: FitEffort
+    opened: Opened, tables: Sequence[Rows], extent: Extent, effort: FitEffort
 ) -> Ranking | None:
     """Add the scores of some responses where inputs have to go."""
     scores: Array | float = 0.0

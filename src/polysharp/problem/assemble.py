@@ -97,34 +97,54 @@ def assemble(
 
 
 def assemble_more(
-    first: Assembled, basis: Basis, tables: Sequence[MemoryRows], *, fit_intercept: bool
+    first: Assembled, basis: Basis, tables: Sequence[Rows], rows: Rows, *, fit_intercept: bool
 ) -> list[Assembled]:
-    """Build the problems of further responses at the rows of the first: q, yy and boxes are new."""
-    problem, mean, rows = first.problem, first.mean, tables[0]
+    """Build the problems of several responses at the rows of the first: q, yy and boxes are new.
+
+    ``tables`` has the rows of each response; ``rows`` are those of the first, coded.
+    """
+    problem, mean = first.problem, first.mean
     y_means = np.array([table.y_mean if fit_intercept else 0.0 for table in tables])
-    Y = np.column_stack([table.y for table in tables]) - y_means
-    q = np.zeros((len(basis), len(tables)))
-    for some in basis.blocks(len(rows)):
-        M = basis.evaluate(rows.X[some]) - mean
-        q += M.T @ (rows.weights[some, None] * Y[some])
+    sums: ResponseSums = rows.sum_over_blocks("responses", _sums_of_block, basis, mean, y_means)
+    coded = [None] * len(tables) if rows.block is None else rows.block.each
     more = []
-    for own, values, table, y_mean in zip(q.T, Y.T, tables, y_means.tolist(), strict=True):
-        yy = float((rows.weights * values) @ values)
+    for q, yy, table, own, y_mean in zip(
+        sums.q, sums.yy.tolist(), tables, coded, y_means.tolist(), strict=True
+    ):
         known = Accuracy.of(
             problem.gram.diagonal,
             yy,
-            len(rows),
+            rows.shape[0],
             weight=rows.total_weight,
             mean=mean,
             y_mean=y_mean,
         )
-        misfit = RowMisfit(basis, table, mean, y_mean)
         structure = problem.structure.of_response(table.y_unit)
-        new = Problem(
-            problem.gram, np.ascontiguousarray(own), yy, problem.lam, structure, known, misfit
-        )
+        misfit = None if own is None else RowMisfit(basis, own, mean, y_mean)
+        new = Problem(problem.gram, q, yy, problem.lam, structure, known, misfit)
         more.append(Assembled(new, mean, y_mean))
     return more
+
+
+@dataclass(frozen=True, eq=False)
+class ResponseSums:
+    """q and y'y of several responses about given means, one row each; ``a + b`` merges."""
+
+    q: Array
+    yy: Array
+
+    def __add__(self, other: ResponseSums) -> ResponseSums:
+        """Return the sums over both sets of rows."""
+        return ResponseSums(self.q + other.q, self.yy + other.yy)
+
+
+def _sums_of_block(rows: MemoryRows, basis: Basis, mean: Array, y_means: Array) -> ResponseSums:
+    assert rows.several is not None
+    Y = rows.several.values - y_means[:, None]
+    weighted, q = rows.weights * Y, np.zeros((len(Y), len(basis)))
+    for some in basis.blocks(len(rows)):
+        q += weighted[:, some] @ (basis.evaluate(rows.X[some]) - mean)
+    return ResponseSums(q, np.einsum("tn,tn->t", weighted, Y))
 
 
 @dataclass(frozen=True, eq=False)

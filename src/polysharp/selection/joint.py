@@ -11,10 +11,11 @@ of responses that were divided by their standard deviations, so that all of them
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
-from polysharp.data.rows import MemoryRows
+from polysharp.data.rows import Responses, Rows
 from polysharp.moments.folds import Dealt
 from polysharp.moments.gram import solve_spd
 from polysharp.moments.joint import JointMoments
@@ -35,26 +36,27 @@ BASE_WORK, RESPONSE_WORK = 4.0, 0.2
 
 @dataclass(frozen=True, eq=False)
 class JointFolds(Folds):
-    """Folds of rows with several responses, scaled; ``rows`` are those of the first."""
-
-    responses: tuple[MemoryRows, ...] = ()
+    """Folds of rows in memory with several responses, scaled; ``rows`` are those of the first."""
 
     @property
-    def values(self) -> Array:
-        """The responses, one per row."""
-        return np.array([own.y for own in self.responses])
+    def responses(self) -> Responses:
+        """All of them."""
+        assert self.rows.block is not None
+        assert self.rows.block.several is not None
+        return self.rows.block.several
 
     def screening_tables(self, parted: PartedRows) -> list[PartedRows]:
         """Return the rows with some of the responses, evenly spaced among all."""
-        chosen = np.unique(np.linspace(0, len(self.responses) - 1, SCREENED).round().astype(int))
-        return [replace(parted, rows=replace(parted.rows, y=self.responses[t].y)) for t in chosen]
+        values = self.responses.values
+        chosen = np.unique(np.linspace(0, len(values) - 1, SCREENED).round().astype(int))
+        return [replace(parted, rows=replace(parted.rows, y=values[t])) for t in chosen]
 
     def moments(
         self, center: bool, limit: int, *, size: int, progress: Progress, few: bool = False
     ) -> JointFoldMoments:
         """Return the moments of the parts, with those of all responses."""
         found = super().moments(center, limit, size=size, progress=progress, few=few)
-        table, Y = found.table, self.values
+        table, (_, units, Y) = found.table, self.responses
         assert table is not None
         assert not isinstance(self.parts, Dealt)
         joint = tuple(
@@ -62,8 +64,13 @@ class JointFolds(Folds):
             for first, rows in zip(found.parts, self.parts, strict=True)
         )
         own = {field.name: getattr(found, field.name) for field in fields(FoldMoments)}
-        units = tuple(table.y_unit for table in self.responses)
         return JointFoldMoments(**own, joint=joint, values=Y, units=units)
+
+
+def folds_of(rows: Rows, *how: Any) -> Folds:
+    """Return folds of rows with one response or several."""
+    block = rows.block
+    return (Folds if block is None or block.several is None else JointFolds)(rows, *how)
 
 
 @dataclass(frozen=True, eq=False)

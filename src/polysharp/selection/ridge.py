@@ -16,7 +16,6 @@ many each fold works with those that its training rows point at (``screening``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -28,7 +27,7 @@ from polysharp.moments.folds import Plan
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Clock, Progress
 from polysharp.selection.folds import Folds, lowered
-from polysharp.selection.joint import JointFolds
+from polysharp.selection.joint import folds_of
 from polysharp.selection.scores import standard_error, strongest
 from polysharp.selection.split_models import Budgets
 from polysharp.selection.splits import chosen_cv, content_folds, content_hash
@@ -95,14 +94,13 @@ def choose_gamma(
     progress: Progress,
     time_limit: float | None = None,
     clock: Clock = perf_counter,
-    responses: Sequence[MemoryRows] = (),
 ) -> GammaChoice | None:
     """Choose gamma for models of some sizes; None where there are too few rows to hold any out.
 
     Parameters
     ----------
     rows : Rows
-        As the user gave them.
+        As the user gave them; where they have several responses, models must serve all of them.
     rules : TermRules
         Degree and rules about terms.
     budgets : Budgets
@@ -115,12 +113,10 @@ def choose_gamma(
         Seconds of the whole fit, of which the choice takes a small part.
     clock : callable
         Where the time is read.
-    responses : sequence of MemoryRows
-        The rows with each of several scaled responses, where models must serve all of them.
     """
     until = np.inf if time_limit is None else clock() + TIME_SHARE * time_limit
     try:
-        folds, most = _folds(rows, rules, time_limit, scale=scale, responses=responses)
+        folds, most = _folds(rows, rules, time_limit, scale=scale)
         if folds is None:
             return None
         size = max(budgets.max_terms)
@@ -162,7 +158,6 @@ def _folds(
     time_limit: float | None,
     *,
     scale: bool,
-    responses: Sequence[MemoryRows],
 ) -> tuple[Folds | None, int]:
     """Return folds of the rows or of a sample, None where rows are too few; and most monomials."""
     p = len(rules.allowed(rows.shape[1]))
@@ -193,11 +188,7 @@ def _folds(
     if len(parts) < 2 or len(np.unique(content_hash(sample))) < LEAST_KINDS:
         return None, most
     plan = Plan.k_fold(len(parts))
-    if not responses:
-        return Folds(sample, parts, plan, rules, scale), most
-    chosen = _sampled(responses[0], at_most)  # the same rows for all
-    own = tuple(table.take(chosen) for table in responses)
-    return JointFolds(sample, parts, plan, rules, scale, responses=own), most
+    return folds_of(sample, parts, plan, rules, scale), most
 
 
 def sample_rows(rows: Rows, most: int) -> MemoryRows:
@@ -231,7 +222,7 @@ class RowSample:
 
     def rows(self) -> MemoryRows:
         """Return them as one table."""
-        first = self.blocks[0]
+        first, several = self.blocks[0], [b.several for b in self.blocks if b.several is not None]
         weights = None
         if first.sample_weight is not None:
             weights = np.concatenate([block.weights for block in self.blocks])
@@ -243,4 +234,8 @@ class RowSample:
             first.response,
             first.place,
             library=first.library,
+            y_unit=first.y_unit,
+            several=several[0]._replace(values=np.hstack([own.values for own in several]))
+            if several
+            else None,
         )
