@@ -287,6 +287,43 @@ def test_what_several_responses_on_dask_are_refused(rows):
         MultiTaskSparsePolynomialRegressorCV().fit(X, Y)
 
 
+@pytest.mark.parametrize("cv", [None, 4])
+def test_intervals_cover_each_response(cv, tmp_path):
+    """Errors of very different sizes, and new rows: nine of ten inside, of each response."""
+    rng = np.random.default_rng(7)
+    X = rng.uniform(-1.0, 1.0, (1400, 3))
+    Y = np.outer(X[:, 0] * X[:, 1], [1.0, -30.0]) + rng.standard_normal((1400, 2)) * [0.1, 5.0]
+    model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0).fit(
+        X[:200], Y[:200]
+    )
+    with pytest.raises(InputError, match="call calibrate first"):
+        model.predict_interval(X)
+    some = slice(0, 200) if cv else slice(200, 400)
+    model.calibrate(X[some], Y[some], cv=cv)
+    ends = model.predict_interval(X[400:], 0.9)
+    assert ends.shape == (1000, 2, 2)
+    inside = (ends[..., 0] <= Y[400:]) & (Y[400:] <= ends[..., 1])
+    assert np.all(np.abs(inside.mean(axis=0) - 0.9) < 0.05)
+    assert_allclose(np.diff(ends).mean(axis=0).ravel(), [0.33, 16.5], rtol=0.15)
+    assert [len(own.folds) for own in model.calibrations_] == [cv or 1] * 2
+    save_model(model, tmp_path / "m.json")
+    again = load_model(tmp_path / "m.json")
+    assert_allclose(again.predict_interval(X[400:]), ends, rtol=1e-9)
+    with pytest.raises(InputError, match="one response"):
+        again.half_width(0.9)
+    assert not hasattr(model.fit(X[:200], Y[:200]), "calibrations_")
+
+
+def test_one_response_has_the_intervals_that_it_has_alone(rows):
+    X, Y = rows
+    settings = {"degree": 2, "max_terms": 2}
+    one = SparsePolynomialRegressor(**settings, gamma=1e3).fit(X[:80], Y[:80, 0])
+    joint = MultiTaskSparsePolynomialRegressor(**settings, gamma=1e3).fit(X[:80], Y[:80, :1])
+    given = X[80:], Y[80:, 0]
+    expected = one.calibrate(*given).predict_interval(X)
+    assert_allclose(joint.calibrate(X[80:], Y[80:, :1]).predict_interval(X)[:, 0], expected)
+
+
 def test_models_go_through_files(rows, tmp_path):
     X, Y = rows
     model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1e3).fit(X, Y)
@@ -327,6 +364,13 @@ def test_several_targets_on_the_command_line(table, capsys):
         assert f"{name}: RMSE" in said
     assert "the sum of their objectives" in said
     assert "mean R2" in said
+    assert "within \N{PLUS-MINUS SIGN}" in said
+    assert main(["predict", "m.json", "t.csv", "--interval", "0.8", "-o", "p.csv"]) == 0
+    written = pandas.read_csv("p.csv")
+    assert (written["lower_flow"] < written["prediction_flow"]).all()
+    ends = load_model("m.json").predict_interval(table[list("abcd")], 0.8)
+    assert_allclose(written[["lower_p, q", "upper_p, q"]].to_numpy(), ends[:, 2])
+    capsys.readouterr()
     assert main(["predict", "m.json", "t.csv", "-o", "p.csv"]) == 0
     written = pandas.read_csv("p.csv")
     assert list(written.columns) == [f"prediction_{name}" for name in ("heat", "flow", "p, q")]

@@ -55,12 +55,13 @@ def calibrate(model: Any, fitted: Any, held_out: Any, options: argparse.Namespac
     Where that cannot be done it is said, and the model goes without.
     """
     from polysharp.estimators.fitted import spread
+    from polysharp.estimators.intervals import calibrations
 
     wanted = not options.brief or options.output is not None or options.report is not None
     few = held_out is None and len(fitted) < FEWEST_ROWS
     if not wanted or few:
         return
-    if held_out is None and model.reference_ is not None:
+    if held_out is None and getattr(model, "reference_", None) is not None:
         say("a model of --rule consensus has prediction intervals where --holdout keeps rows back")
         return
     rows, cv = (fitted, "auto") if held_out is None else (held_out, None)
@@ -72,7 +73,7 @@ def calibrate(model: Any, fitted: Any, held_out: Any, options: argparse.Namespac
     except InputError as error:
         say(f"no prediction intervals: {error}")
     else:
-        if model.calibration_.most >= SHOWN_COVERAGE:
+        if calibrations(model)[0].most >= SHOWN_COVERAGE:
             print(widths(model, rows))
 
 
@@ -80,12 +81,19 @@ def widths(model: Any, rows: Any) -> str:
     """Say how wide the prediction intervals are at the rows they were calibrated on."""
     import numpy as np
 
+    from polysharp.estimators.fitted import laws_of
+    from polysharp.estimators.intervals import calibrations
+
+    laws, folds = laws_of(model), len(calibrations(model)[0].folds)
     half = 0.5 * np.diff(model.predict_interval(rows.X, SHOWN_COVERAGE))
-    folds = len(model.calibration_.folds)
+    widths = [f"\N{PLUS-MINUS SIGN} {width:.4g}" for width in np.median(half, axis=0).ravel()]
+    if len(laws) > 1:
+        each = zip(widths, laws, strict=True)
+        widths = [f"{width} for {law.response}" for width, law in each]
     where = f"{folds} folds" if folds > 1 else f"{len(rows):,} held-out rows"
     return (
         f"about {100 * SHOWN_COVERAGE:.0f} % of new rows like these within "
-        f"\N{PLUS-MINUS SIGN} {np.median(half):.4g} of the prediction, by {where}"
+        f"{', '.join(widths)} of the prediction, by {where}"
     )
 
 
@@ -98,9 +106,9 @@ def finish(model: Any, fitted: Any, held_out: Any, options: argparse.Namespace) 
     interrupted = model.solution_.stop is Stop.INTERRUPTED
     try:  # from here on the model is there, and no interrupt may lose it
         show(model, fitted, held_out, options)
-        if fitted is not None and fitted.y.ndim == 1 and not interrupted:
+        if fitted is not None and not interrupted:
             calibrate(model, fitted, held_out, options)
-            if not options.brief:
+            if not options.brief and fitted.y.ndim == 1:
                 about = compare(model, fitted, options)
                 if options.report is not None:
                     count, seconds = RESAMPLES

@@ -25,6 +25,7 @@ from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.prepare import FitEffort, Opened, open_table
 from polysharp.estimators.regressor import SparsePolynomialRegressor, warn_if_unproved
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV, of_refit
+from polysharp.estimators.spread import Spread
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.problem.assemble import assemble_more
 from polysharp.problem.joint import JointProblem
@@ -41,6 +42,7 @@ class SharedTerms:
     """What models of several responses with one set of terms have in common."""
 
     polynomials_: tuple[Polynomial, ...]
+    calibrations_: Any
 
     def predict(self, X: Any) -> Any:
         """Return the polynomials' values at the rows of X, a column per response.
@@ -56,13 +58,47 @@ class SharedTerms:
         rows = self._checked_rows(X)  # type: ignore[attr-defined]
         return np.column_stack([polynomial(rows) for polynomial in self.polynomials_])
 
-    def calibrate(self, *rows: Any, **options: Any) -> Self:
-        """Refuse: intervals are for one response at a time."""
-        del rows, options
-        raise InputError(
-            "calibrate is for one response; fit SparsePolynomialRegressor with include_terms for "
-            "intervals of one of several"
-        )
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Return lower and upper ends of prediction intervals, shape (n, responses, 2).
+
+        As for one response, and for each of several by itself: of each response a share
+        ``coverage`` of new rows lies inside at least, which is no statement about all of them at
+        once.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, p)
+            Rows to predict at, in memory.
+        coverage : float, default=0.9
+            Between 0 and 1; few rows cannot give a coverage near 1.
+
+        Returns
+        -------
+        ndarray of shape (n, responses, 2)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from polysharp import MultiTaskSparsePolynomialRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-1.0, 1.0, (200, 2))
+        >>> Y = np.outer(X[:, 0] * X[:, 1], [1.0, 10.0]) + 0.1 * rng.standard_normal((200, 2))
+        >>> model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=1, gamma=1.0)
+        >>> model = model.fit(X[:100], Y[:100]).calibrate(X[100:], Y[100:])
+        >>> model.predict_interval([[0.5, 0.5]], coverage=0.9).round(1).tolist()
+        [[[0.1, 0.4], [2.3, 2.7]]]
+        """
+        return super().predict_interval(X, coverage)  # type: ignore[misc, no-any-return]
+
+    def half_width(self, coverage: float = 0.9) -> Any:
+        """Refuse: exports carry the intervals of one response."""
+        raise InputError(f"half_width is for models of one response, got coverage={coverage!r}")
+
+    def _set_calibrations(self, found: tuple[Any, ...]) -> None:
+        self.calibrations_ = found
+
+    def _ends(self, rows: Array, coverage: float) -> Array:
+        return np.stack([own.ends(rows, coverage) for own in self.calibrations_], axis=1)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the terms; ``input_features`` is there for API compatibility."""
@@ -111,6 +147,8 @@ constants, coefficient_bounds, positive
         The errors behind ``gamma="auto"``: root mean squared errors of the scaled responses.
     response_scales_ : ndarray
         What the responses were divided by.
+    calibrations_ : tuple of Calibration
+        After ``calibrate``: what ``predict_interval`` needs, for each response.
     kept_inputs_ : ndarray
         Indices of the inputs that the search was given.
     ranking_ : Ranking or None
@@ -201,6 +239,8 @@ constants, coefficient_bounds, positive
         self.powers_, self.response_scales_ = self.polynomials_[0].powers, scales
         self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
         self.gamma_, self.gamma_choice_ = opened.gamma, opened.choice
+        self.spread_ = Spread.of(prepared, solution)  # of the terms, which all responses share
+        self.__dict__.pop("calibrations_", None)  # of an earlier fit
         if remark := prepared.remark(self.time_limit):
             warnings.warn(remark, ConvergenceWarning, stacklevel=3)
         warn_if_unproved(self.solution_)
@@ -253,6 +293,7 @@ clamp, functions, units, constants, coefficient_bounds, positive
 
     polynomials_ = of_refit("polynomials_")
     response_scales_ = of_refit("response_scales_")
+    calibrations_ = of_refit("calibrations_")
 
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None
