@@ -557,7 +557,31 @@ def test_what_is_changed_in_a_proof_is_found(tmp_path):
         changed[f"scale {scale}"] = (proof.about(stated), X, Y)
     for what, given in changed.items():
         assert not verify(*given), what
-    assert "floats only" in verify(proof, X, Y, exact=True).reason
+
+
+@pytest.mark.needs("flint")
+def test_proofs_hold_in_exact_arithmetic():
+    proof, X, Y = searched()
+    verdict, exact = verify(proof, X, Y), verify(proof, X, Y, exact=True)
+    assert exact, exact.reason
+    assert exact.bound >= verdict.bound
+    assert exact.objective <= verdict.objective
+    assert exact.objective - exact.bound <= verdict.objective - verdict.bound
+    assert not verify(replace(proof, bound=exact.objective * (1.0 + 1e-12)), X, Y, exact=True)
+    # As with one response: of decimals that are no floats, completions are not tried.
+    assert "floats only" in verify(proof, np.vectorize(repr)(X), Y, exact=True).reason
+
+
+@pytest.mark.needs("flint")
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_random_proofs_hold_in_exact_arithmetic(seed, bounded):
+    model, rows = proved(seed, bounded=bounded)
+    solution, proof = model.solution_, model.solution_.proof
+    verdict = verify(proof, *rows, exact=True)
+    assert verdict, verdict.reason
+    assert verdict.bound <= solution.objective
+    assert not verify(replace(proof, bound=solution.objective * (1.0 + 1e-9)), *rows, exact=True)
 
 
 def test_a_constant_response_does_not_matter():
@@ -574,6 +598,9 @@ def test_proofs_of_several_targets_on_the_command_line(table, capsys):
     assert main([*given, "--holdout", "0.2"]) == 0
     assert main(["verify", "p.npz", "t.csv", "--holdout", "0.2"]) == 0
     said = capsys.readouterr().out
+    pytest.importorskip("flint")
+    assert main(["verify", "p.npz", "t.csv", "--holdout", "0.2", "--exact", "-q"]) == 0
+    assert "in exact arithmetic" in capsys.readouterr().out
     assert "The proof holds for the 96 rows" in said
     assert "flow / " in said
     assert main(["verify", "p.npz", "t.csv"]) == 4

@@ -20,6 +20,7 @@ Part of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from math import comb, inf, isfinite, sqrt
 from typing import TYPE_CHECKING, Any
@@ -61,7 +62,13 @@ CLOSER = 100  # completions that are bounded more closely, at most, below one no
 
 
 def joint_reader(
-    proof: Proof, X: Any, Y: Any, weight: Any, functions: Mapping[str, Any] | None
+    proof: Proof,
+    X: Any,
+    Y: Any,
+    weight: Any,
+    functions: Mapping[str, Any] | None,
+    *,
+    exact: bool,
 ) -> JointReader:
     """Return the reader of a proof about several responses, the columns of Y."""
     s = proof.statement
@@ -75,12 +82,30 @@ def joint_reader(
     demand(not s.exact_size, "it has several responses and an exact size")
     demand(not proof.exceptions, "it has several responses and exceptions")
     found: list[Moments] = []
-    for y, (_, scale) in zip(Y.T, s.responses, strict=True):
-        own = Moments(s, read_rows(s, X, y, weight, functions, scale), s.monomials)
+    for t, (y, (_, scale)) in enumerate(zip(Y.T, s.responses, strict=True)):
+        rows = read_rows(s, X, y, weight, functions, scale)
+        if exact:
+            from polysharp.certificate.checker.exact import Exact, read_table
+
+            precise = Exact(s, rows, s.monomials, read_table(X, y / scale, weight))
+            precise.learn(_of_response(v, t, count, len(s.monomials)) for v in proof.vectors)
+            own: Moments = precise
+        else:
+            own = Moments(s, rows, s.monomials)
         if found:
             own.G = found[0].G  # the same columns: one matrix is within the errors of all
         found.append(own)
     return JointReader(proof, Rules(s), found)
+
+
+def _of_response(vector: Vector, t: int, count: int, f: int) -> Vector:
+    """Return the part of a vector that one response has."""
+    flat = read_indices(vector.index, count * f, "a vector")
+    value = np.asarray(vector.value, dtype=np.float64)
+    fits = value.shape == flat.shape and bool(np.isfinite(value).all())
+    demand(fits, "a vector is no list of numbers")
+    mine = flat // f == t
+    return replace(vector, index=flat[mine] % f, value=value[mine])
 
 
 def _sum(values: Sequence[float], side: float) -> float:
@@ -101,16 +126,13 @@ class JointReader(ProofReader):
 
     def tangent(self, vector: Vector, at: Fixings, *, close: bool) -> Tangent:
         """Evaluate a vector of all responses at a node."""
-        f, alive = len(at.terms), np.flatnonzero(at.terms != OUT)
-        flat = read_indices(vector.index, len(self.every) * f, "a vector")
-        value = np.asarray(vector.value, dtype=np.float64)
-        fits = value.shape == flat.shape and bool(np.isfinite(value).all())
-        demand(fits, "a vector is no list of numbers")
-        d = self._diagonal(vector.diagonal, flat % f, at) if vector.diagonal != -1 else None
+        f, alive, count = len(at.terms), np.flatnonzero(at.terms != OUT), len(self.every)
+        parts = [_of_response(vector, t, count, f) for t in range(count)]
+        used = np.concatenate([part.index for part in parts])
+        d = self._diagonal(vector.diagonal, used, at) if vector.diagonal != -1 else None
         points, Z = [], np.zeros(f)
-        for t, own in enumerate(self.every):
-            mine = flat // f == t
-            index, w = flat[mine] % f, value[mine]
+        for own, part in zip(self.every, parts, strict=True):
+            index, w = part.index, part.value
             if close and d is None:
                 point = own.closer(index, w, alive)
             else:
@@ -187,7 +209,7 @@ class JointExhaustion(Exhaustion):
         """Return the claim, or the least cost of what is allowed, and what else costs less."""
         least, left = claim, CLOSER
         # Within intervals the ridge regression is no good point: all else is tried there as well.
-        more = inf if self.moments.boxes.stated else 0.0
+        more = inf if self.moments.boxes.stated or self.moments.is_exact else 0.0
         forbidden: list[tuple[int, ...]] = []
         for hits in found:
             for start in range(0, len(hits), CHUNK):

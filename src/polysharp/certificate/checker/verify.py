@@ -106,7 +106,8 @@ def verify(
         Evaluate in exact integers (needs python-flint, the extra ``exact``) instead of floats
         with worst-case bounds on rounding: slower, and sharper by many digits.  Floats are taken
         for the binary fractions they are; a table of texts or of ``decimal.Decimal`` for the
-        decimals that stand there.
+        decimals that stand there.  Several responses are the floats that dividing them by their
+        scales gives.
     functions : mapping from names to callables, or None
         Functions of inputs that the statement names, where they are not those known by name.
 
@@ -124,8 +125,7 @@ def verify(
             check_statement(statement)
             check_intervals(statement)
             if statement.responses:
-                demand(not exact, "several responses are checked in floats only")
-                joint = joint_reader(proof, X, y, sample_weight, functions)
+                joint = joint_reader(proof, X, y, sample_weight, functions, exact=exact)
                 objective = joint_objective(statement, joint)
                 bound = _least(proof, ProofPart(0, joint.rules.root(), joint))
                 return Verdict(True, min(bound, objective), objective)
@@ -143,7 +143,7 @@ def verify(
 
                 table = read_table(X, y, sample_weight)
                 columns = Exact(statement, rows, statement.monomials, table)
-                columns.learn(proof)
+                columns.learn(proof.vectors)
                 reader = ProofReader(proof, rules, columns)
             else:
                 columns = Moments(statement, rows, statement.monomials)
