@@ -22,7 +22,7 @@ from polysharp import (
 )
 from polysharp.certificate.proof import Proof, ProofNode
 from polysharp.cli import main
-from polysharp.data.rows import MemoryRows
+from polysharp.data.rows import MemoryRows, Responses
 from polysharp.engines.base import Limits
 from polysharp.engines.joint import JointTree
 from polysharp.engines.joint.supports import every_size
@@ -190,8 +190,12 @@ def test_moments_of_several_responses_are_those_of_each():
     parts = [
         JointMoments.of(
             accumulate(basis, X[some], Y[0, some], weights[some]),
-            MemoryRows(X[some], Y[0, some], weights[some]),
-            Y[:, some],
+            MemoryRows(
+                X[some],
+                Y[0, some],
+                weights[some],
+                several=Responses(("a", "b"), (1.0, 1.0), Y[:, some]),
+            ),
             basis,
         )
         for some in (np.arange(25), np.arange(25, 60))

@@ -22,6 +22,7 @@ import numpy as np
 from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import TooLargeError
 from polysharp.moments.gram import MAX_DENSE, DenseGram, DesignGram, Gram, StreamedGram
+from polysharp.moments.joint import response_sums
 from polysharp.moments.moments import moments_of
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
@@ -105,11 +106,11 @@ def assemble_more(
     """
     problem, mean = first.problem, first.mean
     y_means = np.array([table.y_mean if fit_intercept else 0.0 for table in tables])
-    sums: ResponseSums = rows.sum_over_blocks("responses", _sums_of_block, basis, mean, y_means)
+    sums = response_sums(rows, basis, mean, y_means)
     coded = [None] * len(tables) if rows.block is None else rows.block.each
     more = []
     for q, yy, table, own, y_mean in zip(
-        sums.q, sums.yy.tolist(), tables, coded, y_means.tolist(), strict=True
+        sums.cross, sums.spread.tolist(), tables, coded, y_means.tolist(), strict=True
     ):
         known = Accuracy.of(
             problem.gram.diagonal,
@@ -124,27 +125,6 @@ def assemble_more(
         new = Problem(problem.gram, q, yy, problem.lam, structure, known, misfit)
         more.append(Assembled(new, mean, y_mean))
     return more
-
-
-@dataclass(frozen=True, eq=False)
-class ResponseSums:
-    """q and y'y of several responses about given means, one row each; ``a + b`` merges."""
-
-    q: Array
-    yy: Array
-
-    def __add__(self, other: ResponseSums) -> ResponseSums:
-        """Return the sums over both sets of rows."""
-        return ResponseSums(self.q + other.q, self.yy + other.yy)
-
-
-def _sums_of_block(rows: MemoryRows, basis: Basis, mean: Array, y_means: Array) -> ResponseSums:
-    assert rows.several is not None
-    Y = rows.several.values - y_means[:, None]
-    weighted, q = rows.weights * Y, np.zeros((len(Y), len(basis)))
-    for some in basis.blocks(len(rows)):
-        q += weighted[:, some] @ (basis.evaluate(rows.X[some]) - mean)
-    return ResponseSums(q, np.einsum("tn,tn->t", weighted, Y))
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,7 +60,7 @@ class JointFolds(Folds):
         assert table is not None
         assert not isinstance(self.parts, Dealt)
         joint = tuple(
-            JointMoments.of(first, table.rows.take(rows), Y[:, rows], found.basis)
+            JointMoments.of(first, table.rows.take(rows), found.basis)
             for first, rows in zip(found.parts, self.parts, strict=True)
         )
         own = {field.name: getattr(found, field.name) for field in fields(FoldMoments)}

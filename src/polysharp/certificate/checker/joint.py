@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from polysharp.certificate.proof import Proof, ProofNode, Vector
-    from polysharp.certificate.statement import Statement
 
 CLOSER = 100  # completions that are bounded more closely, at most, below one node
 
@@ -238,14 +237,3 @@ class JointExhaustion(Exhaustion):
         each = np.array([costs(own, sets, True, 0, claim, mu) for own in self.every])
         total = each.sum(axis=0) - 2.0 * len(each) * U * np.abs(each).sum(axis=0)
         return np.asarray(np.fmax(total, -inf))  # never NaN, which would vanish in a minimum
-
-
-def joint_objective(s: Statement, reader: JointReader) -> float:
-    """Return what the model costs at most; it must be allowed, and cost no more than stated."""
-    place = {term: j for j, term in enumerate(s.monomials)}
-    demand(set(s.support) <= place.keys(), "the model has a term that is no candidate")
-    S = np.array(sorted({place[term] for term in s.support}), dtype=np.intp)
-    demand(len(S) == len(s.support) and reader.rules.allows(S), "the model breaks the rules")
-    value = reader.cost_at_most(S)
-    demand(value <= s.objective, f"the model costs {value:.12g}, more than stated")
-    return value

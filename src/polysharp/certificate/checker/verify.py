@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polysharp.certificate.checker.boxes import bounds_any, check_intervals
-from polysharp.certificate.checker.joint import joint_objective, joint_reader
+from polysharp.certificate.checker.joint import JointReader, joint_reader
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.pricing import PricedReader
 from polysharp.certificate.checker.reader import ProofPart, ProofReader
@@ -126,7 +126,7 @@ def verify(
             check_intervals(statement)
             if statement.responses:
                 joint = joint_reader(proof, X, y, sample_weight, functions, exact=exact)
-                objective = joint_objective(statement, joint)
+                objective = _objective(statement, joint.rules, joint)
                 bound = _least(proof, ProofPart(0, joint.rules.root(), joint))
                 return Verdict(True, min(bound, objective), objective)
             rows = read_rows(statement, X, y, sample_weight, functions)
@@ -156,7 +156,7 @@ def verify(
     return Verdict(True, bound if excepted else min(bound, objective), objective, "", excepted)
 
 
-def _objective(s: Statement, rules: Rules, columns: Columns) -> float:
+def _objective(s: Statement, rules: Rules, columns: Columns | JointReader) -> float:
     """Return what the model costs at most; it must be allowed, and cost no more than stated."""
     place = {term: j for j, term in enumerate(s.monomials)}
     demand(set(s.support) <= place.keys(), "the model has a term that is no candidate")
