@@ -410,6 +410,8 @@ def test_a_report_on_several_targets(table, capsys):
         terms = text[text.index('aria-label="Terms by response"') :]
         assert terms[: terms.index("</table>")].count("<td>") == 3 * 3  # two terms, intercept
         assert "://" not in text
+        assert text.count("nine of ten within") == 1
+        assert "of each response by itself" in text
     assert "held-out rows" in Path("fit.html").read_text(encoding="utf-8")
     capsys.readouterr()
     assert main(["report", "m.json", "t.csv", "--rivals", "0.1"]) == 2

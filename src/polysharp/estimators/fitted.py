@@ -119,9 +119,10 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> ShownR
     table = inputs_of(estimator, X)
     observed = np.asarray(as_host(y), dtype=np.float64)
     if observed.shape != predicted.shape or not np.isfinite(observed).all():
+        each = " and response" if predicted.ndim > 1 else ""
         raise InputError(
-            "y must have finite numbers for each row of X, shape "
-            f"{predicted.shape}, got shape {observed.shape}"
+            f"y must have one finite number per row of X{each}, {len(table)}, got shape "
+            f"{observed.shape}"
         )
     if sample_weight is None:
         return ShownRows(table, observed, predicted, None)

@@ -24,6 +24,7 @@ from polysharp.estimators.fitted import (
     rows_of,
     settings_of,
 )
+from polysharp.estimators.intervals import calibrations
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.plots.path import SizeCurve, search_curve, size_curves
 from polysharp.polynomial.importance import Importance, errors_without, measure_importance
@@ -224,8 +225,8 @@ class JointFacts(Facts):
             other, observed, *weights = held_out
             given = [(other, column, *weights) for column in _columns(observed, len(laws)).T]
         faces = tuple(
-            Facts.of(_face(model, law), X, own, sample_weight=sample_weight, held_out=apart)
-            for law, own, apart in zip(laws, Y.T, given, strict=True)
+            Facts.of(_face(model, t), X, own, sample_weight=sample_weight, held_out=apart)
+            for t, (own, apart) in enumerate(zip(Y.T, given, strict=True))
         )
         names = [law.response for law in laws]
         listed = f"{', '.join(names[:-1])} and {names[-1]}" if 1 < len(names) < 5 else names[0]
@@ -254,13 +255,16 @@ def _columns(y: Any, count: int) -> Array:
     return Y
 
 
-def _face(model: Any, law: Polynomial) -> SparsePolynomialRegressor:
+def _face(model: Any, t: int) -> SparsePolynomialRegressor:
     """Return one response of a model as a model of its own, to predict and to draw with."""
+    law, found = laws_of(model)[t], calibrations(model)
     known = SparsePolynomialRegressor().get_params(deep=False)
     settings = settings_of(model)
     face = SparsePolynomialRegressor(**{name: settings[name] for name in known})
     face.polynomial_, face.solution_, face.gamma_ = law, model.solution_, model.gamma_
     face.n_features_in_ = model.n_features_in_
+    if found:
+        face.calibration_ = found[t]
     if hasattr(model, "feature_names_in_"):
         face.feature_names_in_ = model.feature_names_in_
     return face

@@ -40,11 +40,15 @@ def accuracies(facts: Facts) -> Html:
     apart = facts.held_out is not None
     head: list[Child] = ["response", "R²", "typical error"]
     head += ["R², held-out rows", "typical error, held-out rows"] if apart else []
+    said = words.intervals(facts)
+    head += [] if said is None else ["nine of ten within ±"]
     rows: list[list[Child]] = []
     for each in facts.shown:
         rows.append([tag("var", each.polynomial.response)])
         for part in filter(None, (each.rows, each.held_out)):
             rows[-1] += [words.r_squared(part.r2), words.number(part.rmse, 4)]
+        if (half := words.half_width(each)) is not None:
+            rows[-1].append(words.number(half, 4))
     drawn = facts.shown[:MOST_FIGURES]
     more = len(facts.shown) - len(drawn)
     colours = keys(("first", "rows of the fit"), ("second", "held-out rows")) if apart else None
@@ -58,6 +62,7 @@ def accuracies(facts: Facts) -> Html:
             f"Of {len(facts.shown)} responses the first {len(drawn)} are drawn." if more else None,
         ),
         table(head, rows, "Errors by response"),
+        None if said is None else p(said),
         div(
             [
                 figure(figures.predictions(each), each.polynomial.response, colours)

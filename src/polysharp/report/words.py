@@ -216,20 +216,30 @@ def resamples(facts: Facts) -> str:
 
 def intervals(facts: Facts) -> str | None:
     """Say how wide the prediction intervals are, and what they promise; None without any."""
+    halves = [half_width(each) for each in facts.shown]
+    if halves[0] is None:
+        return None
+    folds = len(facts.shown[0].model.calibration_.folds)
+    source = f"{folds} folds of the rows of the fit" if folds > 1 else "held-out rows"
+    wide, of = f"± {number(halves[0], 4)}", "the prediction"
+    if len(halves) > 1:
+        wide, of = "the distances of the last column", "the prediction, of each response by itself"
+    return (
+        f"About {100 * INTERVAL:.0f}\N{NO-BREAK SPACE}% of new rows like those of the fit lie "
+        f"within {wide} of {of}, whatever the distribution of the errors (conformal intervals, "
+        f"from {source}). That is an average over rows: it may hold more often for some inputs and "
+        "less often for others. The intervals grow outside the rows of the fit, where nothing is "
+        "promised."
+    )
+
+
+def half_width(facts: Facts) -> float | None:
+    """Return half the width of prediction intervals at most rows; None without any."""
     found = getattr(facts.model, "calibration_", None)
     if found is None or found.most < INTERVAL:
         return None
     rows = facts.rows if facts.held_out is None else facts.held_out
-    ends = found.ends(rows.X, INTERVAL)
-    half, folds = 0.5 * float(np.median(np.diff(ends))), len(found.folds)
-    source = f"{folds} folds of the rows of the fit" if folds > 1 else "held-out rows"
-    return (
-        f"About {100 * INTERVAL:.0f}\N{NO-BREAK SPACE}% of new rows like those of the fit lie "
-        f"within ± {number(half, 4)} of the prediction, whatever the distribution of the errors "
-        f"(conformal intervals, from {source}). That is an average over rows: it may hold more "
-        "often for some inputs and less often for others. The intervals grow outside the rows of "
-        "the fit, where nothing is promised."
-    )
+    return 0.5 * float(np.median(np.diff(found.ends(rows.X, INTERVAL))))
 
 
 def accuracy(rows: ShownRows) -> str:
