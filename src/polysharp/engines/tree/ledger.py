@@ -11,7 +11,6 @@ The file is SQLite's own: it lies in TMPDIR and vanishes with the process, howev
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,7 +27,9 @@ class Ledger:
     """Supports of one size with their costs; it is closed when it has been read."""
 
     def __init__(self, size: int) -> None:
-        self.size = size
+        import sqlite3  # which not every build of Python has, nor every caller needs
+
+        self.size, self._failure = size, sqlite3.Error
         self._fresh: dict[bytes, float] = {}
         self._file = sqlite3.connect("", isolation_level=None)  # no name: a temporary file
         self._file.execute(f"PRAGMA cache_size = -{CACHE}")
@@ -51,7 +52,7 @@ class Ledger:
     def count(self, limit: float = np.inf) -> int:
         """Return how many cost at most so much."""
         self._write()
-        with _on_disk():
+        with self._on_disk():
             found = self._file.execute("SELECT count(*) FROM named WHERE cost <= ?", (limit,))
             return int(found.fetchone()[0])
 
@@ -65,7 +66,7 @@ class Ledger:
         """
         self._write()
         wanted = "SELECT support, cost FROM named WHERE cost <= ? ORDER BY cost, support LIMIT ?"
-        with _on_disk():
+        with self._on_disk():
             found = self._file.execute(wanted, (limit, most))
             while block := found.fetchmany(rows):
                 keys, costs = zip(*block, strict=True)
@@ -74,16 +75,15 @@ class Ledger:
 
     def _write(self) -> None:
         """Move what is in memory to the file; interrupted in between, it is there twice at most."""
-        with _on_disk():
+        with self._on_disk():
             fresh = sorted(self._fresh.items())  # neighbours in the file come together
             self._file.executemany("INSERT OR IGNORE INTO named VALUES (?, ?)", fresh)
             self._fresh.clear()
 
-
-@contextmanager
-def _on_disk() -> Iterator[None]:
-    """Say what a full disk is about."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise OSError(f"what was found does not fit on the disk of TMPDIR: {error}") from error
+    @contextmanager
+    def _on_disk(self) -> Iterator[None]:
+        """Say what a full disk is about."""
+        try:
+            yield
+        except self._failure as error:
+            raise OSError(f"what was found does not fit on the disk of TMPDIR: {error}") from error
