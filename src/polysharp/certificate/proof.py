@@ -104,6 +104,12 @@ class Proof:
     exceptions: tuple[tuple[int, ...], ...] = ()
     monomials: tuple[Monomial, ...] | None = None  # named in it, where not all are listed
 
+    @property
+    def vectors(self) -> list[Vector]:
+        """All vectors that it rests on."""
+        held = [node.vector for node in self.nodes if node.vector is not None]
+        return held + [screening.vector for node in self.nodes for screening in node.screenings]
+
     def about(self, statement: Statement) -> Proof:
         """Return the proof with its statement."""
         return replace(self, statement=statement)

@@ -108,8 +108,12 @@ class CertifiedModel(PolynomialModel):
 
         check_is_fitted(self)
         chosen: Any = getattr(self, "best_estimator_", self)
-        chosen.calibration_ = calibrated(self, X, y, sample_weight, cv=cv, groups=groups)
+        chosen._set_calibrations(calibrated(self, X, y, sample_weight, cv=cv, groups=groups))
         return self
+
+    def _set_calibrations(self, found: tuple[Any, ...]) -> None:
+        """Keep what was measured, one calibration for each response."""
+        (self.calibration_,) = found
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Return lower and upper ends of prediction intervals, shape (n, 2).
@@ -147,7 +151,10 @@ class CertifiedModel(PolynomialModel):
         self._check_calibrated("predict_interval", coverage)
         if is_dask(X):
             raise InputError("X must be in memory for predict_interval, got a Dask collection")
-        ends: Array = self.calibration_.ends(self._checked_rows(X), float(coverage))
+        return self._ends(self._checked_rows(X), float(coverage))
+
+    def _ends(self, rows: Array, coverage: float) -> Array:
+        ends: Array = self.calibration_.ends(rows, coverage)
         return ends
 
     def half_width(self, coverage: float = 0.9) -> HalfWidth:
@@ -172,7 +179,7 @@ class CertifiedModel(PolynomialModel):
 
     def _check_calibrated(self, what: str, coverage: Any) -> None:
         check_is_fitted(self)
-        if not hasattr(self, "calibration_"):
+        if not hasattr(self, "calibration_") and not hasattr(self, "calibrations_"):
             raise InputError(f"{what} needs errors on unseen rows: call calibrate first")
         check_coverage(coverage)
 

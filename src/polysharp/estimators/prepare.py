@@ -15,7 +15,6 @@ adds the search, in one of two ways:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -27,7 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 from polysharp.certificate.solution import Scope, Solution, Stop
 from polysharp.certificate.statement import with_statement
 from polysharp.data.checks import open_rows
-from polysharp.data.rows import MemoryRows, Rows
+from polysharp.data.rows import Rows
 from polysharp.engines import make_engine
 from polysharp.engines.base import Engine, Limits, OutOfTime
 from polysharp.engines.search import search
@@ -249,14 +248,14 @@ class Prepared:
         """Return the formula of a solution, in the user's names and units."""
         return self.formula(solution.support, solution.coefficients)
 
-    def formula(self, support: tuple[int, ...], w: Array) -> Polynomial:
-        """Return the formula of a support with its coefficients."""
-        table = self.opened.table
-        intercept = self.assembled.intercept(support, w)
+    def formula(self, support: tuple[int, ...], w: Array, table: Rows | None = None) -> Polynomial:
+        """Return the formula of a support with its coefficients; ``table`` has its response."""
+        table = self.opened.table if table is None else table
+        intercept = table.y_unit * self.assembled.intercept(support, w)
         basis = self.basis.select(support)
         scaling, ranges = self.opened.scaling, self.opened.ranges
         found = Polynomial.from_scaled(
-            basis, w, intercept, scaling, table.names, table.response, ranges
+            basis, table.y_unit * w, intercept, scaling, table.names, table.response, ranges
         )
         # Rounding on the way to the user's units must not leave an interval that was stated there.
         kept = self.opened.rules.coefficients.kept(found.monomials, found.coefficients)
@@ -299,7 +298,6 @@ def open_table(
     table: Rows,
     progress: Progress,
     budgets: Budgets | None = None,
-    responses: Sequence[MemoryRows] = (),
 ) -> Opened:
     """Do the same for rows that have been checked, with one response or the first of several."""
     rules = read_rules(model.get_params(deep=False), table.names, table.ranges)
@@ -315,7 +313,6 @@ def open_table(
             center=center,
             progress=progress,
             time_limit=model.time_limit,
-            responses=responses,
         )
         gamma = table.total_weight**-0.5 if choice is None else choice.gamma
     else:

@@ -38,7 +38,7 @@ from polysharp.moments.folds import Dealt, Plan
 from polysharp.progress import Progress, open_progress
 from polysharp.selection.consensus import find_consensus
 from polysharp.selection.folds import Folds
-from polysharp.selection.joint import JointFolds
+from polysharp.selection.joint import folds_of
 from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import RULES, Scores
 from polysharp.selection.search import HIGHEST, BudgetSearch, Deadline, Wanted
@@ -362,8 +362,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     ) -> Folds:
         """Check the rows and cut them into the parts that the splits treat alike."""
         dealt = dealt_folds(self.cv, groups) if is_dask(given[0]) else None
-        responses = self._open(given, progress)
-        rows = responses[0]
+        rows = self._open(given, progress)
         rules = read_rules(parameters, rows.names, rows.ranges)
         scale, clamp = bool(self.scale), self.clamp
         if dealt is not None:
@@ -372,14 +371,11 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         cv = chosen_cv(self.cv, rows.shape[0])
         splits = read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
         parts, plan = cut(splits, rows.shape[0])
-        own = [table.block for table in responses if table.block is not None]
-        if len(responses) > 1:
-            return JointFolds(rows, parts, plan, rules, scale, clamp, responses=tuple(own))
-        return Folds(rows, parts, plan, rules, scale, clamp)
+        return folds_of(rows, parts, plan, rules, scale, clamp)
 
-    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> tuple[Rows, ...]:
-        """Check the rows; return those of each response."""
-        return (open_rows(self, *given, progress),)
+    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Rows:
+        """Check the rows."""
+        return open_rows(self, *given, progress)
 
     def _search(self, folds: Folds, workers: Workers, began: float) -> tuple[BudgetSearch, Scores]:
         """Compare within the search's share of the time."""

@@ -8,13 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from polysharp.data.rows import MemoryRows
+from polysharp.data.rows import MemoryRows, Rows
 from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
 from polysharp.typing import Array, Indices
+
+
+class ResponseSums(NamedTuple):
+    """Products of several responses with the monomials and with themselves, one row each."""
+
+    cross: Array
+    spread: Array
+
+    def __add__(self, other: Any) -> ResponseSums:
+        """Return the sums over both sets of rows."""
+        return ResponseSums(self.cross + other.cross, self.spread + other.spread)
+
+
+def response_sums(rows: Rows, basis: Basis, mean: Array, y_means: Array) -> ResponseSums:
+    """Add up the products of several responses about given means."""
+    sums: ResponseSums = rows.sum_over_blocks("responses", _of_block, basis, mean, y_means)
+    return sums
+
+
+def _of_block(rows: MemoryRows, basis: Basis, mean: Array, y_means: Array) -> ResponseSums:
+    assert rows.several is not None
+    Y = rows.several.values - y_means[:, None]
+    weighted, cross = rows.weights * Y, np.zeros((len(Y), len(basis)))
+    for some in basis.blocks(len(rows)):
+        cross += weighted[:, some] @ (basis.evaluate(rows.X[some]) - mean)
+    return ResponseSums(cross, np.einsum("tn,tn->t", weighted, Y))
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,16 +54,11 @@ class JointMoments:
     spread: Array
 
     @classmethod
-    def of(cls, first: Moments, rows: MemoryRows, Y: Array, basis: Basis) -> JointMoments:
-        """Add responses, the rows of Y, to the moments of the first."""
-        shares = rows.weights / rows.total_weight
-        y_mean = Y @ shares
-        left = (Y - y_mean[:, None]) * rows.weights
-        cross = np.zeros((len(Y), len(basis)))
-        for some in basis.blocks(len(rows)):
-            cross += left[:, some] @ (basis.evaluate(rows.X[some]) - first.mean)
-        spread = np.einsum("tn,tn->t", left, Y - y_mean[:, None])
-        return cls(first, y_mean, cross, spread)
+    def of(cls, first: Moments, rows: MemoryRows, basis: Basis) -> JointMoments:
+        """Add several responses of the rows to the moments of the first."""
+        assert rows.several is not None
+        y_mean = rows.several.values @ (rows.weights / rows.total_weight)
+        return cls(first, y_mean, *response_sums(rows, basis, first.mean, y_mean))
 
     @classmethod
     def merged(cls, parts: Sequence[JointMoments]) -> JointMoments:

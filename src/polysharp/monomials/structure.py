@@ -139,6 +139,10 @@ class Structure:
         outside = np.append(~inputs, False)
         return np.asarray(outside[self.input_table].sum(axis=1), dtype=np.intp)
 
+    def of_response(self, unit: float) -> Structure:
+        """Return the structure for coefficients of a response that was divided by its unit."""
+        return self if self.boxes is None else replace(self, boxes=self.boxes.divided(unit))
+
     def inputs_of(self, support: Indices) -> NDArray[np.bool_]:
         """Return the mask of the inputs used by a support."""
         return np.asarray(self.uses[support].any(axis=0))

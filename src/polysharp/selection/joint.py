@@ -11,13 +11,15 @@ of responses that were divided by their standard deviations, so that all of them
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
-from polysharp.data.rows import MemoryRows
+from polysharp.data.rows import Responses, Rows
 from polysharp.moments.folds import Dealt
 from polysharp.moments.gram import solve_spd
 from polysharp.moments.joint import JointMoments
+from polysharp.problem.boxed_fit import solve_in_boxes
 from polysharp.problem.joint import JointProblem
 from polysharp.problem.problem import Problem
 from polysharp.progress import Progress
@@ -34,19 +36,20 @@ BASE_WORK, RESPONSE_WORK = 4.0, 0.2
 
 @dataclass(frozen=True, eq=False)
 class JointFolds(Folds):
-    """Folds of rows with several responses, scaled; ``rows`` are those of the first."""
-
-    responses: tuple[MemoryRows, ...] = ()
+    """Folds of rows in memory with several responses, scaled; ``rows`` are those of the first."""
 
     @property
-    def values(self) -> Array:
-        """The responses, one per row."""
-        return np.array([own.y for own in self.responses])
+    def responses(self) -> Responses:
+        """All of them."""
+        assert self.rows.block is not None
+        assert self.rows.block.several is not None
+        return self.rows.block.several
 
     def screening_tables(self, parted: PartedRows) -> list[PartedRows]:
         """Return the rows with some of the responses, evenly spaced among all."""
-        chosen = np.unique(np.linspace(0, len(self.responses) - 1, SCREENED).round().astype(int))
-        return [replace(parted, rows=replace(parted.rows, y=self.responses[t].y)) for t in chosen]
+        values = self.responses.values
+        chosen = np.unique(np.linspace(0, len(values) - 1, SCREENED).round().astype(int))
+        return [replace(parted, rows=replace(parted.rows, y=values[t])) for t in chosen]
 
     def moments(
         self,
@@ -62,15 +65,21 @@ class JointFolds(Folds):
         found = super().moments(
             center, limit, size=size, progress=progress, few=few, seconds=seconds
         )
-        table, Y = found.table, self.values
+        table, (_, units, Y) = found.table, self.responses
         assert table is not None
         assert not isinstance(self.parts, Dealt)
         joint = tuple(
-            JointMoments.of(first, table.rows.take(rows), Y[:, rows], found.basis)
+            JointMoments.of(first, table.rows.take(rows), found.basis)
             for first, rows in zip(found.parts, self.parts, strict=True)
         )
         own = {field.name: getattr(found, field.name) for field in fields(FoldMoments)}
-        return JointFoldMoments(**own, joint=joint, values=Y)
+        return JointFoldMoments(**own, joint=joint, values=Y, units=units)
+
+
+def folds_of(rows: Rows, *how: Any) -> Folds:
+    """Return folds of rows with one response or several."""
+    block = rows.block
+    return (Folds if block is None or block.several is None else JointFolds)(rows, *how)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +88,7 @@ class JointFoldMoments(FoldMoments):
 
     joint: tuple[JointMoments, ...]
     values: Array
+    units: tuple[float, ...]  # of the responses
 
     def splits(self) -> list[SplitModels]:
         """Return what finds and judges the models of each split."""
@@ -101,7 +111,7 @@ class JointFoldMoments(FoldMoments):
             joint = JointMoments.merged([self.joint[a] for a in train])
             found.append(
                 JointSplitModels(
-                    joint.first, own[0], self.basis, self.rules, pool, joint, tuple(own)
+                    joint.first, own[0], self.basis, self.rules, pool, joint, tuple(own), self.units
                 )
             )
         return found
@@ -121,6 +131,7 @@ class JointSplitModels(SplitModels):
 
     joint: JointMoments  # ``train`` is that of the first response
     judges: tuple[Judge, ...]
+    units: tuple[float, ...]
 
     @property
     def work(self) -> float:
@@ -133,7 +144,10 @@ class JointSplitModels(SplitModels):
         q, yy = self.joint.correlations(centred=not self.rules.constant)
         q = np.ascontiguousarray(q[:, self.pool])
         return JointProblem.of(
-            [replace(first, q=own, yy=float(size)) for own, size in zip(q, yy, strict=True)]
+            [
+                replace(first, q=own, yy=float(size), structure=first.structure.of_response(unit))
+                for own, size, unit in zip(q, yy, self.units, strict=True)
+            ]
         )
 
     def _sizes(
@@ -169,5 +183,9 @@ class JointSplitModels(SplitModels):
             G = part.first.normal_equations(centred=centred)[0].copy()
             G[np.diag_indices_from(G)] += 1.0 / gamma
             W = solve_spd(G, q.T).T
+            if self.rules.coefficients.bind:
+                boxes = self.rules.coefficients.boxes(self.basis.select(S))
+                each = zip(q, self.units, strict=True)
+                W = np.array([solve_in_boxes(G, own, boxes.divided(unit)) for own, unit in each])
         intercepts = part.y_mean - W @ part.first.mean if centred else np.zeros(len(q))
         return [Model(S, w, float(b)) for w, b in zip(W, intercepts, strict=True)]

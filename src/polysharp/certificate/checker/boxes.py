@@ -1,9 +1,10 @@
 """How large coefficients may be: the intervals of a statement in the scaled basis.
 
 A coefficient c of prod_i (x_i - shift_i) is w = c prod_i scale_i / sqrt(orderings) in the scaled
-basis.  A term's own interval counts before those of its inputs, of which all hold together, and
-those before the one for every term; the constant has its own or none.  Besides, a model with
-lam w_j^2 > yy costs more than no model at all, so that |w_j| <= sqrt(yy / lam) in any case.
+basis, over what the response was divided by.  A term's own interval counts before those of its
+inputs, of which all hold together, and those before the one for every term; the constant has its
+own or none.  Besides, a model with lam w_j^2 > yy costs more than no model at all, so that
+|w_j| <= sqrt(yy / lam) in any case.
 
 Bounds on costs are taken over intervals that are a little too long, models over some that are a
 little too short.

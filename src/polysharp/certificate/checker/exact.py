@@ -16,7 +16,7 @@ Part of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import reduce
 from math import inf, lcm, nextafter, sqrt
@@ -30,7 +30,7 @@ from polysharp.certificate.checker.rules import Array, Indices, Monomial
 from polysharp.errors import MissingSolverError
 
 if TYPE_CHECKING:
-    from polysharp.certificate.proof import Proof, Vector
+    from polysharp.certificate.proof import Vector
     from polysharp.certificate.statement import Statement
 
 EXTRA = 90  # bits of a vector's coefficients beyond those of y
@@ -97,11 +97,9 @@ class Exact(Moments):
         self._known: dict[Key, Products] = {}
         self._all: Any = None
 
-    def learn(self, proof: Proof) -> None:
-        """Multiply the vectors of a proof with all monomials, many at once."""
-        held = [node.vector for node in proof.nodes if node.vector is not None]
-        held += [screening.vector for node in proof.nodes for screening in node.screenings]
-        sound = [(v.index, v.value) for v in held if _is_sound(v, len(self.q))]
+    def learn(self, vectors: Iterable[Vector]) -> None:
+        """Multiply vectors with all monomials, many at once."""
+        sound = [(v.index, v.value) for v in vectors if _is_sound(v, len(self.q))]
         fresh = {_key(index, w): (index, w) for index, w in sound}
         waiting = list(fresh.values())
         for start in range(0, len(waiting), TOGETHER):

@@ -20,6 +20,7 @@ Part of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from math import comb, inf, isfinite, sqrt
 from typing import TYPE_CHECKING, Any
@@ -56,13 +57,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from polysharp.certificate.proof import Proof, ProofNode, Vector
-    from polysharp.certificate.statement import Statement
 
 CLOSER = 100  # completions that are bounded more closely, at most, below one node
 
 
 def joint_reader(
-    proof: Proof, X: Any, Y: Any, weight: Any, functions: Mapping[str, Any] | None
+    proof: Proof,
+    X: Any,
+    Y: Any,
+    weight: Any,
+    functions: Mapping[str, Any] | None,
+    *,
+    exact: bool,
 ) -> JointReader:
     """Return the reader of a proof about several responses, the columns of Y."""
     s = proof.statement
@@ -76,13 +82,30 @@ def joint_reader(
     demand(not s.exact_size, "it has several responses and an exact size")
     demand(not proof.exceptions, "it has several responses and exceptions")
     found: list[Moments] = []
-    for y, (_, scale) in zip(Y.T, s.responses, strict=True):
-        own = Moments(s, read_rows(s, X, y / scale, weight, functions), s.monomials)
-        demand(not own.boxes.stated, "it bounds coefficients of several responses")
+    for t, (y, (_, scale)) in enumerate(zip(Y.T, s.responses, strict=True)):
+        rows = read_rows(s, X, y, weight, functions, scale)
+        if exact:
+            from polysharp.certificate.checker.exact import Exact, read_table
+
+            precise = Exact(s, rows, s.monomials, read_table(X, y / scale, weight))
+            precise.learn(_of_response(v, t, count, len(s.monomials)) for v in proof.vectors)
+            own: Moments = precise
+        else:
+            own = Moments(s, rows, s.monomials)
         if found:
             own.G = found[0].G  # the same columns: one matrix is within the errors of all
         found.append(own)
     return JointReader(proof, Rules(s), found)
+
+
+def _of_response(vector: Vector, t: int, count: int, f: int) -> Vector:
+    """Return the part of a vector that one response has."""
+    flat = read_indices(vector.index, count * f, "a vector")
+    value = np.asarray(vector.value, dtype=np.float64)
+    fits = value.shape == flat.shape and bool(np.isfinite(value).all())
+    demand(fits, "a vector is no list of numbers")
+    mine = flat // f == t
+    return replace(vector, index=flat[mine] % f, value=value[mine])
 
 
 def _sum(values: Sequence[float], side: float) -> float:
@@ -103,16 +126,13 @@ class JointReader(ProofReader):
 
     def tangent(self, vector: Vector, at: Fixings, *, close: bool) -> Tangent:
         """Evaluate a vector of all responses at a node."""
-        f, alive = len(at.terms), np.flatnonzero(at.terms != OUT)
-        flat = read_indices(vector.index, len(self.every) * f, "a vector")
-        value = np.asarray(vector.value, dtype=np.float64)
-        fits = value.shape == flat.shape and bool(np.isfinite(value).all())
-        demand(fits, "a vector is no list of numbers")
-        d = self._diagonal(vector.diagonal, flat % f, at) if vector.diagonal != -1 else None
+        f, alive, count = len(at.terms), np.flatnonzero(at.terms != OUT), len(self.every)
+        parts = [_of_response(vector, t, count, f) for t in range(count)]
+        used = np.concatenate([part.index for part in parts])
+        d = self._diagonal(vector.diagonal, used, at) if vector.diagonal != -1 else None
         points, Z = [], np.zeros(f)
-        for t, own in enumerate(self.every):
-            mine = flat // f == t
-            index, w = flat[mine] % f, value[mine]
+        for own, part in zip(self.every, parts, strict=True):
+            index, w = part.index, part.value
             if close and d is None:
                 point = own.closer(index, w, alive)
             else:
@@ -128,7 +148,8 @@ class JointReader(ProofReader):
             Z[:0],
         )
         room = self.rules.room(at)
-        return Tangent(total, Z, at, room, scalable=d is None, others=Z[:0])
+        scalable = d is None and not self.moments.boxes.stated
+        return Tangent(total, Z, at, room, scalable=scalable, others=Z[:0])
 
     def _split_by_sets(
         self, node: ProofNode, at: Fixings | None, claim: float
@@ -188,6 +209,8 @@ class JointExhaustion(Exhaustion):
     ) -> tuple[float, list[tuple[int, ...]]]:
         """Return the claim, or the least cost of what is allowed, and what else costs less."""
         least, left = claim, CLOSER
+        # Within intervals the ridge regression is no good point: all else is tried there as well.
+        more = inf if self.moments.boxes.stated or self.moments.is_exact else 0.0
         forbidden: list[tuple[int, ...]] = []
         for hits in found:
             for start in range(0, len(hits), CHUNK):
@@ -196,7 +219,7 @@ class JointExhaustion(Exhaustion):
                 sets = np.concatenate([first, self.J[chunk]], axis=1)
                 values = self._costs(sets, 0.0, 0.0)
                 low = np.flatnonzero(~(values >= claim))
-                values[low] = np.maximum(values[low], self._costs(sets[low], 0.0, mu))
+                values[low] = np.maximum(values[low], self._costs(sets[low], more, mu))
                 for a in low[~(values[low] >= claim)].tolist():
                     if not self.rules.allows(sets[a]):
                         forbidden.append(tuple(chunk[a].tolist()))
@@ -216,14 +239,3 @@ class JointExhaustion(Exhaustion):
         each = np.array([costs(own, sets, True, 0, claim, mu) for own in self.every])
         total = each.sum(axis=0) - 2.0 * len(each) * U * np.abs(each).sum(axis=0)
         return np.asarray(np.fmax(total, -inf))  # never NaN, which would vanish in a minimum
-
-
-def joint_objective(s: Statement, reader: JointReader) -> float:
-    """Return what the model costs at most; it must be allowed, and cost no more than stated."""
-    place = {term: j for j, term in enumerate(s.monomials)}
-    demand(set(s.support) <= place.keys(), "the model has a term that is no candidate")
-    S = np.array(sorted({place[term] for term in s.support}), dtype=np.intp)
-    demand(len(S) == len(s.support) and reader.rules.allows(S), "the model breaks the rules")
-    value = reader.cost_at_most(S)
-    demand(value <= s.objective, f"the model costs {value:.12g}, more than stated")
-    return value

@@ -64,13 +64,19 @@ class CheckedRows(NamedTuple):
     X: Array
     y: Array
     v: Array
+    unit: float = 1.0  # what y was divided by
 
 
 def read_rows(
-    s: Statement, X: Any, y: Any, weight: Any, functions: Mapping[str, Any] | None = None
+    s: Statement,
+    X: Any,
+    y: Any,
+    weight: Any,
+    functions: Mapping[str, Any] | None = None,
+    unit: float = 1.0,
 ) -> CheckedRows:
     """Check the table against the statement, and compute the functions of its inputs."""
-    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64).reshape(-1)
+    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64).reshape(-1) / unit
     v = np.asarray(1.0 if weight is None else weight, dtype=np.float64)
     v = v.reshape(-1) if v.ndim else np.full(len(y), v)
     p = len(s.names)
@@ -94,7 +100,7 @@ def read_rows(
         fits = column.shape == (len(X),) and bool(np.isfinite(column).all())
         demand(fits, f"the function {name!r} of input {s.names[i]!r} is not defined at every row")
         X = np.column_stack([X, column])
-    return CheckedRows(X, y[v > 0.0], v[v > 0.0])
+    return CheckedRows(X, y[v > 0.0], v[v > 0.0], unit)
 
 
 def scale_squared(m: Monomial, degree: int) -> int:
@@ -165,7 +171,7 @@ class Columns:
         self.off, self.sizes = SAFE * error, norms
         most = SAFE * (self.y_norm + self.y_error) / sqrt(self.lam)  # no better |w_j|
         scale = np.sqrt([float(scale_squared(m, s.degree)) for m in monomials])
-        self.boxes = CheckedBoxes(s, monomials, scale, most)
+        self.boxes = CheckedBoxes(s, monomials, scale * rows.unit, most)
 
     def _plain(self, b: slice, index: Indices, real: Any = np.float64) -> Any:
         names = [self.monomials[j] for j in index.tolist()]

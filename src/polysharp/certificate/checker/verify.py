@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polysharp.certificate.checker.boxes import bounds_any, check_intervals
-from polysharp.certificate.checker.joint import joint_objective, joint_reader
+from polysharp.certificate.checker.joint import JointReader, joint_reader
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.pricing import PricedReader
 from polysharp.certificate.checker.reader import ProofPart, ProofReader
@@ -106,7 +106,8 @@ def verify(
         Evaluate in exact integers (needs python-flint, the extra ``exact``) instead of floats
         with worst-case bounds on rounding: slower, and sharper by many digits.  Floats are taken
         for the binary fractions they are; a table of texts or of ``decimal.Decimal`` for the
-        decimals that stand there.
+        decimals that stand there.  Several responses are the floats that dividing them by their
+        scales gives.
     functions : mapping from names to callables, or None
         Functions of inputs that the statement names, where they are not those known by name.
 
@@ -124,9 +125,8 @@ def verify(
             check_statement(statement)
             check_intervals(statement)
             if statement.responses:
-                demand(not exact, "several responses are checked in floats only")
-                joint = joint_reader(proof, X, y, sample_weight, functions)
-                objective = joint_objective(statement, joint)
+                joint = joint_reader(proof, X, y, sample_weight, functions, exact=exact)
+                objective = _objective(statement, joint.rules, joint)
                 bound = _least(proof, ProofPart(0, joint.rules.root(), joint))
                 return Verdict(True, min(bound, objective), objective)
             rows = read_rows(statement, X, y, sample_weight, functions)
@@ -143,7 +143,7 @@ def verify(
 
                 table = read_table(X, y, sample_weight)
                 columns = Exact(statement, rows, statement.monomials, table)
-                columns.learn(proof)
+                columns.learn(proof.vectors)
                 reader = ProofReader(proof, rules, columns)
             else:
                 columns = Moments(statement, rows, statement.monomials)
@@ -156,7 +156,7 @@ def verify(
     return Verdict(True, bound if excepted else min(bound, objective), objective, "", excepted)
 
 
-def _objective(s: Statement, rules: Rules, columns: Columns) -> float:
+def _objective(s: Statement, rules: Rules, columns: Columns | JointReader) -> float:
     """Return what the model costs at most; it must be allowed, and cost no more than stated."""
     place = {term: j for j, term in enumerate(s.monomials)}
     demand(set(s.support) <= place.keys(), "the model has a term that is no candidate")

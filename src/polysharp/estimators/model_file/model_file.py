@@ -28,6 +28,7 @@ from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import laws_of, settings_of
+from polysharp.estimators.intervals import Calibration
 from polysharp.estimators.model_file.agreement import check_agreement
 from polysharp.estimators.model_file.interval_fields import (
     describe_calibration,
@@ -139,30 +140,39 @@ def describe(model: Any) -> dict[str, Any]:
         "ranking": _ranking(model.ranking_),
         "estimator": type(model).__name__,
         "parameters": _plain(_without_mappings(_settings(model))),
-        **({} if several else _beside(model)),
+        **_beside(model, several),
     }
 
 
 def _responses(model: Any) -> list[dict[str, Any]]:
     """Return the formulas of several responses, and what these were divided by."""
-    scales = np.asarray(model.response_scales_).tolist()
+    laws, scales = model.polynomials_, np.asarray(model.response_scales_).tolist()
+    found = getattr(model, "calibrations_", None) or [None] * len(laws)
     return [
-        {**_law(polynomial), "scale": scale}
-        for polynomial, scale in zip(model.polynomials_, scales, strict=True)
+        {**_law(law), "scale": scale, "calibration": _intervals(own, law)}
+        for law, scale, own in zip(laws, scales, found, strict=True)
     ]
 
 
-def _beside(model: Any) -> dict[str, Any]:
-    """Return what a formula of one response was fitted to, and what its intervals need."""
-    reference, intervals = getattr(model, "reference_", None), None
-    spread, calibration = getattr(model, "spread_", None), getattr(model, "calibration_", None)
-    if calibration is not None:
-        intervals = describe_calibration(calibration, model.polynomial_, _terms)
+def _beside(model: Any, several: bool) -> dict[str, Any]:
+    """Return what a formula of one response was fitted to, and what intervals need."""
+    spread = getattr(model, "spread_", None)
+    shared = {"spread": None if spread is None else describe_spread(spread)}
+    if several:
+        return shared
+    reference, calibration = (
+        getattr(model, "reference_", None),
+        getattr(model, "calibration_", None),
+    )
     return {
         "reference": None if reference is None else _terms(reference),
-        "spread": None if spread is None else describe_spread(spread),
-        "calibration": intervals,
+        **shared,
+        "calibration": _intervals(calibration, model.polynomial_),
     }
+
+
+def _intervals(calibration: Calibration | None, law: Polynomial) -> dict[str, Any] | None:
+    return None if calibration is None else describe_calibration(calibration, law, _terms)
 
 
 def _law(polynomial: Polynomial) -> dict[str, Any]:
@@ -228,8 +238,7 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     if root["named"].flag():
         model.feature_names_in_ = np.array(names, dtype=object)
     check_agreement(model)
-    if several is None:
-        _read_intervals(root, model)
+    _read_intervals(root, [root] if several is None else list(several.items()), model)
     return model
 
 
@@ -256,20 +265,23 @@ def _of_several(
     return model
 
 
-def _read_intervals(root: Reader, model: SparsePolynomialRegressor) -> None:
-    """Set what prediction intervals need, as far as the file has it."""
-    law, fields = model.polynomial_, root.fields()
-    spread, calibration = fields.get("spread"), fields.get("calibration")  # not in version 1
+def _read_intervals(root: Reader, each: list[Reader], model: SparsePolynomialRegressor) -> None:
+    """Set what prediction intervals need, as far as the file has it; ``each`` is a response."""
+    laws, spread = laws_of(model), root.fields().get("spread")  # not in version 1
     if spread is None or spread.value is None:
         return
-    model.spread_ = read_spread(spread, len(law))
-    if calibration is not None and calibration.value is not None:
-        model.calibration_ = read_calibration(
-            calibration,
-            law,
-            model.spread_,
-            lambda at: _read_polynomial(at, law.library, law.names, law.response),
-        )
+    model.spread_ = read_spread(spread, len(laws[0]))
+
+    def read(at: Reader, law: Polynomial) -> Calibration:
+        def polynomial(at: Reader) -> Polynomial:
+            return _read_polynomial(at, law.library, law.names, law.response)
+
+        return read_calibration(at, law, model.spread_, polynomial)
+
+    given = [at.fields().get("calibration") for at in each]
+    found = [at for at in given if at is not None and at.value is not None]
+    if len(found) == len(laws):
+        model._set_calibrations(tuple(map(read, found, laws)))
 
 
 def _known(applied: Applied) -> dict[str, Any]:
