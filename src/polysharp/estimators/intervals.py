@@ -36,7 +36,7 @@ from polysharp.estimators.resampling import Refits
 from polysharp.estimators.spread import Spread
 from polysharp.polynomial.half_width import HalfWidth
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.selection.splits import chosen_cv, read_splits
+from polysharp.selection.splits import read_splits
 from polysharp.typing import Array
 
 MOST_SCORES = 2000  # kept in all; where there are more, neighbours are rounded up to the largest
@@ -169,7 +169,6 @@ def _judged_folds(
         )
     X, y, sample_weight = given
     seed = check_seed(model.random_state)
-    cv = chosen_cv(cv, rows.n)
     splits = read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
     held_out = np.concatenate([test for _, test in splits]) if splits else np.zeros(0)
     if len(np.unique(held_out)) < max(1, len(held_out)):

@@ -15,6 +15,7 @@ come from the moments and no n x n matrix is formed.  Degree 1 is ridge regressi
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -38,6 +39,7 @@ from polysharp.ranking.ranking import (
 )
 
 
+@dataclass(eq=False, repr=False)
 class PolynomialKernelRegressor(PolynomialModel):
     """Ridge regression on all monomials through the kernel (1 + x'z)^degree of rows x and z.
 
@@ -91,19 +93,11 @@ class PolynomialKernelRegressor(PolynomialModel):
     True
     """
 
-    def __init__(
-        self,
-        degree: int = 3,
-        gamma: Any = "auto",
-        fit_intercept: bool = True,
-        scale: bool = True,
-        center: bool = False,
-    ) -> None:
-        self.degree = degree
-        self.gamma = gamma
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.center = center
+    degree: int = 3
+    gamma: Any = "auto"
+    fit_intercept: bool = True
+    scale: bool = True
+    center: bool = False
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the polynomial of all monomials.

@@ -43,6 +43,7 @@ from polysharp.typing import Array, Indices, Monomial
 MOST_TERMS = 100  # the paper's l in [100]
 
 
+@dataclass(eq=False, repr=False)
 class PolynomialLasso(PolynomialModel):
     """A polynomial with few terms, chosen by the Lasso and refitted by ridge regression.
 
@@ -125,33 +126,18 @@ class PolynomialLasso(PolynomialModel):
     ((0, 0),)
     """
 
-    def __init__(
-        self,
-        degree: int = 3,
-        max_terms: Any = "auto",
-        n_candidates: Any = "auto",
-        gammas: Any = None,
-        cv: Any = 5,
-        fit_intercept: bool = True,
-        scale: bool = True,
-        center: bool = False,
-        standardize: bool = True,
-        n_alphas: int = 200,
-        eps: float = 1e-4,
-        random_state: Any = None,
-    ) -> None:
-        self.degree = degree
-        self.max_terms = max_terms
-        self.n_candidates = n_candidates
-        self.gammas = gammas
-        self.cv = cv
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.center = center
-        self.standardize = standardize
-        self.n_alphas = n_alphas
-        self.eps = eps
-        self.random_state = random_state
+    degree: int = 3
+    max_terms: Any = "auto"
+    n_candidates: Any = "auto"
+    gammas: Any = None
+    cv: Any = 5
+    fit_intercept: bool = True
+    scale: bool = True
+    center: bool = False
+    standardize: bool = True
+    n_alphas: int = 200
+    eps: float = 1e-4
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Rank, follow the path, choose a point on it and refit.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 from numbers import Real
 from typing import Any, Self
@@ -81,8 +82,23 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return bundle
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CertifiedModel(PolynomialModel):
-    """A model whose polynomial comes with a certificate, ``solution_``."""
+    """A model whose polynomial comes with a certificate, ``solution_``, and keeps to rules."""
+
+    max_interaction: int | None = None
+    interaction_degree: int | None = None
+    heredity: Any = None
+    include_terms: Any = None
+    exclude_terms: Any = None
+    include_inputs: Any = None
+    exclude_inputs: Any = None
+    coefficient_bounds: Any = None
+    positive: bool = False
+    clamp: bool = False
+    functions: Any = None
+    units: Any = None
+    constants: Any = None
 
     def calibrate(
         self, X: Any, y: Any, sample_weight: Any = None, *, cv: Any = None, groups: Any = None

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from polysharp.certificate.solution import Solution
@@ -21,18 +18,16 @@ from polysharp.data.rows import MemoryRows
 from polysharp.engines.joint import JointTree
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import spread
-from polysharp.estimators.parameters import check_parameters
-from polysharp.estimators.prepare import FitEffort, Opened, open_table
-from polysharp.estimators.regressor import SparsePolynomialRegressor, warn_if_unproved
+from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_table
+from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV, of_refit
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.problem.assemble import assemble_more
 from polysharp.problem.joint import JointProblem
-from polysharp.progress import Progress, open_progress
+from polysharp.progress import Progress
 from polysharp.ranking.extent import Extent
 from polysharp.ranking.ranking import Ranking
-from polysharp.threads import limited_threads
-from polysharp.typing import Array, Monomial
+from polysharp.typing import Array
 
 ASKED = 5  # responses that rank the inputs, evenly spaced among all
 
@@ -123,65 +118,30 @@ constants
     <Status.OPTIMAL: 'optimal'>
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Find the best polynomials.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n, p)
-            Inputs, in memory.
-        y : array or data frame of shape (n, responses)
-            Responses, one per column.
-        sample_weight : array of shape (n,) or None
-            Weights of the rows.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X, y, sample_weight)
-
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        reference: Polynomial | None = None,
-        hopeless_after: float | None = None,
-        start: tuple[Monomial, ...] = (),
-    ) -> Self:
-        """Fit; there is no reference and no start with several responses."""
-        del reference, start
-        began = perf_counter()
-        check_parameters(self.get_params(deep=False))
-        check_for_several(self, X)
-        with open_progress(self.verbose) as progress, limited_threads(self.n_jobs) as threads:
-            effort = FitEffort.of(self, threads, progress, began, hopeless_after)
-            tables = check_responses(self, X, y, sample_weight)
-            scaled, scales = scaled_responses(tables, self.fit_intercept)
-            opened = open_table(self, scaled[0], progress, responses=scaled)
-            extent = opened.extent(self.n_candidates, effort, prices=False)
-            known = _joint_ranking(opened, scaled, extent, effort)
-            prepared = opened.prepare(extent, effort, known)
-            coded = scaled[0].coded(opened.scaling.apply)
-            codes = [replace(coded, y=table.y, response=table.response) for table in scaled]
-            assembled = assemble_more(
-                prepared.assembled, prepared.basis, codes, fit_intercept=bool(self.fit_intercept)
-            )
-            seconds = effort.spent
-            solve = partial(
-                JointTree().solve,
-                JointProblem.of([own.problem for own in assembled]),
-                listener=progress.listener,
-                seed=effort.seed,
-                scope=prepared.scope,
-            )
-            solution = solve(limits=effort.first_limits())
-            if effort.hopeful(solution):
-                solution = solve(limits=effort.limits())
-        solution = with_responses(prepared.stated(solution), tables, scales)
-        times = {"preparation": seconds, "search": solution.seconds, "total": effort.spent}
-        self.solution_ = replace(solution, times=times)
+    def _solve(
+        self, given: tuple[Any, Any, Any], effort: FitEffort, reference: Polynomial | None
+    ) -> Prepared:
+        del reference  # there is none of several responses
+        check_for_several(self, given[0])
+        tables = check_responses(self, *given)
+        scaled, scales = scaled_responses(tables, self.fit_intercept)
+        opened = open_table(self, scaled[0], effort.progress, responses=scaled)
+        extent = opened.extent(self.n_candidates, effort, prices=False)
+        prepared = opened.prepare(extent, effort, _joint_ranking(opened, scaled, extent, effort))
+        coded = scaled[0].coded(opened.scaling.apply)
+        codes = [replace(coded, y=table.y, response=table.response) for table in scaled]
+        assembled = assemble_more(
+            prepared.assembled, prepared.basis, codes, fit_intercept=bool(self.fit_intercept)
+        )
+        solve = partial(
+            JointTree().solve,
+            JointProblem.of([own.problem for own in assembled]),
+            listener=effort.progress.listener,
+            seed=effort.seed,
+            scope=prepared.scope,
+        )
+        solution = effort.searched(prepared, lambda limits: solve(limits=limits))
+        self.solution_ = with_responses(solution, tables, scales)
         self.polynomials_ = tuple(
             Polynomial.from_scaled(
                 prepared.basis.select(solution.support),
@@ -198,12 +158,7 @@ constants
         )
         self.intercept_: Any = np.array([polynomial.intercept for polynomial in self.polynomials_])
         self.powers_, self.response_scales_ = self.polynomials_[0].powers, scales
-        self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
-        self.gamma_, self.gamma_choice_ = opened.gamma, opened.choice
-        if remark := prepared.remark(self.time_limit):
-            warnings.warn(remark, ConvergenceWarning, stacklevel=3)
-        warn_if_unproved(self.solution_)
-        return self
+        return prepared
 
 
 class MultiTaskSparsePolynomialRegressorCV(SharedTerms, SparsePolynomialRegressorCV):
@@ -255,35 +210,15 @@ clamp, functions, units, constants
     polynomials_ = of_refit("polynomials_")
     response_scales_ = of_refit("response_scales_")
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None
-    ) -> Self:
-        """Compare models on held-out rows, then refit the choice on all of them.
+    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> tuple[MemoryRows, ...]:
+        del progress
+        return scaled_responses(check_responses(self, *given), self.fit_intercept)[0]
 
-        Parameters
-        ----------
-        X : array or data frame of shape (n, p)
-            Inputs, in memory.
-        y : array or data frame of shape (n, responses)
-            Responses, one per column.
-        sample_weight : array of shape (n,) or None
-            Weights of the rows, in the fits and in the errors.
-        groups : array of shape (n,) or None
-            Handed to the splitter.
-
-        Returns
-        -------
-        self
-        """
+    def _checked_parameters(self, X: Any) -> dict[str, Any]:
         check_for_several(self, X)
         if self.rule == "consensus":
             raise InputError("rule must not be 'consensus' for several responses")
-        return super().fit(X, y, sample_weight, groups=groups)
-
-    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> tuple[MemoryRows, ...]:
-        del progress
-        tables = check_responses(self, *given)
-        return scaled_responses(tables, self.fit_intercept)[0]
+        return super()._checked_parameters(X)
 
 
 def with_responses(solution: Solution, tables: list[MemoryRows], scales: Array) -> Solution:

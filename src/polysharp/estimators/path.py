@@ -16,7 +16,7 @@ models on the training moments (no proof is needed there), and the validation ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -138,9 +138,6 @@ class Path(Sequence[PathPoint]):
 
     def __getitem__(self, a: Any) -> Any:
         return self.points[a]
-
-    def __iter__(self) -> Iterator[PathPoint]:
-        return iter(self.points)
 
     def best(self, rule: str = "one-se") -> PathPoint:
         """Return the point to use.
@@ -329,7 +326,7 @@ def _point(prepared: Prepared, size: int, k: int | None, solution: Solution) -> 
     return PathPoint(
         size,
         k,
-        prepared.polynomial(solution),
+        prepared.formula(solution.support, w),
         prepared.stated(solution, rules),
         float(np.sqrt(max(0.0, squares) / opened.table.total_weight)),
     )

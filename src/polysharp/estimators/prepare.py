@@ -15,9 +15,10 @@ adds the search, in one of two ways:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -114,22 +115,25 @@ class FitEffort:
             return tell
         return Pace(PREPARATION * max(left, LEAST_SECONDS), tell)
 
-    def first_limits(self) -> Limits:
-        """The time after which a wide gap counts as hopeless, or what is left of the limit."""
-        limits, first = self.limits(), self.hopeless_after
-        if first is None:
-            return limits
-        left = limits.time_limit
-        return replace(limits, time_limit=first if left is None else min(first, left))
+    def searched(self, prepared: Prepared, solve: Callable[[Limits], Solution]) -> Solution:
+        """Solve, once more where a first search was cut short and has come near; state the times.
 
-    def hopeful(self, solution: Solution) -> bool:
-        """Whether a search that was cut short is worth going on with."""
-        return (
-            self.hopeless_after is not None
-            and solution.stop is Stop.TIME
-            and solution.gap <= HOPEFUL_GAP
-            and self.left != 0.0
-        )
+        ``hopeless_after`` so many seconds a wide gap counts as hopeless.
+        """
+        preparation, limits, first = self.spent, self.limits(), self.hopeless_after
+        if first is not None:
+            left = limits.time_limit
+            limits = replace(limits, time_limit=first if left is None else min(first, left))
+        solution = solve(limits)
+        near = solution.stop is Stop.TIME and solution.gap <= HOPEFUL_GAP
+        if first is not None and near and self.left != 0.0:
+            solution = solve(self.limits())
+        return self.timed(prepared.stated(solution), preparation)
+
+    def timed(self, solution: Solution, preparation: float) -> Solution:
+        """Say how long the preparation and the whole fit took."""
+        search = solution.times or {"search": solution.seconds}
+        return replace(solution, times={"preparation": preparation, **search, "total": self.spent})
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +167,7 @@ class Opened:
                 f"search begins, more than time_limit={effort.time_limit:g}; n_candidates='auto' "
                 "keeps to the limit.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         return extent
 
@@ -245,12 +249,8 @@ class Prepared:
             f"inputs, the best in a ranking on {rows}; a longer time_limit takes more of them."
         )
 
-    def polynomial(self, solution: Solution) -> Polynomial:
-        """Return the formula of a solution, in the user's names and units."""
-        return self.formula(solution.support, solution.coefficients)
-
     def formula(self, support: tuple[int, ...], w: Array) -> Polynomial:
-        """Return the formula of a support with its coefficients."""
+        """Return the formula of a support and coefficients, in the user's names and units."""
         table = self.opened.table
         intercept = self.assembled.intercept(support, w)
         basis = self.basis.select(support)
@@ -268,14 +268,6 @@ class Prepared:
         structure = self.problem.structure if rules is None else own.structure(self.basis)
         scaling, table = self.opened.scaling, self.opened.table
         return with_statement(solution, own, self.basis, structure, scaling, table)
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """A certified solution of a prepared problem."""
-
-    prepared: Prepared
-    solution: Solution
 
 
 def open_fit(
@@ -328,37 +320,32 @@ def open_table(
     return Opened(table, table.coded(scaling.apply), scaling, coded, gamma, choice, ranges)
 
 
-def solve(opened: Opened, n_candidates: NCandidates, effort: FitEffort) -> Answer:
+def solve(
+    opened: Opened, n_candidates: NCandidates, effort: FitEffort
+) -> tuple[Prepared, Solution]:
     """Search by listing the monomials or by pricing them all, whichever the sizes call for."""
     extent = opened.extent(n_candidates, effort, prices=effort.engine.prices)
     if extent.priced:
         return _search_priced(opened, extent, effort)
     prepared = opened.prepare(extent, effort)
-    seconds = effort.spent
-    solution = _searched(prepared, effort, effort.first_limits())
-    if effort.hopeful(solution):
-        solution = _searched(prepared, effort, effort.limits())
-    return _timed(prepared, prepared.stated(solution), seconds, effort)
-
-
-def _searched(prepared: Prepared, effort: FitEffort, limits: Limits) -> Solution:
     index = prepared.basis.index if effort.start else {}
     start = np.array(sorted(index[m] for m in effort.start if m in index), dtype=np.intp)
     known = len(start) > 0 and prepared.problem.structure.allows(start)
-    return search(
+    solve = partial(
+        search,
         effort.engine,
         prepared.problem,
-        limits,
         listener=effort.progress.listener,
         seed=effort.seed,
         threads=effort.threads,
         scope=prepared.scope,
-        device=prepared.opened.rows.place.device,
+        device=opened.rows.place.device,
         start=start if known else None,
     )
+    return prepared, effort.searched(prepared, lambda limits: solve(limits=limits))
 
 
-def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> Answer:
+def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> tuple[Prepared, Solution]:
     """Generate columns on demand; the certificate covers every input that the extent has."""
     from polysharp.engines.columns.column_generation import search_all_inputs
     from polysharp.engines.columns.search import Search
@@ -374,7 +361,7 @@ def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> Answer:
     # A reader prices monomials of inputs, and none of functions of them.
     proof = None if opened.rules.library else found.solution.proof
     solution = replace(found.solution, scope=prepared.scope, proof=proof)
-    return _timed(prepared, prepared.stated(solution), seconds, effort)
+    return prepared, effort.timed(prepared.stated(solution), seconds)
 
 
 def priced_search(
@@ -400,9 +387,3 @@ def priced_search(
             listed=extent.pool + extent.pool // 2,
         ),
     )
-
-
-def _timed(prepared: Prepared, solution: Solution, seconds: float, effort: FitEffort) -> Answer:
-    """Say how long the preparation and the whole fit took."""
-    times = {"preparation": seconds, **solution.times, "total": effort.spent}
-    return Answer(prepared, replace(solution, times=times))
