@@ -164,7 +164,7 @@ class PricedReader(ProofReader):
     is_priced = True
 
     def __init__(self, proof: Proof, rules: Rules, columns: Columns) -> None:
-        super().__init__(proof, rules, columns)  # type: ignore[arg-type]  # there is no G
+        super().__init__(proof, rules, [columns])  # type: ignore[list-item]  # there is no G
         self.columns, self.work = columns, 0.0
         self.kept = np.array(columns.s.kept_inputs, dtype=np.intp)
         self._priced: dict[int, tuple[NDArray[np.bool_], Unlisted]] = {}
@@ -185,7 +185,7 @@ class PricedReader(ProofReader):
     def tangent(self, vector: Vector, at: Fixings, *, close: bool) -> Tangent:
         """Evaluate a vector at a node, by its products with every monomial there is."""
         demand(vector.diagonal == -1, "a diagonal does not cover it")
-        index, w = self.vector(vector)
+        ((index, w),) = self.vectors(vector)
         alive, L, f = np.flatnonzero(at.terms != OUT), self.rules.room(at), len(at.terms)
         point = self.columns.closer(index, w, alive, np.longdouble if close else np.float64)
         others = self._others(vector, index, w, at, L, close) if at.rest else np.zeros(0)
@@ -239,6 +239,6 @@ class PricedReader(ProofReader):
         required = tuple(s.monomials[j] for j in np.flatnonzero(at.terms == IN).tolist())
         own = replace(s, monomials=monomials, listed=True, required_terms=required)
         reader = ProofReader(
-            self.proof, Rules(own), Moments(own, self.columns.rows, monomials), place
+            self.proof, Rules(own), [Moments(own, self.columns.rows, monomials)], place
         )
         return reader, Fixings(at.terms[index].copy(), at.inputs.copy(), False)

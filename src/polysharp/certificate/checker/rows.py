@@ -119,6 +119,13 @@ def sides(rho: Array, slack: Array) -> tuple[Array, Array]:
     return rho + slack, slack - rho
 
 
+def rounded_sum(values: Sequence[float], side: float) -> float:
+    """Add numbers up and round the sum down (side -1) or up (side 1)."""
+    if len(values) == 1:
+        return values[0]
+    return float(sum(values) + side * 2.0 * len(values) * U * sum(map(abs, values)))
+
+
 def blocks_of(n: int, size: int) -> Iterator[slice]:
     """Slices of so many rows."""
     return (slice(a, min(a + size, n)) for a in range(0, n, size))
