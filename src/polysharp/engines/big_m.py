@@ -29,7 +29,7 @@ from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.cutting_planes.master import RESIDUAL, TOLERANCE, Master
 from polysharp.engines.cutting_planes.outer import Dialogue
-from polysharp.engines.cutting_planes.scip_model import STOPS, ScipModel
+from polysharp.engines.cutting_planes.scip import STOPS, ScipModel
 from polysharp.errors import TooLargeError
 from polysharp.problem.bounds import UNIT, support_bound, top_sum
 from polysharp.problem.problem import Problem

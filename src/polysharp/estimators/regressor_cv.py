@@ -37,7 +37,6 @@ from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.progress import Progress, open_progress
 from polysharp.selection.consensus import find_consensus
 from polysharp.selection.folds import Folds
-from polysharp.selection.joint import JointFolds
 from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import RULES, Scores
 from polysharp.selection.search import HIGHEST, BudgetSearch, Deadline, Wanted
@@ -323,9 +322,9 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         rows = responses[0]
         rules = read_rules(parameters, rows.names, rows.ranges)
         parts, plan = read_parts(self.cv, given, rows.shape[0], groups=groups, seed=seed)
-        folds = Folds(rows, parts, plan, rules, bool(self.scale), self.clamp)
         own = tuple(table.block for table in responses if table.block is not None)
-        return folds if len(responses) == 1 else JointFolds(**vars(folds), responses=own)
+        several = own if len(responses) > 1 else ()
+        return Folds(rows, parts, plan, rules, bool(self.scale), self.clamp, responses=several)
 
     def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> tuple[Rows, ...]:
         """Check the rows; return those of each response."""

@@ -40,7 +40,7 @@ from polysharp.pricing.panels import (
     scales,
 )
 from polysharp.pricing.pricer import Priced, Pricer
-from polysharp.pricing.shortlist import order_by_value
+from polysharp.pricing.sweep import order_by_value
 from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 KEPT_BYTES = 2**30  # of columns in memory

@@ -78,23 +78,8 @@ def find_consensus(
 ) -> Consensus | None:
     """Average the candidates that do as well as the best, and project their mean.
 
-    None where no degree of which all monomials are listed does as well as the best.
-
-    Parameters
-    ----------
-    scores : Scores
-        Errors of all candidates, with supports.
-    compared : mapping from (degree, center) to FoldMoments
-        What they come from.
-    budgets : Budgets
-        Of the candidates.
-    limits : tuple of int or None
-        Limits on the inputs of the projections.
-    workers : Workers
-        Who works.
-    late : callable
-        Whether the time is up; limits on the inputs that are not reached by then are left out,
-        except for the widest.
+    None where no degree of which all monomials are listed does as well as the best.  ``limits`` are
+    those on the inputs of the projections; when it is ``late``, all but the widest are left out.
     """
     best = scores.choose("best")
     center = scores.candidates[best].center
@@ -174,7 +159,7 @@ def _mean(
     total = np.zeros(len(basis))
     for member, support in members:
         own = splits[member.degree]
-        model = own.model(support, member.gamma)
+        (model,) = own.models(support, member.gamma)
         places = [basis.index[own.basis.monomials[j]] for j in model.support]
         plain = model.w * own.basis.scales[model.support]
         total[places] += plain / basis.scales[places]
@@ -184,7 +169,7 @@ def _mean(
 def _on_all_rows(moments: FoldMoments) -> SplitModels:
     """Return what finds models on all rows."""
     whole, every = moments.whole(), np.arange(len(moments.basis))
-    return SplitModels(whole, MomentJudge(whole), moments.basis, moments.rules, every)
+    return SplitModels(whole, (MomentJudge(whole),), moments.basis, moments.rules, every)
 
 
 def _supports(

@@ -28,41 +28,27 @@ from polysharp.progress import Progress
 from polysharp.selection.judges import PartedRows, judges
 from polysharp.selection.screening import screened, screening_work
 from polysharp.selection.split_models import SplitModels
-from polysharp.typing import Indices
+from polysharp.typing import Array, Indices
 
 # G of f monomials takes 8 f^2 bytes, and every part, training and validation set has one.  So much
 # for all of them leaves an ordinary machine room for everything else.
 MOMENT_BYTES = 2**30
 MOST_SCREENING = 1e14  # multiply-adds: an hour or two
+SCREENED = 5  # responses whose residuals name monomials where these cannot be listed
 
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """Checked rows, cut into parts that every split treats alike, with the rules about terms.
+    """Checked rows, cut into parts that every split treats alike, with the rules about terms."""
 
-    Parameters
-    ----------
-    rows : Rows
-        As the user gave them.
-    parts : sequence of arrays of int, or Dealt
-        The rows of each part.
-    plan : Plan
-        Which parts train and validate.
-    rules : TermRules
-        Of the largest degree and budgets.
-    scale, clamp : bool
-        As the parameters of the estimator say.
-    room : int
-        Bytes that the moments of all parts and sets may take.
-    """
-
-    rows: Rows
+    rows: Rows  # as the user gave them; of several responses, those of the first
     parts: Parts
-    plan: Plan
-    rules: TermRules
+    plan: Plan  # which parts train and validate
+    rules: TermRules  # of the largest degree and budgets
     scale: bool = True
     clamp: bool = False
-    room: int = MOMENT_BYTES
+    room: int = MOMENT_BYTES  # that the moments of all parts and sets may take
+    responses: tuple[MemoryRows, ...] = ()  # the rows with each of several responses, scaled
 
     @property
     def inputs(self) -> Indices:
@@ -101,10 +87,6 @@ class Folds:
         sets = n_codings * (plan.n_parts + plan.n_splits + sum(len(t) > 1 for t in plan.test))
         return isqrt(self.room // (8 * sets))
 
-    def screening_tables(self, parted: PartedRows) -> list[PartedRows]:
-        """Return the rows whose response names monomials where these are too many to list."""
-        return [parted]
-
     def moments(
         self, center: bool, limit: int, *, size: int, progress: Progress, few: bool = False
     ) -> FoldMoments:
@@ -120,17 +102,29 @@ class Folds:
         parted = None
         if table is not None and not isinstance(self.parts, Dealt):
             parted = PartedRows(table.coded(scaling.apply), self.parts)
-        pools = None
+        pools, values = None, None
         if parted is None or self.count <= limit:
             basis = self.rules.basis(self.inputs)
         else:
-            tables = self.screening_tables(parted)
+            some = np.linspace(0, len(self.responses) - 1, SCREENED).round().astype(int)
+            named = (
+                [self.responses[t].y for t in np.unique(some)]
+                if self.responses
+                else [parted.rows.y]
+            )
+            tables = [replace(parted, rows=replace(parted.rows, y=y)) for y in named]
             basis, pools = screened(
                 tables, self.plan, self.rules, self.inputs, limit, size, few=few
             )
         stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
         parts = fold_moments(rows, basis, self.parts, on_block=progress.on_block(stage))
-        return FoldMoments(self, center, basis, scaling, parts, parted, pools)
+        if self.responses and parted is not None:
+            values = np.array([own.y for own in self.responses])
+            parts = [
+                part.with_responses(parted.rows.take(chosen), values[:, chosen], basis)
+                for part, chosen in zip(parts, parted.parts, strict=True)
+            ]
+        return FoldMoments(self, center, basis, scaling, parts, parted, pools, values)
 
 
 def lowered(rules: TermRules, degree: int) -> TermRules:
@@ -144,7 +138,7 @@ class FoldMoments:
     """The moments of the parts at one degree, in one coding of the inputs.
 
     ``pools`` names the monomials that each split may use, None for all of them.  ``table`` has the
-    rows themselves, where they are at hand.
+    rows themselves, where they are at hand, and ``values`` several responses, one per row.
     """
 
     folds: Folds
@@ -154,6 +148,7 @@ class FoldMoments:
     parts: Sequence[Moments]
     table: PartedRows | None
     pools: Sequence[Indices] | None
+    values: Array | None = None
 
     @property
     def rules(self) -> TermRules:
@@ -165,20 +160,26 @@ class FoldMoments:
         plan, own = self.folds.plan, range(len(self.basis))
         every = np.arange(len(own))
         pools = [every] * plan.n_splits if self.pools is None else self.pools
-        judged = judges(self.basis, self.parts, plan, self.table, clamp=self.folds.clamp)
+        each = [(self.parts, self.table)]
+        if self.values is not None and self.table is not None:
+            tables = [replace(self.table, rows=replace(self.table.rows, y=y)) for y in self.values]
+            each = [
+                ([part.response(t) for part in self.parts], own) for t, own in enumerate(tables)
+            ]
+        judged = (judges(self.basis, a, plan, b, clamp=self.folds.clamp) for a, b in each)
         return [
             SplitModels(merge(self.parts, train), judge, self.basis, self.rules, pool)
-            for train, judge, pool in zip(plan.train, judged, pools, strict=True)
+            for train, judge, pool in zip(plan.train, zip(*judged, strict=True), pools, strict=True)
         ]
 
     @property
     def y_scale(self) -> float:
-        """Standard deviation of the response."""
+        """Standard deviation of the response, of several their root mean square."""
         weights = np.array([part.weight for part in self.parts])
         means = np.array([part.y_mean for part in self.parts])
         within = sum(part.spread for part in self.parts)
-        between = float(weights @ (means - np.average(means, weights=weights)) ** 2)
-        return float(np.sqrt((within + between) / weights.sum()))
+        between = weights @ (means - np.average(means, axis=0, weights=weights)) ** 2
+        return float(np.sqrt(np.mean((within + between) / weights.sum())))
 
     def whole(self) -> Moments:
         """Return the moments of all rows."""

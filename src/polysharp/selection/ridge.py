@@ -28,7 +28,6 @@ from polysharp.moments.folds import Plan
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Clock, Progress
 from polysharp.selection.folds import Folds, lowered
-from polysharp.selection.joint import JointFolds
 from polysharp.selection.scores import standard_error, strongest
 from polysharp.selection.split_models import Budgets
 from polysharp.selection.splits import chosen_cv, content_folds, content_hash
@@ -193,11 +192,9 @@ def _folds(
     if len(parts) < 2 or len(np.unique(content_hash(sample))) < LEAST_KINDS:
         return None, most
     plan = Plan.k_fold(len(parts))
-    if not responses:
-        return Folds(sample, parts, plan, rules, scale), most
-    chosen = _sampled(responses[0], at_most)  # the same rows for all
-    own = tuple(table.take(chosen) for table in responses)
-    return JointFolds(sample, parts, plan, rules, scale, responses=own), most
+    # The same rows for all responses.
+    own = tuple(table.take(_sampled(responses[0], at_most)) for table in responses)
+    return Folds(sample, parts, plan, rules, scale, responses=own), most
 
 
 def sample_rows(rows: Rows, most: int) -> MemoryRows:

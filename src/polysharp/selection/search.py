@@ -122,30 +122,14 @@ class Wanted:
 
 @dataclass(eq=False)
 class BudgetSearch:
-    """Compares, and remembers what was compared.
-
-    Parameters
-    ----------
-    folds : Folds
-        Rows, rules and splits.
-    wanted : Wanted
-        What to compare.
-    workers : Workers
-        Who works.
-    deadline : Deadline
-        When to end; the first case is compared in any case.
-    seconds : float
-        What the comparison may take at the stated rates.
-    keep : bool
-        Whether the moments are kept, for a consensus.
-    """
+    """Compares, and remembers what was compared."""
 
     folds: Folds
     wanted: Wanted
     workers: Workers
-    deadline: Deadline
-    seconds: float = np.inf
-    keep: bool = False
+    deadline: Deadline  # the first case is compared in any case
+    seconds: float = np.inf  # that the comparison may take at the stated rates
+    keep: bool = False  # whether the moments are kept, for a consensus
     work: WorkClock = field(default_factory=WorkClock)
     done: list[Scores] = field(default_factory=list)
     moments: dict[tuple[int, bool], FoldMoments] = field(default_factory=dict)

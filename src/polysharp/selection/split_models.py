@@ -1,7 +1,11 @@
 """One split of the rows: models of every size from the training moments, and their errors.
 
 Supports are those of local search: a proof would cost much and change nothing that validation can
-see.
+see.  Models of several responses have one support for all of them, and their error is
+
+    sqrt(mean_t  E_t),      E_t the mean squared error of response t on the held-out rows,
+
+of responses that were divided by their standard deviations, so that all of them count alike.
 """
 
 from __future__ import annotations
@@ -12,16 +16,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from polysharp.errors import InfeasibleError
+from polysharp.moments.gram import solve_spd
 from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.term_rules import TermRules
 from polysharp.problem.boxed_fit import solve_in_boxes
+from polysharp.problem.joint import JointProblem
 from polysharp.problem.problem import Problem
-from polysharp.selection.judges import Judge, Model
+from polysharp.selection.judges import Judge, Model, RowJudge
 from polysharp.typing import Array, Indices
 
 Late = Callable[[], bool]  # whether the time is up
 MANY_TERMS = 40  # from which on a single size is not reached by way of all the smaller ones
+# Of the work on models for one response: a sweep goes through the whole table, and each response
+# has rows of its own in it and on the side of the judges.
+BASE_WORK, RESPONSE_WORK = 4.0, 0.2
 
 
 def in_time() -> bool:
@@ -60,7 +69,7 @@ class SplitModels:
     """What one job needs, and nothing more: it may run in another process."""
 
     train: Moments
-    judge: Judge
+    judges: tuple[Judge, ...]  # of each response
     basis: Basis
     rules: TermRules
     pool: Indices  # the monomials that the split may use, ascending
@@ -97,11 +106,22 @@ class SplitModels:
     @property
     def work(self) -> float:
         """How long models take, beside those of one response."""
-        return 1.0
+        responses = len(self.judges)
+        return 1.0 if responses == 1 else BASE_WORK + RESPONSE_WORK * responses
 
     def _errors(self, supports: list[Indices], gamma: float) -> Array:
         """Return the errors of the models with some supports."""
-        return self.judge.errors([self.model(support, gamma) for support in supports])
+        each = list(zip(*(self.models(support, gamma) for support in supports), strict=True))
+        first = self.judges[0]
+        if len(each) == 1:
+            return first.errors(each[0])
+        pairs = zip(self.judges, each, strict=True)
+        if isinstance(first, RowJudge):  # all responses have the same rows: one design serves them
+            design = first.design(each[0])
+            found = [j.errors_at(*design, own) for j, own in pairs if isinstance(j, RowJudge)]
+        else:
+            found = [judge.errors(own) for judge, own in pairs]
+        return np.asarray(np.sqrt(np.mean(np.square(found), axis=0)))
 
     def _sizes(
         self, problem: Problem, budgets: Budgets, wider: list[Indices], late: Late
@@ -110,6 +130,10 @@ class SplitModels:
         # Here and not above: the compiler is loaded when it is needed.
         from polysharp.engines.local_search import every_size, forward, improve
 
+        if isinstance(problem, JointProblem):  # keeps to limits on the inputs from the first term
+            from polysharp.engines.joint import supports
+
+            return supports.every_size(problem, late)
         if len(budgets.max_terms) > 1 or max(budgets.max_terms) < MANY_TERMS or wider:
             return every_size(problem, wider=wider, out_of_time=late)
         try:
@@ -121,23 +145,34 @@ class SplitModels:
     def problem(self, gamma: float, max_terms: int, max_inputs: int | None) -> Problem:
         """Return the training problem over the pool."""
         G, q, yy = self.train.normal_equations(centred=not self.rules.constant)
-        if len(self.pool) < len(q):
-            G, q = G[np.ix_(self.pool, self.pool)], q[self.pool]
+        if len(self.pool) < len(G):
+            G, q = G[np.ix_(self.pool, self.pool)], np.ascontiguousarray(q[..., self.pool])
         rules = replace(self.rules, max_terms=max_terms, max_inputs=max_inputs)
         structure = rules.structure(self.basis)
         if len(self.pool) < len(self.basis):
             structure = structure.restrict(self.pool)
-        return Problem.dense(G, q, yy, 1.0 / gamma, structure)
+        if q.ndim == 1:
+            return Problem.dense(G, q, yy, 1.0 / gamma, structure)
+        first = Problem.dense(G, q[0], float(yy[0]), 1.0 / gamma, structure)
+        return JointProblem.of(
+            [replace(first, q=own, yy=float(size)) for own, size in zip(q, yy, strict=True)]
+        )
 
-    def model(self, support: Indices, gamma: float) -> Model:
-        """Fit one support to the training rows."""
-        S = np.sort(support)
+    def models(self, support: Indices, gamma: float) -> list[Model]:
+        """Fit one support to the training rows, response by response."""
+        S, centred = np.sort(support), not self.rules.constant
         part = self.train.select(S)
-        G, q, _ = part.normal_equations(centred=not self.rules.constant)
+        G, q, _ = part.normal_equations(centred=centred)
         G[np.diag_indices_from(G)] += 1.0 / gamma
-        boxes = self.rules.coefficients.boxes(self.basis.select(S))
-        w = solve_in_boxes(G, q, boxes) if len(S) else q
-        return Model(S, w, 0.0 if self.rules.constant else part.y_mean - float(part.mean @ w))
+        w = q
+        if len(S) and q.ndim == 1:
+            w = solve_in_boxes(G, q, self.rules.coefficients.boxes(self.basis.select(S)))
+        elif len(S):
+            w = solve_spd(G, q.T).T
+        W = w.reshape(-1, len(S))
+        means = np.broadcast_to(part.y_mean if centred else 0.0, len(W))
+        offsets = W @ part.mean if centred else np.zeros(len(W))
+        return [Model(S, *own) for own in zip(W, (means - offsets).tolist(), strict=True)]
 
     @property
     def _may_be_empty(self) -> bool:

@@ -62,17 +62,8 @@ class Incumbent:
 class Search(Record):
     """Pool, incumbent, bound and clock of one search.
 
-    Parameters
-    ----------
-    design : Design
-        The rows; its pricer reaches all monomials that may be used, in the user's numbers.
-    rules : TermRules
-    lam : float
-    engine : Engine
-        Solves what is left of the problem once it is small; local search proves nothing.
-    limits, listener, seed, threads
-        As for an engine.
-    sizes : Sizes
+    The design's pricer reaches all monomials that may be used, in the user's numbers; the engine
+    solves what is left of the problem once it is small.
     """
 
     def __init__(

@@ -44,14 +44,7 @@ def blank_book(sizes: int, slots: int) -> Book:
 
 
 class RidgeModel:
-    """The ridge regression on one support of at most ``slots`` members.
-
-    Parameters
-    ----------
-    problem : Problem
-    slots : int
-        Members that the support may have at most.
-    """
+    """The ridge regression on one support of at most ``slots`` members."""
 
     def __init__(self, problem: Problem, slots: int) -> None:
         f = problem.size
