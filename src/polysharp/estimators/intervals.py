@@ -122,11 +122,9 @@ class Calibration:
         return np.sort(np.column_stack([lower, upper]), axis=1)
 
     def _quantiles(self, middles: Array, spreads: Array, q: float, needed: float) -> Array:
-        """Return the least v for each row such that enough errors have f_k + e u_k <= v.
-
-        It lies between the least and the largest f_k + q u_k, which are one where there is one
-        fold; the upper end of the bisection always has enough.
-        """
+        """Return the least v for each row such that enough errors have f_k + e u_k <= v."""
+        # It lies between the least and the largest f_k + q u_k, which are one where there is one
+        # fold; the upper end of the bisection always has enough.
         low, high = (end(middles + q * spreads, axis=0) for end in (np.min, np.max))
         sums = [np.append(0.0, np.cumsum(fold.weights)) for fold in self.folds]
         for _ in range(BISECTIONS if len(self.folds) > 1 else 0):

@@ -13,14 +13,12 @@ once more on all rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from polysharp.data.checks import check_data
@@ -38,6 +36,7 @@ from polysharp.problem.assemble import Assembled, assemble
 from polysharp.ranking.extent import triage_size
 from polysharp.ranking.ranking import Ranking
 from polysharp.ranking.triage import choose_inputs
+from polysharp.selection.splits import Split, read_splits
 from polysharp.typing import Array, Indices, Monomial
 
 MOST_TERMS = 100  # the paper's l in [100]
@@ -164,7 +163,7 @@ class PolynomialLasso(PolynomialModel):
         self.errors_ = None
         best = (0, 0)
         if len(sizes) * len(self.gammas_) > 1:
-            self.errors_ = self._errors(data, self._folds(data, sample_weight), sizes)
+            self.errors_ = self._errors(data, self._splits(X, y, sample_weight, data), sizes)
             best = divmod(int(np.argmin(self.errors_)), len(self.gammas_))
         self.max_terms_, self.gamma_ = int(sizes[best[0]]), float(self.gammas_[best[1]])
         self.path_, self.kept_inputs_, self.ranking_ = steps.path, steps.kept, steps.ranking
@@ -218,27 +217,18 @@ class PolynomialLasso(PolynomialModel):
         )
         return _Steps(scaling, kept, ranking, basis, assembled, path)
 
-    def _folds(self, data: MemoryRows, sample_weight: Any) -> Iterator[tuple[Indices, Indices]]:
-        """Yield rows to fit and rows to score, as indices of the rows of positive weight."""
-        n = len(data.y)
+    def _splits(self, X: Any, y: Any, sample_weight: Any, data: MemoryRows) -> list[Split]:
+        """Return rows to fit and rows to score, as indices of the rows of positive weight."""
         if isinstance(self.cv, Integral):
-            seed = check_seed(self.random_state)
-            folds = KFold(min(int(self.cv), n), shuffle=True, random_state=seed)
-            yield from folds.split(data.X)
-            return
-        used = np.asarray(1.0 if sample_weight is None else sample_weight) > 0
-        used = used if used.ndim else np.ones(n, dtype=bool)
-        place = np.cumsum(used) - 1
-        for train, test in check_cv(self.cv).split(np.zeros(len(used))):
-            yield place[train][used[train]], place[test][used[test]]
+            seed, most = check_seed(self.random_state), len(data.y)
+            return read_splits(min(int(self.cv), most), data.X, data.y, seed=seed)
+        return read_splits(self.cv, X, y, sample_weight=sample_weight)
 
-    def _errors(
-        self, data: MemoryRows, folds: Iterator[tuple[Indices, Indices]], sizes: Indices
-    ) -> Array:
+    def _errors(self, data: MemoryRows, splits: list[Split], sizes: Indices) -> Array:
         """Mean square errors of every l and gamma on the rows held out."""
         total, weight = np.zeros((len(sizes), len(self.gammas_))), 0.0
         span = (float(data.y.min()), float(data.y.max()))
-        for train, test in folds:
+        for train, test in splits:
             if not len(train) or not len(test):
                 raise InputError("cv must leave rows of positive weight to fit and to score")
             held_out, steps = data.take(test), self._steps(data.take(train))

@@ -346,22 +346,11 @@ def _judged(curve: Path, scores: Scores) -> Path:
 
 
 def _row(p: PathPoint, ceiling: float | None) -> dict[str, Any]:
-    return {
-        "max_terms": p.max_terms,
-        "max_inputs": p.max_inputs,
-        "n_terms": p.n_terms,
-        "n_inputs": p.n_inputs,
-        "objective": p.objective,
-        "bound": p.bound,
-        "gap": p.gap,
-        "status": str(p.status),
-        "r2": p.solution.r2,
-        "r2_ceiling": ceiling,
-        "training_error": p.training_error,
-        "validation_error": p.validation_error,
-        "validation_std_error": p.validation_std_error,
-        "formula": str(p.polynomial),
-    }
+    names = "max_terms max_inputs n_terms n_inputs objective bound gap status r2 r2_ceiling"
+    names += " training_error validation_error validation_std_error formula"
+    own = {"status": str(p.status), "r2": p.solution.r2, "r2_ceiling": ceiling}
+    own["formula"] = str(p.polynomial)
+    return {name: own[name] if name in own else getattr(p, name) for name in names.split()}
 
 
 def _line(p: PathPoint, limit: float | None, limited: bool, judged: bool) -> str:

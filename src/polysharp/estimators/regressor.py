@@ -229,11 +229,9 @@ class SparsePolynomialRegressor(CertifiedModel):
         hopeless_after: float | None = None,
         start: tuple[Monomial, ...] = (),
     ) -> Self:
-        """Fit to y, which are the values of a reference at the rows of X where there is one.
-
-        The search begins from the terms of ``start``, where they are allowed, and ends after some
-        seconds where no proof is in sight by then.
-        """
+        """Fit to y, which are the values of a reference at the rows of X where there is one."""
+        # The search begins from the terms of ``start``, where they are allowed, and ends after some
+        # seconds where no proof is in sight by then.
         began = perf_counter()
         check_parameters(self.get_params(deep=False))
         with open_progress(self.verbose) as progress, limited_threads(self.n_jobs) as threads:

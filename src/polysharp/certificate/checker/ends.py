@@ -82,11 +82,9 @@ class Exhaustion:
         return self._least_of(S, self._hits(at, H, B, T, len(S)), claim, mu)[0]
 
     def _least_of_few(self, S: Indices, claim: float, mu: float) -> float:
-        """Return the claim, or the least cost of all completions.
-
-        A support costs no less than one that contains it: smaller ones are tried only where those
-        that contain them are forbidden or left out.
-        """
+        """Return the claim, or the least cost of all completions."""
+        # A support costs no less than one that contains it: smaller ones are tried only where those
+        # that contain them are forbidden or left out.
         hits, least = all_choices(len(self.J), self.L), claim
         while len(hits):
             value, forbidden = self._least_of(S, [hits], claim, mu)
@@ -178,10 +176,8 @@ class Exhaustion:
     def _least_of(
         self, S: Indices, found: list[Indices], claim: float, mu: float
     ) -> tuple[float, list[Support]]:
-        """Return the claim, or the least cost of what is allowed, and what else costs less.
-
-        Where H >= mu diag(H), mu diag(H) - lam I may move into the ridge.
-        """
+        """Return the claim, or the least cost of what is allowed, and what else costs less."""
+        # Where H >= mu diag(H), mu diag(H) - lam I may move into the ridge.
         least, forbidden = claim, []
         for hits in found:
             for start in range(0, len(hits), CHUNK):

@@ -119,11 +119,9 @@ def _sums(X: Array, b: Array, d: int) -> Iterator[tuple[Monomial, Array]]:
 
 
 def _scaled(s: Statement, head: Monomial, sums: Array, d: int) -> Array:
-    """Return |m_j'a|; -1 for what the rules do not allow and what stands twice.
-
-    Entry (j, k) is the monomial head + (first + j, first + k), so that equal factors are those
-    with j = 0 (equal to the last of the head) and with j = k.
-    """
+    """Return |m_j'a|; -1 for what the rules do not allow and what stands twice."""
+    # Entry (j, k) is the monomial head + (first + j, first + k), so that equal factors are those
+    # with j = 0 (equal to the last of the head) and with j = k.
     size, repeated = sums.shape[1], head.count(head[-1]) if head else 0
     scale = sqrt(scale_squared((*head, *((-1, -2)[: d - len(head)])), s.degree))
     sizes = np.abs(sums) * (scale * (1.0 + 8.0 * U))

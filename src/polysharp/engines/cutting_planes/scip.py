@@ -74,12 +74,10 @@ class ScipModel:
         return status
 
     def _run(self) -> str:
-        """Run SCIP; what it had proved stays true if an LP defeats it.
-
-        SCIP looks up for Ctrl-C only now and then, and not for half a minute while it presolves.
-        So it runs in a thread of its own; if it does not end soon after the signal, it is left
-        alone.
-        """
+        """Run SCIP; what it had proved stays true if an LP defeats it."""
+        # SCIP looks up for Ctrl-C only now and then, and not for half a minute while it presolves.
+        # So it runs in a thread of its own; if it does not end soon after the signal, it is left
+        # alone.
         worker = _idle_worker()
         worker.tasks.put(self.model.optimizeNogil)
         try:
@@ -207,7 +205,7 @@ class _ScipTree(ScipModel):
 
     def separate(self) -> Any:
         """Cut off the LP solution of the node, or accept it."""
-        cut = self.talk.separator.cut(*self.candidate(None))
+        cut = self.talk.cut(*self.candidate(None))
         self.follow()
         if cut is None:
             return self.scip.SCIP_RESULT.FEASIBLE
@@ -216,7 +214,7 @@ class _ScipTree(ScipModel):
 
     def verify(self, solution: Any) -> Any:
         """Say whether a solution from elsewhere satisfies eta >= c(s)."""
-        accepted = self.talk.separator.accepts(*self.candidate(solution))
+        accepted = self.talk.accepts(*self.candidate(solution))
         return self.scip.SCIP_RESULT.FEASIBLE if accepted else self.scip.SCIP_RESULT.INFEASIBLE
 
     def inject(self) -> Any:

@@ -190,10 +190,9 @@ class _Rows:
 
 
 def _rules(problem: Problem) -> RuleTable | None:
-    """Return the rules beyond the number of terms, None where there are none.
-
-    Bounded coefficients come with a table in any case: one variant of the kernels less to compile.
-    """
+    """Return the rules beyond the number of terms, None where there are none."""
+    # Bounded coefficients come with a table in any case: one variant of the kernels less to
+    # compile.
     structure, f = problem.structure, problem.size
     if structure.plain and not structure.inputs_bind and structure.boxes is None:
         return None
