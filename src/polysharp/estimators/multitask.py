@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from polysharp.certificate.solution import Solution
@@ -50,12 +49,6 @@ class SharedTerms:
             "calibrate is for one response; fit SparsePolynomialRegressor with include_terms for "
             "intervals of one of several"
         )
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the names of the terms; ``input_features`` is there for API compatibility."""
-        del input_features
-        check_is_fitted(self)
-        return np.array(self.polynomials_[0].term_names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -247,18 +240,16 @@ def check_for_several(model: Any, X: Any) -> None:
 def scaled_responses(
     tables: list[MemoryRows], centred: bool
 ) -> tuple[tuple[MemoryRows, ...], Array]:
-    """Return the rows with each response divided by its size, and these sizes."""
-    scales = np.array([_spread(table, centred) for table in tables])
-    return tuple(
-        replace(table, y=table.y / unit) for table, unit in zip(tables, scales, strict=True)
-    ), scales
+    """Return the rows with each response divided by its standard deviation, and these.
 
-
-def _spread(table: MemoryRows, centred: bool) -> float:
-    """Return the standard deviation of a response, or its size without an intercept."""
-    values = table.y - (table.y_mean if centred else 0.0)
-    size = float(np.sqrt(table.weights @ values**2 / table.total_weight))
-    return size if size > 0.0 else 1.0
+    Without a free intercept, by its root mean square; one that is constantly zero by 1.
+    """
+    sizes = []
+    for table in tables:
+        values = table.y - (table.y_mean if centred else 0.0)
+        sizes.append(float(np.sqrt(table.weights @ values**2 / table.total_weight)) or 1.0)
+    pairs = zip(tables, sizes, strict=True)
+    return tuple(replace(table, y=table.y / size) for table, size in pairs), np.array(sizes)
 
 
 def _joint_ranking(

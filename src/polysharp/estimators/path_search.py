@@ -73,7 +73,9 @@ class CertifiedSizes:
     def _solve(self, problem: Problem, starts: list[Indices], left: int) -> Solution:
         allowed = [start for start in starts if problem.structure.allows(start)]
         start = min(allowed, key=lambda s: problem.refit(s).objective, default=None)
-        seconds, effort = self._seconds(left), self.effort
+        effort, seconds = self.effort, None
+        if effort.time_limit is not None:
+            seconds = max(0.0, self.share * effort.time_limit - effort.spent) / left
         if seconds == 0.0 and start is not None:
             # The time is up: what local search found, with the bound that its residual proves.
             return certify(
@@ -89,10 +91,6 @@ class CertifiedSizes:
             scope=self.prepared.scope,
             device=self.prepared.opened.rows.place.device,
         )
-
-    def _seconds(self, left: int) -> float | None:
-        limit = self.effort.time_limit
-        return None if limit is None else max(0.0, self.share * limit - self.effort.spent) / left
 
     def _local_search(self, k: int | None) -> dict[int, Indices]:
         """Supports of every size by local search, where G is held."""

@@ -178,14 +178,18 @@ class Design:
         )
         return found
 
+    def values(self, a: RowVector) -> Array:
+        """Return the vector itself, where the rows are in memory."""
+        assert self._block is not None, "only formulas travel"
+        return self._block.values(a.formula) - a.centre
+
     def price(
         self, a: RowVector, top: int, keep: Keep | None = None, *, on_block: OnBlock | None = None
     ) -> Priced:
         """Return the ``top`` monomials of largest |m_j'a| among those that pass ``keep``."""
-        if self._block is not None and self.table_pricer is not None:
+        if self.table_pricer is not None:
             pricer = self.table_pricer if keep is None else self.table_pricer.among(keep)
-            values = self._block.values(a.formula) - a.centre
-            return pricer.price(values, top, on_block=on_block)
+            return pricer.price(self.values(a), top, on_block=on_block)
         keys, values = np.zeros((0, self.degree), dtype=np.int32), np.zeros(0)
         cut = tiles(len(self.inputs), self.degree, constant=not self.fit_intercept)
         for number, tile in enumerate(cut):

@@ -26,7 +26,7 @@ is, the clock of the time limit cuts the comparison short, and that is said.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import isqrt
 from time import time
@@ -315,7 +315,8 @@ class BudgetSearch:
     def _compared(self, splits: list[SplitModels], case: Case, scale: float) -> Scores:
         """Compare the sizes of one case: few first, all where more may be better."""
         budgets, until = self.wanted.budgets, self.deadline if self.done else Deadline()
-        for sizes in self._stages():
+        few = tuple(size for size in budgets.max_terms if size <= FEW_TERMS)
+        for sizes in dict.fromkeys([few or budgets.max_terms, budgets.max_terms]):
             own = replace(budgets, max_terms=sizes)
             stage = f"degree {case.degree}, {'centred' if case.center else 'raw'} inputs"
             jobs = [(split, case.gamma, own, until) for split in splits]
@@ -331,13 +332,6 @@ class BudgetSearch:
             if scores.least > BEHIND * self.least:
                 break
         return scores
-
-    def _stages(self) -> Iterator[tuple[int, ...]]:
-        sizes = self.wanted.budgets.max_terms
-        few = tuple(size for size in sizes if size <= FEW_TERMS)
-        if few and len(few) < len(sizes):
-            yield few
-        yield sizes
 
     def _refusal(self, degrees: tuple[int, ...], needed: int) -> Exception:
         """Say why nothing could be compared."""

@@ -93,7 +93,8 @@ class SplitModels:
                 break
             own = [wider[min(size, len(wider)) - 1] for size in budgets.max_terms] if wider else []
             own = own or [self.pool[:0]] * len(budgets.max_terms)
-            allowed = [b for b, places in enumerate(own) if len(places) or self._may_be_empty]
+            required = self.rules.include_terms or self.rules.include_inputs
+            allowed = [b for b, places in enumerate(own) if len(places) or not required]
             if not allowed:
                 continue
             supports[a] = [self.pool[places] for places in own]
@@ -173,7 +174,3 @@ class SplitModels:
         means = np.broadcast_to(part.y_mean if centred else 0.0, len(W))
         offsets = W @ part.mean if centred else np.zeros(len(W))
         return [Model(S, *own) for own in zip(W, (means - offsets).tolist(), strict=True)]
-
-    @property
-    def _may_be_empty(self) -> bool:
-        return not self.rules.include_terms and not self.rules.include_inputs

@@ -55,16 +55,25 @@ class OuterApproximation(Engine):
 
     def search(self, run: Run) -> Stop:
         """Strengthen the root, then let the solver branch and ask for cuts."""
-        master: Master | None = prepare(run, root_cuts=self.root_cuts)
-        while not (run.proved or run.expired):
-            if master is None:
-                return Stop.STALLED
-            talk = Dialogue(run, master, clip=self.root_cuts)
-            stop = self.branch(talk)
-            if stop is not None and not run.proved:
-                return stop
-            master = master.renewed(run, talk.added)
-        return Stop.PROVED if run.proved else Stop.TIME
+        return branch_again(
+            run, prepare(run, root_cuts=self.root_cuts), self.branch, self.root_cuts
+        )
+
+
+def branch_again(
+    run: Run, first: Master, branch: Callable[[Dialogue], Stop | None], clip: bool = True
+) -> Stop:
+    """Let a solver branch on a master, again in smaller units as long as that closes the gap."""
+    master: Master | None = first
+    while not (run.proved or run.expired):
+        if master is None:
+            return Stop.STALLED
+        talk = Dialogue(run, master, clip)
+        stop = branch(talk)
+        if stop is not None and not run.proved:
+            return stop
+        master = master.renewed(run, talk.added)
+    return Stop.PROVED if run.proved else Stop.TIME
 
 
 @dataclass(eq=False)
