@@ -13,6 +13,7 @@ Part of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ import numpy as np
 from polysharp.certificate.checker.rules import Array, Indices, Monomial, demand, owner
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from polysharp.certificate.statement import Statement
 
 ROUNDS = 100  # of freeing and stopping coefficients, before any answer is taken

@@ -28,9 +28,9 @@ Part of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from math import comb, inf, isfinite, sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,12 +38,16 @@ from polysharp.certificate.checker.bounds import CLOSER, costs
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.moments import is_definite
 from polysharp.certificate.checker.rows import SAFE, U, rounded_sum
-from polysharp.certificate.checker.rules import FREE, IN, OUT, Fixings, Rules, demand
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from polysharp.certificate.checker.rules import Array, Indices
+from polysharp.certificate.checker.rules import (
+    FREE,
+    IN,
+    OUT,
+    Array,
+    Fixings,
+    Indices,
+    Rules,
+    demand,
+)
 
 Support = tuple[int, ...]
 

@@ -15,12 +15,14 @@ ProofPart of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from math import comb, inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polysharp.certificate.checker.bounds import Tangent, free_prices
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
@@ -42,10 +44,6 @@ from polysharp.certificate.checker.rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from polysharp.certificate.proof import Proof, ProofNode, Screening, Vector
     from polysharp.certificate.statement import Statement
 

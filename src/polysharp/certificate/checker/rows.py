@@ -21,6 +21,7 @@ Part of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from math import factorial, isqrt, prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,8 +31,6 @@ from polysharp.certificate.checker.boxes import CheckedBoxes
 from polysharp.certificate.checker.rules import Array, Indices, Monomial, demand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from polysharp.certificate.statement import Statement
 
 U = 2.0**-53

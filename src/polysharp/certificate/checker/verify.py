@@ -18,6 +18,7 @@ is proved; there is no tolerance.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from html import escape
@@ -34,8 +35,6 @@ from polysharp.certificate.checker.rows import Columns, read_rows
 from polysharp.certificate.checker.rules import Rejected, Rules, check_statement, demand
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from polysharp.certificate.proof import Proof
     from polysharp.certificate.statement import Statement
 
