@@ -158,8 +158,15 @@ def _mean(
     """Return the mean of the coefficients of some models, for the monomials of a basis."""
     total = np.zeros(len(basis))
     for member, support in members:
-        own = splits[member.degree]
-        (model,) = own.models(support, member.gamma)
+        whole, S = splits[member.degree], np.sort(support)
+        own = replace(
+            whole,
+            train=whole.train.select(S),
+            basis=whole.basis.select(S),
+            rules=replace(whole.rules, heredity=None, include_terms=(), include_inputs=()),
+            pool=np.arange(len(S)),
+        )
+        (model,) = own.models(own.problem(member.gamma, max(1, len(S)), None).refit(own.pool))
         places = [basis.index[own.basis.monomials[j]] for j in model.support]
         plain = model.w * own.basis.scales[model.support]
         total[places] += plain / basis.scales[places]

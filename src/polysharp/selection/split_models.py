@@ -16,13 +16,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from polysharp.errors import InfeasibleError
-from polysharp.moments.gram import solve_spd
 from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.term_rules import TermRules
-from polysharp.problem.boxed_fit import solve_in_boxes
 from polysharp.problem.joint import JointProblem
-from polysharp.problem.problem import Problem
+from polysharp.problem.problem import Fit, Problem
 from polysharp.selection.judges import Judge, Model, RowJudge
 from polysharp.typing import Array, Indices
 
@@ -98,7 +96,7 @@ class SplitModels:
             if not allowed:
                 continue
             supports[a] = [self.pool[places] for places in own]
-            error[a, allowed] = self._errors([supports[a][b] for b in allowed], gamma)
+            error[a, allowed] = self._errors([problem.refit(own[b]) for b in allowed])
             uses = problem.structure.uses
             n_terms[a, allowed] = [len(own[b]) for b in allowed]
             n_inputs[a, allowed] = [uses[own[b]].any(axis=0).sum() for b in allowed]
@@ -110,9 +108,9 @@ class SplitModels:
         responses = len(self.judges)
         return 1.0 if responses == 1 else BASE_WORK + RESPONSE_WORK * responses
 
-    def _errors(self, supports: list[Indices], gamma: float) -> Array:
-        """Return the errors of the models with some supports."""
-        each = list(zip(*(self.models(support, gamma) for support in supports), strict=True))
+    def _errors(self, fits: list[Fit]) -> Array:
+        """Return the errors of some models."""
+        each = list(zip(*map(self.models, fits), strict=True))
         first = self.judges[0]
         if len(each) == 1:
             return first.errors(each[0])
@@ -159,18 +157,10 @@ class SplitModels:
             [replace(first, q=own, yy=float(size)) for own, size in zip(q, yy, strict=True)]
         )
 
-    def models(self, support: Indices, gamma: float) -> list[Model]:
-        """Fit one support to the training rows, response by response."""
-        S, centred = np.sort(support), not self.rules.constant
-        part = self.train.select(S)
-        G, q, _ = part.normal_equations(centred=centred)
-        G[np.diag_indices_from(G)] += 1.0 / gamma
-        w = q
-        if len(S) and q.ndim == 1:
-            w = solve_in_boxes(G, q, self.rules.coefficients.boxes(self.basis.select(S)))
-        elif len(S):
-            w = solve_spd(G, q.T).T
-        W = w.reshape(-1, len(S))
-        means = np.broadcast_to(part.y_mean if centred else 0.0, len(W))
-        offsets = W @ part.mean if centred else np.zeros(len(W))
+    def models(self, fit: Fit) -> list[Model]:
+        """Return a fit to the training rows over the pool as models, one for each response."""
+        S, train, centred = self.pool[fit.support], self.train, not self.rules.constant
+        W = np.atleast_2d(fit.w)
+        means = np.broadcast_to(train.y_mean if centred else 0.0, len(W))
+        offsets = W @ train.mean[S] if centred else np.zeros(len(W))
         return [Model(S, *own) for own in zip(W, (means - offsets).tolist(), strict=True)]
