@@ -76,20 +76,18 @@ class FitEffort:
 
     @classmethod
     def of(
-        cls,
-        model: Any,
-        threads: int,
-        progress: Progress,
-        began: float,
-        hopeless_after: float | None = None,
-        start: tuple[Monomial, ...] = (),
+        cls, model: Any, threads: int, progress: Progress, began: float, **more: Any
     ) -> FitEffort:
-        """Read the parameters of an estimator."""
+        """Read the parameters of an estimator; ``more`` are further fields."""
         engine = make_engine(model.engine) if isinstance(model.engine, str) else model.engine
         limit = None if model.time_limit is None else float(model.time_limit)
-        seed = check_seed(model.random_state)
-        gap_tol = float(model.gap_tol)
-        return cls(engine, limit, gap_tol, seed, threads, progress, began, hopeless_after, start)
+        seed, gap_tol = check_seed(model.random_state), float(model.gap_tol)
+        return cls(engine, limit, gap_tol, seed, threads, progress, began, **more)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What every engine is told besides its problem."""
+        return {"listener": self.progress.listener, "seed": self.seed, "threads": self.threads}
 
     @property
     def left(self) -> float | None:
@@ -335,9 +333,7 @@ def solve(
         search,
         effort.engine,
         prepared.problem,
-        listener=effort.progress.listener,
-        seed=effort.seed,
-        threads=effort.threads,
+        **effort.options,
         scope=prepared.scope,
         device=opened.rows.place.device,
         start=start if known else None,
@@ -378,9 +374,7 @@ def priced_search(
         lam=1.0 / opened.gamma,
         engine=effort.engine,
         limits=effort.limits(),
-        listener=effort.progress.listener,
-        seed=effort.seed,
-        threads=effort.threads,
+        **effort.options,
         sizes=Sizes(
             first=extent.pool,
             added=min(Sizes.added, extent.pool),

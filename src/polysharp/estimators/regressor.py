@@ -29,7 +29,6 @@ from polysharp.estimators.spread import Spread
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import open_progress
 from polysharp.threads import limited_threads
-from polysharp.typing import Monomial
 
 
 @dataclass(eq=False, repr=False)
@@ -221,21 +220,13 @@ class SparsePolynomialRegressor(CertifiedModel):
         return self._fit(X, y, sample_weight)
 
     def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        reference: Polynomial | None = None,
-        hopeless_after: float | None = None,
-        start: tuple[Monomial, ...] = (),
+        self, X: Any, y: Any, sample_weight: Any, reference: Polynomial | None = None, **more: Any
     ) -> Self:
-        """Fit to y, which are the values of a reference at the rows of X where there is one."""
-        # The search begins from the terms of ``start``, where they are allowed, and ends after some
-        # seconds where no proof is in sight by then.
+        """Fit to y, the values of a reference where there is one; ``more`` is for ``FitEffort``."""
         began = perf_counter()
         check_parameters(self.get_params(deep=False))
         with open_progress(self.verbose) as progress, limited_threads(self.n_jobs) as threads:
-            effort = FitEffort.of(self, threads, progress, began, hopeless_after, start)
+            effort = FitEffort.of(self, threads, progress, began, **more)
             prepared = self._solve((X, y, sample_weight), effort, reference)
         self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
         self.gamma_, self.gamma_choice_ = prepared.opened.gamma, prepared.opened.choice

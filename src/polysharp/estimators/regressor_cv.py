@@ -384,6 +384,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         with warnings.catch_warnings():
             # The gap is stated; large budgets are rarely proved, and that is no reason to warn.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model._fit(X, values, sample_weight, reference, HOPELESS_AFTER, start)
+            hope = {"hopeless_after": HOPELESS_AFTER, "start": start}
+            model._fit(X, values, sample_weight, reference, **hope)
         # What is shown, saved and cloned is the user's limit, not what happened to be left of it.
         self.best_estimator_ = model.set_params(time_limit=self.time_limit)
