@@ -295,7 +295,7 @@ def path(
     check_parameters(model.get_params(deep=False))
     with open_progress(verbose) as progress, limited_threads(model.n_jobs) as threads:
         effort = FitEffort.of(model, threads, progress, began)
-        opened = open_fit(model, X, y, sample_weight, progress, budgets)
+        opened = open_fit(model, X, y, sample_weight, progress, budgets=budgets)
         folds = None
         if cv is not None:
             folds = open_folds(opened, model, cv, (X, y, sample_weight), effort.seed)

@@ -269,19 +269,13 @@ class Prepared:
 
 
 def open_fit(
-    model: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    progress: Progress,
-    budgets: Budgets | None = None,
+    model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress, **options: Any
 ) -> Opened:
     """Check the rows of a fit, read the rules about terms, code the inputs and choose gamma.
 
-    Sets ``n_features_in_`` and ``feature_names_in_`` on the model.  ``budgets`` are the sizes that
-    gamma is for, by default those of the model.
+    Sets ``n_features_in_`` and ``feature_names_in_`` on the model; ``options`` as ``open_table``.
     """
-    return open_table(model, open_rows(model, X, y, sample_weight, progress), progress, budgets)
+    return open_table(model, open_rows(model, X, y, sample_weight, progress), progress, **options)
 
 
 def open_table(
@@ -291,7 +285,10 @@ def open_table(
     budgets: Budgets | None = None,
     responses: Sequence[MemoryRows] = (),
 ) -> Opened:
-    """Do the same for rows that have been checked, with one response or the first of several."""
+    """Do the same for rows that have been checked, with one response or the first of several.
+
+    ``budgets`` are the sizes that gamma is for, by default those of the model.
+    """
     rules = read_rules(model.get_params(deep=False), table.names, table.ranges)
     scale, center = bool(model.scale), bool(model.center)
     choice = None
