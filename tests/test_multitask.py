@@ -27,8 +27,7 @@ from polysharp.engines.base import Limits
 from polysharp.engines.joint import JointTree
 from polysharp.engines.joint.supports import every_size
 from polysharp.errors import InputError
-from polysharp.moments.joint import JointMoments
-from polysharp.moments.moments import accumulate
+from polysharp.moments.moments import Moments, accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
@@ -188,8 +187,7 @@ def test_moments_of_several_responses_are_those_of_each():
     X, Y, weights = rng.standard_normal((60, 3)), rng.standard_normal((2, 60)), rng.random(60)
     basis = Basis.full(3, 2)
     parts = [
-        JointMoments.of(
-            accumulate(basis, X[some], Y[0, some], weights[some]),
+        accumulate(basis, X[some], Y[0, some], weights[some]).with_responses(
             MemoryRows(
                 X[some],
                 Y[0, some],
@@ -200,14 +198,14 @@ def test_moments_of_several_responses_are_those_of_each():
         )
         for some in (np.arange(25), np.arange(25, 60))
     ]
-    joint = JointMoments.merged(parts)
+    joint = Moments.merged(parts)
     for t, y in enumerate(Y):
         alone = accumulate(basis, X, y, weights)
         for centred in (True, False):
             _, q, yy = alone.normal_equations(centred=centred)
-            found = joint.correlations(centred=centred)
-            assert_allclose(found[0][t], q, rtol=1e-10, atol=1e-12)
-            assert_allclose(found[1][t], yy)
+            _, found, squares = joint.normal_equations(centred=centred)
+            assert_allclose(found[t], q, rtol=1e-10, atol=1e-12)
+            assert_allclose(squares[t], yy)
         assert_allclose(joint.response(t).y_mean, alone.y_mean)
 
 

@@ -32,6 +32,7 @@ positions in the basis of the problem, which the statement lists.  Where that li
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
@@ -41,8 +42,6 @@ import numpy as np
 from polysharp.typing import Array, Indices, Monomial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from polysharp.certificate.statement import Statement
 
 Kind = Literal["dual", "single", "void", "split", "sets", "exhausted"]

@@ -35,7 +35,7 @@ from polysharp.estimators.resampling import Refits
 from polysharp.estimators.spread import Spread
 from polysharp.polynomial.half_width import HalfWidth
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.selection.splits import chosen_cv, read_splits
+from polysharp.selection.splits import read_splits
 from polysharp.typing import Array
 
 MOST_SCORES = 2000  # kept in all; where there are more, neighbours are rounded up to the largest
@@ -121,11 +121,9 @@ class Calibration:
         return np.sort(np.column_stack([lower, upper]), axis=1)
 
     def _quantiles(self, middles: Array, spreads: Array, q: float, needed: float) -> Array:
-        """Return the least v for each row such that enough errors have f_k + e u_k <= v.
-
-        It lies between the least and the largest f_k + q u_k, which are one where there is one
-        fold; the upper end of the bisection always has enough.
-        """
+        """Return the least v for each row such that enough errors have f_k + e u_k <= v."""
+        # It lies between the least and the largest f_k + q u_k, which are one where there is one
+        # fold; the upper end of the bisection always has enough.
         low, high = (end(middles + q * spreads, axis=0) for end in (np.min, np.max))
         sums = [np.append(0.0, np.cumsum(fold.weights)) for fold in self.folds]
         for _ in range(BISECTIONS if len(self.folds) > 1 else 0):
@@ -180,7 +178,6 @@ def _judged_folds(
         )
     X, y, sample_weight = given
     seed = check_seed(model.random_state)
-    cv = chosen_cv(cv, rows.n)
     splits = read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
     held_out = np.concatenate([test for _, test in splits]) if splits else np.zeros(0)
     if len(np.unique(held_out)) < max(1, len(held_out)):

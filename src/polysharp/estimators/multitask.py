@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from time import perf_counter
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from polysharp.certificate.solution import Solution
@@ -21,19 +17,17 @@ from polysharp.data.rows import MemoryRows, Responses, Rows
 from polysharp.engines.joint import JointTree
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import spread
-from polysharp.estimators.parameters import check_parameters
-from polysharp.estimators.prepare import FitEffort, Opened, open_table
-from polysharp.estimators.regressor import SparsePolynomialRegressor, warn_if_unproved
+from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_table
+from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV, of_refit
 from polysharp.estimators.spread import Spread
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.problem.assemble import assemble_more
 from polysharp.problem.joint import JointProblem
-from polysharp.progress import Progress, open_progress
+from polysharp.progress import Progress
 from polysharp.ranking.extent import Extent
 from polysharp.ranking.ranking import Ranking
-from polysharp.threads import limited_threads
-from polysharp.typing import Array, Monomial
+from polysharp.typing import Array
 
 ASKED = 5  # responses that rank the inputs, evenly spaced among all
 
@@ -100,12 +94,6 @@ class SharedTerms:
     def _ends(self, rows: Array, coverage: float) -> Array:
         return np.stack([own.ends(rows, coverage) for own in self.calibrations_], axis=1)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the names of the terms; ``input_features`` is there for API compatibility."""
-        del input_features
-        check_is_fitted(self)
-        return np.array(self.polynomials_[0].term_names, dtype=object)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.target_tags.multi_output = True
@@ -170,81 +158,41 @@ constants, coefficient_bounds, positive
     <Status.OPTIMAL: 'optimal'>
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Find the best polynomials.
-
-        Parameters
-        ----------
-        X : array, data frame or Dask collection of shape (n, p)
-            Inputs.
-        y : array, data frame or Dask collection of shape (n, responses)
-            Responses, one per column.
-        sample_weight : array or Dask collection of shape (n,), or None
-            Weights of the rows.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X, y, sample_weight)
-
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        reference: Polynomial | None = None,
-        hopeless_after: float | None = None,
-        start: tuple[Monomial, ...] = (),
-    ) -> Self:
-        """Fit; there is no reference and no start with several responses."""
-        del reference, start
-        began = perf_counter()
-        check_parameters(self.get_params(deep=False))
+    def _solve(
+        self, given: tuple[Any, Any, Any], effort: FitEffort, reference: Polynomial | None
+    ) -> Prepared:
+        del reference  # there is none of several responses
         check_engine(self)
-        with open_progress(self.verbose) as progress, limited_threads(self.n_jobs) as threads:
-            effort = FitEffort.of(self, threads, progress, began, hopeless_after)
-            tables = open_responses(self, (X, y, sample_weight), progress)
-            opened = open_table(self, tables[0], progress)
-            extent = opened.extent(self.n_candidates, effort, prices=False)
-            known = _joint_ranking(opened, tables, extent, effort)
-            prepared = opened.prepare(extent, effort, known)
-            assembled = assemble_more(
-                prepared.assembled,
-                prepared.basis,
-                tables,
-                opened.rows,
-                fit_intercept=bool(self.fit_intercept),
-            )
-            seconds = effort.spent
-            solve = partial(
-                JointTree().solve,
-                JointProblem.of([own.problem for own in assembled]),
-                listener=progress.listener,
-                seed=effort.seed,
-                scope=prepared.scope,
-            )
-            solution = solve(limits=effort.first_limits())
-            if effort.hopeful(solution):
-                solution = solve(limits=effort.limits())
-        solution = with_responses(prepared.stated(solution), tables)
-        times = {"preparation": seconds, "search": solution.seconds, "total": effort.spent}
-        self.solution_ = replace(solution, times=times)
+        tables = open_responses(self, given, effort.progress)
+        opened = open_table(self, tables[0], effort.progress)
+        extent = opened.extent(self.n_candidates, effort, prices=False)
+        prepared = opened.prepare(extent, effort, _joint_ranking(opened, tables, extent, effort))
+        assembled = assemble_more(
+            prepared.assembled,
+            prepared.basis,
+            tables,
+            opened.rows,
+            fit_intercept=bool(self.fit_intercept),
+        )
+        solve = partial(
+            JointTree().solve,
+            JointProblem.of([own.problem for own in assembled]),
+            listener=effort.progress.listener,
+            seed=effort.seed,
+            scope=prepared.scope,
+        )
+        solution = effort.searched(prepared, lambda limits: solve(limits=limits))
+        self.solution_ = with_responses(solution, tables)
+        self.__dict__.pop("calibrations_", None)  # of an earlier fit
         self.polynomials_ = tuple(
             replace(prepared, assembled=own).formula(solution.support, w, table)
             for own, w, table in zip(assembled, solution.coefficients, tables, strict=True)
         )
-        scales = np.array([table.y_unit for table in tables])
         self.intercept_: Any = np.array([polynomial.intercept for polynomial in self.polynomials_])
-        self.powers_, self.response_scales_ = self.polynomials_[0].powers, scales
-        self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
-        self.gamma_, self.gamma_choice_ = opened.gamma, opened.choice
+        self.powers_ = self.polynomials_[0].powers
+        self.response_scales_ = np.array([table.y_unit for table in tables])
         self.spread_ = Spread.of(prepared, solution)  # of the terms, which all responses share
-        self.__dict__.pop("calibrations_", None)  # of an earlier fit
-        if remark := prepared.remark(self.time_limit):
-            warnings.warn(remark, ConvergenceWarning, stacklevel=3)
-        warn_if_unproved(self.solution_)
-        return self
+        return prepared
 
 
 class MultiTaskSparsePolynomialRegressorCV(SharedTerms, SparsePolynomialRegressorCV):
@@ -295,26 +243,10 @@ clamp, functions, units, constants, coefficient_bounds, positive
     response_scales_ = of_refit("response_scales_")
     calibrations_ = of_refit("calibrations_")
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None
-    ) -> Self:
-        """Compare models on held-out rows, then refit the choice on all of them.
+    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Rows:
+        return open_responses(self, given, progress)[0]
 
-        Parameters
-        ----------
-        X : array or data frame of shape (n, p)
-            Inputs, in memory.
-        y : array or data frame of shape (n, responses)
-            Responses, one per column.
-        sample_weight : array of shape (n,) or None
-            Weights of the rows, in the fits and in the errors.
-        groups : array of shape (n,) or None
-            Handed to the splitter.
-
-        Returns
-        -------
-        self
-        """
+    def _checked_parameters(self, X: Any) -> dict[str, Any]:
         check_engine(self)
         if is_dask(X):
             raise InputError(
@@ -323,10 +255,7 @@ clamp, functions, units, constants, coefficient_bounds, positive
             )
         if self.rule == "consensus":
             raise InputError("rule must not be 'consensus' for several responses")
-        return super().fit(X, y, sample_weight, groups=groups)
-
-    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Rows:
-        return open_responses(self, given, progress)[0]
+        return super()._checked_parameters(X)
 
 
 def with_responses(solution: Solution, tables: Sequence[Rows]) -> Solution:
@@ -363,8 +292,7 @@ def open_responses(model: Any, given: tuple[Any, Any, Any], progress: Progress) 
 def _spread(table: MemoryRows, centred: bool) -> float:
     """Return the standard deviation of a response, or its size without an intercept."""
     values = table.y - (table.y_mean if centred else 0.0)
-    size = float(np.sqrt(table.weights @ values**2 / table.total_weight))
-    return size if size > 0.0 else 1.0
+    return float(np.sqrt(table.weights @ values**2 / table.total_weight)) or 1.0
 
 
 def _joint_ranking(

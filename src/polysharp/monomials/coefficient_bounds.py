@@ -16,17 +16,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isnan
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from polysharp.data.functions import PLAIN, Library
 from polysharp.errors import InputError
+from polysharp.monomials.basis import Basis
 from polysharp.monomials.terms import read_inputs, read_terms, write_term
 from polysharp.typing import Array, Indices, Monomial
-
-if TYPE_CHECKING:
-    from polysharp.monomials.basis import Basis
 
 Interval = tuple[float, float]
 ANY: Interval = (-inf, inf)

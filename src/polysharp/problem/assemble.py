@@ -22,8 +22,7 @@ import numpy as np
 from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import TooLargeError
 from polysharp.moments.gram import MAX_DENSE, DenseGram, DesignGram, Gram, StreamedGram
-from polysharp.moments.joint import response_sums
-from polysharp.moments.moments import moments_of
+from polysharp.moments.moments import moments_of, response_sums
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import Accuracy

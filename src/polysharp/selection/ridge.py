@@ -22,7 +22,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,6 @@ from polysharp.moments.folds import Plan
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Clock, Progress, TooSlow
 from polysharp.selection.folds import FoldMoments, Folds, lowered
-from polysharp.selection.joint import folds_of
 from polysharp.selection.scores import standard_error, strongest
 from polysharp.selection.split_models import Budgets
 from polysharp.selection.splits import chosen_cv, content_folds, content_hash
@@ -123,10 +121,7 @@ def choose_gamma(
     until = clock() + seconds
     deal = partial(_folds, rows, time_limit=time_limit, scale=scale)
     size = max(budgets.max_terms)
-
-    def of_folds(folds: Folds, **how: Any) -> FoldMoments:
-        return folds.moments(center=center, size=size, progress=progress, **how)
-
+    of_folds = partial(Folds.moments, center=center, size=size, progress=progress)
     try:
         moments = moments_in_time(rules, deal, of_folds, seconds)
     except InfeasibleError:
@@ -216,7 +211,7 @@ def _folds(
     if len(parts) < 2 or len(np.unique(content_hash(sample))) < LEAST_KINDS:
         return None, most
     plan = Plan.k_fold(len(parts))
-    return folds_of(sample, parts, plan, rules, scale), most
+    return Folds(sample, parts, plan, rules, scale), most
 
 
 def sample_rows(rows: Rows, most: int) -> MemoryRows:

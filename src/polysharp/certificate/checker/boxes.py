@@ -14,6 +14,7 @@ Part of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,6 @@ import numpy as np
 from polysharp.certificate.checker.rules import Array, Indices, Monomial, demand, owner
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from polysharp.certificate.statement import Statement
 
 ROUNDS = 100  # of freeing and stopping coefficients, before any answer is taken
@@ -65,6 +64,8 @@ class CheckedBoxes:
                 ends[j] = max(low for low, _ in among), min(high for _, high in among)
         units = [np.prod(s.scale[list(m)]) for m in monomials]
         factor = np.array(units, dtype=np.float64).reshape(-1, 1) / scale.reshape(-1, 1)
+        # A factor that is lost would make nothing of any interval; one too large leaves it open.
+        demand(not self.stated or np.all(factor >= 1e-290), "its coefficients leave the floats")
         ends = np.where(ends == 0.0, 0.0, ends * factor)
         margin = (4.0 * s.degree + 32.0) * 2.0**-53
         tiny = np.where(ends == 0.0, 0.0, np.copysign(1e-290, ends))

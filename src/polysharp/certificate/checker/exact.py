@@ -30,7 +30,6 @@ from polysharp.certificate.checker.rules import Array, Indices, Monomial
 from polysharp.errors import MissingSolverError
 
 if TYPE_CHECKING:
-    from polysharp.certificate.proof import Vector
     from polysharp.certificate.statement import Statement
 
 EXTRA = 90  # bits of a vector's coefficients beyond those of y
@@ -97,11 +96,9 @@ class Exact(Moments):
         self._known: dict[Key, Products] = {}
         self._all: Any = None
 
-    def learn(self, vectors: Iterable[Vector]) -> None:
+    def learn(self, vectors: Iterable[tuple[Indices, Array]]) -> None:
         """Multiply vectors with all monomials, many at once."""
-        sound = [(v.index, v.value) for v in vectors if _is_sound(v, len(self.q))]
-        fresh = {_key(index, w): (index, w) for index, w in sound}
-        waiting = list(fresh.values())
+        waiting = list({_key(index, w): (index, w) for index, w in vectors}.values())
         for start in range(0, len(waiting), TOGETHER):
             some = waiting[start : start + TOGETHER]
             for (index, w), products in zip(some, self._products(some, None), strict=True):
@@ -232,14 +229,6 @@ class Exact(Moments):
                    for a, row in enumerate(rest)):  # fmt: skip
                 return True
         return False
-
-
-def _is_sound(vector: Vector, size: int) -> bool:
-    """Whether a vector can be evaluated; the others are rejected where the proof relies on them."""
-    if np.shape(vector.index) != np.shape(vector.value):
-        return False
-    inside = np.all((vector.index >= 0) & (vector.index < size))
-    return bool(inside and np.isfinite(vector.value).all())
 
 
 def _shifted(value: int, bits: int) -> int:

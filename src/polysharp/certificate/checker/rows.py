@@ -21,6 +21,7 @@ Part of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from math import factorial, isqrt, prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,8 +31,6 @@ from polysharp.certificate.checker.boxes import CheckedBoxes
 from polysharp.certificate.checker.rules import Array, Indices, Monomial, demand
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from polysharp.certificate.statement import Statement
 
 U = 2.0**-53
@@ -75,8 +74,8 @@ def read_rows(
     functions: Mapping[str, Any] | None = None,
     unit: float = 1.0,
 ) -> CheckedRows:
-    """Check the table against the statement, and compute the functions of its inputs."""
-    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64).reshape(-1) / unit
+    """Check the table, y divided by ``unit``, and compute the functions of its inputs."""
+    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64).reshape(-1)
     v = np.asarray(1.0 if weight is None else weight, dtype=np.float64)
     v = v.reshape(-1) if v.ndim else np.full(len(y), v)
     p = len(s.names)
@@ -123,6 +122,13 @@ def sides(rho: Array, slack: Array) -> tuple[Array, Array]:
     """Return upper bounds on rho and on -rho, known up to a slack."""
     slack = slack + 4.0 * U * (np.abs(rho) + slack)
     return rho + slack, slack - rho
+
+
+def rounded_sum(values: Sequence[float], side: float) -> float:
+    """Add numbers up and round the sum down (side -1) or up (side 1)."""
+    if len(values) == 1:
+        return values[0]
+    return float(sum(values) + side * 2.0 * len(values) * U * sum(map(abs, values)))
 
 
 def blocks_of(n: int, size: int) -> Iterator[slice]:
