@@ -9,9 +9,10 @@ import pytest
 from instances import make_instance, with_boxes
 
 from polysharp.certificate.solution import Stop
-from polysharp.engines.base import Limits
+from polysharp.engines.base import Limits, Listener
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.census import Census, of_exact_size, take_census
+from polysharp.engines.tree.ledger import Ledger
 from polysharp.problem.problem import Problem
 from polysharp.progress import Event
 
@@ -28,9 +29,25 @@ def costs_of_all(problem: Problem, size: int) -> dict[tuple[int, ...], float]:
     }
 
 
-def named(census: Census) -> dict[tuple[int, ...], float]:
-    rows = map(tuple, census.supports.tolist())
-    return dict(zip(rows, census.costs.tolist(), strict=True))
+def census_of(
+    problem: Problem,
+    start: np.ndarray,
+    within: float,
+    engine: Tree,
+    listener: Listener | None = None,
+) -> tuple[Census, dict[tuple[int, ...], float]]:
+    """Take a census; return it with the supports up to its limit and their costs."""
+    with Ledger(len(start)) as ledger:
+        census = take_census(
+            problem, start, within, ledger,
+            limits=Limits(60.0), listener=listener, engine=engine, max_excepted=1000,
+        )  # fmt: skip
+        blocks = list(ledger.blocks(census.limit, rows=7))
+    costs = np.concatenate([part for _, part in blocks])
+    assert np.all(np.diff(costs) >= 0.0)
+    supports = [tuple(S) for part, _ in blocks for S in part.tolist()]
+    assert len(set(supports)) == len(supports)
+    return census, dict(zip(supports, costs.tolist(), strict=True))
 
 
 def compare(seed: int, within: float, engine: Tree, start: int = 0, *, boxes: bool = False) -> int:
@@ -45,14 +62,13 @@ def compare(seed: int, within: float, engine: Tree, start: int = 0, *, boxes: bo
     order = sorted(every, key=lambda S: every[S])
     first = np.array(order[min(start, len(order) - 1)], dtype=np.intp)
     problem = of_exact_size(problem, best)
-    census = take_census(problem, first, within, limits=Limits(60.0), engine=engine)
+    census, found = census_of(problem, first, within, engine)
     least = every[order[0]]
     limit = least * (1.0 + within)
     assert census.complete
-    assert census.supports.shape[1] == best
-    assert census.bound >= limit
-    found = named(census)
+    assert census.bound >= limit * (1.0 - 1e-15)
     assert found.items() <= every.items()
+    assert all(cost <= limit * (1.0 + 1e-15) for cost in found.values())
     # What costs exactly as much as the limit may be on either side of it.
     missing = {S for S, cost in every.items() if cost <= limit * (1.0 - 1e-9)} - found.keys()
     assert not missing, (seed, within, missing)
@@ -81,10 +97,7 @@ def test_an_interrupted_census_claims_what_it_knows(phase: str) -> None:
         if event.phase == phase:
             raise KeyboardInterrupt
 
-    census = take_census(
-        of_exact_size(problem, 4), worst, 0.1, limits=Limits(), listener=interrupt, engine=BRANCHING
-    )
-    found = named(census)
+    census, found = census_of(of_exact_size(problem, 4), worst, 0.1, BRANCHING, interrupt)
     assert census.stop is Stop.INTERRUPTED
     assert not census.complete
     assert found.items() <= every.items()

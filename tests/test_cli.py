@@ -346,7 +346,7 @@ def test_rivals_of_a_model(model, table, capsys):
     assert main([*rivals, "-o", "r.jsonl", "--json", "--max-count", "1"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert (said["count"], said["complete"], len(said["rivals"])) == (found.count, True, 1)
-    assert len(Path("r.jsonl").read_text().splitlines()) == found.count
+    assert len(Path("r.jsonl").read_text().splitlines()) == 1 + found.count
     assert main([*rivals, "--time-limit", "1e-9", "--require-proof"]) == 3
     assert main(["report", "model.json", "t.csv", "--sizes", "0", "--rivals", "3", "-q"]) == 0
     assert "What else could it be" in Path("report.html").read_text(encoding="utf-8")

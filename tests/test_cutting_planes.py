@@ -21,7 +21,7 @@ from polysharp.engines.cutting_planes import (
     CuttingPlanesMultitree,
 )
 from polysharp.engines.cutting_planes.master import STEEPEST, Cut, Master, RuleRows
-from polysharp.engines.cutting_planes.outer import Dialogue, Separator
+from polysharp.engines.cutting_planes.outer import Dialogue
 from polysharp.engines.cutting_planes.root import RootLP, strengthen
 from polysharp.engines.enumeration import Enumeration
 from polysharp.errors import MissingSolverError
@@ -277,7 +277,7 @@ def test_rules_drop_what_an_input_out_takes_with_it() -> None:
 def test_a_support_that_comes_back_gets_a_corner_then_passes() -> None:
     problem = small_problem(2)
     run = Run(problem, Limits())
-    separator = Separator(run, Master.of(run), clip=True)
+    separator = Dialogue(run, Master.of(run), clip=True)
     s = np.zeros(problem.size)
     s[run.best.support] = 1.0
     tangent, corner = separator.cut(s, -1.0), separator.cut(s, -1.0)

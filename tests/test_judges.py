@@ -9,7 +9,9 @@ from polysharp.data.rows import MemoryRows
 from polysharp.moments.folds import Plan, fold_moments
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
+from polysharp.monomials.term_rules import TermRules
 from polysharp.selection.judges import Model, MomentJudge, PartedRows, RowJudge, judges
+from polysharp.selection.split_models import SplitModels
 
 
 def rows(n=40, *, weighted=False, seed=0):
@@ -87,3 +89,18 @@ def test_many_rows_judge_by_their_moments():
     chosen = judges(basis, parts, plan, table, most_rows=12)
     assert [type(judge) for judge in chosen] == [RowJudge, MomentJudge]
     assert [type(judge) for judge in judges(basis, parts, plan, None)] == [MomentJudge] * 2
+
+
+@pytest.mark.parametrize("responses", [1, 2])
+def test_a_model_without_terms_is_the_mean_of_the_training_rows(responses):
+    rng = np.random.default_rng(3)
+    X, Y = rng.standard_normal((30, 2)), rng.standard_normal((responses, 30)) + 5.0
+    basis = Basis.full(2, 2, constant=False)
+    train = accumulate(basis, X, Y[0])
+    if responses > 1:
+        train = train.with_responses(MemoryRows(X, Y[0]), Y, basis)
+    every = np.arange(len(basis))
+    split = SplitModels(train, (), basis, TermRules(degree=2, max_terms=3), every)
+    models = split.models(split.problem(1.0, 3, None).refit(every[:0]))
+    assert [len(model.support) for model in models] == [0] * responses
+    np.testing.assert_allclose([model.intercept for model in models], Y.mean(axis=1))

@@ -22,21 +22,21 @@ from polysharp import (
 )
 from polysharp.certificate.proof import Proof, ProofNode
 from polysharp.cli import main
-from polysharp.data.rows import MemoryRows
+from polysharp.data.rows import MemoryRows, Responses
 from polysharp.engines.base import Limits
 from polysharp.engines.joint import JointTree
 from polysharp.engines.joint.supports import every_size
 from polysharp.errors import InputError
-from polysharp.moments.joint import JointMoments
-from polysharp.moments.moments import accumulate
+from polysharp.moments.moments import Moments, accumulate
 from polysharp.monomials.basis import Basis
+from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem.joint import JointProblem
 from polysharp.problem.problem import Problem
 
 
-def joint_problem(seed):
-    """A random problem of up to three responses under random rules."""
+def joint_problem(seed, *, boxes=False):
+    """A random problem of up to three responses under random rules, coefficients bounded or not."""
     rng = np.random.default_rng(seed)
     p, n, count = int(rng.integers(2, 5)), int(rng.integers(4, 40)), int(rng.integers(1, 4))
     X = rng.standard_normal((n, p))
@@ -54,7 +54,21 @@ def joint_problem(seed):
     M = basis.evaluate(X)
     Y = rng.standard_normal((count, n)) + M[:, :2] @ rng.standard_normal(2)
     lam, G = 10.0 ** rng.uniform(-4, 2), M.T @ M
-    return JointProblem.of([Problem.dense(G, M.T @ y, float(y @ y), lam, structure) for y in Y])
+    own = [structure] * count
+    if boxes:
+        own = [replace(structure, boxes=random_boxes(rng, len(basis))) for _ in Y]
+    return JointProblem.of(
+        [Problem.dense(G, M.T @ y, float(y @ y), lam, s) for y, s in zip(Y, own, strict=True)]
+    )
+
+
+def random_boxes(rng, size):
+    """Intervals that hold 0: of any length, on one side of it, or none."""
+    ends = 10.0 ** rng.uniform(-2, 1, (2, size))
+    kind = rng.integers(0, 4, (2, size))
+    low, high = np.where(kind == 0, np.inf, np.where(kind == 1, 0.0, ends))
+    high = np.where((low == 0.0) & (high == 0.0), np.inf, high)
+    return Boxes(-low, high)
 
 
 def least_cost(problem):
@@ -68,8 +82,8 @@ def least_cost(problem):
     return min(problem.refit(S).objective for S in supports if structure.allows(S))
 
 
-def agrees_with_enumeration(seed):
-    problem = joint_problem(seed)
+def agrees_with_enumeration(seed, *, boxes=False):
+    problem = joint_problem(seed, boxes=boxes)
     least = least_cost(problem)
     solution = JointTree().solve(problem, limits=Limits(20.0, 1e-6))
     assert solution.bound <= least * (1.0 + 1e-12)
@@ -77,15 +91,17 @@ def agrees_with_enumeration(seed):
     assert solution.gap <= 1e-6 or solution.objective - solution.bound <= 1e-9 * problem.yy
 
 
+@pytest.mark.parametrize("boxes", [False, True])
 @pytest.mark.parametrize("seed", range(40))
-def test_the_tree_agrees_with_enumeration(seed):
-    agrees_with_enumeration(seed)
+def test_the_tree_agrees_with_enumeration(seed, boxes):
+    agrees_with_enumeration(seed, boxes=boxes)
 
 
 @pytest.mark.slow
-def test_the_tree_agrees_with_enumeration_a_thousand_times():
+@pytest.mark.parametrize("boxes", [False, True])
+def test_the_tree_agrees_with_enumeration_a_thousand_times(boxes):
     for seed in range(1000, 2000):
-        agrees_with_enumeration(seed)
+        agrees_with_enumeration(seed, boxes=boxes)
 
 
 def test_one_response_is_the_plain_problem():
@@ -171,22 +187,25 @@ def test_moments_of_several_responses_are_those_of_each():
     X, Y, weights = rng.standard_normal((60, 3)), rng.standard_normal((2, 60)), rng.random(60)
     basis = Basis.full(3, 2)
     parts = [
-        JointMoments.of(
-            accumulate(basis, X[some], Y[0, some], weights[some]),
-            MemoryRows(X[some], Y[0, some], weights[some]),
-            Y[:, some],
+        accumulate(basis, X[some], Y[0, some], weights[some]).with_responses(
+            MemoryRows(
+                X[some],
+                Y[0, some],
+                weights[some],
+                several=Responses(("a", "b"), (1.0, 1.0), Y[:, some]),
+            ),
             basis,
         )
         for some in (np.arange(25), np.arange(25, 60))
     ]
-    joint = JointMoments.merged(parts)
+    joint = Moments.merged(parts)
     for t, y in enumerate(Y):
         alone = accumulate(basis, X, y, weights)
         for centred in (True, False):
             _, q, yy = alone.normal_equations(centred=centred)
-            found = joint.correlations(centred=centred)
-            assert_allclose(found[0][t], q, rtol=1e-10, atol=1e-12)
-            assert_allclose(found[1][t], yy)
+            _, found, squares = joint.normal_equations(centred=centred)
+            assert_allclose(found[t], q, rtol=1e-10, atol=1e-12)
+            assert_allclose(squares[t], yy)
         assert_allclose(joint.response(t).y_mean, alone.y_mean)
 
 
@@ -219,6 +238,92 @@ def test_equal_responses_are_searched_like_one(rows):
     two = MultiTaskSparsePolynomialRegressorCV(**settings).fit(X, Y[:, [0, 0]])
     assert two.best_params_ == one.best_params_
     assert_allclose(two.cv_results_["mean_test_score"], one.cv_results_["mean_test_score"])
+
+
+@pytest.mark.parametrize("settings", [{"gamma": 1e3}, {"gamma": "auto", "positive": True}])
+def test_rows_on_dask_give_the_same_model(rows, settings):
+    da = pytest.importorskip("dask.array")
+    X, Y = rows
+    weights = np.random.default_rng(4).integers(0, 3, len(X)).astype(float)
+    model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, **settings)
+    here = model.fit(X, Y, weights)
+    expected, scales = here.predict(X), here.response_scales_
+    blocks = [da.from_array(a, chunks=(50, *a.shape[1:])) for a in (X, Y, weights)]
+    there = MultiTaskSparsePolynomialRegressor(**model.get_params()).fit(*blocks)
+    assert there.solution_.status == "optimal"
+    assert_allclose(there.response_scales_, scales, rtol=1e-12)
+    assert_allclose(there.predict(X), expected, rtol=1e-6, atol=1e-8)
+    lazy = there.predict(blocks[0])
+    assert lazy.chunks == ((50, 50, 20), (3,))
+    assert_allclose(lazy.compute(), expected, rtol=1e-6, atol=1e-8)
+    assert verify(there.solution_.proof, X, Y, weights)
+
+
+def test_data_frames_on_dask_keep_their_names(rows):
+    pandas, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    X, Y = rows
+    frame = pandas.DataFrame(np.column_stack([X, Y]), columns=[*"abcd", "heat", "flow", "mass"])
+    parts = dd.from_pandas(frame, npartitions=3)
+    model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1e3)
+    model.fit(parts[list("abcd")], parts[["heat", "flow", "mass"]])
+    assert [p.response for p in model.polynomials_] == ["heat", "flow", "mass"]
+    assert model.get_feature_names_out().tolist() == ["c", "a b"]
+    predicted = model.predict(parts[list("abcd")]).compute()
+    assert list(predicted.columns) == ["heat", "flow", "mass"]
+    assert_allclose(predicted, model.predict(frame[list("abcd")]))
+
+
+def test_what_several_responses_on_dask_are_refused(rows):
+    da = pytest.importorskip("dask.array")
+    X, Y = (da.from_array(a, chunks=(50, a.shape[1])) for a in rows)
+    model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0)
+    with pytest.raises(InputError, match="two dimensions"):
+        model.fit(X, Y[:, 0])
+    holes = rows[1].copy()
+    holes[70, 1] = np.nan
+    with pytest.raises(InputError, match=r"block 1: y must have neither NaN nor inf.* in row 20"):
+        model.fit(X, da.from_array(holes, chunks=(50, 3)))
+    with pytest.raises(InputError, match="one dimension"):
+        SparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0).fit(X, Y)
+    with pytest.raises(InputError, match="in memory to compare sizes"):
+        MultiTaskSparsePolynomialRegressorCV().fit(X, Y)
+
+
+@pytest.mark.parametrize("cv", [None, 4])
+def test_intervals_cover_each_response(cv, tmp_path):
+    """Errors of very different sizes, and new rows: nine of ten inside, of each response."""
+    rng = np.random.default_rng(7)
+    X = rng.uniform(-1.0, 1.0, (1400, 3))
+    Y = np.outer(X[:, 0] * X[:, 1], [1.0, -30.0]) + rng.standard_normal((1400, 2)) * [0.1, 5.0]
+    model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0).fit(
+        X[:200], Y[:200]
+    )
+    with pytest.raises(InputError, match="call calibrate first"):
+        model.predict_interval(X)
+    some = slice(0, 200) if cv else slice(200, 400)
+    model.calibrate(X[some], Y[some], cv=cv)
+    ends = model.predict_interval(X[400:], 0.9)
+    assert ends.shape == (1000, 2, 2)
+    inside = (ends[..., 0] <= Y[400:]) & (Y[400:] <= ends[..., 1])
+    assert np.all(np.abs(inside.mean(axis=0) - 0.9) < 0.05)
+    assert_allclose(np.diff(ends).mean(axis=0).ravel(), [0.33, 16.5], rtol=0.15)
+    assert [len(own.folds) for own in model.calibrations_] == [cv or 1] * 2
+    save_model(model, tmp_path / "m.json")
+    again = load_model(tmp_path / "m.json")
+    assert_allclose(again.predict_interval(X[400:]), ends, rtol=1e-9)
+    with pytest.raises(InputError, match="one response"):
+        again.half_width(0.9)
+    assert not hasattr(model.fit(X[:200], Y[:200]), "calibrations_")
+
+
+def test_one_response_has_the_intervals_that_it_has_alone(rows):
+    X, Y = rows
+    settings = {"degree": 2, "max_terms": 2}
+    one = SparsePolynomialRegressor(**settings, gamma=1e3).fit(X[:80], Y[:80, 0])
+    joint = MultiTaskSparsePolynomialRegressor(**settings, gamma=1e3).fit(X[:80], Y[:80, :1])
+    given = X[80:], Y[80:, 0]
+    expected = one.calibrate(*given).predict_interval(X)
+    assert_allclose(joint.calibrate(X[80:], Y[80:, :1]).predict_interval(X)[:, 0], expected)
 
 
 def test_models_go_through_files(rows, tmp_path):
@@ -261,6 +366,13 @@ def test_several_targets_on_the_command_line(table, capsys):
         assert f"{name}: RMSE" in said
     assert "the sum of their objectives" in said
     assert "mean R2" in said
+    assert "within \N{PLUS-MINUS SIGN}" in said
+    assert main(["predict", "m.json", "t.csv", "--interval", "0.8", "-o", "p.csv"]) == 0
+    written = pandas.read_csv("p.csv")
+    assert (written["lower_flow"] < written["prediction_flow"]).all()
+    ends = load_model("m.json").predict_interval(table[list("abcd")], 0.8)
+    assert_allclose(written[["lower_p, q", "upper_p, q"]].to_numpy(), ends[:, 2])
+    capsys.readouterr()
     assert main(["predict", "m.json", "t.csv", "-o", "p.csv"]) == 0
     written = pandas.read_csv("p.csv")
     assert list(written.columns) == [f"prediction_{name}" for name in ("heat", "flow", "p, q")]
@@ -296,6 +408,8 @@ def test_a_report_on_several_targets(table, capsys):
         terms = text[text.index('aria-label="Terms by response"') :]
         assert terms[: terms.index("</table>")].count("<td>") == 3 * 3  # two terms, intercept
         assert "://" not in text
+        assert text.count("nine of ten within") == 1
+        assert "of each response by itself" in text
     assert "held-out rows" in Path("fit.html").read_text(encoding="utf-8")
     capsys.readouterr()
     assert main(["report", "m.json", "t.csv", "--rivals", "0.1"]) == 2
@@ -318,10 +432,8 @@ def test_sizes_are_chosen_for_several_targets(table, capsys):
 @pytest.mark.parametrize(
     "option",
     [
-        "--positive",
         "--rule=consensus",
         "--engine=big-m",
-        "--coefficient-bounds=0,1",
     ],
 )
 def test_what_is_for_one_target_is_refused_by_name(table, capsys, option):
@@ -337,7 +449,7 @@ def test_commands_for_one_response_say_so(table, capsys, command):
     assert f"polysharp {command} is for models of one response" in capsys.readouterr().err
 
 
-def proved(seed):
+def proved(seed, *, bounded=False):
     """A fit under random rules, its rows, and the proof."""
     rng = np.random.default_rng(seed)
     n, p, count = int(rng.integers(6, 60)), int(rng.integers(2, 5)), int(rng.integers(1, 4))
@@ -357,12 +469,17 @@ def proved(seed):
         heredity=rng.choice(np.array([None, "weak", "strong"])),
         include_terms=[(0,)] if rng.random() < 0.2 else None,
     )
+    if bounded:
+        size = 10.0 ** rng.uniform(-4, 3)
+        ends = [(-size, 2.0 * size), {0: (0, None), (1,): (-size, size)}, {"*": (None, size)}]
+        model.set_params(coefficient_bounds=ends[seed % 3], positive=seed % 7 == 0)
     return model.fit(X, Y, weights), (X, Y, weights)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_proofs_hold_and_nothing_beyond_them(seed):
-    model, rows = proved(seed)
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("seed", range(15))
+def test_proofs_hold_and_nothing_beyond_them(seed, bounded):
+    model, rows = proved(seed, bounded=bounded)
     solution, proof = model.solution_, model.solution_.proof
     verdict = verify(proof, *rows)
     assert verdict, verdict.reason
@@ -373,9 +490,41 @@ def test_proofs_hold_and_nothing_beyond_them(seed):
 
 
 @pytest.mark.slow
-def test_five_hundred_proofs_hold():
+@pytest.mark.parametrize("bounded", [False, True])
+def test_a_thousand_proofs_hold(bounded):
     for seed in range(100, 600):
-        test_proofs_hold_and_nothing_beyond_them(seed)
+        test_proofs_hold_and_nothing_beyond_them(seed, bounded)
+
+
+@pytest.mark.parametrize("ends", [(-0.5, 2.0), {"x2": (0, 1), "x0 x1": (None, 1.5)}])
+def test_bounds_hold_in_the_units_of_every_response(rows, ends):
+    X, Y = rows
+    settings = {"degree": 2, "max_terms": 3, "gamma": 1e3, "coefficient_bounds": ends}
+    model = MultiTaskSparsePolynomialRegressor(**settings).fit(X, Y)
+    assert model.solution_.status == "optimal"
+    for polynomial in model.polynomials_:
+        for name, c in zip(polynomial.term_names, polynomial.coefficients, strict=True):
+            low, high = ends.get(name, (None, None)) if isinstance(ends, dict) else ends
+            if isinstance(ends, dict) and "x2" in name:
+                low, high = ends["x2"]
+            assert low is None or c >= low
+            assert high is None or c <= high
+    # What one of them costs is what it costs alone, with these terms and bounds.
+    total = 0.0
+    for y, unit in zip(Y.T, model.response_scales_, strict=True):
+        terms = [tuple(m) for m in model.polynomials_[0].monomials]
+        own = {**settings, "max_terms": len(terms), "include_terms": terms}
+        total += SparsePolynomialRegressor(**own).fit(X, y).solution_.objective / unit**2
+    assert_allclose(model.solution_.objective, total, rtol=1e-6)
+
+
+def test_sizes_are_compared_within_bounds(rows):
+    X, Y = rows
+    search = MultiTaskSparsePolynomialRegressorCV(
+        degrees=2, max_terms=4, positive=True, random_state=0
+    ).fit(X, Y)
+    assert all(np.all(polynomial.coefficients >= 0.0) for polynomial in search.polynomials_)
+    assert search.best_score_ < -0.2  # the second response falls with both terms
 
 
 def searched():
@@ -412,7 +561,31 @@ def test_what_is_changed_in_a_proof_is_found(tmp_path):
         changed[f"scale {scale}"] = (proof.about(stated), X, Y)
     for what, given in changed.items():
         assert not verify(*given), what
-    assert "floats only" in verify(proof, X, Y, exact=True).reason
+
+
+@pytest.mark.needs("flint")
+def test_proofs_hold_in_exact_arithmetic():
+    proof, X, Y = searched()
+    verdict, exact = verify(proof, X, Y), verify(proof, X, Y, exact=True)
+    assert exact, exact.reason
+    assert exact.bound >= verdict.bound
+    assert exact.objective <= verdict.objective
+    assert exact.objective - exact.bound <= verdict.objective - verdict.bound
+    assert not verify(replace(proof, bound=exact.objective * (1.0 + 1e-12)), X, Y, exact=True)
+    # As with one response: of decimals that are no floats, completions are not tried.
+    assert "floats only" in verify(proof, np.vectorize(repr)(X), Y, exact=True).reason
+
+
+@pytest.mark.needs("flint")
+@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("seed", range(10))
+def test_random_proofs_hold_in_exact_arithmetic(seed, bounded):
+    model, rows = proved(seed, bounded=bounded)
+    solution, proof = model.solution_, model.solution_.proof
+    verdict = verify(proof, *rows, exact=True)
+    assert verdict, verdict.reason
+    assert verdict.bound <= solution.objective
+    assert not verify(replace(proof, bound=solution.objective * (1.0 + 1e-9)), *rows, exact=True)
 
 
 def test_a_constant_response_does_not_matter():
@@ -429,6 +602,9 @@ def test_proofs_of_several_targets_on_the_command_line(table, capsys):
     assert main([*given, "--holdout", "0.2"]) == 0
     assert main(["verify", "p.npz", "t.csv", "--holdout", "0.2"]) == 0
     said = capsys.readouterr().out
+    pytest.importorskip("flint")
+    assert main(["verify", "p.npz", "t.csv", "--holdout", "0.2", "--exact", "-q"]) == 0
+    assert "in exact arithmetic" in capsys.readouterr().out
     assert "The proof holds for the 96 rows" in said
     assert "flow / " in said
     assert main(["verify", "p.npz", "t.csv"]) == 4
@@ -491,8 +667,6 @@ def test_no_bound_exceeds_the_optimum_in_rationals(seed):
     [
         ({}, 1, "two dimensions"),
         ({"engine": "big-m"}, 2, "engine must be 'auto' or 'tree'"),
-        ({"positive": True}, 2, "positive must be False for several responses"),
-        ({"coefficient_bounds": (0, 1)}, 2, "coefficient_bounds must be None"),
     ],
 )
 def test_what_is_refused(rows, settings, responses, sentence):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, count
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,12 @@ from polysharp import (
     save_model,
     verify,
 )
+from polysharp.certificate.solution import Stop
 from polysharp.engines.tree import Tree
-from polysharp.estimators.rivals import Rivals
+from polysharp.engines.tree.census import CensusRun
+from polysharp.estimators import rivals as door
+from polysharp.estimators.rivals_found import Rivals
+from polysharp.estimators.rivals_tally import SetTally, Swap
 
 WITHIN = 0.3  # of the example
 
@@ -156,7 +160,13 @@ def test_the_best_ones_are_held_and_all_are_written(example: Any, tmp_path: Path
     few = rivals(model, X, y, within=WITHIN, max_count=2, path=file)
     assert (len(few), few.count, few.proof) == (2, found.count, None)
     assert few.shares == found.shares
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert few.indispensable == found.indispensable
+    assert few.replaceable.terms.keys() == found.replaceable.terms.keys()
+    for name, swaps in found.replaceable.terms.items():
+        assert few.replaceable.terms[name] == swaps[:2]
+    head, lines = lines_of(file)
+    assert head == few.summary
+    assert few.written == few.count == len(lines)
     assert [line["objective"] for line in lines] == found.objectives.tolist()
     for line, polynomial in zip(lines, found, strict=True):
         assert line["terms"] == dict(
@@ -164,13 +174,115 @@ def test_the_best_ones_are_held_and_all_are_written(example: Any, tmp_path: Path
         )
 
 
-def test_a_worse_model_meets_the_best_one_among_its_rivals() -> None:
+def failing(real: Any, at: int, error: BaseException) -> Any:
+    """A function that fails when it is called for the ``at``-th time."""
+    calls = count(1)
+
+    def call(*given: Any) -> Any:
+        if next(calls) == at:
+            raise error
+        return real(*given)
+
+    return call
+
+
+def lines_of(file: Path) -> tuple[Any, list[Any]]:
+    head, *lines = [json.loads(line) for line in file.read_text().splitlines()]
+    return head, lines
+
+
+def test_ctrl_c_in_the_search_leaves_a_file_of_what_was_found(
+    example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, X, y, found = example
+    name = failing(CensusRun.name, 4, KeyboardInterrupt())
+    monkeypatch.setattr(CensusRun, "name", name)
+    some = rivals(model, X, y, within=WITHIN, path=tmp_path / "r.jsonl")
+    head, lines = lines_of(tmp_path / "r.jsonl")
+    assert some.stop is Stop.INTERRUPTED
+    assert (head["complete"], head["count"]) == (False, len(lines))
+    assert some.bound <= found.objectives[0]
+    assert {line["objective"] for line in lines} < set(found.objectives)
+
+
+def test_ctrl_c_while_a_file_is_written_ends_it_after_a_whole_line(
+    example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, X, y, found = example
+    monkeypatch.setattr(door, "line", failing(door.line, 3, KeyboardInterrupt()))
+    some = rivals(model, X, y, within=WITHIN, max_count=1, path=tmp_path / "r.jsonl")
+    head, lines = lines_of(tmp_path / "r.jsonl")
+    assert (some.complete, some.count, some.written) == (True, found.count, 2)
+    assert (head["count"], len(lines)) == (found.count, 2)
+    assert [line["objective"] for line in lines] == found.objectives[:2].tolist()
+    assert some.shares == found.shares
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_one(
+    example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, X, y, _ = example
+    file = tmp_path / "r.jsonl"
+    file.write_text("what was there")
+    monkeypatch.setattr(door, "line", failing(door.line, 3, OSError(28, "no space left")))
+    with pytest.raises(OSError, match="no space left"):
+        rivals(model, X, y, within=WITHIN, path=file)
+    assert (file.read_text(), list(tmp_path.iterdir())) == ("what was there", [file])
+
+
+def by_hand(sets: list[frozenset[int]], costs: list[float]) -> dict[int, list[Any]]:
+    """What stands in for each member of the first set, all sets being at hand."""
+    first, found = sets[0], dict[int, list[Any]]()
+    for member in sorted(first):
+        changes = [
+            (first - one, one - first, cost) for one, cost in zip(sets, costs, strict=True)
+            if member not in one
+        ]  # fmt: skip
+        fewest = min((len(out) + len(into) for out, into, _ in changes), default=0)
+        near = {}
+        for out, into, cost in changes:
+            if len(out) + len(into) == fewest:
+                near.setdefault((out, into), (out, into, cost))
+        if near:
+            found[member] = list(near.values())
+    return found
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_stands_in_for_what_is_counted_block_by_block(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    has = rng.random((40, 7)) < rng.uniform(0.3, 0.9)
+    costs = np.sort(rng.uniform(1.0, 2.0, 40))
+    tally = SetTally(has[0], 3)
+    for start in range(0, 40, 9):
+        tally.add(has[start : start + 9], costs[start : start + 9])
+    names = {j: str(j) for j in range(7)}
+    assert tally.shares(names) == pytest.approx(
+        {str(j): share for j, share in enumerate(has.mean(axis=0))}
+    )
+    sets = [frozenset(np.flatnonzero(row).tolist()) for row in has]
+    expected = {
+        str(member): tuple(
+            Swap(tuple(map(str, sorted(out))), tuple(map(str, sorted(into))), cost / costs[0] - 1.0)
+            for out, into, cost in ways[:3]
+        )
+        for member, ways in by_hand(sets, costs.tolist()).items()
+    }
+    assert tally.swaps(names, float(costs[0])) == expected
+
+
+def test_a_worse_model_meets_the_best_one_among_its_rivals(tmp_path: Path) -> None:
     X, y = table()
     worse = fitted(X, y, include_terms=["x1", "x3"])
     worse.set_params(include_terms=None)
     best = fitted(X, y)
-    found = rivals(worse, X, y, within=0.05)
+    found = rivals(worse, X, y, within=0.05, path=tmp_path / "r.jsonl")
     assert found.complete
+    # Those that were close to the model and are not to the best one are left out.
+    head, lines = lines_of(tmp_path / "r.jsonl")
+    assert head["count"] == len(lines) == found.count
+    assert all(line["objective"] <= 1.05 * found.objectives[0] for line in lines)
+    assert worse.solution_.objective > 1.05 * found.objectives[0]
     assert found.polynomials[0].monomials == best.polynomial_.monomials
     assert found.count == rivals(best, X, y, within=0.05).count
 

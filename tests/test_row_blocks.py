@@ -96,20 +96,25 @@ def test_summaries_of_parts_give_the_scaling_of_the_whole(center):
     rng = np.random.default_rng(2)
     X = rng.standard_normal((90, 4)) * [1e-3, 1.0, 1e5, 1.0] + [0.0, 1e6, 1e5, 0.0]
     X[:, 3] = 0.1
-    v, y = rng.uniform(0.1, 2.0, 90), rng.standard_normal(90)
-    total = Summary.nothing(4)
+    v, Y = rng.uniform(0.1, 2.0, 90), rng.standard_normal((90, 2))
+    total = Summary.nothing(4, 2)
     for rows_ in (slice(0, 20), slice(20, 21), slice(21, 90)):
-        total = total + Summary.of(X[rows_], y[rows_], v[rows_], 1)
+        total = total + Summary.of(X[rows_], Y[rows_], v[rows_], 1)
     expected = Scaling.of(Ranges.of(X, v), scale=True, center=center)
     found = Scaling.of(total.ranges, scale=True, center=center)
     np.testing.assert_allclose(found.shift, expected.shift, rtol=1e-12)
     np.testing.assert_allclose(found.unit, expected.unit, rtol=1e-9)
+    mean = np.average(Y, axis=0, weights=v)
+    np.testing.assert_allclose(total.centers, mean)
+    np.testing.assert_allclose(
+        total.responses.variance, np.average((Y - mean) ** 2, axis=0, weights=v)
+    )
 
 
 def test_summaries_of_parts_know_which_inputs_take_two_values():
     X = np.array([[0, 1, 5, 2, 3], [1, 1, 5, 1, 3], [1, 0, 5, 3, 3], [0, 0, 5, 2, 4.0]])
-    ones, total = np.ones(2), Summary.nothing(5)
+    ones, total = np.ones(2), Summary.nothing(5, 1)
     for rows_ in (slice(0, 2), slice(2, 4)):
-        total = total + Summary.of(X[rows_], ones, ones, 2)
+        total = total + Summary.of(X[rows_], ones[:, None], ones, 2)
     assert total.ranges.two_valued.tolist() == [True, True, False, False, True]
     assert Ranges.of(X, np.ones(4)).two_valued.tolist() == [True, True, False, False, True]

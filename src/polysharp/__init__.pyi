@@ -40,8 +40,8 @@ from polysharp.estimators.regressor import (
 from polysharp.estimators.regressor_cv import (
     SparsePolynomialRegressorCV as SparsePolynomialRegressorCV,
 )
-from polysharp.estimators.rivals import Rivals as Rivals
 from polysharp.estimators.rivals import rivals as rivals
+from polysharp.estimators.rivals_found import Rivals as Rivals
 from polysharp.estimators.stability import Stability as Stability
 from polysharp.estimators.stability import stability as stability
 from polysharp.polynomial.polynomial import Polynomial as Polynomial

@@ -32,6 +32,7 @@ positions in the basis of the problem, which the statement lists.  Where that li
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
@@ -41,8 +42,6 @@ import numpy as np
 from polysharp.typing import Array, Indices, Monomial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from polysharp.certificate.statement import Statement
 
 Kind = Literal["dual", "single", "void", "split", "sets", "exhausted"]
@@ -103,6 +102,12 @@ class Proof:
     statement: Statement | None = None
     exceptions: tuple[tuple[int, ...], ...] = ()
     monomials: tuple[Monomial, ...] | None = None  # named in it, where not all are listed
+
+    @property
+    def vectors(self) -> list[Vector]:
+        """All vectors that it rests on."""
+        held = [node.vector for node in self.nodes if node.vector is not None]
+        return held + [screening.vector for node in self.nodes for screening in node.screenings]
 
     def about(self, statement: Statement) -> Proof:
         """Return the proof with its statement."""

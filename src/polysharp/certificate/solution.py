@@ -229,7 +229,7 @@ def _needed(problem: Problem, fit: Fit) -> Fit:
     """Leave out terms that a box has brought to zero, where the rules can do without them."""
     if problem.structure.boxes is None:
         return fit
-    chosen = fit.w != 0.0
+    chosen = np.atleast_2d(fit.w).any(axis=0)  # in any response, where there are several
     if chosen.all() or not problem.structure.allows(fit.support[chosen]):
         return fit
-    return Fit(fit.support[chosen], fit.w[chosen], fit.objective)
+    return Fit(fit.support[chosen], fit.w[..., chosen], fit.objective)

@@ -6,25 +6,21 @@ computed and every rule checked, with nothing from the search that made the proo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from polysharp.certificate.proof import CLAIM_ROOM
+from polysharp.certificate.solution import Solution
 from polysharp.data.families import FAMILIES, MONOMIALS
 from polysharp.data.functions import PLAIN, Library
+from polysharp.data.rows import Rows
+from polysharp.monomials.basis import Basis
 from polysharp.monomials.coefficient_bounds import UNBOUNDED, CoefficientBounds
+from polysharp.monomials.scaling import Scaling
+from polysharp.monomials.structure import Heredity, Structure
+from polysharp.monomials.term_rules import TermRules
 from polysharp.monomials.terms import write_term
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from polysharp.certificate.solution import Solution
-    from polysharp.data.rows import Rows
-    from polysharp.monomials.basis import Basis
-    from polysharp.monomials.scaling import Scaling
-    from polysharp.monomials.structure import Heredity, Structure
-    from polysharp.monomials.term_rules import TermRules
-    from polysharp.typing import Array, Monomial
+from polysharp.typing import Array, Monomial
 
 WORTHLESS = 1e-12  # share of the objective below which a bound says nothing but "not negative"
 

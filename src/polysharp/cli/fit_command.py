@@ -22,6 +22,7 @@ from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.engines.interrupts import DeferredInterrupt
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import laws_of, spread
+from polysharp.estimators.intervals import calibrations
 from polysharp.estimators.model import fitted_to
 from polysharp.estimators.model_file.model_file import save_model
 from polysharp.estimators.multitask import (
@@ -36,7 +37,6 @@ from polysharp.report import write_report
 from polysharp.report.peers import compare_peers
 
 OUTPUTS = ("output", "report", "proof")
-SINGLE = ("coefficient_bounds", "positive")  # are for one target
 CHECKED_SPLITS = 5  # by which the sizes are judged where no search has done so
 SHOWN_COVERAGE = 0.9  # of the prediction intervals that are spoken of
 FEWEST_ROWS = 20  # from which on folds say something about errors to come
@@ -76,7 +76,7 @@ def calibrate(model: Any, fitted: Any, held_out: Any, options: Namespace) -> Non
     few = held_out is None and len(fitted) < FEWEST_ROWS
     if not wanted or few:
         return
-    if held_out is None and model.reference_ is not None:
+    if held_out is None and getattr(model, "reference_", None) is not None:
         say("a model of --rule consensus has prediction intervals where --holdout keeps rows back")
         return
     rows, cv = (fitted, "auto") if held_out is None else (held_out, None)
@@ -88,18 +88,22 @@ def calibrate(model: Any, fitted: Any, held_out: Any, options: Namespace) -> Non
     except InputError as error:
         say(f"no prediction intervals: {error}")
     else:
-        if model.calibration_.most >= SHOWN_COVERAGE:
+        if calibrations(model)[0].most >= SHOWN_COVERAGE:
             print(widths(model, rows))
 
 
 def widths(model: Any, rows: Any) -> str:
     """Say how wide the prediction intervals are at the rows they were calibrated on."""
+    laws, folds = laws_of(model), len(calibrations(model)[0].folds)
     half = 0.5 * np.diff(model.predict_interval(rows.X, SHOWN_COVERAGE))
-    folds = len(model.calibration_.folds)
+    widths = [f"\N{PLUS-MINUS SIGN} {width:.4g}" for width in np.median(half, axis=0).ravel()]
+    if len(laws) > 1:
+        each = zip(widths, laws, strict=True)
+        widths = [f"{width} for {law.response}" for width, law in each]
     where = f"{folds} folds" if folds > 1 else f"{len(rows):,} held-out rows"
     return (
         f"about {100 * SHOWN_COVERAGE:.0f} % of new rows like these within "
-        f"\N{PLUS-MINUS SIGN} {np.median(half):.4g} of the prediction, by {where}"
+        f"{', '.join(widths)} of the prediction, by {where}"
     )
 
 
@@ -109,9 +113,9 @@ def finish(model: Any, fitted: Any, held_out: Any, options: Namespace) -> ExitCo
     interrupted = model.solution_.stop is Stop.INTERRUPTED
     try:  # from here on the model is there, and no interrupt may lose it
         show(model, fitted, held_out, options)
-        if fitted is not None and fitted.y.ndim == 1 and not interrupted:
+        if fitted is not None and not interrupted:
             calibrate(model, fitted, held_out, options)
-            if not options.brief:
+            if not options.brief and fitted.y.ndim == 1:
                 about = compare(model, fitted, options)
                 if options.report is not None:
                     count, seconds = RESAMPLES
@@ -152,7 +156,7 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
 
 def check_single(options: Namespace, targets: Sequence[str]) -> None:
     """Refuse what is for one target."""
-    wrong = [f"--{name.replace('_', '-')}" for name in SINGLE if getattr(options, name)]
+    wrong = []
     if options.rule == "consensus":
         wrong.append("--rule consensus")
     if options.engine not in (None, "auto", "tree"):

@@ -131,7 +131,7 @@ def run_rivals(options: Namespace) -> int:
     if options.output is not None:
         if not lines:
             write_table(found.to_frame(), options.output)
-        written = plural(found.count if lines else len(found), "formula")
+        written = plural(found.written if lines else len(found), "formula")
         say(f"wrote {written} to {options.output}")
     if options.proof is not None and found.proof is not None:
         found.proof.save(options.proof)
@@ -141,7 +141,7 @@ def run_rivals(options: Namespace) -> int:
         if found.count > options.max_count:
             why = f"it would name {found.count:,} formulas, more than --max-count"
         say(f"no proof was written: {why}")
-    if found.stop is Stop.INTERRUPTED:
+    if found.stop is Stop.INTERRUPTED or (lines and found.written < found.count):
         return ExitCode.INTERRUPTED
     return ExitCode.NOT_PROVED if options.require_proof and not found.complete else ExitCode.DONE
 

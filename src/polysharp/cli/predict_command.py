@@ -8,6 +8,7 @@ or excluded, so that a misspelt column does not pass unseen.
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from polysharp.cli.recipe import Recipe
 from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import laws_of
+from polysharp.estimators.intervals import calibrations
 from polysharp.estimators.model import check_coverage
 from polysharp.estimators.model_file.model_file import load_columns, load_model
 
@@ -34,8 +36,10 @@ def run_predict(options: Namespace) -> int:
     polynomial, laws = formulas[0], list(formulas)
     made = [f"{COLUMN}_{law.response}" for law in formulas] if len(formulas) > 1 else [COLUMN]
     if options.interval is not None:
-        laws += [fold.polynomial for fold in calibration_of(model, options).folds]
-        made += [LOWER, UPPER]
+        measured = calibrations_of(model, options)
+        laws += [fold.polynomial for own in measured for fold in own.folds]
+        ends = [[name.replace(COLUMN, end, 1) for end in (LOWER, UPPER)] for name in made]
+        made = [*made, *(name for pair in ends for name in pair)]
     recipe = Recipe.read(load_columns(options.model))
     raw = shared.read_frame(options)
     keep = list(raw.columns) if options.keep_all else shared.columns(options, "keep") or []
@@ -46,7 +50,8 @@ def run_predict(options: Namespace) -> int:
     for name, values in zip(made, predicted, strict=False):
         result[name] = values
     if options.interval is not None:
-        result[LOWER], result[UPPER] = model.calibration_.ends(X, options.interval).T
+        for (low, high), own in zip(ends, measured, strict=True):
+            result[low], result[high] = own.ends(X, options.interval).T
     beyond = int(polynomial.outside(X).sum())
     if beyond:
         say(f"{beyond} of {len(X)} rows have inputs beyond those of the fit, which are clamped")
@@ -59,23 +64,20 @@ def run_predict(options: Namespace) -> int:
     return ExitCode.DONE
 
 
-def calibration_of(model: Any, options: Namespace) -> Any:
+def calibrations_of(model: Any, options: Namespace) -> Sequence[Any]:
     """Return the errors on unseen rows that the model file holds, or say how to get some."""
     try:
         check_coverage(options.interval)
     except InputError as error:
         raise InputError(f"--interval: {error}") from error
-    if hasattr(model, "polynomials_"):
-        raise InputError(
-            f"--interval is for models of one response, which {options.model!r} is not"
-        )
-    if not hasattr(model, "calibration_"):
+    found = calibrations(model)
+    if not found:
         raise InputError(
             f"--interval needs errors on unseen rows, which {options.model!r} does not hold: it "
             "was written by an earlier version, or fitted to fewer than 20 rows, to many files, or "
             "with --rule consensus and no --holdout; fit it again"
         )
-    return model.calibration_
+    return found
 
 
 def check_columns(

@@ -65,13 +65,13 @@ def _holds_numbers(dtype: Any) -> bool:
     return kind in "biuf" or str(dtype) == "object"
 
 
-def cut_into_blocks(X: Any, y: Any, sample_weight: Any) -> list[Piece]:
-    """Cut the rows of X, y and the weights alike."""
+def cut_into_blocks(X: Any, y: Any, sample_weight: Any, *, several: bool = False) -> list[Piece]:
+    """Cut the rows of X, y and the weights alike; y may have ``several`` columns."""
     beside = {"y": y} if sample_weight is None else {"y": y, "sample_weight": sample_weight}
     for name, column in beside.items():
         if is_dask(column) and not (is_array(column) or is_frame(column)):
             raise InputError(f"{name} must be a Dask array or Series, got {type(column).__name__}")
-        if getattr(column, "ndim", 1) != 1:
+        if getattr(column, "ndim", 1) > (2 if several and name == "y" else 1):
             raise InputError(f"{name} must have one dimension, got {column.ndim}")
     if is_frame(X) and all(is_frame(column) for column in beside.values()):
         return _joined(X, beside)
@@ -117,7 +117,7 @@ def _beside(X: Any, column: Any, name: str) -> list[Any]:
             raise InputError(
                 f"{name} must have one value per row of X, {sum(sizes)}, got {column.shape[0]}"
             )
-        column = column.rechunk((sizes,))
+        column = column.rechunk({0: sizes})
     pieces, wanted = _pieces(column), X.npartitions if is_frame(X) else X.numblocks[0]
     if len(pieces) != wanted:
         raise _disagree(name, wanted, len(pieces))
@@ -139,11 +139,12 @@ def _as_collection(column: Any, sizes: Sequence[int] | None, name: str) -> Any:
             f"unknown, got {type(column).__name__}"
         )
     values = np.asarray(column)
-    if values.shape != (sum(sizes),):
+    if values.shape[:1] != (sum(sizes),):
         raise InputError(
             f"{name} must have one value per row of X, {sum(sizes)}, got shape {values.shape}"
         )
-    return dask_module("dask.array").from_array(values, chunks=(tuple(sizes),))
+    chunks = (tuple(sizes), *values.shape[1:])
+    return dask_module("dask.array").from_array(values, chunks=chunks)
 
 
 def _disagree(name: str, wanted: int, got: int) -> InputError:

@@ -25,7 +25,7 @@ from polysharp.data.checks import (
 from polysharp.data.cluster import n_threads, sum_over_blocks
 from polysharp.data.dask_blocks import Piece, check_columns, cut_into_blocks, is_frame
 from polysharp.data.functions import PLAIN, Library
-from polysharp.data.rows import Code, MemoryRows, Rows
+from polysharp.data.rows import Code, MemoryRows, Responses, Rows
 from polysharp.data.summary import Ranges, Summary
 from polysharp.errors import InputError
 from polysharp.progress import Progress
@@ -36,28 +36,67 @@ def open_collections(
     model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress
 ) -> DaskRows:
     """Check Dask collections; sets ``n_features_in_`` and ``feature_names_in_`` on the model."""
+    response = y.name if is_frame(y) else None
+    names = (response if isinstance(response, str) else "y",)
+    return _opened(model, (X, y, sample_weight), names, progress)[0]
+
+
+def open_several(
+    model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress
+) -> list[DaskRows]:
+    """Do the same for several responses, the columns of y; return the rows of each, scaled.
+
+    A response is divided by its standard deviation, or its size without an intercept.
+    """
+    if getattr(y, "ndim", 2) != 2:
+        raise InputError(
+            "y must have two dimensions, a column for each response; for one response use "
+            "SparsePolynomialRegressor"
+        )
+    columns = getattr(y, "columns", None)
+    names = [f"y{t}" for t in range(y.shape[1])] if columns is None else list(map(str, columns))
+    rows, summary = _opened(model, (X, y, sample_weight), tuple(names), progress, several=True)
+    about = summary.centers if model.fit_intercept else 0.0
+    squares = summary.responses.variance + (summary.responses.mean - about) ** 2
+    units = np.where(squares > 0.0, np.sqrt(squares), 1.0).tolist()
+    read = replace(rows.read, units=tuple(units))
+    return [
+        replace(
+            rows,
+            read=replace(read, column=t),
+            response=name,
+            y_mean=float(summary.centers[t]) / unit,
+            y_unit=unit,
+        )
+        for t, (name, unit) in enumerate(zip(names, units, strict=True))
+    ]
+
+
+def _opened(
+    model: Any,
+    given: tuple[Any, Any, Any],
+    responses: tuple[str, ...],
+    progress: Progress,
+    *,
+    several: bool = False,
+) -> tuple[DaskRows, Summary]:
+    """Check collections; return the rows of the first response, and what is known of all."""
+    X, y, sample_weight = given
     if model.device not in (None, "cpu"):
         raise InputError(f"device must be None or 'cpu' for Dask collections, got {model.device!r}")
     check_columns(model, X, reset=True)
-    response = y.name if is_frame(y) else None
     names = input_names(model)
     library = library_of(model, names)
-    read = BlockReader(names, response if isinstance(response, str) else "y", library)
-    blocks = cut_into_blocks(X, y, sample_weight)
+    read = BlockReader(names, responses, library)
+    blocks = cut_into_blocks(X, y, sample_weight, several=several)
     summary = _summary(blocks, read, progress)
     columns = library.column_names(names)
     _check_whole(summary, int(model.degree), columns, sample_weight is not None)
-    return DaskRows(
-        blocks,
-        read,
-        read.names,
-        read.response,
-        (summary.n_rows, len(read.names)),
-        summary.weight,
-        summary.y_center,
-        summary.ranges,
-        library,
+    shape, mean = (summary.n_rows, len(names)), float(summary.centers[0])
+    rows = DaskRows(
+        blocks, read, names, responses[0], shape, summary.weight, mean, summary.ranges, library
     )
+    return rows, summary
 
 
 def _summary(blocks: Sequence[Piece], read: BlockReader, progress: Progress) -> Summary:
@@ -76,10 +115,11 @@ def summarise(number: int, x: Any, y: Any, weights: Any, read: BlockReader) -> S
     try:
         rows, n_given = read(number, x, y, weights)
     except InputError as refused:
-        return Summary.nothing(read.width, refusal=(number, str(refused)))
+        return Summary.nothing(read.width, len(read.responses), refusal=(number, str(refused)))
     if not len(rows):
-        return Summary.nothing(read.width, n_given)
-    return Summary.of(rows.X, rows.y, rows.weights, n_given)
+        return Summary.nothing(read.width, len(read.responses), n_given)
+    Y = rows.y[:, None] if rows.several is None else rows.several.values.T
+    return Summary.of(rows.X, Y, rows.weights, n_given)
 
 
 def _check_whole(summary: Summary, degree: int, names: tuple[str, ...], weighted: bool) -> None:
@@ -92,7 +132,7 @@ def _check_whole(summary: Summary, degree: int, names: tuple[str, ...], weighted
     if summary.n_rows < 2:
         raise InputError(f"X must have at least 2 rows of positive weight, got {summary.n_rows}")
     check_powers(np.array([summary.ranges.low, summary.ranges.high]), degree, names)
-    check_magnitudes(np.array([summary.y_low, summary.y_high]), summary.weight)
+    check_magnitudes(np.array(summary.responses[:2]), summary.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +150,7 @@ class DaskRows(Rows):
     library: Library
     place: Place = CPU  # workers compute on their CPUs
     block: None = None  # nothing gathers the rows
+    y_unit: float = 1.0
 
     @cached_property
     def workers(self) -> int:  # type: ignore[override]
@@ -157,9 +198,11 @@ class BlockReader:
     """How a task turns the pieces of a block into rows."""
 
     names: tuple[str, ...]
-    response: str = "y"
+    responses: tuple[str, ...] = ("y",)
     library: Library = PLAIN
     code: Code | None = None
+    units: tuple[float, ...] = ()  # that several responses are divided by; empty: one each
+    column: int = 0  # of y
 
     @property
     def width(self) -> int:
@@ -172,18 +215,24 @@ class BlockReader:
             x, y, weights = x
         X = table_of(x, self.names)
         n = len(X)
-        response, v = _column(y, n, "y"), None
+        Y, v = _column(y, n, "y", self.responses), None
         if weights is not None:
             v = _column(weights, n, "sample_weight")
             if n and v.min() < 0:
                 raise InputError(f"sample_weight must not be negative, got {v.min():g}")
             used = v > 0
             if not used.all():
-                X, response, v = X[used], response[used], v[used]
+                X, Y, v = X[used], Y[used], v[used]
         X = self.library.grown(X, self.names)
         X = X if self.code is None else self.code(X)
-        rows = MemoryRows(X, response, v, self.names, self.response, CPU, number, self.library)
-        return rows, n
+        y, response, unit, several = Y, self.responses[self.column], 1.0, None
+        if Y.ndim > 1:
+            units = self.units or (1.0,) * len(self.responses)
+            values = np.ascontiguousarray((Y / np.array(units)).T)
+            y, unit = values[self.column], units[self.column]
+            several = Responses(self.responses, units, values)
+        own = self.names, response, CPU, number, self.library, unit, several
+        return MemoryRows(X, y, v, *own), n
 
 
 def table_of(x: Any, names: tuple[str, ...]) -> Array:
@@ -196,14 +245,15 @@ def table_of(x: Any, names: tuple[str, ...]) -> Array:
     return X
 
 
-def _column(values: Any, n: int, name: str) -> Array:
+def _column(values: Any, n: int, name: str, each: tuple[str, ...] = ("",)) -> Array:
+    """Return one column, or a table with a column for ``each`` of several responses."""
     column = _floats(values, f"{name} must hold numbers, got text")
-    if column.shape != (n,):
+    if column.shape not in ((n,), (n, len(each))):
         raise InputError(f"{name} must have one value per row of X, {n}, got {len(column)}")
-    bad = np.flatnonzero(~np.isfinite(column))
+    bad = np.argwhere(~np.isfinite(column))
     if len(bad):
         raise InputError(
-            f"{name} must have neither NaN nor inf, got {column[bad[0]]} in row {bad[0]}"
+            f"{name} must have neither NaN nor inf, got {column[tuple(bad[0])]} in row {bad[0][0]}"
         )
     return column
 

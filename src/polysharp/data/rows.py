@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,14 @@ from polysharp.typing import Array, Indices, OnBlock
 Code = Callable[[Array], Array]  # from inputs in the user's units to coded ones
 
 
+class Responses(NamedTuple):
+    """Several responses of the same rows, each divided by its unit."""
+
+    names: tuple[str, ...]
+    units: tuple[float, ...]
+    values: Array  # one row each
+
+
 class Rows(ABC):
     """Inputs, response and weights of n rows; rows of weight zero are left out."""
 
@@ -37,6 +45,7 @@ class Rows(ABC):
     place: Place  # where products of large matrices are computed
     workers: int = 1  # blocks that are worked on at a time
     shape: tuple[int, int]  # rows and inputs
+    y_unit: float = 1.0  # what y was divided by
     total_weight: float  # what n is when a row of weight two counts as two rows
     y_mean: float  # weighted; of equal numbers that number itself, so that they centre to zeros
     library: Library  # functions of the inputs that are columns as well
@@ -76,6 +85,8 @@ class MemoryRows(Rows):
     place: Place = CPU
     number: int = 0  # among the blocks of a larger table
     library: Library = PLAIN
+    y_unit: float = 1.0
+    several: Responses | None = None  # where y is one of several responses: all of them
 
     def __len__(self) -> int:
         return len(self.y)
@@ -119,8 +130,21 @@ class MemoryRows(Rows):
 
     def take(self, chosen: Any) -> MemoryRows:
         """Return some of the rows, given by indices or a slice."""
-        weights = None if self.sample_weight is None else self.sample_weight[chosen]
-        return replace(self, X=self.X[chosen], y=self.y[chosen], sample_weight=weights)
+        weights, several = self.sample_weight, self.several
+        weights = None if weights is None else weights[chosen]
+        if several is not None:
+            several = several._replace(values=several.values[:, chosen])
+        y = self.y[chosen]
+        return replace(self, X=self.X[chosen], y=y, sample_weight=weights, several=several)
+
+    @property
+    def each(self) -> tuple[MemoryRows, ...]:
+        """The same rows once for each of several responses."""
+        assert self.several is not None
+        return tuple(
+            replace(self, response=name, y_unit=unit, y=values)
+            for name, unit, values in zip(*self.several, strict=True)
+        )
 
     def columns(self, columns: Indices) -> Array:
         """Return some columns of the table, which is no copy where they are all of them."""

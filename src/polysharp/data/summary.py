@@ -1,6 +1,6 @@
 """The first pass over blocks of rows: checks, ranges, means and mean squares.
 
-Per input, with weights v and W their sum, a block contributes
+Per input, and per response, with weights v and W their sum, a block contributes
 
     min, max,    xbar = sum v x / W,    S = sum v (x - xbar)^2,
 
@@ -47,6 +47,12 @@ class Ranges(NamedTuple):
                     ends_only[some] = ((low[some] == values) | (high[some] == values)).all(axis=0)
         return cls(low, high, mean, variance / weight, ends_only)
 
+    @classmethod
+    def of_nothing(cls, p: int) -> Ranges:
+        """Return the ranges of the columns of an empty table."""
+        high, zeros = np.full(p, -np.inf), np.zeros(p)
+        return cls(-high, high, zeros, zeros, np.ones(p, dtype=bool))
+
     @property
     def two_valued(self) -> NDArray[np.bool_]:
         """Which inputs take two values."""
@@ -78,9 +84,7 @@ class Summary:
     n_rows: int
     weight: float
     ranges: Ranges
-    y_low: float
-    y_high: float
-    y_mean: float
+    responses: Ranges
     refusal: tuple[int, str] | None = None  # a block's number and what is wrong with it
 
     def __add__(self, other: Summary) -> Summary:
@@ -93,36 +97,25 @@ class Summary:
             n_rows=self.n_rows + other.n_rows,
             weight=weight,
             ranges=self.ranges.merged(other.ranges, share),
-            y_low=min(self.y_low, other.y_low),
-            y_high=max(self.y_high, other.y_high),
-            y_mean=self.y_mean + share * (other.y_mean - self.y_mean),
+            responses=self.responses.merged(other.responses, share),
             refusal=min(refusals, default=None),
         )
 
     @classmethod
-    def nothing(cls, p: int, n_given: int = 0, refusal: tuple[int, str] | None = None) -> Summary:
+    def nothing(
+        cls, p: int, responses: int, n_given: int = 0, refusal: tuple[int, str] | None = None
+    ) -> Summary:
         """Return the summary of no rows that count."""
-        high, zeros = np.full(p, -np.inf), np.zeros(p)
-        ranges = Ranges(-high, high, zeros, zeros, np.ones(p, dtype=bool))
-        return cls(n_given, 0, 0.0, ranges, np.inf, -np.inf, 0.0, refusal)
+        return cls(n_given, 0, 0.0, Ranges.of_nothing(p), Ranges.of_nothing(responses), refusal)
 
     @classmethod
-    def of(cls, X: Array, y: Array, weights: Array, n_given: int) -> Summary:
-        """Summarise the rows of one block."""
+    def of(cls, X: Array, Y: Array, weights: Array, n_given: int) -> Summary:
+        """Summarise the rows of one block; Y has a column for each response."""
         weight = float(weights.sum())
-        with np.errstate(over="ignore", invalid="ignore"):
-            y_mean = float(weights @ y / weight)
-        return cls(
-            n_given=n_given,
-            n_rows=len(y),
-            weight=weight,
-            ranges=Ranges.of(X, weights),
-            y_low=float(y.min()),
-            y_high=float(y.max()),
-            y_mean=y_mean,
-        )
+        return cls(n_given, len(X), weight, Ranges.of(X, weights), Ranges.of(Y, weights))
 
     @property
-    def y_center(self) -> float:
-        """The mean of y; of equal numbers that number itself, so that they centre to zeros."""
-        return self.y_low if self.y_low == self.y_high else self.y_mean
+    def centers(self) -> Array:
+        """Means of responses; of equal numbers that number itself, so that they centre to zeros."""
+        low, high, mean = self.responses[:3]
+        return np.where(low == high, low, mean)

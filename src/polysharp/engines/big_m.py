@@ -28,8 +28,8 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.cutting_planes.master import RESIDUAL, TOLERANCE, Master
-from polysharp.engines.cutting_planes.outer import Dialogue
-from polysharp.engines.cutting_planes.scip_model import STOPS, ScipModel
+from polysharp.engines.cutting_planes.outer import Dialogue, branch_again
+from polysharp.engines.cutting_planes.scip import STOPS, ScipModel
 from polysharp.errors import TooLargeError
 from polysharp.problem.bounds import UNIT, support_bound, top_sum
 from polysharp.problem.problem import Problem
@@ -62,16 +62,12 @@ class BigM(Engine):
         if not (run.proved or run.expired):
             ellipsoid = Ellipsoid.of(run.problem)
             run.raise_bound(ellipsoid.least)
-        master: Master | None = Master.of(run)
-        while not (run.proved or run.expired):
-            if master is None:
-                return Stop.STALLED
-            formulation = _Formulation(Dialogue(run, master), ellipsoid)
-            stop = STOPS.get(formulation.solve()) if formulation.sound else Stop.STALLED
-            if stop is not None and not run.proved:
-                return stop
-            master = master.renewed(run, ())
-        return Stop.PROVED if run.proved else Stop.TIME
+
+        def branch(talk: Dialogue) -> Stop | None:
+            formulation = _Formulation(talk, ellipsoid)
+            return STOPS.get(formulation.solve()) if formulation.sound else Stop.STALLED
+
+        return branch_again(run, Master.of(run), branch)
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,6 +44,14 @@ class ShownRows:
         return ShownRows(self.X[chosen], self.observed[chosen], self.predicted[chosen], weights)
 
     @property
+    def each(self) -> list[ShownRows]:
+        """The same rows once for each response, where there are several."""
+        if self.observed.ndim == 1:
+            return [self]
+        columns = zip(self.observed.T, self.predicted.T, strict=True)
+        return [ShownRows(self.X, *own, self.weights) for own in columns]
+
+    @property
     def shares(self) -> Array:
         """Weights of the rows; they add up to one."""
         v = np.ones(self.n) if self.weights is None else self.weights
@@ -92,7 +100,7 @@ def laws_of(estimator: Any) -> tuple[Polynomial, ...]:
 
 def inputs_of(estimator: Any, X: Any) -> Array:
     """Return X as a table of floats with the columns of the fit."""
-    polynomial = fitted_polynomial(estimator)
+    polynomial = laws_of(estimator)[0]
     table: Array = check_array(
         as_host(X), dtype=np.float64, ensure_all_finite=False, input_name="X"
     )
@@ -111,8 +119,10 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> ShownR
     table = inputs_of(estimator, X)
     observed = np.asarray(as_host(y), dtype=np.float64)
     if observed.shape != predicted.shape or not np.isfinite(observed).all():
+        each = " and response" if predicted.ndim > 1 else ""
         raise InputError(
-            f"y must have one finite number per row of X, {len(table)}, got shape {observed.shape}"
+            f"y must have one finite number per row of X{each}, {len(table)}, got shape "
+            f"{observed.shape}"
         )
     if sample_weight is None:
         return ShownRows(table, observed, predicted, None)

@@ -23,20 +23,19 @@ A row of weight v counts as v of the sum of weights, and a new row as much as th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import ShownRows, rows_of
+from polysharp.estimators.fitted import ShownRows, laws_of, rows_of
 from polysharp.estimators.parameters import check_seed
 from polysharp.estimators.resampling import Refits
 from polysharp.estimators.spread import Spread
 from polysharp.polynomial.half_width import HalfWidth
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.selection.splits import chosen_cv, read_splits
+from polysharp.selection.splits import read_splits
 from polysharp.typing import Array
 
 MOST_SCORES = 2000  # kept in all; where there are more, neighbours are rounded up to the largest
@@ -122,11 +121,9 @@ class Calibration:
         return np.sort(np.column_stack([lower, upper]), axis=1)
 
     def _quantiles(self, middles: Array, spreads: Array, q: float, needed: float) -> Array:
-        """Return the least v for each row such that enough errors have f_k + e u_k <= v.
-
-        It lies between the least and the largest f_k + q u_k, which are one where there is one
-        fold; the upper end of the bisection always has enough.
-        """
+        """Return the least v for each row such that enough errors have f_k + e u_k <= v."""
+        # It lies between the least and the largest f_k + q u_k, which are one where there is one
+        # fold; the upper end of the bisection always has enough.
         low, high = (end(middles + q * spreads, axis=0) for end in (np.min, np.max))
         sums = [np.append(0.0, np.cumsum(fold.weights)) for fold in self.folds]
         for _ in range(BISECTIONS if len(self.folds) > 1 else 0):
@@ -139,10 +136,21 @@ class Calibration:
         return np.asarray(high)
 
 
+def calibrations(model: Any) -> tuple[Calibration, ...]:
+    """Return the calibrations of a model, one for each response; none where there are none."""
+    if hasattr(model, "calibrations_"):
+        return tuple(model.calibrations_)
+    own = getattr(model, "calibration_", None)
+    return () if own is None else (own,)
+
+
 def calibrated(
     model: Any, X: Any, y: Any, sample_weight: Any = None, *, cv: Any = None, groups: Any = None
-) -> Calibration:
-    """Calibrate a fitted model on rows it has not seen, or with ``cv`` on those of its fit."""
+) -> tuple[Calibration, ...]:
+    """Calibrate a fitted model on rows it has not seen, or with ``cv`` on those of its fit.
+
+    There is one calibration for each response.
+    """
     rows = rows_of(model, X, y, sample_weight)
     heaviest = 1.0 if rows.weights is None else float(rows.weights.max())
     if cv is None:
@@ -151,17 +159,18 @@ def calibrated(
                 "model must know the spread of its rows to be calibrated, which files of earlier "
                 "versions do not hold; fit it again"
             )
-        folds = [Judged.of(model.polynomial_, model.spread_, rows, MOST_SCORES)]
-        return Calibration(tuple(folds), heaviest)
-    return Calibration(
-        tuple(_judged_folds(model, (X, y, sample_weight), rows, cv, groups)), heaviest
-    )
+        spread = model.spread_
+        each = zip(laws_of(model), rows.each, strict=True)
+        folds = [[Judged.of(law, spread, own, MOST_SCORES) for law, own in each]]
+    else:
+        folds = _judged_folds(model, (X, y, sample_weight), rows, cv, groups)
+    return tuple(Calibration(own, heaviest) for own in zip(*folds, strict=True))
 
 
 def _judged_folds(
     model: Any, given: tuple[Any, Any, Any], rows: ShownRows, cv: Any, groups: Any
-) -> Sequence[Judged]:
-    """Fit the model's settings without each fold, and judge what they give on it."""
+) -> list[list[Judged]]:
+    """Fit the model's settings without each fold, and judge what they give on it, by response."""
     if getattr(model, "reference_", None) is not None:
         raise InputError(
             "cv must be None for a model that was fitted to the mean of others, as with "
@@ -169,7 +178,6 @@ def _judged_folds(
         )
     X, y, sample_weight = given
     seed = check_seed(model.random_state)
-    cv = chosen_cv(cv, rows.n)
     splits = read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
     held_out = np.concatenate([test for _, test in splits]) if splits else np.zeros(0)
     if len(np.unique(held_out)) < max(1, len(held_out)):
@@ -181,6 +189,9 @@ def _judged_folds(
     models = refits.run([(own, seed) for own in weights])
     most = max(50, MOST_SCORES // len(splits))
     return [
-        Judged.of(found.polynomial, found.spread, rows.take(test), most)
+        [
+            Judged.of(law, found.spread, own, most)
+            for law, own in zip(found.laws, rows.take(test).each, strict=True)
+        ]
         for found, (_, test) in zip(models, splits, strict=True)
     ]

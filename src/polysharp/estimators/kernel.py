@@ -15,16 +15,14 @@ come from the moments and no n x n matrix is formed.  Degree 1 is ridge regressi
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from polysharp.data.checks import check_data
 from polysharp.data.rows import MemoryRows
-from polysharp.estimators.model import PolynomialModel
-from polysharp.estimators.parameters import check_parameters
+from polysharp.estimators.model import TableModel
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
@@ -38,7 +36,8 @@ from polysharp.ranking.ranking import (
 )
 
 
-class PolynomialKernelRegressor(PolynomialModel):
+@dataclass(eq=False, repr=False)
+class PolynomialKernelRegressor(TableModel):
     """Ridge regression on all monomials through the kernel (1 + x'z)^degree of rows x and z.
 
     Parameters
@@ -91,52 +90,24 @@ class PolynomialKernelRegressor(PolynomialModel):
     True
     """
 
-    def __init__(
-        self,
-        degree: int = 3,
-        gamma: Any = "auto",
-        fit_intercept: bool = True,
-        scale: bool = True,
-        center: bool = False,
-    ) -> None:
-        self.degree = degree
-        self.gamma = gamma
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.center = center
+    degree: int = 3
+    gamma: Any = "auto"
+    fit_intercept: bool = True
+    scale: bool = True
+    center: bool = False
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the polynomial of all monomials.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n, p)
-            Inputs.
-        y : array of shape (n,)
-            Response.
-        sample_weight : array of shape (n,) or None
-            Weights of the rows; weight two is the same row twice, weight zero no row.
-
-        Returns
-        -------
-        self
-        """
-        check_parameters(self.get_params(deep=False))
-        data = check_data(self, X, y, sample_weight)
+    def _fit_rows(self, data: MemoryRows, given: tuple[Any, Any, Any]) -> None:
+        del given
         self.gamma_ = data.total_weight**-0.5 if self.gamma == "auto" else float(self.gamma)
         self._scaling = Scaling.of(data.ranges, scale=self.scale, center=self.center)
         self.X_fit_ = self._scaling.apply(data.X)
+        self.polynomial_: Polynomial | None = None
         n, p = self.X_fit_.shape
         if prefers_moments(n, p, int(self.degree)):
             self._fit_primal(data)
         else:
-            self._fit_dual(data)
-        return self
-
-    def _fit_dual(self, data: MemoryRows) -> None:
-        system = kernel_system(self.X_fit_, data.weights, int(self.degree), self.gamma_)
-        self.dual_coef_, self.intercept_ = system.solve(data.y, self.fit_intercept)
-        self.polynomial_: Polynomial | None = None
+            system = kernel_system(self.X_fit_, data.weights, int(self.degree), self.gamma_)
+            self.dual_coef_, self.intercept_ = system.solve(data.y, self.fit_intercept)
 
     def _fit_primal(self, data: MemoryRows) -> None:
         basis = Basis.full(data.X.shape[1], int(self.degree), constant=not self.fit_intercept)

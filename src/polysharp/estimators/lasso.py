@@ -13,22 +13,18 @@ once more on all rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from polysharp.data.checks import check_data
 from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError, TooLargeError
 from polysharp.estimators.lasso_path import LassoPath, follow, ridge_coefficients
-from polysharp.estimators.model import PolynomialModel
-from polysharp.estimators.parameters import LASSO_RULES, check_parameters, check_seed
+from polysharp.estimators.model import TableModel
+from polysharp.estimators.parameters import LASSO_RULES, check_seed
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
@@ -38,12 +34,14 @@ from polysharp.problem.assemble import Assembled, assemble
 from polysharp.ranking.extent import triage_size
 from polysharp.ranking.ranking import Ranking
 from polysharp.ranking.triage import choose_inputs
+from polysharp.selection.splits import Split, read_splits
 from polysharp.typing import Array, Indices, Monomial
 
 MOST_TERMS = 100  # the paper's l in [100]
 
 
-class PolynomialLasso(PolynomialModel):
+@dataclass(eq=False, repr=False)
+class PolynomialLasso(TableModel):
     """A polynomial with few terms, chosen by the Lasso and refitted by ridge regression.
 
     Parameters
@@ -125,60 +123,33 @@ class PolynomialLasso(PolynomialModel):
     ((0, 0),)
     """
 
-    def __init__(
-        self,
-        degree: int = 3,
-        max_terms: Any = "auto",
-        n_candidates: Any = "auto",
-        gammas: Any = None,
-        cv: Any = 5,
-        fit_intercept: bool = True,
-        scale: bool = True,
-        center: bool = False,
-        standardize: bool = True,
-        n_alphas: int = 200,
-        eps: float = 1e-4,
-        random_state: Any = None,
-    ) -> None:
-        self.degree = degree
-        self.max_terms = max_terms
-        self.n_candidates = n_candidates
-        self.gammas = gammas
-        self.cv = cv
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.center = center
-        self.standardize = standardize
-        self.n_alphas = n_alphas
-        self.eps = eps
-        self.random_state = random_state
+    degree: int = 3
+    max_terms: Any = "auto"
+    n_candidates: Any = "auto"
+    gammas: Any = None
+    cv: Any = 5
+    fit_intercept: bool = True
+    scale: bool = True
+    center: bool = False
+    standardize: bool = True
+    n_alphas: int = 200
+    eps: float = 1e-4
+    random_state: Any = None
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Rank, follow the path, choose a point on it and refit.
+    _rules: ClassVar = LASSO_RULES
 
-        Parameters
-        ----------
-        X : array or data frame of shape (n, p)
-            Inputs.
-        y : array of shape (n,)
-            Response.
-        sample_weight : array of shape (n,) or None
-            Weights of the rows; weight two is the same row twice, weight zero no row.
-
-        Returns
-        -------
-        self
-        """
-        check_parameters(self.get_params(deep=False), LASSO_RULES)
-        data = check_data(self, X, y, sample_weight)
-        self.gammas_ = self._gammas(data)
+    def _fit_rows(self, data: MemoryRows, given: tuple[Any, Any, Any]) -> None:
+        """Rank, follow the path, choose a point on it and refit."""
+        self.gammas_ = np.logspace(0, 8, 9) / data.total_weight
+        if self.gammas is not None:
+            self.gammas_ = np.array(self.gammas, dtype=np.float64).ravel()
         steps = self._steps(data)
         sizes = np.arange(1, MOST_TERMS + 1) if self.max_terms == "auto" else [self.max_terms]
         sizes = np.minimum(sizes, len(steps.basis))[: len(steps.basis)]
         self.errors_ = None
         best = (0, 0)
         if len(sizes) * len(self.gammas_) > 1:
-            self.errors_ = self._errors(data, self._folds(data, sample_weight), sizes)
+            self.errors_ = self._errors(data, self._splits(data, *given), sizes)
             best = divmod(int(np.argmin(self.errors_)), len(self.gammas_))
         self.max_terms_, self.gamma_ = int(sizes[best[0]]), float(self.gammas_[best[1]])
         self.path_, self.kept_inputs_, self.ranking_ = steps.path, steps.kept, steps.ranking
@@ -186,17 +157,11 @@ class PolynomialLasso(PolynomialModel):
         self.polynomial_ = steps.polynomial(self.max_terms_, self.gamma_, data)
         self.intercept_ = self.polynomial_.intercept
         self.powers_ = self.polynomial_.powers
-        return self
 
     def support_at(self, max_terms: int) -> tuple[Monomial, ...]:
         """Return the monomials of the last support along the path with at most so many."""
         check_is_fitted(self)
         return tuple(self._monomials[j] for j in self.path_.support(max_terms))
-
-    def _gammas(self, data: MemoryRows) -> Array:
-        if self.gammas is None:
-            return np.logspace(0, 8, 9) / data.total_weight
-        return np.array(self.gammas, dtype=np.float64).ravel()
 
     def _steps(self, data: MemoryRows) -> _Steps:
         """Rank the inputs and follow the path over the monomials of those kept."""
@@ -232,27 +197,18 @@ class PolynomialLasso(PolynomialModel):
         )
         return _Steps(scaling, kept, ranking, basis, assembled, path)
 
-    def _folds(self, data: MemoryRows, sample_weight: Any) -> Iterator[tuple[Indices, Indices]]:
-        """Yield rows to fit and rows to score, as indices of the rows of positive weight."""
-        n = len(data.y)
+    def _splits(self, data: MemoryRows, X: Any, y: Any, sample_weight: Any) -> list[Split]:
+        """Return rows to fit and rows to score, as indices of the rows of positive weight."""
         if isinstance(self.cv, Integral):
-            seed = check_seed(self.random_state)
-            folds = KFold(min(int(self.cv), n), shuffle=True, random_state=seed)
-            yield from folds.split(data.X)
-            return
-        used = np.asarray(1.0 if sample_weight is None else sample_weight) > 0
-        used = used if used.ndim else np.ones(n, dtype=bool)
-        place = np.cumsum(used) - 1
-        for train, test in check_cv(self.cv).split(np.zeros(len(used))):
-            yield place[train][used[train]], place[test][used[test]]
+            seed, most = check_seed(self.random_state), len(data.y)
+            return read_splits(min(int(self.cv), most), data.X, data.y, seed=seed)
+        return read_splits(self.cv, X, y, sample_weight=sample_weight)
 
-    def _errors(
-        self, data: MemoryRows, folds: Iterator[tuple[Indices, Indices]], sizes: Indices
-    ) -> Array:
+    def _errors(self, data: MemoryRows, splits: list[Split], sizes: Indices) -> Array:
         """Mean square errors of every l and gamma on the rows held out."""
         total, weight = np.zeros((len(sizes), len(self.gammas_))), 0.0
         span = (float(data.y.min()), float(data.y.max()))
-        for train, test in folds:
+        for train, test in splits:
             if not len(train) or not len(test):
                 raise InputError("cv must leave rows of positive weight to fit and to score")
             held_out, steps = data.take(test), self._steps(data.take(train))

@@ -1,11 +1,13 @@
 """Predictions on Dask collections: one task per block, computed when the user asks.
 
 An array gives an array with the chunks of its rows, a data frame a series with its index, named as
-the response was.  A block that cannot be predicted says so with its number when it is computed.
+the response was; several responses give tables.  A block that cannot be predicted says so with its
+number when it is computed.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,29 +22,56 @@ from polysharp.typing import Array
 
 def predict_collection(model: Any, law: Polynomial, X: Any) -> Any:
     """Return the values of a polynomial at the rows of X, the columns of the fit, lazily."""
+    return _predicted(model, X, _Values((law,), several=False))
+
+
+def predict_several(model: Any, laws: tuple[Polynomial, ...], X: Any) -> Any:
+    """Return the values of several polynomials, a column each."""
+    return _predicted(model, X, _Values(laws, several=True))
+
+
+def _predicted(model: Any, X: Any, values: _Values) -> Any:
     check_columns(model, X, reset=False)
     if is_frame(X):
         pandas = dask_module("pandas")
-        meta = pandas.Series(dtype=np.float64, name=law.response)
-        return X.map_partitions(_series, law, meta=meta)
+        meta = values.named(np.empty((0, len(values.laws))), pandas.RangeIndex(0))
+        return X.map_partitions(_of_partition, values, meta=meta)
     whole = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
-    return whole.map_blocks(_values, law, drop_axis=1, dtype=np.float64, meta=np.empty(0))
+    if values.several:
+        shape = {"chunks": (whole.chunks[0], (len(values.laws),)), "meta": np.empty((0, 0))}
+    else:
+        shape = {"drop_axis": 1, "meta": np.empty(0)}
+    return whole.map_blocks(_of_block, values, dtype=np.float64, **shape)
 
 
-def _values(x: Any, law: Polynomial, block_info: Any = None) -> Array:
-    place = block_info[0]["chunk-location"][0] if block_info else None
-    return _predict(x, law, place)
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """The values of one polynomial, or a column for each of several."""
+
+    laws: tuple[Polynomial, ...]
+    several: bool
+
+    def at(self, x: Any, place: int | None) -> Array:
+        """Return a table with a column for each polynomial."""
+        try:
+            rows = table_of(x, self.laws[0].names)
+        except InputError as refused:
+            raise InputError(f"block {place}: {refused}") from None
+        return np.column_stack([law(rows) for law in self.laws])
+
+    def named(self, table: Array, index: Any) -> Any:
+        """Return a series or a data frame with the names of the responses."""
+        from pandas import DataFrame
+
+        frame = DataFrame(table, index=index, columns=[law.response for law in self.laws])
+        return frame if self.several else frame.iloc[:, 0]
 
 
-def _series(x: Any, law: Polynomial, partition_info: Any = None) -> Any:
-    from pandas import Series
+def _of_block(x: Any, values: _Values, block_info: Any = None) -> Array:
+    table = values.at(x, block_info[0]["chunk-location"][0] if block_info else None)
+    return table if values.several else table[:, 0]
 
+
+def _of_partition(x: Any, values: _Values, partition_info: Any = None) -> Any:
     place = partition_info["number"] if partition_info else None
-    return Series(_predict(x, law, place), index=x.index, name=law.response)
-
-
-def _predict(x: Any, law: Polynomial, place: int | None) -> Array:
-    try:
-        return law(table_of(x, law.names))
-    except InputError as refused:
-        raise InputError(f"block {place}: {refused}") from None
+    return values.named(values.at(x, place), x.index)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from dataclasses import dataclass
 from html import escape
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polysharp.data.arrays import as_host
-from polysharp.data.checks import check_finite, input_names, named_columns
+from polysharp.data.checks import check_data, check_finite, input_names, named_columns
 from polysharp.data.cluster import is_dask
+from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError
+from polysharp.estimators.parameters import RULES, check_parameters
 from polysharp.polynomial.half_width import HalfWidth
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
@@ -37,8 +41,14 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Return the names of the terms; ``input_features`` is there for API compatibility."""
         del input_features
         check_is_fitted(self)
-        names = () if self.polynomial_ is None else self.polynomial_.term_names
+        names = self._laws[0].term_names if self._laws else ()
         return np.array(names, dtype=object)
+
+    @property
+    def _laws(self) -> tuple[Polynomial, ...]:
+        """The polynomials, one for each response; none before the fit, or where none was formed."""
+        several = getattr(self, "polynomials_", None) or (getattr(self, "polynomial_", None),)
+        return tuple(law for law in several if law is not None)
 
     def _values(self, polynomial: Polynomial, X: Any) -> Any:
         """Return the values of a polynomial at rows whose columns are those of the fit."""
@@ -61,10 +71,7 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _repr_html_inner(self) -> str:
         """Return scikit-learn's diagram, followed by formula and certificate once fitted."""
         diagram: str = estimator_html_repr(self)
-        laws = getattr(self, "polynomials_", None) or (getattr(self, "polynomial_", None),)
-        formulas = "".join(
-            f"<p><code>{escape(str(law))}</code></p>" for law in laws if law is not None
-        )
+        formulas = "".join(f"<p><code>{escape(str(law))}</code></p>" for law in self._laws)
         if not formulas:
             return diagram
         said = escape("; ".join(self._said_of_the_fit()))
@@ -81,8 +88,54 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return bundle
 
 
+class TableModel(PolynomialModel):
+    """A model that is fitted to rows in memory, all of them at once."""
+
+    _rules: ClassVar = RULES
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the polynomial.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, p)
+            Inputs.
+        y : array of shape (n,)
+            Response.
+        sample_weight : array of shape (n,) or None
+            Weights of the rows; weight two is the same row twice, weight zero no row.
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(self.get_params(deep=False), self._rules)
+        self._fit_rows(check_data(self, X, y, sample_weight), (X, y, sample_weight))
+        return self
+
+    @abstractmethod
+    def _fit_rows(self, data: MemoryRows, given: tuple[Any, Any, Any]) -> None:
+        """Fit to checked rows; ``given`` are X, y and sample_weight as the user gave them."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class CertifiedModel(PolynomialModel):
-    """A model whose polynomial comes with a certificate, ``solution_``."""
+    """A model whose polynomial comes with a certificate, ``solution_``, and keeps to rules."""
+
+    max_interaction: int | None = None
+    interaction_degree: int | None = None
+    heredity: Any = None
+    include_terms: Any = None
+    exclude_terms: Any = None
+    include_inputs: Any = None
+    exclude_inputs: Any = None
+    coefficient_bounds: Any = None
+    positive: bool = False
+    clamp: bool = False
+    functions: Any = None
+    units: Any = None
+    constants: Any = None
+    basis: str = "monomials"
 
     def calibrate(
         self, X: Any, y: Any, sample_weight: Any = None, *, cv: Any = None, groups: Any = None
@@ -108,8 +161,12 @@ class CertifiedModel(PolynomialModel):
 
         check_is_fitted(self)
         chosen: Any = getattr(self, "best_estimator_", self)
-        chosen.calibration_ = calibrated(self, X, y, sample_weight, cv=cv, groups=groups)
+        chosen._set_calibrations(calibrated(self, X, y, sample_weight, cv=cv, groups=groups))
         return self
+
+    def _set_calibrations(self, found: tuple[Any, ...]) -> None:
+        """Keep what was measured, one calibration for each response."""
+        (self.calibration_,) = found
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Return lower and upper ends of prediction intervals, shape (n, 2).
@@ -147,7 +204,10 @@ class CertifiedModel(PolynomialModel):
         self._check_calibrated("predict_interval", coverage)
         if is_dask(X):
             raise InputError("X must be in memory for predict_interval, got a Dask collection")
-        ends: Array = self.calibration_.ends(self._checked_rows(X), float(coverage))
+        return self._ends(self._checked_rows(X), float(coverage))
+
+    def _ends(self, rows: Array, coverage: float) -> Array:
+        ends: Array = self.calibration_.ends(rows, coverage)
         return ends
 
     def half_width(self, coverage: float = 0.9) -> HalfWidth:
@@ -172,7 +232,7 @@ class CertifiedModel(PolynomialModel):
 
     def _check_calibrated(self, what: str, coverage: Any) -> None:
         check_is_fitted(self)
-        if not hasattr(self, "calibration_"):
+        if not hasattr(self, "calibration_") and not hasattr(self, "calibrations_"):
             raise InputError(f"{what} needs errors on unseen rows: call calibrate first")
         check_coverage(coverage)
 

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from time import perf_counter
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from polysharp.certificate.solution import Solution
 from polysharp.data.checks import check_responses
 from polysharp.data.cluster import is_dask
-from polysharp.data.rows import MemoryRows
+from polysharp.data.rows import MemoryRows, Responses, Rows
 from polysharp.engines.joint import JointTree
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import spread
-from polysharp.estimators.parameters import check_parameters
-from polysharp.estimators.prepare import FitEffort, Opened, open_table
-from polysharp.estimators.regressor import SparsePolynomialRegressor, warn_if_unproved
+from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_table
+from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV, of_refit
+from polysharp.estimators.spread import Spread
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.problem.assemble import assemble_more
 from polysharp.problem.joint import JointProblem
-from polysharp.progress import Progress, open_progress
+from polysharp.progress import Progress
 from polysharp.ranking.extent import Extent
 from polysharp.ranking.ranking import Ranking
-from polysharp.threads import limited_threads
-from polysharp.typing import Array, Monomial
+from polysharp.typing import Array
 
 ASKED = 5  # responses that rank the inputs, evenly spaced among all
 
@@ -41,26 +36,63 @@ class SharedTerms:
     """What models of several responses with one set of terms have in common."""
 
     polynomials_: tuple[Polynomial, ...]
+    calibrations_: Any
 
-    def predict(self, X: Any) -> Array:
-        """Return the polynomials' values at the rows of X, a column per response."""
+    def predict(self, X: Any) -> Any:
+        """Return the polynomials' values at the rows of X, a column per response.
+
+        A Dask array gives a Dask array, a Dask DataFrame another one, and neither computes
+        anything yet.
+        """
         check_is_fitted(self)
+        if is_dask(X):
+            from polysharp.estimators.lazy_prediction import predict_several
+
+            return predict_several(self, self.polynomials_, X)
         rows = self._checked_rows(X)  # type: ignore[attr-defined]
         return np.column_stack([polynomial(rows) for polynomial in self.polynomials_])
 
-    def calibrate(self, *rows: Any, **options: Any) -> Self:
-        """Refuse: intervals are for one response at a time."""
-        del rows, options
-        raise InputError(
-            "calibrate is for one response; fit SparsePolynomialRegressor with include_terms for "
-            "intervals of one of several"
-        )
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Return lower and upper ends of prediction intervals, shape (n, responses, 2).
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the names of the terms; ``input_features`` is there for API compatibility."""
-        del input_features
-        check_is_fitted(self)
-        return np.array(self.polynomials_[0].term_names, dtype=object)
+        As for one response, and for each of several by itself: of each response a share
+        ``coverage`` of new rows lies inside at least, which is no statement about all of them at
+        once.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, p)
+            Rows to predict at, in memory.
+        coverage : float, default=0.9
+            Between 0 and 1; few rows cannot give a coverage near 1.
+
+        Returns
+        -------
+        ndarray of shape (n, responses, 2)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from polysharp import MultiTaskSparsePolynomialRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-1.0, 1.0, (200, 2))
+        >>> Y = np.outer(X[:, 0] * X[:, 1], [1.0, 10.0]) + 0.1 * rng.standard_normal((200, 2))
+        >>> model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=1, gamma=1.0)
+        >>> model = model.fit(X[:100], Y[:100]).calibrate(X[100:], Y[100:])
+        >>> model.predict_interval([[0.5, 0.5]], coverage=0.9).round(1).tolist()
+        [[[0.1, 0.4], [2.3, 2.7]]]
+        """
+        return super().predict_interval(X, coverage)  # type: ignore[misc, no-any-return]
+
+    def half_width(self, coverage: float = 0.9) -> Any:
+        """Refuse: exports carry the intervals of one response."""
+        raise InputError(f"half_width is for models of one response, got coverage={coverage!r}")
+
+    def _set_calibrations(self, found: tuple[Any, ...]) -> None:
+        self.calibrations_ = found
+
+    def _ends(self, rows: Array, coverage: float) -> Array:
+        return np.stack([own.ends(rows, coverage) for own in self.calibrations_], axis=1)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -82,8 +114,9 @@ class MultiTaskSparsePolynomialRegressor(SharedTerms, SparsePolynomialRegressor)
     degree, max_terms, max_inputs, gamma, n_candidates, fit_intercept, scale, center, device, \
 engine, time_limit, gap_tol, n_jobs, verbose, random_state, max_interaction, interaction_degree, \
 heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, clamp, functions, units, \
-constants, basis
-        As in ``SparsePolynomialRegressor``; ``engine`` is "auto" or "tree".  With
+constants, basis, coefficient_bounds, positive
+        As in ``SparsePolynomialRegressor``; ``engine`` is "auto" or "tree".  Bounds on
+        coefficients, in the user's units, hold in the formula of every response.  With
         ``gamma="auto"`` it is chosen for the sum of the responses.
 
     Attributes
@@ -102,6 +135,8 @@ constants, basis
         The errors behind ``gamma="auto"``: root mean squared errors of the scaled responses.
     response_scales_ : ndarray
         What the responses were divided by.
+    calibrations_ : tuple of Calibration
+        After ``calibrate``: what ``predict_interval`` needs, for each response.
     kept_inputs_ : ndarray
         Indices of the inputs that the search was given.
     ranking_ : Ranking or None
@@ -123,87 +158,41 @@ constants, basis
     <Status.OPTIMAL: 'optimal'>
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Find the best polynomials.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n, p)
-            Inputs, in memory.
-        y : array or data frame of shape (n, responses)
-            Responses, one per column.
-        sample_weight : array of shape (n,) or None
-            Weights of the rows.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X, y, sample_weight)
-
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        reference: Polynomial | None = None,
-        hopeless_after: float | None = None,
-        start: tuple[Monomial, ...] = (),
-    ) -> Self:
-        """Fit; there is no reference and no start with several responses."""
-        del reference, start
-        began = perf_counter()
-        check_parameters(self.get_params(deep=False))
-        check_for_several(self, X)
-        with open_progress(self.verbose) as progress, limited_threads(self.n_jobs) as threads:
-            effort = FitEffort.of(self, threads, progress, began, hopeless_after)
-            tables = check_responses(self, X, y, sample_weight)
-            scaled, scales = scaled_responses(tables, self.fit_intercept)
-            opened = open_table(self, scaled[0], progress, responses=scaled)
-            extent = opened.extent(self.n_candidates, effort, prices=False)
-            known = _joint_ranking(opened, scaled, extent, effort)
-            prepared = opened.prepare(extent, effort, known)
-            coded = scaled[0].coded(opened.scaling.apply)
-            codes = [replace(coded, y=table.y, response=table.response) for table in scaled]
-            assembled = assemble_more(
-                prepared.assembled, prepared.basis, codes, fit_intercept=bool(self.fit_intercept)
-            )
-            seconds = effort.spent
-            solve = partial(
-                JointTree().solve,
-                JointProblem.of([own.problem for own in assembled]),
-                listener=progress.listener,
-                seed=effort.seed,
-                scope=prepared.scope,
-            )
-            solution = solve(limits=effort.first_limits())
-            if effort.hopeful(solution):
-                solution = solve(limits=effort.limits())
-        solution = with_responses(prepared.stated(solution), tables, scales)
-        times = {"preparation": seconds, "search": solution.seconds, "total": effort.spent}
-        self.solution_ = replace(solution, times=times)
+    def _solve(
+        self, given: tuple[Any, Any, Any], effort: FitEffort, reference: Polynomial | None
+    ) -> Prepared:
+        del reference  # there is none of several responses
+        check_engine(self)
+        tables = open_responses(self, given, effort.progress)
+        opened = open_table(self, tables[0], effort.progress)
+        extent = opened.extent(self.n_candidates, effort, prices=False)
+        prepared = opened.prepare(extent, effort, _joint_ranking(opened, tables, extent, effort))
+        assembled = assemble_more(
+            prepared.assembled,
+            prepared.basis,
+            tables,
+            opened.rows,
+            fit_intercept=bool(self.fit_intercept),
+        )
+        solve = partial(
+            JointTree().solve,
+            JointProblem.of([own.problem for own in assembled]),
+            listener=effort.progress.listener,
+            seed=effort.seed,
+            scope=prepared.scope,
+        )
+        solution = effort.searched(prepared, lambda limits: solve(limits=limits))
+        self.solution_ = with_responses(solution, tables)
+        self.__dict__.pop("calibrations_", None)  # of an earlier fit
         self.polynomials_ = tuple(
-            Polynomial.from_scaled(
-                prepared.basis.select(solution.support),
-                unit * w,
-                unit * own.intercept(solution.support, w),
-                opened.scaling,
-                table.names,
-                table.response,
-                opened.ranges,
-            )
-            for own, unit, w, table in zip(
-                assembled, scales.tolist(), solution.coefficients, tables, strict=True
-            )
+            replace(prepared, assembled=own).formula(solution.support, w, table)
+            for own, w, table in zip(assembled, solution.coefficients, tables, strict=True)
         )
         self.intercept_: Any = np.array([polynomial.intercept for polynomial in self.polynomials_])
-        self.powers_, self.response_scales_ = self.polynomials_[0].powers, scales
-        self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
-        self.gamma_, self.gamma_choice_ = opened.gamma, opened.choice
-        if remark := prepared.remark(self.time_limit):
-            warnings.warn(remark, ConvergenceWarning, stacklevel=3)
-        warn_if_unproved(self.solution_)
-        return self
+        self.powers_ = self.polynomials_[0].powers
+        self.response_scales_ = np.array([table.y_unit for table in tables])
+        self.spread_ = Spread.of(prepared, solution)  # of the terms, which all responses share
+        return prepared
 
 
 class MultiTaskSparsePolynomialRegressorCV(SharedTerms, SparsePolynomialRegressorCV):
@@ -218,12 +207,10 @@ class MultiTaskSparsePolynomialRegressorCV(SharedTerms, SparsePolynomialRegresso
     degrees, max_terms, max_inputs, gammas, centers, cv, n_candidates, fit_intercept, scale, \
 device, engine, time_limit, gap_tol, n_jobs, verbose, random_state, refit, max_interaction, \
 interaction_degree, heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, \
-clamp, functions, units, constants, basis
+clamp, functions, units, constants, basis, coefficient_bounds, positive
         As in ``SparsePolynomialRegressorCV``; ``engine`` is "auto" or "tree".
     rule : {"shortest", "one-se", "best"}, default="shortest"
         As in ``SparsePolynomialRegressorCV``; there is no consensus of several responses.
-    coefficient_bounds, positive
-        For one response only: None and False.
 
     Attributes
     ----------
@@ -254,80 +241,62 @@ clamp, functions, units, constants, basis
 
     polynomials_ = of_refit("polynomials_")
     response_scales_ = of_refit("response_scales_")
+    calibrations_ = of_refit("calibrations_")
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None
-    ) -> Self:
-        """Compare models on held-out rows, then refit the choice on all of them.
+    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Rows:
+        return open_responses(self, given, progress)[0]
 
-        Parameters
-        ----------
-        X : array or data frame of shape (n, p)
-            Inputs, in memory.
-        y : array or data frame of shape (n, responses)
-            Responses, one per column.
-        sample_weight : array of shape (n,) or None
-            Weights of the rows, in the fits and in the errors.
-        groups : array of shape (n,) or None
-            Handed to the splitter.
-
-        Returns
-        -------
-        self
-        """
-        check_for_several(self, X)
+    def _checked_parameters(self, X: Any) -> dict[str, Any]:
+        check_engine(self)
+        if is_dask(X):
+            raise InputError(
+                "X must be in memory to compare sizes for several responses, got a Dask "
+                "collection; MultiTaskSparsePolynomialRegressor takes those"
+            )
         if self.rule == "consensus":
             raise InputError("rule must not be 'consensus' for several responses")
-        return super().fit(X, y, sample_weight, groups=groups)
-
-    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> tuple[MemoryRows, ...]:
-        del progress
-        tables = check_responses(self, *given)
-        return scaled_responses(tables, self.fit_intercept)[0]
+        return super()._checked_parameters(X)
 
 
-def with_responses(solution: Solution, tables: list[MemoryRows], scales: Array) -> Solution:
+def with_responses(solution: Solution, tables: Sequence[Rows]) -> Solution:
     """Return the solution with a proof, if it has one, that names all responses."""
     proof = solution.proof
     if proof is None or proof.statement is None:
         return solution
-    named = tuple(zip((table.response for table in tables), scales.tolist(), strict=True))
+    named = tuple((table.response, table.y_unit) for table in tables)
     statement = replace(proof.statement, response=", ".join(n for n, _ in named), responses=named)
     return replace(solution, proof=proof.about(statement))
 
 
-def check_for_several(model: Any, X: Any) -> None:
-    """Refuse what is for one response."""
+def check_engine(model: Any) -> None:
+    """Refuse engines that are for one response."""
     if model.engine not in ("auto", "tree"):
         raise InputError(
             f"engine must be 'auto' or 'tree' for several responses, got {model.engine!r}"
         )
-    for name, none in (("coefficient_bounds", None), ("positive", False)):
-        if (given := getattr(model, name)) is not none:
-            raise InputError(f"{name} must be {none} for several responses, got {given!r}")
-    if is_dask(X):
-        raise InputError("X must be in memory for several responses, got a Dask collection")
 
 
-def scaled_responses(
-    tables: list[MemoryRows], centred: bool
-) -> tuple[tuple[MemoryRows, ...], Array]:
-    """Return the rows with each response divided by its size, and these sizes."""
-    scales = np.array([_spread(table, centred) for table in tables])
-    return tuple(
-        replace(table, y=table.y / unit) for table, unit in zip(tables, scales, strict=True)
-    ), scales
+def open_responses(model: Any, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
+    """Check the rows; return them once for each response, which is divided by its size."""
+    if is_dask(given[0]):
+        from polysharp.data.dask_rows import open_several
+
+        return open_several(model, *given, progress)
+    tables = check_responses(model, *given)
+    units = tuple(_spread(table, model.fit_intercept) for table in tables)
+    values = np.array([table.y / unit for table, unit in zip(tables, units, strict=True)])
+    names = tuple(table.response for table in tables)
+    return replace(tables[0], several=Responses(names, units, values)).each
 
 
 def _spread(table: MemoryRows, centred: bool) -> float:
     """Return the standard deviation of a response, or its size without an intercept."""
     values = table.y - (table.y_mean if centred else 0.0)
-    size = float(np.sqrt(table.weights @ values**2 / table.total_weight))
-    return size if size > 0.0 else 1.0
+    return float(np.sqrt(table.weights @ values**2 / table.total_weight)) or 1.0
 
 
 def _joint_ranking(
-    opened: Opened, tables: Sequence[MemoryRows], extent: Extent, effort: FitEffort
+    opened: Opened, tables: Sequence[Rows], extent: Extent, effort: FitEffort
 ) -> Ranking | None:
     """Add the scores of some responses where inputs have to go."""
     scores: Array | float = 0.0

@@ -68,19 +68,19 @@ _one = _integer(1)
 Rule = tuple[Callable[[Any], bool], str]
 
 RULES: dict[str, Rule] = {
-    "degree": (_one, "an integer of at least 1"),
-    "max_terms": (_one, "an integer of at least 1"),
-    "max_inputs": (lambda v: v is None or _one(v), "None or an integer of at least 1"),
+    **dict.fromkeys(("degree", "max_terms"), (_one, "an integer of at least 1")),
+    **dict.fromkeys(
+        ("max_inputs", "max_interaction", "interaction_degree"),
+        (lambda v: v is None or _one(v), "None or an integer of at least 1"),
+    ),
+    **dict.fromkeys(
+        ("fit_intercept", "scale", "center", "clamp", "positive"), (_flag, "True or False")
+    ),
     "gamma": (lambda v: _is(v, "auto") or _positive(v), "'auto' or a positive finite number"),
     "n_candidates": (
         lambda v: _is(v, "auto", None) or _one(v),
         "'auto', None or an integer of at least 1",
     ),
-    "fit_intercept": (_flag, "True or False"),
-    "scale": (_flag, "True or False"),
-    "center": (_flag, "True or False"),
-    "clamp": (_flag, "True or False"),
-    "positive": (_flag, "True or False"),
     "device": (
         lambda v: v is None or isinstance(v, str),
         "None, 'cpu', 'cuda' or the name of another PyTorch device",
@@ -90,17 +90,12 @@ RULES: dict[str, Rule] = {
         f"one of {', '.join(map(repr, ENGINES))}",
     ),
     "time_limit": (lambda v: v is None or _positive(v), "None or a positive number of seconds"),
-    "gap_tol": (
-        lambda v: _real(v) and 0 <= v < 1,
-        "a number of at least 0 and less than 1",
-    ),
+    "gap_tol": (lambda v: _real(v) and 0 <= v < 1, "a number of at least 0 and less than 1"),
     "n_jobs": (
         lambda v: v is None or (_integer(-1)(v) and v != 0),
         "None, -1 or an integer of at least 1",
     ),
     "verbose": (lambda v: _flag(v) or _integer(0)(v), "an integer of at least 0"),
-    "max_interaction": (lambda v: v is None or _one(v), "None or an integer of at least 1"),
-    "interaction_degree": (lambda v: v is None or _one(v), "None or an integer of at least 1"),
     "heredity": (lambda v: _is(v, None, "weak", "strong"), "None, 'weak' or 'strong'"),
     "basis": (lambda v: _is(v, *FAMILIES), f"one of {', '.join(map(repr, FAMILIES))}"),
 }
@@ -109,10 +104,7 @@ RULES: dict[str, Rule] = {
 LASSO_RULES: dict[str, Rule] = {
     **RULES,
     "max_terms": (lambda v: _is(v, "auto") or _one(v), "'auto' or an integer of at least 1"),
-    "gammas": (
-        lambda v: v is None or _positives(v),
-        "None or an array of positive finite numbers",
-    ),
+    "gammas": (lambda v: v is None or _positives(v), "None or an array of positive finite numbers"),
     "cv": (
         lambda v: (
             (isinstance(v, Iterable) or hasattr(v, "split") or _integer(2)(v))

@@ -16,7 +16,7 @@ models on the training moments (no proof is needed there), and the validation ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -137,9 +137,6 @@ class Path(Sequence[PathPoint]):
 
     def __getitem__(self, a: Any) -> Any:
         return self.points[a]
-
-    def __iter__(self) -> Iterator[PathPoint]:
-        return iter(self.points)
 
     def best(self, rule: str = "one-se") -> PathPoint:
         """Return the point to use.
@@ -297,7 +294,7 @@ def path(
     check_parameters(model.get_params(deep=False))
     with open_progress(verbose) as progress, limited_threads(model.n_jobs) as threads:
         effort = FitEffort.of(model, threads, progress, began)
-        opened = open_fit(model, X, y, sample_weight, progress, budgets)
+        opened = open_fit(model, X, y, sample_weight, progress, budgets=budgets)
         folds = None
         if cv is not None:
             folds = open_folds(opened, model, cv, (X, y, sample_weight), effort.seed)
@@ -328,7 +325,7 @@ def _point(prepared: Prepared, size: int, k: int | None, solution: Solution) -> 
     return PathPoint(
         size,
         k,
-        prepared.polynomial(solution),
+        prepared.formula(solution.support, w),
         prepared.stated(solution, rules),
         float(np.sqrt(max(0.0, squares) / opened.table.total_weight)),
     )
@@ -348,22 +345,11 @@ def _judged(curve: Path, scores: Scores) -> Path:
 
 
 def _row(p: PathPoint, ceiling: float | None) -> dict[str, Any]:
-    return {
-        "max_terms": p.max_terms,
-        "max_inputs": p.max_inputs,
-        "n_terms": p.n_terms,
-        "n_inputs": p.n_inputs,
-        "objective": p.objective,
-        "bound": p.bound,
-        "gap": p.gap,
-        "status": str(p.status),
-        "r2": p.solution.r2,
-        "r2_ceiling": ceiling,
-        "training_error": p.training_error,
-        "validation_error": p.validation_error,
-        "validation_std_error": p.validation_std_error,
-        "formula": str(p.polynomial),
-    }
+    names = "max_terms max_inputs n_terms n_inputs objective bound gap status r2 r2_ceiling"
+    names += " training_error validation_error validation_std_error formula"
+    own = {"status": str(p.status), "r2": p.solution.r2, "r2_ceiling": ceiling}
+    own["formula"] = str(p.polynomial)
+    return {name: own[name] if name in own else getattr(p, name) for name in names.split()}
 
 
 def _line(p: PathPoint, limit: float | None, limited: bool, judged: bool) -> str:

@@ -15,43 +15,28 @@ from typing import Any
 import numpy as np
 
 from polysharp.certificate.solution import Solution, Stop, certify
-from polysharp.data.arrays import as_host
-from polysharp.data.cluster import is_dask
 from polysharp.engines.base import Limits
 from polysharp.engines.local_search import every_size
 from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.estimators.prepare import FitEffort, Opened, Prepared
-from polysharp.moments.folds import Dealt, Parts, Plan
 from polysharp.moments.gram import DenseGram
 from polysharp.problem.problem import Problem
 from polysharp.selection.folds import Folds
 from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import Case, Scores
 from polysharp.selection.split_models import Budgets, SplitModels
-from polysharp.selection.splits import chosen_cv, cut, dealt_folds, read_splits
+from polysharp.selection.splits import read_parts
 from polysharp.typing import Indices
 
 
 @dataclass(frozen=True, eq=False)
 class CertifiedSizes:
-    """One certified solution after another.
+    """One certified solution after another; each gets an equal share of the time that is left."""
 
-    Parameters
-    ----------
-    prepared : Prepared
-        The problem of the largest budgets.
-    budgets : Budgets
-        The sizes.
-    effort : FitEffort
-        Engine and time limit; a size gets an equal share of the time that is left.
-    share : float
-        Of the time limit; the rest is for the validation.
-    """
-
-    prepared: Prepared
+    prepared: Prepared  # with the largest budgets
     budgets: Budgets
     effort: FitEffort
-    share: float
+    share: float  # of the time limit; the rest is for the validation
 
     def __iter__(self) -> Iterator[tuple[int, int | None, Solution]]:
         """Yield (max_terms, max_inputs, solution); sizes that no polynomial can have are missing.
@@ -88,7 +73,9 @@ class CertifiedSizes:
     def _solve(self, problem: Problem, starts: list[Indices], left: int) -> Solution:
         allowed = [start for start in starts if problem.structure.allows(start)]
         start = min(allowed, key=lambda s: problem.refit(s).objective, default=None)
-        seconds, effort = self._seconds(left), self.effort
+        effort, seconds = self.effort, None
+        if effort.time_limit is not None:
+            seconds = max(0.0, self.share * effort.time_limit - effort.spent) / left
         if seconds == 0.0 and start is not None:
             # The time is up: what local search found, with the bound that its residual proves.
             return certify(
@@ -104,10 +91,6 @@ class CertifiedSizes:
             scope=self.prepared.scope,
             device=self.prepared.opened.rows.place.device,
         )
-
-    def _seconds(self, left: int) -> float | None:
-        limit = self.effort.time_limit
-        return None if limit is None else max(0.0, self.share * limit - self.effort.spent) / left
 
     def _local_search(self, k: int | None) -> dict[int, Indices]:
         """Supports of every size by local search, where G is held."""
@@ -128,16 +111,8 @@ def open_folds(
 
     ``given`` are X, y and sample_weight as the user gave them.
     """
-    X, y, sample_weight = (as_host(part) for part in given)
     table, rules = opened.table, opened.rules
-    if is_dask(X):
-        n_folds = dealt_folds(cv, None)
-        parts: Parts = Dealt(n_folds, seed)
-        plan = Plan.k_fold(n_folds)
-    else:
-        cv = chosen_cv(cv, table.shape[0])
-        splits = read_splits(cv, X, y, sample_weight=sample_weight, seed=seed)
-        parts, plan = cut(splits, table.shape[0])
+    parts, plan = read_parts(cv, given, table.shape[0], seed=seed)
     folds = Folds(table, parts, plan, rules, bool(model.scale), bool(model.clamp))
     p, most = len(opened.allowed), folds.capacity()
     if isinstance(model.n_candidates, Integral):

@@ -15,9 +15,10 @@ adds the search, in one of two ways:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from polysharp.certificate.solution import Scope, Solution, Stop
 from polysharp.certificate.statement import with_statement
 from polysharp.data.checks import open_rows
-from polysharp.data.rows import MemoryRows, Rows
+from polysharp.data.rows import Rows
 from polysharp.engines import make_engine
 from polysharp.engines.base import Engine, Limits, OutOfTime
 from polysharp.engines.search import search
@@ -76,20 +77,18 @@ class FitEffort:
 
     @classmethod
     def of(
-        cls,
-        model: Any,
-        threads: int,
-        progress: Progress,
-        began: float,
-        hopeless_after: float | None = None,
-        start: tuple[Monomial, ...] = (),
+        cls, model: Any, threads: int, progress: Progress, began: float, **more: Any
     ) -> FitEffort:
-        """Read the parameters of an estimator."""
+        """Read the parameters of an estimator; ``more`` are further fields."""
         engine = make_engine(model.engine) if isinstance(model.engine, str) else model.engine
         limit = None if model.time_limit is None else float(model.time_limit)
-        seed = check_seed(model.random_state)
-        gap_tol = float(model.gap_tol)
-        return cls(engine, limit, gap_tol, seed, threads, progress, began, hopeless_after, start)
+        seed, gap_tol = check_seed(model.random_state), float(model.gap_tol)
+        return cls(engine, limit, gap_tol, seed, threads, progress, began, **more)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What every engine is told besides its problem."""
+        return {"listener": self.progress.listener, "seed": self.seed, "threads": self.threads}
 
     @property
     def left(self) -> float | None:
@@ -115,22 +114,25 @@ class FitEffort:
             return tell
         return Pace(PREPARATION * max(left, LEAST_SECONDS), tell)
 
-    def first_limits(self) -> Limits:
-        """The time after which a wide gap counts as hopeless, or what is left of the limit."""
-        limits, first = self.limits(), self.hopeless_after
-        if first is None:
-            return limits
-        left = limits.time_limit
-        return replace(limits, time_limit=first if left is None else min(first, left))
+    def searched(self, prepared: Prepared, solve: Callable[[Limits], Solution]) -> Solution:
+        """Solve, once more where a first search was cut short and has come near; state the times.
 
-    def hopeful(self, solution: Solution) -> bool:
-        """Whether a search that was cut short is worth going on with."""
-        return (
-            self.hopeless_after is not None
-            and solution.stop is Stop.TIME
-            and solution.gap <= HOPEFUL_GAP
-            and self.left != 0.0
-        )
+        ``hopeless_after`` so many seconds a wide gap counts as hopeless.
+        """
+        preparation, limits, first = self.spent, self.limits(), self.hopeless_after
+        if first is not None:
+            left = limits.time_limit
+            limits = replace(limits, time_limit=first if left is None else min(first, left))
+        solution = solve(limits)
+        near = solution.stop is Stop.TIME and solution.gap <= HOPEFUL_GAP
+        if first is not None and near and self.left != 0.0:
+            solution = solve(self.limits())
+        return self.timed(prepared.stated(solution), preparation)
+
+    def timed(self, solution: Solution, preparation: float) -> Solution:
+        """Say how long the preparation and the whole fit took."""
+        search = solution.times or {"search": solution.seconds}
+        return replace(solution, times={"preparation": preparation, **search, "total": self.spent})
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +180,7 @@ class Opened:
                 f"search begins, more than time_limit={effort.time_limit:g}; n_candidates='auto' "
                 "keeps to the limit.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         return extent
 
@@ -261,18 +263,17 @@ class Prepared:
             f"inputs, the best in a ranking on {rows}; a longer time_limit takes more of them."
         )
 
-    def polynomial(self, solution: Solution) -> Polynomial:
-        """Return the formula of a solution, in the user's names and units."""
-        return self.formula(solution.support, solution.coefficients)
+    def formula(self, support: tuple[int, ...], w: Array, table: Rows | None = None) -> Polynomial:
+        """Return the formula of a support and coefficients, in the user's names and units.
 
-    def formula(self, support: tuple[int, ...], w: Array) -> Polynomial:
-        """Return the formula of a support with its coefficients."""
-        table = self.opened.table
-        intercept = self.assembled.intercept(support, w)
+        ``table`` has the response, where it is another than the first.
+        """
+        table = self.opened.table if table is None else table
+        intercept = table.y_unit * self.assembled.intercept(support, w)
         basis = self.basis.select(support)
         scaling, ranges = self.opened.scaling, self.opened.ranges
         found = Polynomial.from_scaled(
-            basis, w, intercept, scaling, table.names, table.response, ranges
+            basis, table.y_unit * w, intercept, scaling, table.names, table.response, ranges
         )
         # Rounding on the way to the user's units must not leave an interval that was stated there.
         kept = self.opened.rules.coefficients.kept(found.monomials, found.coefficients)
@@ -286,28 +287,14 @@ class Prepared:
         return with_statement(solution, own, self.basis, structure, scaling, table)
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """A certified solution of a prepared problem."""
-
-    prepared: Prepared
-    solution: Solution
-
-
 def open_fit(
-    model: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    progress: Progress,
-    budgets: Budgets | None = None,
+    model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress, **options: Any
 ) -> Opened:
     """Check the rows of a fit, read the rules about terms, code the inputs and choose gamma.
 
-    Sets ``n_features_in_`` and ``feature_names_in_`` on the model.  ``budgets`` are the sizes that
-    gamma is for, by default those of the model.
+    Sets ``n_features_in_`` and ``feature_names_in_`` on the model; ``options`` as ``open_table``.
     """
-    return open_table(model, open_rows(model, X, y, sample_weight, progress), progress, budgets)
+    return open_table(model, open_rows(model, X, y, sample_weight, progress), progress, **options)
 
 
 def open_table(
@@ -315,9 +302,11 @@ def open_table(
     table: Rows,
     progress: Progress,
     budgets: Budgets | None = None,
-    responses: Sequence[MemoryRows] = (),
 ) -> Opened:
-    """Do the same for rows that have been checked, with one response or the first of several."""
+    """Do the same for rows that have been checked, with one response or the first of several.
+
+    ``budgets`` are the sizes that gamma is for, by default those of the model.
+    """
     rules = read_rules(model.get_params(deep=False), table.names, table.ranges)
     scale, center = bool(model.scale), bool(model.center)
     choice = None
@@ -331,7 +320,6 @@ def open_table(
             center=center,
             progress=progress,
             time_limit=model.time_limit,
-            responses=responses,
         )
         gamma = table.total_weight**-0.5 if choice is None else choice.gamma
     else:
@@ -344,7 +332,9 @@ def open_table(
     return Opened(table, table.coded(scaling.apply), scaling, coded, gamma, choice, ranges)
 
 
-def solve(opened: Opened, n_candidates: NCandidates, effort: FitEffort) -> Answer:
+def solve(
+    opened: Opened, n_candidates: NCandidates, effort: FitEffort
+) -> tuple[Prepared, Solution]:
     """Search by listing the monomials or by pricing them all, whichever the sizes call for."""
     # One matrix of a single fit may be larger where a GPU makes it; folds would hold many.
     most = Held.on(opened.rows.place.on_gpu).monomials
@@ -352,31 +342,22 @@ def solve(opened: Opened, n_candidates: NCandidates, effort: FitEffort) -> Answe
     if extent.priced:
         return _search_priced(opened, extent, effort)
     prepared = opened.prepare(extent, effort)
-    seconds = effort.spent
-    solution = _searched(prepared, effort, effort.first_limits())
-    if effort.hopeful(solution):
-        solution = _searched(prepared, effort, effort.limits())
-    return _timed(prepared, prepared.stated(solution), seconds, effort)
-
-
-def _searched(prepared: Prepared, effort: FitEffort, limits: Limits) -> Solution:
     index = prepared.basis.index if effort.start else {}
     start = np.array(sorted(index[m] for m in effort.start if m in index), dtype=np.intp)
     known = len(start) > 0 and prepared.problem.structure.allows(start)
-    return search(
+    solve = partial(
+        search,
         effort.engine,
         prepared.problem,
-        limits,
-        listener=effort.progress.listener,
-        seed=effort.seed,
-        threads=effort.threads,
+        **effort.options,
         scope=prepared.scope,
-        device=prepared.opened.rows.place.device,
+        device=opened.rows.place.device,
         start=start if known else None,
     )
+    return prepared, effort.searched(prepared, lambda limits: solve(limits=limits))
 
 
-def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> Answer:
+def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> tuple[Prepared, Solution]:
     """Generate columns on demand; the certificate covers every input that the extent has."""
     from polysharp.engines.columns.column_generation import search_all_inputs
     from polysharp.engines.columns.search import Search
@@ -392,7 +373,7 @@ def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> Answer:
     # A reader prices monomials of inputs, and none of functions of them.
     proof = None if opened.rules.library else found.solution.proof
     solution = replace(found.solution, scope=prepared.scope, proof=proof)
-    return _timed(prepared, prepared.stated(solution), seconds, effort)
+    return prepared, effort.timed(prepared.stated(solution), seconds)
 
 
 def priced_search(
@@ -409,18 +390,10 @@ def priced_search(
         lam=1.0 / opened.gamma,
         engine=effort.engine,
         limits=effort.limits(),
-        listener=effort.progress.listener,
-        seed=effort.seed,
-        threads=effort.threads,
+        **effort.options,
         sizes=Sizes(
             first=extent.pool,
             added=min(Sizes.added, extent.pool),
             listed=extent.pool + extent.pool // 2,
         ),
     )
-
-
-def _timed(prepared: Prepared, solution: Solution, seconds: float, effort: FitEffort) -> Answer:
-    """Say how long the preparation and the whole fit took."""
-    times = {"preparation": seconds, **solution.times, "total": effort.spent}
-    return Answer(prepared, replace(solution, times=times))

@@ -14,24 +14,24 @@ over w with at most ``max_terms`` monomials in at most ``max_inputs`` inputs.
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from polysharp.certificate.solution import Solution, Status
+from polysharp.certificate.solution import Status
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import check_parameters
-from polysharp.estimators.prepare import FitEffort, open_fit, solve
+from polysharp.estimators.prepare import FitEffort, Prepared, open_fit, solve
 from polysharp.estimators.spread import Spread
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import open_progress
 from polysharp.threads import limited_threads
-from polysharp.typing import Monomial
 
 
+@dataclass(eq=False, repr=False)
 class SparsePolynomialRegressor(CertifiedModel):
     """The best polynomial with few terms in few inputs, with a certificate.
 
@@ -192,68 +192,21 @@ class SparsePolynomialRegressor(CertifiedModel):
     <Status.OPTIMAL: 'optimal'>
     """
 
-    def __init__(
-        self,
-        degree: int = 3,
-        max_terms: int = 10,
-        max_inputs: int | None = None,
-        gamma: Any = "auto",
-        n_candidates: Any = "auto",
-        fit_intercept: bool = True,
-        scale: bool = True,
-        center: bool = False,
-        device: Any = None,
-        engine: Any = "auto",
-        time_limit: float | None = 60.0,
-        gap_tol: float = 1e-4,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        *,
-        max_interaction: int | None = None,
-        interaction_degree: int | None = None,
-        heredity: Any = None,
-        include_terms: Any = None,
-        exclude_terms: Any = None,
-        include_inputs: Any = None,
-        exclude_inputs: Any = None,
-        coefficient_bounds: Any = None,
-        positive: bool = False,
-        clamp: bool = False,
-        functions: Any = None,
-        units: Any = None,
-        constants: Any = None,
-        basis: str = "monomials",
-    ) -> None:
-        self.degree = degree
-        self.max_terms = max_terms
-        self.max_inputs = max_inputs
-        self.gamma = gamma
-        self.n_candidates = n_candidates
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.center = center
-        self.device = device
-        self.engine = engine
-        self.time_limit = time_limit
-        self.gap_tol = gap_tol
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
-        self.max_interaction = max_interaction
-        self.interaction_degree = interaction_degree
-        self.heredity = heredity
-        self.include_terms = include_terms
-        self.exclude_terms = exclude_terms
-        self.include_inputs = include_inputs
-        self.exclude_inputs = exclude_inputs
-        self.coefficient_bounds = coefficient_bounds
-        self.positive = positive
-        self.clamp = clamp
-        self.functions = functions
-        self.units = units
-        self.constants = constants
-        self.basis = basis
+    degree: int = 3
+    max_terms: int = 10
+    max_inputs: int | None = None
+    gamma: Any = "auto"
+    n_candidates: Any = "auto"
+    fit_intercept: bool = True
+    scale: bool = True
+    center: bool = False
+    device: Any = None
+    engine: Any = "auto"
+    time_limit: float | None = 60.0
+    gap_tol: float = 1e-4
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Find the best polynomial.
@@ -263,7 +216,8 @@ class SparsePolynomialRegressor(CertifiedModel):
         X : array, data frame or PyTorch tensor of shape (n, p)
             Inputs; a Dask array or DataFrame is read in blocks and never gathered.
         y : array of shape (n,)
-            Response; with Dask, a Dask array or Series in the blocks of X.
+            Response; with Dask, a Dask array or Series in the blocks of X.  Models of several
+            responses take an array, data frame or Dask collection with a column for each.
         sample_weight : array of shape (n,) or None
             Weights of the rows; weight two is the same row twice, weight zero no row.
 
@@ -274,48 +228,37 @@ class SparsePolynomialRegressor(CertifiedModel):
         return self._fit(X, y, sample_weight)
 
     def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        reference: Polynomial | None = None,
-        hopeless_after: float | None = None,
-        start: tuple[Monomial, ...] = (),
+        self, X: Any, y: Any, sample_weight: Any, reference: Polynomial | None = None, **more: Any
     ) -> Self:
-        """Fit to y, which are the values of a reference at the rows of X where there is one.
-
-        The search begins from the terms of ``start``, where they are allowed, and ends after some
-        seconds where no proof is in sight by then.
-        """
+        """Fit to y, the values of a reference where there is one; ``more`` is for ``FitEffort``."""
         began = perf_counter()
         check_parameters(self.get_params(deep=False))
         with open_progress(self.verbose) as progress, limited_threads(self.n_jobs) as threads:
-            effort = FitEffort.of(self, threads, progress, began, hopeless_after, start)
-            opened = open_fit(self, X, y, sample_weight, progress)
-            answer = solve(opened, self.n_candidates, effort)
-        self.__dict__.pop("calibration_", None)  # of an earlier fit
-        prepared, self.solution_, self.reference_ = answer.prepared, answer.solution, reference
-        self.polynomial_ = prepared.polynomial(answer.solution)
-        if reference is not None:
-            self.polynomial_ = replace(self.polynomial_, response=reference.response)
-        self.intercept_ = self.polynomial_.intercept
-        self.powers_ = self.polynomial_.powers
+            effort = FitEffort.of(self, threads, progress, began, **more)
+            prepared = self._solve((X, y, sample_weight), effort, reference)
         self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
-        self.gamma_, self.gamma_choice_ = opened.gamma, opened.choice
-        self.spread_ = Spread.of(prepared, answer.solution)
+        self.gamma_, self.gamma_choice_ = prepared.opened.gamma, prepared.opened.choice
         if remark := prepared.remark(self.time_limit):
             warnings.warn(remark, ConvergenceWarning, stacklevel=3)
-        if effort.engine.proves:
-            warn_if_unproved(answer.solution)
+        if effort.engine.proves and self.solution_.status is not Status.OPTIMAL:
+            warnings.warn(
+                f"The model is not proved to be the best: {self.solution_}; a longer time_limit, "
+                "a smaller gamma or a larger gap_tol may help.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         return self
 
-
-def warn_if_unproved(solution: Solution) -> None:
-    """Warn of a gap that is wider than was asked for."""
-    if solution.status is not Status.OPTIMAL:
-        warnings.warn(
-            f"The model is not proved to be the best: {solution}; a longer time_limit, "
-            "a smaller gamma or a larger gap_tol may help.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    def _solve(
+        self, given: tuple[Any, Any, Any], effort: FitEffort, reference: Polynomial | None
+    ) -> Prepared:
+        """Set solution and formula; return the problem that was solved."""
+        opened = open_fit(self, *given, effort.progress)
+        prepared, self.solution_ = solve(opened, self.n_candidates, effort)
+        self.__dict__.pop("calibration_", None)  # of an earlier fit
+        law = prepared.formula(self.solution_.support, self.solution_.coefficients)
+        if reference is not None:
+            law = replace(law, response=reference.response)
+        self.polynomial_, self.intercept_, self.powers_ = law, law.intercept, law.powers
+        self.reference_, self.spread_ = reference, Spread.of(prepared, self.solution_)
+        return prepared

@@ -11,6 +11,7 @@ refitted on all rows by ``SparsePolynomialRegressor`` and carries its certificat
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field, fields
 from time import perf_counter, time
 from typing import Any, ClassVar, Self
 
@@ -18,7 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from polysharp.data.arrays import as_host
 from polysharp.data.checks import open_rows
 from polysharp.data.cluster import is_dask
 from polysharp.data.families import FAMILIES
@@ -35,16 +35,14 @@ from polysharp.estimators.parameters import (
     sizes,
 )
 from polysharp.estimators.regressor import SparsePolynomialRegressor
-from polysharp.moments.folds import Dealt, Plan
 from polysharp.progress import Progress, open_progress
 from polysharp.selection.consensus import find_consensus
 from polysharp.selection.folds import Folds
-from polysharp.selection.joint import JointFolds
 from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import RULES, Scores
 from polysharp.selection.search import HIGHEST, BudgetSearch, Deadline, Wanted
 from polysharp.selection.split_models import Budgets
-from polysharp.selection.splits import chosen_cv, cut, dealt_folds, read_splits
+from polysharp.selection.splits import dealt_folds, read_parts
 from polysharp.threads import limited_threads
 from polysharp.typing import Monomial
 
@@ -52,14 +50,8 @@ SEARCH_SHARE = 0.75  # of the time limit; the refit gets the rest
 CONSENSUS_SHARE = 0.1  # of the time limit; for the averaging of models after the search
 REFIT_SHARE = 0.1  # of the time limit that the refit has in any case: the search may end late
 HOPELESS_AFTER = 3.0  # seconds of the refit's search, where the gap is still wide by then
-
-# Handed to the refit as they are.
-SHARED = (
-    "n_candidates", "fit_intercept", "scale", "device", "engine", "gap_tol", "n_jobs", "verbose",
-    "max_interaction", "interaction_degree", "heredity", "include_terms", "exclude_terms",
-    "include_inputs", "exclude_inputs", "coefficient_bounds", "positive", "clamp", "functions",
-    "units", "constants", "basis",
-)  # fmt: skip
+# What a fit and a search over budgets both have, but not of one value.
+SEARCHED = {"max_terms", "max_inputs", "time_limit", "random_state"}
 
 
 def of_refit(name: str) -> Any:
@@ -67,6 +59,7 @@ def of_refit(name: str) -> Any:
     return property(lambda search: getattr(search.best_estimator_, name))
 
 
+@dataclass(eq=False, repr=False)
 class SparsePolynomialRegressorCV(CertifiedModel):
     """The best sparse polynomial with its budgets chosen by cross-validation.
 
@@ -201,74 +194,24 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     y = 0.98 + 2 x0 x1 - 0.99 x2^2
     """
 
-    def __init__(
-        self,
-        degrees: Any = "auto",
-        max_terms: Any = 100,
-        max_inputs: Any = None,
-        gammas: Any = "auto",
-        centers: Any = (False, True),
-        cv: Any = "auto",
-        rule: Any = "shortest",
-        n_candidates: Any = "auto",
-        fit_intercept: bool = True,
-        scale: bool = True,
-        device: Any = None,
-        engine: Any = "auto",
-        time_limit: float | None = 60.0,
-        gap_tol: float = 1e-4,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-        *,
-        refit: bool = True,
-        max_interaction: int | None = None,
-        interaction_degree: int | None = None,
-        heredity: Any = None,
-        include_terms: Any = None,
-        exclude_terms: Any = None,
-        include_inputs: Any = None,
-        exclude_inputs: Any = None,
-        coefficient_bounds: Any = None,
-        positive: bool = False,
-        clamp: bool = False,
-        functions: Any = None,
-        units: Any = None,
-        constants: Any = None,
-        basis: str = "monomials",
-    ) -> None:
-        self.degrees = degrees
-        self.max_terms = max_terms
-        self.max_inputs = max_inputs
-        self.gammas = gammas
-        self.centers = centers
-        self.cv = cv
-        self.rule = rule
-        self.n_candidates = n_candidates
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.device = device
-        self.engine = engine
-        self.time_limit = time_limit
-        self.gap_tol = gap_tol
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
-        self.refit = refit
-        self.max_interaction = max_interaction
-        self.interaction_degree = interaction_degree
-        self.heredity = heredity
-        self.include_terms = include_terms
-        self.exclude_terms = exclude_terms
-        self.include_inputs = include_inputs
-        self.exclude_inputs = exclude_inputs
-        self.coefficient_bounds = coefficient_bounds
-        self.positive = positive
-        self.clamp = clamp
-        self.functions = functions
-        self.units = units
-        self.constants = constants
-        self.basis = basis
+    degrees: Any = "auto"
+    max_terms: Any = 100
+    max_inputs: Any = None
+    gammas: Any = "auto"
+    centers: Any = (False, True)
+    cv: Any = "auto"
+    rule: Any = "shortest"
+    n_candidates: Any = "auto"
+    fit_intercept: bool = True
+    scale: bool = True
+    device: Any = None
+    engine: Any = "auto"
+    time_limit: float | None = 60.0
+    gap_tol: float = 1e-4
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = None
+    refit: bool = field(default=True, kw_only=True)
 
     @property
     def degree(self) -> int:
@@ -284,6 +227,12 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         return tuple(dict.fromkeys(bool(c) for c in several(self.centers)))
 
     _kind: ClassVar[type[SparsePolynomialRegressor]] = SparsePolynomialRegressor  # of the refit
+
+    @property
+    def _shared(self) -> dict[str, Any]:
+        """Parameters that are handed to the refit as they are."""
+        known = {own.name for own in fields(SparsePolynomialRegressor)} - SEARCHED
+        return {name: v for name, v in self.get_params(deep=False).items() if name in known}
 
     # What a fitted SparsePolynomialRegressor has, this one has of its refit.
     polynomial_ = of_refit("polynomial_")
@@ -308,7 +257,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
             Inputs; a Dask array or DataFrame is read in blocks and never gathered, with ``cv`` a
             number of folds.
         y : array of shape (n,)
-            Response; with Dask, a Dask array or Series in the blocks of X.
+            Response; with Dask, a Dask array or Series in the blocks of X.  Models of several
+            responses take an array or data frame with a column for each, all in memory.
         sample_weight : array of shape (n,) or None
             Weights of the rows, in the fits and in the errors.
         groups : array of shape (n,) or None
@@ -319,7 +269,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         self
         """
         began = perf_counter()
-        parameters = self._checked_parameters()
+        parameters = self._checked_parameters(X)
         seed = check_seed(self.random_state)
         self.__dict__.pop("best_estimator_", None)  # of an earlier fit
         with open_progress(self.verbose) as progress, limited_threads(self.n_jobs):
@@ -337,8 +287,9 @@ class SparsePolynomialRegressorCV(CertifiedModel):
             self.refit_time_ = perf_counter() - began - self.search_time_
         return self
 
-    def _checked_parameters(self) -> dict[str, Any]:
+    def _checked_parameters(self, X: Any) -> dict[str, Any]:
         """Check everything; return the parameters of the estimator with the largest budgets."""
+        del X
         own = self.get_params(deep=False)
         for plural, single in (
             ("degrees", "degree"),
@@ -354,7 +305,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
             )
         if not isinstance(self.refit, (bool, np.bool_)):
             raise InputError(f"refit must be True or False, got {self.refit!r}")
-        parameters = {name: own[name] for name in SHARED} | {
+        parameters = self._shared | {
             "degree": self.degree,
             "max_terms": max(several(self.max_terms)),
             "max_inputs": input_limits(self.max_inputs)[0],
@@ -372,25 +323,16 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         progress: Progress,
     ) -> Folds:
         """Check the rows and cut them into the parts that the splits treat alike."""
-        dealt = dealt_folds(self.cv, groups) if is_dask(given[0]) else None
-        responses = self._open(given, progress)
-        rows = responses[0]
+        if is_dask(given[0]):
+            dealt_folds(self.cv, groups)  # refused before any row is read
+        rows = self._open(given, progress)
         rules = read_rules(parameters, rows.names, rows.ranges)
-        scale, clamp = bool(self.scale), self.clamp
-        if dealt is not None:
-            return Folds(rows, Dealt(dealt, seed), Plan.k_fold(dealt), rules, scale, clamp)
-        X, y, sample_weight = (as_host(part) for part in given)
-        cv = chosen_cv(self.cv, rows.shape[0])
-        splits = read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
-        parts, plan = cut(splits, rows.shape[0])
-        own = [table.block for table in responses if table.block is not None]
-        if len(responses) > 1:
-            return JointFolds(rows, parts, plan, rules, scale, clamp, responses=tuple(own))
-        return Folds(rows, parts, plan, rules, scale, clamp)
+        parts, plan = read_parts(self.cv, given, rows.shape[0], groups=groups, seed=seed)
+        return Folds(rows, parts, plan, rules, bool(self.scale), self.clamp)
 
-    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> tuple[Rows, ...]:
-        """Check the rows; return those of each response."""
-        return (open_rows(self, *given, progress),)
+    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Rows:
+        """Check the rows."""
+        return open_rows(self, *given, progress)
 
     def _search(self, folds: Folds, workers: Workers, began: float) -> tuple[BudgetSearch, Scores]:
         """Compare within the search's share of the time."""
@@ -436,16 +378,17 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     ) -> None:
         """Fit the choice to all rows; look for a proof where there is hope."""
         X, y, sample_weight = given
-        own, reference, left = self.get_params(deep=False), self.reference_, None
+        reference, left = self.reference_, None
         if self.time_limit is not None:
             left = max(REFIT_SHARE * self.time_limit, self.time_limit - (perf_counter() - began))
-        model = self._kind(**{name: own[name] for name in SHARED}, **self.best_params_).set_params(
+        model = self._kind(**self._shared, **self.best_params_).set_params(
             random_state=seed, time_limit=left
         )
         values = y if reference is None else self._values(reference, X)
         with warnings.catch_warnings():
             # The gap is stated; large budgets are rarely proved, and that is no reason to warn.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model._fit(X, values, sample_weight, reference, HOPELESS_AFTER, start)
+            hope = {"hopeless_after": HOPELESS_AFTER, "start": start}
+            model._fit(X, values, sample_weight, reference, **hope)
         # What is shown, saved and cloned is the user's limit, not what happened to be left of it.
         self.best_estimator_ = model.set_params(time_limit=self.time_limit)

@@ -22,19 +22,21 @@ from sklearn.base import clone
 
 from polysharp.data.arrays import as_host
 from polysharp.engines.local_search import LocalSearch
+from polysharp.estimators.fitted import laws_of
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.estimators.rivals import rivals
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
 
 Draw = tuple[Array, int]  # weights of the rows, and a seed
+ANY_GAP = 0.999  # of a fit whose proof nobody asks for
 MOST_RIVALS = 100  # of one resample, the best ones
 
 
 class Refit(NamedTuple):
     """What one fit found, in the user's names and units, and the formulas that come close."""
 
-    polynomial: Polynomial
+    laws: tuple[Polynomial, ...]  # one for each response
     spread: Any
     rivals: tuple[Polynomial, ...]  # the formula itself, or the best one met, first
 
@@ -44,7 +46,7 @@ class Refits:
     """What every fit needs: settings and rows; draws are weights of the rows of positive weight."""
 
     settings: SparsePolynomialRegressor
-    model: Polynomial
+    laws: tuple[Polynomial, ...]  # of the model, one for each response
     X: Any
     y: Any
     weights: Array
@@ -52,16 +54,21 @@ class Refits:
 
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any, engine: Any = None) -> Refits:
-        """Take the settings of a fitted model; ``engine`` is a short local search by default."""
+        """Take the settings of a fitted model; ``engine`` is a short local search by default.
+
+        For several responses there is no such engine: the tree ends where it has begun.
+        """
         settings = clone(getattr(model, "best_estimator_", model)).set_params(
-            engine=LocalSearch(patience=2) if engine is None else engine,
-            gamma=model.gamma_,
-            n_jobs=None,
-            verbose=0,
+            gamma=model.gamma_, n_jobs=None, verbose=0
         )
+        laws = laws_of(model)
+        if hasattr(model, "polynomials_"):
+            settings.set_params(gap_tol=ANY_GAP)
+        else:
+            settings.set_params(engine=LocalSearch(patience=2) if engine is None else engine)
         given = 1.0 if sample_weight is None else as_host(sample_weight)
         weights = np.broadcast_to(np.asarray(given, dtype=np.float64), len(y))
-        return cls(settings, model.polynomial_, as_host(X), as_host(y), weights)
+        return cls(settings, laws, as_host(X), as_host(y), weights)
 
     def run(
         self, draws: Sequence[Draw], n_jobs: int | None = None, time_limit: float | None = None
@@ -82,9 +89,12 @@ class Refits:
         weights = self.weights.copy()
         weights[weights > 0.0] *= drawn
         one = clone(self.settings).set_params(random_state=seed)
-        one._fit(self.X, self.y, weights, start=self.model.monomials)
-        law = replace(one.polynomial_, response=self.model.response)
-        return Refit(law, one.spread_, self._rivals(one, law, weights, deadline))
+        one._fit(self.X, self.y, weights, start=self.laws[0].monomials)
+        laws = tuple(
+            replace(law, response=own.response)
+            for law, own in zip(laws_of(one), self.laws, strict=True)
+        )
+        return Refit(laws, one.spread_, self._rivals(one, laws[0], weights, deadline))
 
     def _rivals(
         self, one: Any, law: Polynomial, weights: Array, deadline: float | None

@@ -17,199 +17,40 @@ ridge; that is no statement about causes, nor about other rows (``stability`` as
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from math import isclose, isfinite
 from numbers import Integral, Real
 from os import PathLike
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from polysharp.certificate.proof import Proof
-from polysharp.certificate.solution import Stop, certify
+from polysharp.certificate.solution import certify
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.census import ROOM, Census, of_exact_size, take_census
-from polysharp.errors import InputError, load_optional
+from polysharp.engines.tree.ledger import Ledger
+from polysharp.errors import InputError
 from polysharp.estimators.fitted import fitted_polynomial
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_fit, priced_search
+from polysharp.estimators.rivals_found import Rivals, line
+from polysharp.estimators.rivals_tally import SetTally, Used
 from polysharp.files import check_targets, replacement
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.progress import open_progress, plural, rounded_down
+from polysharp.progress import open_progress
 from polysharp.ranking.extent import Extent
 from polysharp.threads import limited_threads
-from polysharp.typing import Array
+from polysharp.typing import Indices
 
 SAME = 1e-6  # relative difference of costs on the same rows, at most
-SHOWN = 10  # rivals and replacements that are printed
-
-
-class Swap(NamedTuple):
-    """What the nearest rivals without a term (or input) have in its place, and their excess."""
-
-    out: tuple[str, ...]
-    into: tuple[str, ...]
-    excess: float
-
-
-class Used(NamedTuple):
-    """Something about terms, and the same about inputs."""
-
-    terms: Any
-    inputs: Any
-
-
-@dataclass(frozen=True, eq=False)
-class Rivals:
-    """Formulas that come close to the best one, the best one first.
-
-    Parameters
-    ----------
-    polynomials : tuple of Polynomial
-        The best ``max_count`` of them, cheapest first; the first one is the best formula, which
-        is the model unless the search has met a better one.
-    objectives : ndarray
-        What they cost.
-    count : int
-        How many there are, those beyond ``max_count`` included.
-    within : float
-        The share by which they may cost more than the best.
-    complete : bool
-        Whether it is proved that none is missing.
-    bound : float
-        What every formula that is not among them costs at least; where ``complete``, that is more
-        than ``1 + within`` times the best.
-    shares : Used
-        ``shares.terms`` and ``shares.inputs``: the share of rivals that use each, by name, the
-        most frequent first.
-    proof : Proof or None
-        The proof of ``bound``, which ``polysharp.verify`` checks; None where it was cut short in
-        the middle of a step, has outgrown its limits, or there are more than ``max_count``.
-    stop : Stop
-        Why the search ended.
-    nodes : int
-        Cases of the search tree.
-    seconds : float
-        Time of the search.
-    """
-
-    polynomials: tuple[Polynomial, ...]
-    objectives: Array
-    count: int
-    within: float
-    complete: bool
-    bound: float
-    shares: Used
-    proof: Proof | None
-    stop: Stop
-    nodes: int
-    seconds: float
-
-    def __len__(self) -> int:
-        return len(self.polynomials)
-
-    def __iter__(self) -> Iterator[Polynomial]:
-        return iter(self.polynomials)
-
-    @property
-    def best(self) -> Polynomial:
-        """The best formula."""
-        return self.polynomials[0]
-
-    @property
-    def excess(self) -> Array:
-        """By which share of the best cost each one costs more."""
-        least = float(self.objectives[0])
-        return self.objectives / least - 1.0 if least > 0.0 else np.zeros(len(self))
-
-    @property
-    def indispensable(self) -> Used:
-        """Names of the terms and inputs that every rival uses."""
-        return Used(
-            *(tuple(n for n, share in part.items() if share == 1.0) for part in self.shares)
-        )
-
-    @cached_property
-    def replaceable(self) -> Used:
-        """What stands in for each term and input of the best formula that some rival lacks.
-
-        ``replaceable.terms["a b"]`` has one ``Swap`` for each way in which the rivals without
-        ``a b`` that are most like the best formula replace it, the cheapest first.
-        """
-        terms = [frozenset(p.term_names) for p in self.polynomials]
-        inputs = [frozenset(p.names[i] for i in p.inputs) for p in self.polynomials]
-        best, names = self.best, self.best.names
-        order = list(best.term_names), [names[i] for i in best.inputs]
-        return Used(
-            *(_swaps(*part, self.excess) for part in zip(order, (terms, inputs), strict=True))
-        )
-
-    def to_frame(self) -> Any:
-        """Return a pandas data frame with one row per rival, and a column for each term."""
-        pd = load_optional("pandas", "to_frame", "cli")
-
-        has = [set(p.term_names) for p in self.polynomials]
-        return pd.DataFrame(
-            {
-                "objective": self.objectives,
-                "excess": self.excess,
-                "formula": [str(p) for p in self.polynomials],
-                **{name: [name in own for own in has] for name in self.shares.terms},
-            }
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything but the proof as dicts, lists, texts and numbers."""
-        return {
-            "claim": self.claim,
-            "count": self.count,
-            "within": self.within,
-            "complete": self.complete,
-            "bound": self.bound,
-            "stop": str(self.stop),
-            "shares": self.shares._asdict(),
-            "indispensable": self.indispensable._asdict(),
-            "replaceable": {
-                what: {name: [swap._asdict() for swap in swaps] for name, swaps in part.items()}
-                for what, part in self.replaceable._asdict().items()
-            },
-            "rivals": [
-                _line(p, cost) for p, cost in zip(self, self.objectives.tolist(), strict=True)
-            ],
-        }
-
-    @property
-    def claim(self) -> str:
-        """What is known, in one sentence."""
-        what = f"{plural(self.count, 'formula')} of {plural(len(self.best), 'term')}"
-        first = f"{what} within {100 * self.within:.3g} % of the best"
-        if self.complete:
-            return f"{first}, and it is proved that there are no others"
-        return (
-            f"{first} so far ({self.stop}): any other costs at least {rounded_down(self.bound)}, "
-            f"the best {self.objectives[0]:.6g}"
-        )
-
-    def __str__(self) -> str:
-        """Return the claim, the first rivals as differences from the best, and what all have."""
-        lines = [self.claim, f"  {self.best}"]
-        own = set(self.best.term_names)
-        for polynomial, excess in zip(self.polynomials[1:SHOWN], self.excess[1:], strict=False):
-            other = set(polynomial.term_names)
-            out = ", ".join(n for n in self.best.term_names if n not in other)
-            into = ", ".join(n for n in polynomial.term_names if n not in own)
-            lines.append(f"  {100 * excess:+.3f} %: {into} in place of {out}")
-        if self.count > SHOWN:
-            lines.append(f"  ... and {plural(self.count - SHOWN, 'more formula')}")
-        for what, names in zip(("terms", "inputs"), self.indispensable, strict=True):
-            lines.append(f"{what} in all of them: {', '.join(names) or 'none'}")
-        return "\n".join(lines)
+TALLIED = 4_000_000  # truth values of one block of rivals
 
 
 def rivals(
@@ -235,12 +76,14 @@ def rivals(
     within : float, default=0.01
         By which share of the best cost a rival may cost more.
     max_count : int, default=1000
-        How many formulas are held, the best ones; all others are counted too.
+        How many formulas are held, the best ones; all others are counted too, and go to a temporary
+        file while the search lasts.
     time_limit : float or None, default=60.0
         Seconds; at the limit, as on Ctrl-C, what has been found is returned with ``complete``
         false and the bound on what may be missing.
     path : str, path or None, default=None
-        A file to write all rivals to, as JSON lines and the best first, however many there are.
+        A file to write all rivals to when the search is over, as JSON lines and the best first,
+        however many there are; the first line says what is known about all of them.
 
     Returns
     -------
@@ -276,7 +119,7 @@ def rivals(
     _check(model, within, max_count, time_limit)
     if path is not None:
         check_targets({"path": path})
-    began, solution = perf_counter(), model.solution_
+    began, within = perf_counter(), float(within)
     settings = clone(getattr(model, "best_estimator_", model))
     settings.set_params(gamma=float(model.gamma_), time_limit=time_limit)
     reference = model.reference_
@@ -284,33 +127,28 @@ def rivals(
     with open_progress(settings.verbose) as progress, limited_threads(settings.n_jobs) as threads:
         effort = FitEffort.of(settings, threads, progress, began)
         opened = _opened(model, open_fit(settings, X, values, sample_weight, progress))
-        prepared, others = _prepared(model, opened, float(within), effort)
-        start = np.array(
-            sorted(prepared.basis.index[tuple(sorted(m))] for m in model.polynomial_.monomials),
-            dtype=np.intp,
-        )
-        stated, here = solution.objective, prepared.problem.refit(start).objective
-        if not isclose(here, stated, rel_tol=SAME, abs_tol=SAME * SAME * prepared.problem.yy):
-            raise InputError(
-                "X, y and sample_weight must be the rows of the fit, on which the model costs "
-                f"{stated:.9g}, got rows on which it costs {here:.9g}"
+        prepared, others = _prepared(model, opened, within, effort)
+        start = _start(model, prepared)
+        with Ledger(len(start)) as ledger:
+            census = take_census(
+                prepared.problem,
+                start,
+                within,
+                ledger,
+                limits=effort.limits(),
+                listener=progress.listener,
+                seed=effort.seed,
+                threads=threads,
+                engine=effort.engine if isinstance(effort.engine, Tree) else Tree(),
+                max_excepted=int(max_count),
             )
-        census = take_census(
-            prepared.problem,
-            start,
-            float(within),
-            limits=effort.limits(),
-            listener=progress.listener,
-            seed=effort.seed,
-            threads=threads,
-            engine=effort.engine if isinstance(effort.engine, Tree) else Tree(),
-        )
-    if others < np.inf:  # there are monomials that the census does not know
-        whole = census.complete and others >= (1.0 + within) * float(census.costs[0])
-        bound = min(census.bound, others)
-        census = replace(census, bound=bound, complete=whole, proof=None)
-    response = model.polynomial_.response
-    return _rivals(prepared, census, float(within), int(max_count), response, path)
+            if others < np.inf:  # there are monomials that the census does not know
+                whole = census.complete and others >= census.limit
+                bound = min(census.bound, others)
+                census = replace(census, bound=bound, complete=whole, proof=None)
+            close = CloseSupports(prepared, ledger, census.limit, model.polynomial_.response)
+            found = _found(close, census, within, int(max_count))
+            return found if path is None else replace(found, written=close.write(path, found))
 
 
 def _check(model: Any, within: Any, max_count: Any, time_limit: Any) -> None:
@@ -324,6 +162,19 @@ def _check(model: Any, within: Any, max_count: Any, time_limit: Any) -> None:
     if isinstance(max_count, bool) or not isinstance(max_count, Integral) or max_count < 1:
         raise InputError(f"max_count must be an integer of at least 1, got {max_count!r}")
     check_parameters({"time_limit": time_limit})
+
+
+def _start(model: Any, prepared: Prepared) -> Indices:
+    """Return the support of the model; on these rows it must cost what it cost in the fit."""
+    index, monomials = prepared.basis.index, model.polynomial_.monomials
+    start = np.array(sorted(index[tuple(sorted(m))] for m in monomials), dtype=np.intp)
+    stated, here = model.solution_.objective, prepared.problem.refit(start).objective
+    if not isclose(here, stated, rel_tol=SAME, abs_tol=SAME * SAME * prepared.problem.yy):
+        raise InputError(
+            "X, y and sample_weight must be the rows of the fit, on which the model costs "
+            f"{stated:.9g}, got rows on which it costs {here:.9g}"
+        )
+    return start
 
 
 def check_share(within: Any) -> None:
@@ -369,98 +220,89 @@ def _prepared(
     return replace(prepared, assembled=replace(prepared.assembled, problem=problem)), others
 
 
-def _rivals(
-    prepared: Prepared,
-    census: Census,
-    within: float,
-    max_count: int,
-    response: str,
-    path: str | PathLike[str] | None,
-) -> Rivals:
-    """Turn supports into formulas; those beyond the factor, named for want of proof, are left."""
-    problem, limit = prepared.problem, (1.0 + within) * float(census.costs[0])
-    count = max(1, int(np.searchsorted(census.costs, limit, side="right")))
-    supports = census.supports[:count]
+class CloseSupports:
+    """The supports in a ledger up to a limit, and their formulas."""
 
-    def formulas(some: Iterable[Any]) -> Iterator[Polynomial]:
-        for support in some:
-            fit = problem.refit(support)
-            formula = prepared.formula(tuple(fit.support.tolist()), fit.w)
-            yield replace(formula, response=response)
+    def __init__(self, prepared: Prepared, ledger: Ledger, limit: float, response: str) -> None:
+        self.prepared, self.ledger, self.limit = prepared, ledger, limit
+        self.response = response
 
-    if path is not None:
+    def formulas(self, supports: Indices) -> Iterator[Polynomial]:
+        """Yield the formula of each support."""
+        for support in supports:
+            fit = self.prepared.problem.refit(support)
+            formula = self.prepared.formula(tuple(fit.support.tolist()), fit.w)
+            yield replace(formula, response=self.response)
+
+    def tallied(self, first: Indices, most: int) -> tuple[SetTally, SetTally]:
+        """Count terms and inputs over all of them."""
+        structure = self.prepared.problem.structure
+        uses = structure.uses
+        size, inputs = uses.shape
+        own = np.isin(np.arange(size), first)
+        terms, used = SetTally(own, most), SetTally(structure.inputs_of(first), most)
+        rows = 1 + TALLIED // (size + len(first) * inputs)
+        for supports, costs in self.ledger.blocks(self.limit, rows=rows):
+            has = np.zeros((len(supports), size), dtype=bool)
+            np.put_along_axis(has, supports, True, axis=1)
+            terms.add(has, costs)
+            used.add(np.asarray(uses[supports].any(axis=1)), costs)
+        return terms, used
+
+    def write(self, path: str | PathLike[str], found: Rivals) -> int:
+        """Write what is known and a line for each, the cheapest first; return how many.
+
+        Ctrl-C ends the file after a whole line: the first one says how many there would be.
+        """
+        written = 0
         with replacement(path) as place, open(place, "w", encoding="utf-8") as file:
-            for polynomial, cost in zip(formulas(supports), census.costs, strict=False):
-                file.write(f"{json.dumps(_line(polynomial, float(cost)))}\n")
-    held = tuple(formulas(supports[:max_count]))
-    proof = None
-    if census.proof is not None and count <= max_count and len(held[0]):
-        solution = certify(
-            problem,
-            supports[0],
-            min(census.bound, float(census.costs[0])),
-            engine="tree",
-            proof=census.proof,
-            gap_tol=0.0,
-            stop=census.stop,
-        )
-        proof = prepared.stated(solution).proof
+            file.write(f"{json.dumps(found.summary)}\n")
+            with suppress(KeyboardInterrupt):
+                for supports, costs in self.ledger.blocks(self.limit):
+                    for formula, cost in zip(self.formulas(supports), costs.tolist(), strict=True):
+                        file.write(f"{json.dumps(line(formula, cost))}\n")
+                        written += 1
+        return written
+
+
+def _found(close: CloseSupports, census: Census, within: float, max_count: int) -> Rivals:
+    """Turn the best supports into formulas, and count over all of them."""
+    prepared = close.prepared
+    held, costs = next(close.ledger.blocks(census.limit, most=max_count, rows=max_count))
+    polynomials, least = tuple(close.formulas(held)), float(costs[0])
+    best, basis = polynomials[0], prepared.basis
+    terms, inputs = close.tallied(held[0], max_count)
+    any_has = np.flatnonzero(terms.having).tolist()
+    names = best.names_of(basis.monomials[j] for j in any_has)
+    of_terms = dict(zip(any_has, names, strict=True))
+    of_inputs = {a: best.names[basis.inputs[a]] for a in np.flatnonzero(inputs.having).tolist()}
     return Rivals(
-        polynomials=held,
-        objectives=census.costs[: len(held)],
-        count=count,
+        polynomials=polynomials,
+        objectives=costs,
+        count=terms.count,
         within=within,
         complete=census.complete,
         bound=census.bound,
-        shares=_shares(prepared, supports, held[0]),
-        proof=proof,
+        shares=Used(terms.shares(of_terms), inputs.shares(of_inputs)),
+        replaceable=Used(terms.swaps(of_terms, least), inputs.swaps(of_inputs, least)),
+        proof=_proof(prepared, census, held[0], least),
         stop=census.stop,
         nodes=census.counters.nodes,
         seconds=census.seconds,
     )
 
 
-def _line(polynomial: Polynomial, cost: float) -> dict[str, Any]:
-    """Return what one line of a file says."""
-    return {
-        "objective": cost,
-        "formula": polynomial.formula(digits=6),
-        "intercept": polynomial.intercept,
-        "terms": dict(zip(polynomial.term_names, polynomial.coefficients.tolist(), strict=True)),
-    }
-
-
-def _shares(prepared: Prepared, supports: Any, best: Polynomial) -> Used:
-    """Count terms and inputs over all rivals, the best formula's first among equals."""
-    counts = np.bincount(supports.ravel(), minlength=prepared.problem.size)
-    own = set(supports[0].tolist())
-    order = sorted(np.flatnonzero(counts).tolist(), key=lambda j: (-counts[j], j not in own, j))
-    names = best.names_of(prepared.basis.monomials[j] for j in order)
-    terms = dict(zip(names, (counts[order] / len(supports)).tolist(), strict=True))
-    uses = prepared.problem.structure.uses
-    used = np.zeros(uses.shape[1])
-    for support in supports:
-        used += uses[support].any(axis=0)
-    inputs = {best.names[prepared.basis.inputs[a]]: float(used[a]) / len(supports)
-              for a in np.argsort(-used, kind="stable") if used[a]}  # fmt: skip
-    return Used(terms, inputs)
-
-
-def _swaps(
-    order: list[str], sets: list[frozenset[str]], excess: Array
-) -> dict[str, tuple[Swap, ...]]:
-    """Return how the sets most like the first one do without each of its members."""
-    first, found = sets[0], dict[str, tuple[Swap, ...]]()
-    changes = [(first - other, other - first) for other in sets]
-    for member in order:
-        lacking = [a for a, (out, _) in enumerate(changes) if member in out]
-        if not lacking:
-            continue
-        fewest = min(sum(map(len, changes[a])) for a in lacking)
-        cheapest: dict[Any, Swap] = {}
-        for a in lacking:
-            out, into = (tuple(sorted(part)) for part in changes[a])
-            if len(out) + len(into) == fewest:
-                cheapest.setdefault((out, into), Swap(out, into, float(excess[a])))
-        found[member] = tuple(cheapest.values())
-    return found
+def _proof(prepared: Prepared, census: Census, best: Indices, least: float) -> Proof | None:
+    """Return the proof with its statement, which is about the best formula."""
+    if census.proof is None or not len(best):
+        return None
+    solution = certify(
+        prepared.problem,
+        best,
+        min(census.bound, least),
+        engine="tree",
+        proof=census.proof,
+        gap_tol=0.0,
+        stop=census.stop,
+    )
+    return prepared.stated(solution).proof

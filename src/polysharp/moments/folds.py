@@ -150,4 +150,4 @@ def squared_error(rows: Moments, support: Indices, w: Array, intercept: float) -
     S = rows.scatter[np.ix_(support, support)]
     around = rows.spread - 2.0 * float(rows.cross[support] @ w) + float(w @ (S @ w))
     offset = rows.y_mean - intercept - float(rows.mean[support] @ w)
-    return max(0.0, around) / rows.weight + offset * offset
+    return float(max(0.0, around) / rows.weight + offset * offset)

@@ -14,8 +14,8 @@ uncentred ones, S + W mbar mbar' and so on; a free intercept uses S, s, ss as th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,15 +27,18 @@ from polysharp.typing import Array, Indices, OnBlock
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Centred first and second moments of the monomials and the response; ``a + b`` merges."""
+    """Centred first and second moments of the monomials and the response; ``a + b`` merges.
+
+    Of several responses ``y_mean`` and ``spread`` have a number each, and ``cross`` has a row.
+    """
 
     n_rows: int
     weight: float
     mean: Array
-    y_mean: float
+    y_mean: Any
     scatter: Array
     cross: Array
-    spread: float
+    spread: Any
 
     def __add__(self, other: Moments) -> Moments:
         """Return the moments of both sets of rows together."""
@@ -53,9 +56,11 @@ class Moments:
         if len(parts) == 1 or not weights.any():
             return parts[0]
         shares = weights / weights.sum()
-        means, y_means = np.array([part.mean for part in parts]), [part.y_mean for part in parts]
-        mean, y_mean = shares @ means, float(shares @ y_means)
-        steps, y_steps = means - mean, np.array(y_means) - y_mean
+        means, y_means = (
+            np.array([getattr(part, name) for part in parts]) for name in ("mean", "y_mean")
+        )
+        mean, y_mean = shares @ means, shares @ y_means
+        steps, y_steps = means - mean, y_means - y_mean
         # In place and in the order of the parts: these matrices may be large.
         scatter = parts[0].scatter.copy(order="K")
         for part in parts[1:]:
@@ -68,31 +73,61 @@ class Moments:
             mean=mean,
             y_mean=y_mean,
             scatter=scatter,
-            cross=np.sum([part.cross for part in parts], axis=0) + (weights * y_steps) @ steps,
-            spread=float(sum(part.spread for part in parts) + weights @ y_steps**2),
+            cross=np.sum([part.cross for part in parts], axis=0) + (weights * y_steps.T) @ steps,
+            spread=sum(part.spread for part in parts) + weights @ y_steps**2,
         )
 
-    def uncentred(self) -> tuple[Array, Array, float]:
+    def with_responses(self, rows: MemoryRows, basis: Basis) -> Moments:
+        """Return the moments of these rows with all of their several responses."""
+        assert rows.several is not None
+        y_mean = rows.several.values @ (rows.weights / rows.total_weight)
+        cross, spread = response_sums(rows, basis, self.mean, y_mean)
+        return replace(self, y_mean=y_mean, cross=cross, spread=spread)
+
+    def response(self, t: int) -> Moments:
+        """Return the moments of one of several responses; what is shared is not copied."""
+        return replace(self, y_mean=self.y_mean[t], cross=self.cross[t], spread=self.spread[t])
+
+    def uncentred(self) -> tuple[Array, Array, Any]:
         """Return G = M'M, q = M'y and y'y, the paper's form without a free intercept."""
         gram = self.scatter + np.multiply.outer(self.weight * self.mean, self.mean)
-        q = self.cross + (self.weight * self.y_mean) * self.mean
+        q = self.cross + np.multiply.outer(self.weight * self.y_mean, self.mean)
         return gram, q, self.spread + self.weight * self.y_mean**2
 
-    def normal_equations(self, *, centred: bool) -> tuple[Array, Array, float]:
+    def normal_equations(self, *, centred: bool) -> tuple[Array, Array, Any]:
         """Return G, q and y'y, with a free intercept (centred) or without one."""
         return (self.scatter, self.cross, self.spread) if centred else self.uncentred()
 
     def select(self, J: Indices) -> Moments:
         """Return the moments of the monomials J only."""
-        return Moments(
-            self.n_rows,
-            self.weight,
-            self.mean[J],
-            self.y_mean,
-            self.scatter[J[:, None], J],
-            self.cross[J],
-            self.spread,
-        )
+        scatter, cross = self.scatter[J[:, None], J], self.cross[..., J]
+        return replace(self, mean=self.mean[J], scatter=scatter, cross=cross)
+
+
+class ResponseSums(NamedTuple):
+    """Products of several responses with the monomials and with themselves, one row each."""
+
+    cross: Array
+    spread: Array
+
+    def __add__(self, other: Any) -> ResponseSums:
+        """Return the sums over both sets of rows."""
+        return ResponseSums(self.cross + other.cross, self.spread + other.spread)
+
+
+def response_sums(rows: Rows, basis: Basis, mean: Array, y_means: Array) -> ResponseSums:
+    """Add up the products of several responses about given means."""
+    sums: ResponseSums = rows.sum_over_blocks("responses", _sums_of_block, basis, mean, y_means)
+    return sums
+
+
+def _sums_of_block(rows: MemoryRows, basis: Basis, mean: Array, y_means: Array) -> ResponseSums:
+    assert rows.several is not None
+    Y = rows.several.values - y_means[:, None]
+    weighted, cross = rows.weights * Y, np.zeros((len(Y), len(basis)))
+    for some in basis.blocks(len(rows)):
+        cross += weighted[:, some] @ (basis.evaluate(rows.X[some]) - mean)
+    return ResponseSums(cross, np.einsum("tn,tn->t", weighted, Y))
 
 
 def moments_of(

@@ -16,17 +16,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isnan
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from polysharp.data.functions import PLAIN, Library
 from polysharp.errors import InputError
+from polysharp.monomials.basis import Basis
 from polysharp.monomials.terms import read_inputs, read_terms, write_term
 from polysharp.typing import Array, Indices, Monomial
-
-if TYPE_CHECKING:
-    from polysharp.monomials.basis import Basis
 
 Interval = tuple[float, float]
 ANY: Interval = (-inf, inf)
@@ -48,6 +46,14 @@ class Boxes(NamedTuple):
     def among(self, J: Indices) -> Boxes:
         """Return the boxes of some of the monomials."""
         return Boxes(self.low[J], self.high[J])
+
+    def of_columns(self, J: Indices) -> Boxes:
+        """Return the boxes of some monomials where there is a row for each of several responses."""
+        return Boxes(np.ascontiguousarray(self.low[:, J]), np.ascontiguousarray(self.high[:, J]))
+
+    def divided(self, unit: float) -> Boxes:
+        """Return the boxes of coefficients that are divided by a positive number."""
+        return Boxes(*(_away_from_zero(ends / unit, ends) for ends in self))
 
     def clip(self, w: Array) -> Array:
         """Return the nearest coefficients within the boxes."""
@@ -102,8 +108,7 @@ class CoefficientBounds:
         factors = np.array([np.prod(unit[list(m)]) if self.unit else 1.0 for m in basis.monomials])
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             scaled = np.where(ends == 0.0, 0.0, ends * (factors / basis.scales)[:, None])
-        away = (ends != 0.0) & (np.abs(scaled) < LEAST)
-        scaled = np.where(away, np.copysign(LEAST, ends), scaled)
+        scaled = _away_from_zero(scaled, ends)
         return Boxes(scaled[:, 0].copy(), scaled[:, 1].copy())
 
     def written(self, names: Sequence[str]) -> str:
@@ -174,6 +179,12 @@ def _interval(pair: Any, of: str, least: float) -> Interval:
             f"coefficient_bounds must leave more than 0 between them{rule}, got {pair!r}{of}"
         )
     return max(low, least), high
+
+
+def _away_from_zero(scaled: Array, ends: Array) -> Array:
+    """Return scaled ends of intervals, none of them zero that was not zero before."""
+    gone = (ends != 0.0) & (np.abs(scaled) < LEAST)
+    return np.where(gone, np.copysign(LEAST, ends), scaled)
 
 
 def _is_number(v: Any) -> bool:

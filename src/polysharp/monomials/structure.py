@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,6 +139,10 @@ class Structure:
         outside = np.append(~inputs, False)
         return np.asarray(outside[self.input_table].sum(axis=1), dtype=np.intp)
 
+    def of_response(self, unit: float) -> Structure:
+        """Return the structure for coefficients of a response that was divided by its unit."""
+        return self if self.boxes is None else replace(self, boxes=self.boxes.divided(unit))
+
     def inputs_of(self, support: Indices) -> NDArray[np.bool_]:
         """Return the mask of the inputs used by a support."""
         return np.asarray(self.uses[support].any(axis=0))
@@ -197,35 +201,36 @@ class Structure:
         The inputs h and their links are rows only where k can bind.
         """
         f, p = self.n_terms, self.n_inputs
-        rows: list[sparse.csr_array] = [_row(f + p, np.arange(f))]
-        fewest = float(self.max_terms) if self.exact_size else -np.inf
-        lower, upper = [fewest], [float(self.max_terms)]
+        unit = sparse.eye_array(f + p, format="csr")
+        rows: list[sparse.csr_array] = []
+        lower: list[float] = []
+        upper: list[float] = []
 
-        def add(block: sparse.csr_array, low: float, high: float) -> None:
-            rows.append(block)
+        def add(block: Any, low: float, high: float) -> None:
+            rows.append(sparse.csr_array(block))
             lower.extend([low] * block.shape[0])
             upper.extend([high] * block.shape[0])
 
+        def total(first: int, count: int) -> Array:
+            return np.repeat([0.0, 1.0, 0.0], [first, count, f + p - first - count])[None]
+
+        fewest = float(self.max_terms) if self.exact_size else -np.inf
+        add(total(0, f), fewest, float(self.max_terms))
         if self.inputs_bind:
-            add(_row(f + p, f + np.arange(p)), -np.inf, float(self.max_inputs))
+            add(total(f, p), -np.inf, float(self.max_inputs))
             child, parent = np.nonzero(self.uses)
-            add(_links(f + p, child, f + parent), -np.inf, 0.0)
-        for i in self.required_inputs:
-            add(_row(f + p, np.flatnonzero(self.uses[:, i])), 1.0, np.inf)
-        if self.heredity is not None:
-            heirs = [j for j in range(f) if len(self.parents[j])]
-            if self.heredity == "strong" and heirs:
-                child = np.concatenate([np.full(len(self.parents[j]), j) for j in heirs])
-                add(
-                    _links(f + p, child, np.concatenate([self.parents[j] for j in heirs])),
-                    -np.inf,
-                    0.0,
-                )
-            elif self.heredity == "weak":
-                for j in heirs:
-                    columns = np.concatenate([[j], self.parents[j]])
-                    values = np.concatenate([[1.0], -np.ones(len(self.parents[j]))])
-                    add(_row(f + p, columns, values), -np.inf, 0.0)
+            add(unit[child] - unit[f + parent], -np.inf, 0.0)
+        if len(self.required_inputs):
+            users = self.uses[:, self.required_inputs].T.astype(float)
+            add(np.hstack([users, np.zeros((len(users), p))]), 1.0, np.inf)
+        heirs, parent = np.nonzero(self.parent_table < f)
+        parent = self.parent_table[heirs, parent]
+        if self.heredity == "strong":
+            add(unit[heirs] - unit[parent], -np.inf, 0.0)
+        elif self.heredity == "weak":
+            heirs, row = np.unique(heirs, return_inverse=True)
+            any_parent = sparse.csr_array((np.ones(len(row)), (row, parent)), (len(heirs), f + p))
+            add(unit[heirs] - any_parent, -np.inf, 0.0)
         return LinearConstraint(sparse.vstack(rows, format="csr"), lower, upper)
 
     @cached_property
@@ -273,19 +278,3 @@ def heredity_closed(basis: Basis, heredity: Heredity) -> Basis:
         if not parents or enough(q in kept for q in parents):
             kept.add(m)
     return basis.filter(kept.__contains__)
-
-
-def _row(width: int, columns: Indices, values: Array | None = None) -> sparse.csr_array:
-    data = np.ones(len(columns)) if values is None else values
-    return sparse.csr_array(
-        (data, (np.zeros(len(columns), dtype=np.intp), columns)), shape=(1, width)
-    )
-
-
-def _links(width: int, child: Indices, parent: Indices) -> sparse.csr_array:
-    """Rows x_child - x_parent."""
-    count = len(child)
-    row = np.concatenate([np.arange(count), np.arange(count)])
-    column = np.concatenate([child, parent])
-    data = np.concatenate([np.ones(count), -np.ones(count)])
-    return sparse.csr_array((data, (row, column)), shape=(count, width))

@@ -40,7 +40,7 @@ from polysharp.pricing.panels import (
     scales,
 )
 from polysharp.pricing.pricer import Priced, Pricer
-from polysharp.pricing.shortlist import order_by_value
+from polysharp.pricing.sweep import order_by_value
 from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 KEPT_BYTES = 2**30  # of columns in memory
@@ -94,7 +94,6 @@ class Design:
             }
             self.weighted_norm = np.sqrt(sums.of["(vx)2"])
         self.target = self.residual([], np.zeros(0))
-        self.pricer = Prices(self)
 
     def _sum(
         self,
@@ -179,14 +178,37 @@ class Design:
         )
         return found
 
-    def products(self, a: RowVector) -> tuple[float, float]:
-        """Return y'V a and a'V a."""
-        return a.ya, a.aa
-
     def values(self, a: RowVector) -> Array:
         """Return the vector itself, where the rows are in memory."""
         assert self._block is not None, "only formulas travel"
         return self._block.values(a.formula) - a.centre
+
+    def price(
+        self, a: RowVector, top: int, keep: Keep | None = None, *, on_block: OnBlock | None = None
+    ) -> Priced:
+        """Return the ``top`` monomials of largest |m_j'a| among those that pass ``keep``."""
+        if self.table_pricer is not None:
+            pricer = self.table_pricer if keep is None else self.table_pricer.among(keep)
+            return pricer.price(self.values(a), top, on_block=on_block)
+        keys, values = np.zeros((0, self.degree), dtype=np.int32), np.zeros(0)
+        cut = tiles(len(self.inputs), self.degree, constant=not self.fit_intercept)
+        for number, tile in enumerate(cut):
+            more, of_more = self.rows.sum_over_blocks(
+                "pricing",
+                tile_products,
+                TileTask(a, self.inputs, self.degree, tile, keep, top),
+                then=tile_largest,
+                on_block=_part(on_block, number, len(cut)),
+            )
+            keys, values = np.concatenate([keys, more]), np.concatenate([values, of_more])
+            best = order_by_value(keys, np.abs(values))[:top]
+            keys, values = keys[best], values[best]
+        names = tuple(tuple(i for i in key if i >= 0) for key in keys.tolist())
+        every = count_monomials(len(self.inputs), self.degree) - self.fit_intercept
+        assert a.norms is not None, "known for rows in blocks"
+        largest = largest_sum(self.norms, a.norms, self.degree)
+        error = (self.n + 12 + 2 * self.degree) * ROUNDOFF["float64"] * largest
+        return Priced.of(names, values, error, all_listed=len(values) < top or top >= every)
 
 
 def _on_table(
@@ -199,55 +221,6 @@ def _on_table(
     """Ask a block that is read for one question; columns do not travel."""
     found = function(ColumnTable(rows, inputs, degree), *args)
     return replace(found, blocks=()) if isinstance(found, CrossMoments) else found
-
-
-class Prices:
-    """The monomials of a design that pass ``keep``, priced against one vector after another."""
-
-    def __init__(self, design: Design, keep: Keep | None = None) -> None:
-        self.design, self.keep, self.inputs = design, keep, design.inputs
-
-    @property
-    def n_monomials(self) -> int:
-        """Number f of monomials that are priced, before ``keep``."""
-        return count_monomials(len(self.inputs), self.design.degree) - self.design.fit_intercept
-
-    def among(self, keep: Keep) -> Prices:
-        """Return the same for the monomials that pass ``keep`` as well."""
-        mine = self.keep
-        both = keep if mine is None else lambda keys: mine(keys) & keep(keys)
-        return Prices(self.design, both)
-
-    def price(self, a: RowVector, top: int, *, on_block: OnBlock | None = None) -> Priced:
-        """Return the ``top`` monomials of largest |m_j'a|."""
-        design, pricer = self.design, self.design.table_pricer
-        if pricer is not None:
-            pricer = pricer if self.keep is None else pricer.among(self.keep)
-            return pricer.price(design.values(a), top, on_block=on_block)
-        keys, values = np.zeros((0, design.degree), dtype=np.int32), np.zeros(0)
-        cut = tiles(len(self.inputs), design.degree, constant=not design.fit_intercept)
-        for number, tile in enumerate(cut):
-            task = TileTask(a, self.inputs, design.degree, tile, self.keep, top)
-            more, of_more = design.rows.sum_over_blocks(
-                "pricing",
-                tile_products,
-                task,
-                then=tile_largest,
-                on_block=_part(on_block, number, len(cut)),
-            )
-            keys, values = np.concatenate([keys, more]), np.concatenate([values, of_more])
-            best = order_by_value(keys, np.abs(values))[:top]
-            keys, values = keys[best], values[best]
-        names = tuple(tuple(i for i in key if i >= 0) for key in keys.tolist())
-        all_listed = len(values) < top or top >= self.n_monomials
-        return Priced.of(names, values, self._error(a), all_listed=all_listed)
-
-    def _error(self, a: RowVector) -> float:
-        """Bound the rounding of any scaled correlation."""
-        assert a.norms is not None, "known for rows in blocks"
-        n, r = self.design.n, self.design.degree
-        largest = largest_sum(self.design.norms, a.norms, r)
-        return (n + 12 + 2 * r) * ROUNDOFF["float64"] * largest
 
 
 class TileTask(NamedTuple):

@@ -26,17 +26,7 @@ SPREAD = 1e-5  # of the mean square: what varies less is a constant, as far as f
 
 
 class Leading:
-    """All monomials of some columns of a table, asked about one vector after another.
-
-    Parameters
-    ----------
-    X : array (n, p)
-    degree : int
-    columns : sequence of int
-        Ascending.
-    keep : callable
-        Which monomials count, given as an integer array (m, d).
-    """
+    """All monomials of some columns of a table, ascending, asked about one vector after another."""
 
     def __init__(self, X: Array, degree: int, columns: Sequence[int], keep: Keep) -> None:
         self.columns, arrays = np.array(columns, dtype=np.int32), NumpyArrays()

@@ -179,11 +179,9 @@ class Panel:
 
 @lru_cache(maxsize=4)  # the panels of a block come in a row
 def _tuples(p: int, e: int, places: range) -> Keys:
-    """Return some of the sorted tuples of e of p inputs, by their places in lexicographic order.
-
-    C(p - j + e - 1, e) of them have inputs from j on only, and these come last: how many come
-    after a tuple says what its first input is, and the rest of it likewise.
-    """
+    """Return some of the sorted tuples of e of p inputs, by their places in lexicographic order."""
+    # C(p - j + e - 1, e) of them have inputs from j on only, and these come last: how many come
+    # after a tuple says what its first input is, and the rest of it likewise.
     later = comb(p + e - 1, e) - 1 - np.arange(places.start, places.stop, dtype=np.int64)
     keys = np.empty((len(places), e), dtype=np.int32)
     for t in range(e):
@@ -250,11 +248,9 @@ def panels(
 
 
 def _grouped(whole: Panel, most: int) -> Iterator[Panel]:
-    """Group the middle inputs, the smaller of the two sides stacked.
-
-    A group grows until it has ``most`` rows, or until an eighth of its product would be entries
-    that come out unsorted.
-    """
+    """Group the middle inputs, the smaller of the two sides stacked."""
+    # A group grows until it has ``most`` rows, or until an eighth of its product would be entries
+    # that come out unsorted.
     first, last = 0, whole.middles.stop
     after, heads = [whole.after(j) for j in range(last)], [whole.heads(j) for j in range(last)]
     while first < last:

@@ -28,8 +28,7 @@ from polysharp.data.arrays import Arrays, NumpyArrays
 from polysharp.errors import InputError
 from polysharp.monomials.basis import count_monomials
 from polysharp.pricing.panels import Keep, Keys, PanelSizes, norm_powers
-from polysharp.pricing.shortlist import SLACK
-from polysharp.pricing.sweep import Sweep
+from polysharp.pricing.sweep import SLACK, Sweep
 from polysharp.typing import Array, Indices, Monomial, OnBlock, Precision
 
 
@@ -57,34 +56,12 @@ class Priced:
 
 
 class Pricer:
-    """Price vectors against all monomials of the inputs of X.
+    """Price vectors against all monomials of some inputs of X, scaled as the basis will see them.
 
-    Parameters
-    ----------
-    X : array (n, p)
-        Inputs, scaled as the basis will see them; or a tensor, where ``arrays`` reads tensors.
-    degree : int
-        Largest degree r.
-    lowest : int
-        Lowest degree of the monomials that are priced.
-    inputs : sequence of int or None
-        Only monomials of these inputs; None for all.
-    keep : callable or None
-        Which monomials count, given as an integer array (m, d) of monomials of one degree;
-        None for all.
-    sample_weight : array (n,) or None
-        Weights v: correlations are M'V a.
-    fit_intercept : bool
-        Correlate with centred monomials and leave the constant out.
-    precision : {"float32", "float64"} or None
-        Working precision of the matrix products, None for the library's fastest; what is
-        returned is exact to float64 either way.
-    arrays : Arrays or None
-        The array library; None for NumPy.
-    sizes : PanelSizes or None
-        How the work is cut; None for what suits the table.
-    slack : int
-        Candidates beyond twice those wanted that may wait before they are looked through.
+    ``keep`` says which monomials count, given as an integer array (m, d) of monomials of one
+    degree.  With weights v correlations are M'V a; with ``fit_intercept`` they are those with
+    centred monomials, and the constant is left out.  ``precision`` is that of the matrix products,
+    None for the library's fastest: what is returned is exact to float64 either way.
     """
 
     def __init__(
@@ -99,7 +76,7 @@ class Pricer:
         fit_intercept: bool = False,
         precision: Precision | None = None,
         arrays: Arrays | None = None,
-        sizes: PanelSizes | None = None,
+        sizes: PanelSizes | None = None,  # how the work is cut; None for what suits the table
         slack: int = SLACK,
     ) -> None:
         self.arrays: Arrays = NumpyArrays() if arrays is None else arrays

@@ -29,7 +29,7 @@ from polysharp.moments.gram import (
     Gram,
     StreamedGram,
 )
-from polysharp.moments.moments import moments_of
+from polysharp.moments.moments import moments_of, response_sums
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import Accuracy
@@ -109,29 +109,31 @@ def assemble(
 
 
 def assemble_more(
-    first: Assembled, basis: Basis, tables: Sequence[MemoryRows], *, fit_intercept: bool
+    first: Assembled, basis: Basis, tables: Sequence[Rows], rows: Rows, *, fit_intercept: bool
 ) -> list[Assembled]:
-    """Build the problems of further responses at the rows of the first: only q and yy are new."""
-    problem, mean, rows = first.problem, first.mean, tables[0]
+    """Build the problems of several responses at the rows of the first: q, yy and boxes are new.
+
+    ``tables`` has the rows of each response; ``rows`` are those of the first, coded.
+    """
+    problem, mean = first.problem, first.mean
     y_means = np.array([table.y_mean if fit_intercept else 0.0 for table in tables])
-    Y = np.column_stack([table.y for table in tables]) - y_means
-    q = np.zeros((len(basis), len(tables)))
-    for some in basis.blocks(len(rows)):
-        M = basis.evaluate(rows.X[some]) - mean
-        q += M.T @ (rows.weights[some, None] * Y[some])
+    sums = response_sums(rows, basis, mean, y_means)
+    coded = [None] * len(tables) if rows.block is None else rows.block.each
     more = []
-    for own, values, table, y_mean in zip(q.T, Y.T, tables, y_means.tolist(), strict=True):
-        yy = float((rows.weights * values) @ values)
+    for q, yy, table, own, y_mean in zip(
+        sums.cross, sums.spread.tolist(), tables, coded, y_means.tolist(), strict=True
+    ):
         known = Accuracy.of(
             problem.gram.diagonal,
             yy,
-            len(rows),
+            rows.shape[0],
             weight=rows.total_weight,
             mean=mean,
             y_mean=y_mean,
         )
-        misfit = RowMisfit(basis, table, mean, y_mean)
-        new = replace(problem, q=np.ascontiguousarray(own), yy=yy, known=known, misfit=misfit)
+        structure = problem.structure.of_response(table.y_unit)
+        misfit = None if own is None else RowMisfit(basis, own, mean, y_mean)
+        new = Problem(problem.gram, q, yy, problem.lam, structure, known, misfit)
         more.append(Assembled(new, mean, y_mean))
     return more
 

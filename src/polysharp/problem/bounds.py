@@ -45,7 +45,7 @@ them arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -222,19 +222,35 @@ def dual_values(
     return t * ya, t * t * aa, prices
 
 
-def residual_bound(system: Quadratic, rho: Array, A: Indices, w: Array, budget: int) -> float:
-    """Return what the residual y - M_A w proves about all models of at most so many terms.
+class Residual(NamedTuple):
+    """y - M_A w of one response, and its correlations rho = q - Q_:A w."""
 
-    The best multiple of it is known where nothing is bounded; elsewhere it is a good one.
+    system: Quadratic
+    rho: Array
+    A: Indices
+    w: Array
+
+    @property
+    def unbounded(self) -> Residual:
+        """The same where no coefficient is bounded."""
+        ends = np.full(len(self.rho), np.inf)
+        return self._replace(system=self.system._replace(low=-ends, high=ends))
+
+
+def residual_bound(residuals: Sequence[Residual], budget: int) -> float:
+    """Return what residuals prove about all models of at most so many terms.
+
+    There is one for each response, all with one support.  The best multiple of them is known where
+    nothing is bounded; elsewhere it is a good one.
     """
-    ya, aa, Z = dual_values(system, rho, A, w)
+    ya, aa, Z = joint_values(dual_values(*own) for own in residuals)
     bound, t = scaled_value(ya, aa, top_sum(Z, budget))
-    if not system.scalable:
-        free = system._replace(low=np.full(len(rho), -np.inf), high=np.full(len(rho), np.inf))
-        tries = [1.0, t, scaled_value(ya, aa, top_sum(dual_values(free, rho, A, w)[2], budget))[1]]
-        points = [dual_values(system, rho, A, w, t) for t in tries]
+    if not residuals[0].system.scalable:
+        _, _, free = joint_values(dual_values(*own.unbounded) for own in residuals)
+        tries = [1.0, t, scaled_value(ya, aa, top_sum(free, budget))[1]]
+        points = [joint_values(dual_values(*own, t) for own in residuals) for t in tries]
         bound = max(float(tangent_value(ya, aa, top_sum(Z, budget))) for ya, aa, Z in points)
-    return max(0.0, admitted(bound, system.yy))
+    return max(0.0, admitted(bound, sum(own.system.yy for own in residuals)))
 
 
 def joint_values(

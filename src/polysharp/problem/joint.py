@@ -2,22 +2,25 @@
 
     minimise  sum_t c_t(S)     over the supports S allowed,
 
-with the same monomials, ridge and rules for all responses, and coefficients of its own for each.
-What bounds one response carries over, because everything adds: with a vector w_t and prices Z_tj
-for each response, no L monomials can spend more than top_L(sum_t Z_tj).
+with the same monomials, ridge and rules for all responses, and coefficients of its own for each,
+whose boxes may differ as the units of the responses do.  What bounds one response carries over,
+because everything adds: with a vector w_t and prices Z_tj for each response, no L monomials can
+spend more than top_L(sum_t Z_tj).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from polysharp.moments.gram import solve_spd
+from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.problem import bounds
 from polysharp.problem.bounds import Quadratic
+from polysharp.problem.boxed_fit import solve_in_boxes, solve_many_in_boxes
 from polysharp.problem.problem import Fit, Problem
 from polysharp.problem.propagation import States
 from polysharp.problem.subproblem import Subproblem
@@ -47,6 +50,12 @@ class JointProblem(Problem):
         """The q of all monomials, one row per response."""
         return np.array([own.q for own in self.responses])
 
+    @cached_property
+    def joint_boxes(self) -> Boxes:
+        """The boxes of all monomials, one row per response."""
+        low, high = zip(*(own.boxes for own in self.responses), strict=True)
+        return Boxes(np.array(low), np.array(high))
+
     def correlated(self, S: Indices) -> Array:
         """Return q of some monomials, one row per response."""
         return np.ascontiguousarray(self.rows[:, S])
@@ -59,7 +68,11 @@ class JointProblem(Problem):
             return Fit(S, q, 0.5 * self.yy)
         H = self.gram.block(S, S)
         H[np.diag_indices_from(H)] += self.lam
-        W = solve_spd(H, q.T).T
+        if self.structure.boxes is None:
+            W = solve_spd(H, q.T).T
+        else:
+            each = zip(self.responses, q, strict=True)
+            W = np.array([solve_in_boxes(H, row, own.boxes.among(S)) for own, row in each])
         value = 0.5 * (self.yy - 2.0 * float(np.vdot(q, W)) + float(np.vdot(W, W @ H)))
         if not value <= 0.5 * self.yy:  # no better than nothing, or no number at all
             return Fit(S, np.zeros_like(W), 0.5 * self.yy)
@@ -68,20 +81,18 @@ class JointProblem(Problem):
     def cost_at_most(self, fit: Fit) -> float:
         """Return what a fit costs, rounded up."""
         S, costs = fit.support, []
+        H = self.gram.block(S, S)
+        H[np.diag_indices_from(H)] += self.lam
         for own, w in zip(self.responses, fit.w, strict=True):
-            cost = max(0.0, 0.5 * (own.yy - float(own.q[S] @ w)))
-            costs.append(own.cost_at_most(Fit(S, w, cost)))
+            cost = 0.5 * (own.yy - float((2.0 * own.q[S] - H @ w) @ w))
+            costs.append(own.cost_at_most(Fit(S, w, max(0.0, cost))))
         return float(bounds.total(sum(costs), len(costs)))
 
     def dual_bound(self, fit: Fit) -> float:
         """Return the lower bound that the residuals of a fit prove."""
-        S = fit.support
-        ya, aa, prices = bounds.joint_values(
-            bounds.dual_values(own.prices_of, own.correlations(S, w), S, w)
-            for own, w in zip(self.responses, fit.w, strict=True)
-        )
-        spent = bounds.top_sum(prices, self.structure.max_terms)
-        return max(0.0, bounds.admitted(bounds.scaled_value(ya, aa, spent)[0], self.yy))
+        each = zip(self.responses, fit.w, strict=True)
+        residuals = [own.residual(fit.support, w) for own, w in each]
+        return bounds.residual_bound(residuals, self.structure.max_terms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,16 +102,16 @@ class JointCore:
     problem: JointProblem
     part: Subproblem  # of the first response: G and curvature are those of all
     q: Array  # one row per response
+    boxes: Boxes  # and these too
 
     @classmethod
     def of(cls, problem: JointProblem) -> JointCore:
         """Gather all monomials."""
-        part = Subproblem.of(problem.responses[0])
-        return cls(problem, part, problem.correlated(part.index))
+        return cls(problem, Subproblem.of(problem.responses[0]), problem.rows, problem.joint_boxes)
 
     @property
     def system(self) -> Quadratic:
-        """Q, ridge and sizes, which all responses share; q is that of the first."""
+        """Q, ridge and sizes, which all responses share; q and boxes are those of the first."""
         return self.part.system
 
     @property
@@ -110,22 +121,39 @@ class JointCore:
 
     def restrict(self, keep: Indices) -> JointCore:
         """Return the part of a subset."""
-        return JointCore(self.problem, self.part.restrict(keep), self.q[:, keep])
+        q = np.ascontiguousarray(self.q[:, keep])
+        return JointCore(self.problem, self.part.restrict(keep), q, self.boxes.of_columns(keep))
 
     def curved(self, part: Subproblem) -> JointCore:
         """Return the same monomials with the curvature of a part of the first response."""
-        return JointCore(self.problem, part, self.q)
+        return replace(self, part=part)
 
-    def systems(self, among: Indices) -> list[Quadratic]:
-        """Return the quadratics of the responses over some monomials."""
-        part = JointCore(self.problem, self.part, self.q[:, among])
-        return part._own_systems(self.system.among(among))
-
-    def _own_systems(self, shared: Quadratic) -> list[Quadratic]:
+    @property
+    def systems(self) -> list[Quadratic]:
+        """The quadratics of the responses."""
         return [
-            shared._replace(q=q, yy=own.yy, response=own.accuracy.response, unit=own.accuracy.unit)
-            for q, own in zip(self.q, self.problem.responses, strict=True)
+            self.system._replace(
+                q=q,
+                low=low,
+                high=high,
+                yy=own.yy,
+                response=own.accuracy.response,
+                unit=own.accuracy.unit,
+            )
+            for q, low, high, own in zip(self.q, *self.boxes, self.problem.responses, strict=True)
         ]
+
+    def support_bounds(self, sets: Indices) -> Array:
+        """Return what supports, one in a row, cost with all responses, rounded down."""
+        H = self.system.Q[sets[:, :, None], sets[:, None, :]]
+        every = np.arange(sets.shape[1])
+        H[:, every, every] += self.system.ridge[sets]
+        costs = np.zeros(len(sets))
+        for own in self.systems:
+            boxes = Boxes(own.low[sets], own.high[sets])
+            W = solve_many_in_boxes(H, own.q[sets], boxes)
+            costs += bounds.support_bounds(own, sets, W)
+        return costs - 1e-13 * np.abs(costs)
 
     def eliminated(self, held: Indices, free: Indices) -> tuple[Array, Array, float] | None:
         """Return H and b on the free monomials once the held ones are in, and what those cost."""
@@ -151,14 +179,14 @@ class JointCore:
 
         ``terms`` are 1 for monomials in, 0 for free ones, -1 for those out.
         """
-        system, rho, A = self.system, self.correlations(W), np.flatnonzero(W.any(axis=0))
+        rho, A = self.correlations(W), np.flatnonzero(W.any(axis=0))
         ya, aa, Z = bounds.joint_values(
             bounds.dual_values(own, own_rho, A, w[A])
-            for own, own_rho, w in zip(self._own_systems(system), rho, W, strict=True)
+            for own, own_rho, w in zip(self.systems, rho, W, strict=True)
         )
         fixed = Z[terms == 1]
         spent = bounds.top_sum(fixed, len(fixed)) + bounds.top_sum(Z[terms == 0], budget)
-        if system.scalable:
+        if self.system.scalable:
             value, t = bounds.scaled_value(ya, aa, spent)
         else:
             value, t = bounds.tangent_value(ya, aa, spent), 1.0

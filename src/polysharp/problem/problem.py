@@ -20,7 +20,7 @@ from polysharp.moments.gram import DenseGram, Gram
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem import bounds
-from polysharp.problem.bounds import Accuracy, Quadratic
+from polysharp.problem.bounds import Accuracy, Quadratic, Residual
 from polysharp.problem.boxed_fit import solve_in_boxes
 from polysharp.typing import Array, Indices
 
@@ -139,9 +139,12 @@ class Problem:
         With a = y - M_S w, for any w: ``1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2))`` where
         coefficients are not bounded.
         """
-        S, w = fit.support, fit.w
-        budget = self.structure.max_terms
-        return bounds.residual_bound(self.prices_of, self.correlations(S, w), S, w, budget)
+        residual = self.residual(fit.support, fit.w)
+        return bounds.residual_bound([residual], self.structure.max_terms)
+
+    def residual(self, support: Indices, w: Array) -> Residual:
+        """Return the residual of a fit, as far as bounds need it."""
+        return Residual(self.prices_of, self.correlations(support, w), support, w)
 
     def correlations(self, support: Indices, w: Array) -> Array:
         """Return m_j'a = q_j - G_jS w for all j, the correlations of the residual."""

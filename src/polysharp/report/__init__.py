@@ -16,7 +16,7 @@ from polysharp.files import write_file
 
 if TYPE_CHECKING:
     from polysharp.estimators.path import Path
-    from polysharp.estimators.rivals import Rivals
+    from polysharp.estimators.rivals_found import Rivals
     from polysharp.estimators.stability import Stability
     from polysharp.report.peers import Peer
 

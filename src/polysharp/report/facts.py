@@ -17,6 +17,7 @@ from polysharp._version import __version__
 from polysharp.certificate.solution import Solution, Status
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import ShownRows, laws_of, ranking_of, rows_of, settings_of
+from polysharp.estimators.intervals import calibrations
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.plots.path import SizeCurve, curves_of
 from polysharp.polynomial.importance import Importance, errors_without, measure_importance
@@ -27,7 +28,7 @@ from polysharp.typing import Array
 
 if TYPE_CHECKING:
     from polysharp.estimators.path import Path
-    from polysharp.estimators.rivals import Rivals
+    from polysharp.estimators.rivals_found import Rivals
     from polysharp.estimators.stability import Stability
     from polysharp.report.peers import Peer
 
@@ -73,8 +74,8 @@ class Facts:
             other, observed, *weights = held_out
             apart = [(other, column, *weights) for column in _columns(observed, len(laws)).T]
         faces = tuple(
-            cls.of(_face(model, law), X, own, sample_weight=sample_weight, held_out=others)
-            for law, own, others in zip(laws, _columns(y, len(laws)).T, apart, strict=True)
+            cls.of(_face(model, t), X, own, sample_weight=sample_weight, held_out=others)
+            for t, (own, others) in enumerate(zip(_columns(y, len(laws)).T, apart, strict=True))
         )
         if title is None:
             *names, last = (law.response for law in laws)
@@ -247,13 +248,16 @@ def _columns(y: Any, count: int) -> Array:
     return Y
 
 
-def _face(model: Any, law: Polynomial) -> SparsePolynomialRegressor:
+def _face(model: Any, t: int) -> SparsePolynomialRegressor:
     """Return one response of a model as a model of its own, to predict and to draw with."""
+    law, found = laws_of(model)[t], calibrations(model)
     known = SparsePolynomialRegressor().get_params(deep=False)
     settings = settings_of(model)
     face = SparsePolynomialRegressor(**{name: settings[name] for name in known})
     face.polynomial_, face.solution_, face.gamma_ = law, model.solution_, model.gamma_
     face.n_features_in_ = model.n_features_in_
+    if found:
+        face.calibration_ = found[t]
     if hasattr(model, "feature_names_in_"):
         face.feature_names_in_ = model.feature_names_in_
     return face

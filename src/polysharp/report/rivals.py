@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from polysharp.estimators.rivals import Rivals, Swap
+from polysharp.estimators.rivals_found import Rivals
+from polysharp.estimators.rivals_tally import Swap
 from polysharp.progress import plural
 from polysharp.report.chart import RIGHT, TOP, WIDTH, shorten, svg
 from polysharp.report.html import tag

@@ -78,23 +78,8 @@ def find_consensus(
 ) -> Consensus | None:
     """Average the candidates that do as well as the best, and project their mean.
 
-    None where no degree of which all monomials are listed does as well as the best.
-
-    Parameters
-    ----------
-    scores : Scores
-        Errors of all candidates, with supports.
-    compared : mapping from (degree, center) to FoldMoments
-        What they come from.
-    budgets : Budgets
-        Of the candidates.
-    limits : tuple of int or None
-        Limits on the inputs of the projections.
-    workers : Workers
-        Who works.
-    late : callable
-        Whether the time is up; limits on the inputs that are not reached by then are left out,
-        except for the widest.
+    None where no degree of which all monomials are listed does as well as the best.  ``limits`` are
+    those on the inputs of the projections; when it is ``late``, all but the widest are left out.
     """
     best = scores.choose("best")
     center = scores.candidates[best].center
@@ -173,8 +158,15 @@ def _mean(
     """Return the mean of the coefficients of some models, for the monomials of a basis."""
     total = np.zeros(len(basis))
     for member, support in members:
-        own = splits[member.degree]
-        model = own.model(support, member.gamma)
+        whole, S = splits[member.degree], np.sort(support)
+        own = replace(
+            whole,
+            train=whole.train.select(S),
+            basis=whole.basis.select(S),
+            rules=replace(whole.rules, heredity=None, include_terms=(), include_inputs=()),
+            pool=np.arange(len(S)),
+        )
+        (model,) = own.models(own.problem(member.gamma, max(1, len(S)), None).refit(own.pool))
         places = [basis.index[own.basis.monomials[j]] for j in model.support]
         plain = model.w * own.basis.scales[model.support]
         total[places] += plain / basis.scales[places]
@@ -184,7 +176,7 @@ def _mean(
 def _on_all_rows(moments: FoldMoments) -> SplitModels:
     """Return what finds models on all rows."""
     whole, every = moments.whole(), np.arange(len(moments.basis))
-    return SplitModels(whole, MomentJudge(whole), moments.basis, moments.rules, every)
+    return SplitModels(whole, (MomentJudge(whole),), moments.basis, moments.rules, every)
 
 
 def _supports(

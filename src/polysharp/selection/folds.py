@@ -34,35 +34,20 @@ from polysharp.typing import Indices
 # for all of them leaves an ordinary machine room for everything else.
 MOMENT_BYTES = 2**30
 MOST_SCREENING = 1e14  # multiply-adds: an hour or two
+SCREENED = 5  # responses whose residuals name monomials where these cannot be listed
 
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """Checked rows, cut into parts that every split treats alike, with the rules about terms.
+    """Checked rows, cut into parts that every split treats alike, with the rules about terms."""
 
-    Parameters
-    ----------
-    rows : Rows
-        As the user gave them.
-    parts : sequence of arrays of int, or Dealt
-        The rows of each part.
-    plan : Plan
-        Which parts train and validate.
-    rules : TermRules
-        Of the largest degree and budgets.
-    scale, clamp : bool
-        As the parameters of the estimator say.
-    room : int
-        Bytes that the moments of all parts and sets may take.
-    """
-
-    rows: Rows
+    rows: Rows  # as the user gave them
     parts: Parts
-    plan: Plan
-    rules: TermRules
+    plan: Plan  # which parts train and validate
+    rules: TermRules  # of the largest degree and budgets
     scale: bool = True
     clamp: bool = False
-    room: int = MOMENT_BYTES
+    room: int = MOMENT_BYTES  # that the moments of all parts and sets may take
 
     @property
     def inputs(self) -> Indices:
@@ -102,10 +87,6 @@ class Folds:
         sets = n_codings * (plan.n_parts + plan.n_splits + sum(len(t) > 1 for t in plan.test))
         return isqrt(self.room // (8 * sets))
 
-    def screening_tables(self, parted: PartedRows) -> list[PartedRows]:
-        """Return the rows whose response names monomials where these are too many to list."""
-        return [parted]
-
     def moments(
         self,
         center: bool,
@@ -129,12 +110,14 @@ class Folds:
         parted = None
         if table is not None and not isinstance(self.parts, Dealt):
             parted = PartedRows(table.coded(scaling.apply), self.parts)
-        pools = None
+        several, pools = None if parted is None else parted.rows.several, None
         if parted is None or self.count <= limit or not self.rules.may_be_priced:
             basis = self.rules.basis(self.inputs)
         else:
+            values = parted.rows.y[None] if several is None else several.values
+            some = np.linspace(0, len(values) - 1, SCREENED).round().astype(int)
             basis, pools = screened(
-                self.screening_tables(parted),
+                [replace(parted, rows=replace(parted.rows, y=values[t])) for t in np.unique(some)],
                 self.plan,
                 self.rules,
                 self.inputs,
@@ -146,6 +129,11 @@ class Folds:
         stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
         pace = Pace(seconds, progress.on_block(stage))
         parts = fold_moments(rows, basis, self.parts, on_block=pace)
+        if several is not None and parted is not None:
+            parts = [
+                part.with_responses(parted.rows.take(chosen), basis)
+                for part, chosen in zip(parts, parted.parts, strict=True)
+            ]
         return FoldMoments(self, center, basis, scaling, parts, parted, pools)
 
 
@@ -181,20 +169,28 @@ class FoldMoments:
         plan, own = self.folds.plan, range(len(self.basis))
         every = np.arange(len(own))
         pools = [every] * plan.n_splits if self.pools is None else self.pools
-        judged = judges(self.basis, self.parts, plan, self.table, clamp=self.folds.clamp)
+        each, table = [(self.parts, self.table)], self.table
+        units: tuple[float, ...] = (1.0,)
+        if table is not None and table.rows.several is not None:
+            units = table.rows.several.units
+            each = [
+                ([part.response(t) for part in self.parts], replace(table, rows=own))
+                for t, own in enumerate(table.rows.each)
+            ]
+        judged = (judges(self.basis, a, plan, b, clamp=self.folds.clamp) for a, b in each)
         return [
-            SplitModels(merge(self.parts, train), judge, self.basis, self.rules, pool)
-            for train, judge, pool in zip(plan.train, judged, pools, strict=True)
+            SplitModels(merge(self.parts, train), judge, self.basis, self.rules, pool, units)
+            for train, judge, pool in zip(plan.train, zip(*judged, strict=True), pools, strict=True)
         ]
 
     @property
     def y_scale(self) -> float:
-        """Standard deviation of the response."""
+        """Standard deviation of the response, of several their root mean square."""
         weights = np.array([part.weight for part in self.parts])
         means = np.array([part.y_mean for part in self.parts])
         within = sum(part.spread for part in self.parts)
-        between = float(weights @ (means - np.average(means, weights=weights)) ** 2)
-        return float(np.sqrt((within + between) / weights.sum()))
+        between = weights @ (means - np.average(means, axis=0, weights=weights)) ** 2
+        return float(np.sqrt(np.mean((within + between) / weights.sum())))
 
     def whole(self) -> Moments:
         """Return the moments of all rows."""

@@ -117,23 +117,7 @@ def judges(
     clamp: bool = False,
     most_rows: int | None = None,
 ) -> Iterator[Judge]:
-    """Yield the judge of every split.
-
-    Parameters
-    ----------
-    basis : Basis
-        What supports are indices of.
-    parts : sequence of Moments
-        Moments of the parts.
-    plan : Plan
-        Which parts judge.
-    table : PartedRows or None
-        The parts themselves, where they are at hand.
-    clamp : bool
-        Whether models clamp their inputs; moments know nothing of it.
-    most_rows : int or None
-        Splits that hold out more rows are judged by moments; None for ``MOST_ROWS``.
-    """
+    """Yield the judge of every split: by moments where rows are not at hand, or too many."""
     most_rows = MOST_ROWS if most_rows is None else most_rows
     for train, test in zip(plan.train, plan.test, strict=True):
         if table is None or sum(len(table.parts[a]) for a in test) > most_rows:

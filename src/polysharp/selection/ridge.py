@@ -18,7 +18,7 @@ the best ridge is near to that of a lower degree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -31,7 +31,6 @@ from polysharp.moments.folds import Plan
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Clock, Progress, TooSlow
 from polysharp.selection.folds import FoldMoments, Folds, lowered
-from polysharp.selection.joint import JointFolds
 from polysharp.selection.scores import standard_error, strongest
 from polysharp.selection.split_models import Budgets
 from polysharp.selection.splits import chosen_cv, content_folds, content_hash
@@ -98,14 +97,13 @@ def choose_gamma(
     progress: Progress,
     time_limit: float | None = None,
     clock: Clock = perf_counter,
-    responses: Sequence[MemoryRows] = (),
 ) -> GammaChoice | None:
     """Choose gamma for models of some sizes; None where there are too few rows to hold any out.
 
     Parameters
     ----------
     rows : Rows
-        As the user gave them.
+        As the user gave them; where they have several responses, models must serve all of them.
     rules : TermRules
         Degree and rules about terms.
     budgets : Budgets
@@ -118,12 +116,10 @@ def choose_gamma(
         Seconds of the whole fit, of which the choice takes a small part.
     clock : callable
         Where the time is read.
-    responses : sequence of MemoryRows
-        The rows with each of several scaled responses, where models must serve all of them.
     """
     seconds = np.inf if time_limit is None else TIME_SHARE * max(1.0, time_limit)
     until = clock() + seconds
-    deal = partial(_folds, rows, time_limit=time_limit, scale=scale, responses=responses)
+    deal = partial(_folds, rows, time_limit=time_limit, scale=scale)
     size = max(budgets.max_terms)
     of_folds = partial(Folds.moments, center=center, size=size, progress=progress)
     try:
@@ -186,7 +182,6 @@ def _folds(
     *,
     time_limit: float | None,
     scale: bool,
-    responses: Sequence[MemoryRows],
 ) -> tuple[Folds | None, int]:
     """Return folds of the rows or of a sample, None where rows are too few; and most monomials."""
     p = len(rules.allowed(rows.shape[1]))
@@ -216,11 +211,7 @@ def _folds(
     if len(parts) < 2 or len(np.unique(content_hash(sample))) < LEAST_KINDS:
         return None, most
     plan = Plan.k_fold(len(parts))
-    if not responses:
-        return Folds(sample, parts, plan, rules, scale), most
-    chosen = _sampled(responses[0], at_most)  # the same rows for all
-    own = tuple(table.take(chosen) for table in responses)
-    return JointFolds(sample, parts, plan, rules, scale, responses=own), most
+    return Folds(sample, parts, plan, rules, scale), most
 
 
 def sample_rows(rows: Rows, most: int) -> MemoryRows:
@@ -254,7 +245,7 @@ class RowSample:
 
     def rows(self) -> MemoryRows:
         """Return them as one table."""
-        first = self.blocks[0]
+        first, several = self.blocks[0], [b.several for b in self.blocks if b.several is not None]
         weights = None
         if first.sample_weight is not None:
             weights = np.concatenate([block.weights for block in self.blocks])
@@ -266,4 +257,8 @@ class RowSample:
             first.response,
             first.place,
             library=first.library,
+            y_unit=first.y_unit,
+            several=several[0]._replace(values=np.hstack([own.values for own in several]))
+            if several
+            else None,
         )

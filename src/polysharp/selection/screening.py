@@ -57,25 +57,10 @@ def screened(
     few: bool = False,
     on_block: OnBlock | None = None,
 ) -> tuple[Basis, list[Indices]]:
-    """Return at most ``limit`` monomials, and which of them each split may use.
+    """Return at most ``limit`` monomials, all splits together, and which each split may use.
 
-    Parameters
-    ----------
-    tables : sequence of PartedRows
-        Coded rows, with the response that names monomials, or once for each of several.
-    plan : Plan
-        Which parts train.
-    rules : TermRules
-    inputs : array of int
-        Those that may be used.
-    limit : int
-        Most monomials, all splits together.
-    size : int
-        Terms of the largest model whose residual is priced.
-    few : bool
-        Whether laws of few terms are looked for, whatever the size.
-    on_block : callable or None
-        Told how many of the training sets have named theirs.
+    Models have ``size`` terms at most, or ``few``.  Rows come once for each response that names
+    monomials; ``on_block`` is told how many of the training sets have named theirs.
     """
     room = LISTED_SHARE * limit
     counts = {r: replace(rules, degree=r).count(len(inputs)) for r in range(1, rules.degree)}

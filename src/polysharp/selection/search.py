@@ -26,7 +26,7 @@ is, the clock of the time limit cuts the comparison short, and that is said.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import isqrt
 from time import time
@@ -122,30 +122,14 @@ class Wanted:
 
 @dataclass(eq=False)
 class BudgetSearch:
-    """Compares, and remembers what was compared.
-
-    Parameters
-    ----------
-    folds : Folds
-        Rows, rules and splits.
-    wanted : Wanted
-        What to compare.
-    workers : Workers
-        Who works.
-    deadline : Deadline
-        When to end; the first case is compared in any case.
-    seconds : float
-        What the comparison may take at the stated rates.
-    keep : bool
-        Whether the moments are kept, for a consensus.
-    """
+    """Compares, and remembers what was compared."""
 
     folds: Folds
     wanted: Wanted
     workers: Workers
-    deadline: Deadline
-    seconds: float = np.inf
-    keep: bool = False
+    deadline: Deadline  # the first case is compared in any case
+    seconds: float = np.inf  # that the comparison may take at the stated rates
+    keep: bool = False  # whether the moments are kept, for a consensus
     work: WorkClock = field(default_factory=WorkClock)
     done: list[Scores] = field(default_factory=list)
     moments: dict[tuple[int, bool], FoldMoments] = field(default_factory=dict)
@@ -331,7 +315,8 @@ class BudgetSearch:
     def _compared(self, splits: list[SplitModels], case: Case, scale: float) -> Scores:
         """Compare the sizes of one case: few first, all where more may be better."""
         budgets, until = self.wanted.budgets, self.deadline if self.done else Deadline()
-        for sizes in self._stages():
+        few = tuple(size for size in budgets.max_terms if size <= FEW_TERMS)
+        for sizes in dict.fromkeys([few or budgets.max_terms, budgets.max_terms]):
             own = replace(budgets, max_terms=sizes)
             stage = f"degree {case.degree}, {'centred' if case.center else 'raw'} inputs"
             jobs = [(split, case.gamma, own, until) for split in splits]
@@ -347,13 +332,6 @@ class BudgetSearch:
             if scores.least > BEHIND * self.least:
                 break
         return scores
-
-    def _stages(self) -> Iterator[tuple[int, ...]]:
-        sizes = self.wanted.budgets.max_terms
-        few = tuple(size for size in sizes if size <= FEW_TERMS)
-        if few and len(few) < len(sizes):
-            yield few
-        yield sizes
 
     def _refusal(self, degrees: tuple[int, ...], needed: int) -> Exception:
         """Say why nothing could be compared."""

@@ -1,7 +1,11 @@
 """One split of the rows: models of every size from the training moments, and their errors.
 
 Supports are those of local search: a proof would cost much and change nothing that validation can
-see.
+see.  Models of several responses have one support for all of them, and their error is
+
+    sqrt(mean_t  E_t),      E_t the mean squared error of response t on the held-out rows,
+
+of responses that were divided by their standard deviations, so that all of them count alike.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +22,16 @@ from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.monomials.term_rules import TermRules
-from polysharp.problem.boxed_fit import solve_in_boxes
-from polysharp.problem.problem import Problem
-from polysharp.selection.judges import Judge, Model
+from polysharp.problem.joint import JointProblem
+from polysharp.problem.problem import Fit, Problem
+from polysharp.selection.judges import Judge, Model, RowJudge
 from polysharp.typing import Array, Indices
 
 Late = Callable[[], bool]  # whether the time is up
 MANY_TERMS = 40  # from which on a single size is not reached by way of all the smaller ones
+# Of the work on models for one response: a sweep goes through the whole table, and each response
+# has rows of its own in it and on the side of the judges.
+BASE_WORK, RESPONSE_WORK = 4.0, 0.2
 
 
 def in_time() -> bool:
@@ -62,10 +70,11 @@ class SplitModels:
     """What one job needs, and nothing more: it may run in another process."""
 
     train: Moments
-    judge: Judge
+    judges: tuple[Judge, ...]  # of each response
     basis: Basis
     rules: TermRules
     pool: Indices  # the monomials that the split may use, ascending
+    units: tuple[float, ...] = (1.0,)  # what the responses were divided by
 
     def compare(
         self, gamma: float, budgets: Budgets, late: Late = in_time, *, spare_widest: bool = False
@@ -86,11 +95,12 @@ class SplitModels:
                 break
             own = [wider[min(size, len(wider)) - 1] for size in budgets.max_terms] if wider else []
             own = own or [self.pool[:0]] * len(budgets.max_terms)
-            allowed = [b for b, places in enumerate(own) if len(places) or self._may_be_empty]
+            required = self.rules.include_terms or self.rules.include_inputs
+            allowed = [b for b, places in enumerate(own) if len(places) or not required]
             if not allowed:
                 continue
             supports[a] = [self.pool[places] for places in own]
-            error[a, allowed] = self._errors([supports[a][b] for b in allowed], gamma)
+            error[a, allowed] = self._errors([problem.refit(own[b]) for b in allowed])
             uses = problem.structure.uses
             n_terms[a, allowed] = [len(own[b]) for b in allowed]
             n_inputs[a, allowed] = [uses[own[b]].any(axis=0).sum() for b in allowed]
@@ -99,11 +109,22 @@ class SplitModels:
     @property
     def work(self) -> float:
         """How long models take, beside those of one response."""
-        return 1.0
+        responses = len(self.judges)
+        return 1.0 if responses == 1 else BASE_WORK + RESPONSE_WORK * responses
 
-    def _errors(self, supports: list[Indices], gamma: float) -> Array:
-        """Return the errors of the models with some supports."""
-        return self.judge.errors([self.model(support, gamma) for support in supports])
+    def _errors(self, fits: list[Fit]) -> Array:
+        """Return the errors of some models."""
+        each = list(zip(*map(self.models, fits), strict=True))
+        first = self.judges[0]
+        if len(each) == 1:
+            return first.errors(each[0])
+        pairs = zip(self.judges, each, strict=True)
+        if isinstance(first, RowJudge):  # all responses have the same rows: one design serves them
+            design = first.design(each[0])
+            found = [j.errors_at(*design, own) for j, own in pairs if isinstance(j, RowJudge)]
+        else:
+            found = [judge.errors(own) for judge, own in pairs]
+        return np.asarray(np.sqrt(np.mean(np.square(found), axis=0)))
 
     def _sizes(
         self, problem: Problem, budgets: Budgets, wider: list[Indices], late: Late
@@ -112,6 +133,10 @@ class SplitModels:
         # Here and not above: the compiler is loaded when it is needed.
         from polysharp.engines.local_search import every_size, forward, improve
 
+        if isinstance(problem, JointProblem):  # keeps to limits on the inputs from the first term
+            from polysharp.engines.joint import supports
+
+            return supports.every_size(problem, late)
         if len(budgets.max_terms) > 1 or max(budgets.max_terms) < MANY_TERMS or wider:
             return every_size(problem, wider=wider, out_of_time=late)
         try:
@@ -130,14 +155,20 @@ class SplitModels:
             if len(self.pool) < len(self.basis):
                 structure = structure.restrict(self.pool)
             self._structures[budgets] = structure
-        return Problem.dense(G, q, yy, 1.0 / gamma, self._structures[budgets])
+        structure, lam = self._structures[budgets], 1.0 / gamma
+        if q.ndim == 1:
+            return Problem.dense(G, q, yy, lam, structure)
+        first, each = Problem.dense(G, q[0], float(yy[0]), lam, structure), []
+        for own, size, unit in zip(q, yy.tolist(), self.units, strict=True):
+            each.append(replace(first, q=own, yy=size, structure=structure.of_response(unit)))
+        return JointProblem.of(each)
 
     @cached_property
-    def _equations(self) -> tuple[Array, Array, float]:
+    def _equations(self) -> tuple[Array, Array, Any]:
         """G, q and y'y of the training rows over the pool."""
         G, q, yy = self.train.normal_equations(centred=not self.rules.constant)
-        if len(self.pool) < len(q):
-            G, q = G[np.ix_(self.pool, self.pool)], q[self.pool]
+        if len(self.pool) < len(G):
+            G, q = G[np.ix_(self.pool, self.pool)], np.ascontiguousarray(q[..., self.pool])
         return G, q, yy
 
     @cached_property
@@ -145,16 +176,10 @@ class SplitModels:
         """The structures of the budgets asked for so far, which every gamma shares."""
         return {}
 
-    def model(self, support: Indices, gamma: float) -> Model:
-        """Fit one support to the training rows."""
-        S = np.sort(support)
-        part = self.train.select(S)
-        G, q, _ = part.normal_equations(centred=not self.rules.constant)
-        G.ravel()[:: len(S) + 1] += 1.0 / gamma
-        boxes = self.rules.coefficients.boxes(self.basis.select(S))
-        w = solve_in_boxes(G, q, boxes) if len(S) else q
-        return Model(S, w, 0.0 if self.rules.constant else part.y_mean - float(part.mean @ w))
-
-    @property
-    def _may_be_empty(self) -> bool:
-        return not self.rules.include_terms and not self.rules.include_inputs
+    def models(self, fit: Fit) -> list[Model]:
+        """Return a fit to the training rows over the pool as models, one for each response."""
+        S, train, centred = self.pool[fit.support], self.train, not self.rules.constant
+        W = np.atleast_2d(fit.w)
+        means = np.broadcast_to(train.y_mean if centred else 0.0, len(W))
+        offsets = W @ train.mean[S] if centred else np.zeros(len(W))
+        return [Model(S, *own) for own in zip(W, (means - offsets).tolist(), strict=True)]

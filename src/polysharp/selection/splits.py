@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polysharp.data.arrays import as_host
+from polysharp.data.cluster import is_dask
 from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError
-from polysharp.moments.folds import Plan
+from polysharp.moments.folds import Dealt, Parts, Plan
 from polysharp.typing import Indices
 
 Split = tuple[Indices, Indices]  # rows to train on, rows to validate on
@@ -53,15 +55,15 @@ def dealt_folds(cv: Any, groups: Any) -> int:
 def read_splits(
     cv: Any, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, seed: int = 0
 ) -> list[Split]:
-    """Split the rows as the user asked, then leave out those of weight zero, as the data do.
+    """Split the rows as the user asked, a number means so many shuffled folds.
 
-    A number means so many shuffled folds.
+    Rows of weight zero are left out then, as the data do.
     """
     from sklearn.model_selection import KFold, check_cv  # slow to load, and not always needed
 
     n = len(np.asarray(y))
-    if isinstance(cv, str):
-        raise InputError(f"cv must be a number of folds, a splitter or splits, got {cv!r}")
+    used = np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64) > 0
+    cv = chosen_cv(cv, int(used.sum()) if used.ndim else n)
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         if cv < 2:
             raise InputError(f"cv must be at least 2 folds, got {cv}")
@@ -69,7 +71,6 @@ def read_splits(
             raise InputError(f"cv must be at most the number of rows, {n}, got {cv}")
         cv = KFold(int(cv), shuffle=True, random_state=seed)
     pairs = [(_rows(a, n), _rows(b, n)) for a, b in check_cv(cv, y).split(X, y, groups)]
-    used = np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64) > 0
     if not used.ndim:
         return pairs
     place = np.cumsum(used) - 1
@@ -85,6 +86,17 @@ def _rows(chosen: Any, n: int) -> Indices:
     if not whole or not np.all((rows >= 0) & (rows < n)):
         raise InputError(f"cv must give indices from 0 to {n - 1}, or {n} flags, got {chosen!r}")
     return rows.astype(np.intp)
+
+
+def read_parts(
+    cv: Any, given: tuple[Any, Any, Any], n: int, *, groups: Any = None, seed: int = 0
+) -> tuple[Parts, Plan]:
+    """Cut X, y and sample_weight, n rows of positive weight, as ``cv`` says; deal those on Dask."""
+    X, y, sample_weight = (as_host(part) for part in given)
+    if is_dask(X):
+        n_folds = dealt_folds(cv, groups)
+        return Dealt(n_folds, seed), Plan.k_fold(n_folds)
+    return cut(read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed), n)
 
 
 def cut(splits: Iterable[Split], n: int) -> tuple[list[Indices], Plan]:

@@ -22,7 +22,7 @@ Part of the checker: nothing here is shared with the search.
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -38,9 +38,6 @@ from polysharp.certificate.checker.rules import (
     Rejected,
     demand,
 )
-
-if TYPE_CHECKING:
-    pass
 
 DAMPINGS = (0.0, 1e-12, 1e-9)  # relative to the diagonal
 CLOSER = 100  # supports of which the rows are asked, at most, where G has too few digits

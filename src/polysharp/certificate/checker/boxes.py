@@ -1,9 +1,9 @@
 """How large coefficients may be: the intervals of a statement in the scaled basis.
 
 A coefficient c of prod_i (x_i - shift_i) is w = c prod_i scale_i / sqrt(orderings) in the scaled
-basis, and c / sqrt(orderings) where the basis is orthogonal.  A term's own interval counts before
-those of its inputs, of which all hold together, and those before the one for every term; the
-constant has its own or none.  Besides, a model with
+basis, over what the response was divided by, and without the scales where the basis is orthogonal.
+A term's own interval counts before those of its inputs, of which all hold together, and those
+before the one for every term; the constant has its own or none.  Besides, a model with
 lam w_j^2 > yy costs more than no model at all, so that |w_j| <= sqrt(yy / lam) in any case.
 
 Bounds on costs are taken over intervals that are a little too long, models over some that are a
@@ -14,6 +14,7 @@ Part of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,6 @@ import numpy as np
 from polysharp.certificate.checker.rules import ORTHOGONAL, Array, Indices, Monomial, demand, owner
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from polysharp.certificate.statement import Statement
 
 ROUNDS = 100  # of freeing and stopping coefficients, before any answer is taken
@@ -66,6 +65,8 @@ class CheckedBoxes:
         scales = np.ones_like(s.scale) if s.basis in ORTHOGONAL else s.scale
         units = [np.prod(scales[list(m)]) for m in monomials]
         factor = np.array(units, dtype=np.float64).reshape(-1, 1) / scale.reshape(-1, 1)
+        # A factor that is lost would make nothing of any interval; one too large leaves it open.
+        demand(not self.stated or np.all(factor >= 1e-290), "its coefficients leave the floats")
         ends = np.where(ends == 0.0, 0.0, ends * factor)
         margin = (4.0 * s.degree + 32.0) * 2.0**-53
         tiny = np.where(ends == 0.0, 0.0, np.copysign(1e-290, ends))

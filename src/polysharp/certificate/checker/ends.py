@@ -10,7 +10,8 @@ and T twice the gain that the claim still leaves to the others,
 mark the completions that may cost less than the claim, and those are refitted one by one.  Members
 come strongest first.  More members never gain less: where all those from one on gain too little
 together, none of the completions among them is visited (leaps and bounds).  With several responses
-(``joint``) b has a row for each, and its squares and products are sums over them.
+b has a row for each, over the length of all of them together, and its squares and products are sums
+over them.
 
 Rounding: k eliminations are exact for data that are changed by at most eps in each entry,
 eps = unit + 2 r + r_y + (k + 12) u, r = max error_j / sqrt(H_jj), r_y = error_y / |y|.  At the
@@ -20,27 +21,36 @@ optimum x of a support of size l, gain = b'x - x'Hx/2 changes by at most
 
 because x'Hx <= 1, if mu bounds the eigenvalues of H from below; lam over the largest G_jj + lam
 does, and a factorisation may show a larger one.  So what is not marked at claim + slack costs at
-least the claim.
+least the claim.  The gain of one of T responses is wrong by at most its share of sum_t |y_t|^2
+times that, hence the sum of them by no more than the largest slack; adding T squares takes T
+further roundings, of which k eliminations have k T.
 
 Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from math import comb, inf, isfinite, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from polysharp.certificate.checker.bounds import costs
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.moments import is_definite
-from polysharp.certificate.checker.rows import SAFE, U
-from polysharp.certificate.checker.rules import FREE, IN, OUT, Fixings, Rules, demand
-
-if TYPE_CHECKING:
-    from polysharp.certificate.checker.rules import Array, Indices
+from polysharp.certificate.checker.rows import SAFE, U, rounded_sum
+from polysharp.certificate.checker.rules import (
+    FREE,
+    IN,
+    OUT,
+    Array,
+    Fixings,
+    Indices,
+    Rules,
+    demand,
+)
 
 Support = tuple[int, ...]
 
@@ -72,8 +82,11 @@ class Cases(NamedTuple):
 class Exhaustion:
     """Goes through all completions of a node; ``pairs`` counts the work of all nodes."""
 
-    def __init__(self, moments: Moments, rules: Rules, excepted: frozenset[Support]) -> None:
-        self.moments, self.rules, self.pairs = moments, rules, 0.0
+    def __init__(
+        self, every: Sequence[Moments], rules: Rules, excepted: frozenset[Support]
+    ) -> None:
+        self.every, self.rules, self.pairs = every, rules, 0.0  # the moments of each response
+        self.moments = max(every, key=lambda own: own.y_norm)
         self.excepted = excepted  # supports that the claim leaves out
         self.doubt = inf  # twice what rounding may take off the gain of all members together
 
@@ -83,17 +96,27 @@ class Exhaustion:
         self.L, self.J = min(self.rules.room(at), len(J)), J
         if not (claim > 0.0 and self.moments.y_norm > 0.0):
             return 0.0
-        ways = comb(len(J), self.L)
-        if self.L <= 1 or ways <= FEW:
-            fewest = self.L if self.rules.exact_size else 0
-            hits = [all_choices(len(J), k) for k in range(fewest, self.L + 1)]
-            least = self._refitted(S, hits, claim, 0.0)
-            if least >= claim:
-                return claim
+        few = self.L <= 1 or comb(len(J), self.L) <= FEW
+        if few and self._least_of_few(S, claim, 0.0) >= claim:
+            return claim
         H, B, T, mu = self._scaled(np.concatenate([S, J]), len(S) + self.L, claim)
-        if self.L > 1 and ways > FEW:
-            hits = self._hits(at, H, B, T, len(S))
-        return self._refitted(S, hits, claim, mu)
+        if few:
+            return self._least_of_few(S, claim, mu)
+        return self._least_of(S, self._hits(at, H, B, T, len(S)), claim, mu)[0]
+
+    def _least_of_few(self, S: Indices, claim: float, mu: float) -> float:
+        """Return the claim, or the least cost of all completions."""
+        # A support costs no less than one that contains it: smaller ones are tried only where those
+        # that contain them are forbidden or left out.
+        hits, least = all_choices(len(self.J), self.L), claim
+        while len(hits):
+            value, forbidden = self._least_of(S, [hits], claim, mu)
+            least, size = min(least, value), hits.shape[1] - 1
+            smaller = size >= 0 and not self.rules.exact_size
+            parts = {part for one in forbidden if smaller for part in combinations(one, size)}
+            demand(len(parts) <= MOST_HITS, TOO_MANY)
+            hits = np.array(sorted(parts), dtype=np.intp).reshape(len(parts), max(size, 0))
+        return least
 
     def _hits(self, at: Fixings, H: Array, B: Array, T: float, fixed: int) -> list[Indices]:
         """Return the completions that may cost less than the claim."""
@@ -117,10 +140,12 @@ class Exhaustion:
         m, size = self.moments, len(index)
         H = m.G[np.ix_(index, index)].copy()
         H[np.diag_indices(size)] += m.lam
-        root, y_size = np.sqrt(np.diagonal(H)), m.y_norm + m.y_error
+        root, sizes = np.sqrt(np.diagonal(H)), [own.y_norm + own.y_error for own in self.every]
+        y_size = sqrt(rounded_sum([one * one for one in sizes], 1.0)) or 1.0
+        off = [own.y_error / one for own, one in zip(self.every, sizes, strict=True) if one]
         mu = m.lam / (SAFE * float(root.max(initial=sqrt(m.lam))) ** 2)
         r = float((m.error[index] / root).max(initial=0.0))
-        eps = SAFE * (m.unit + 2.0 * r + m.y_error / y_size + (k + 12.0) * U)
+        eps = SAFE * (m.unit + 2.0 * r + max(off, default=0.0) + (k + 12.0) * U)
         H /= np.multiply.outer(root, root)
         if eps / mu > 1e-10 and 0 < size <= MOST_EIGENVALUES:
             # Definite after a shift: c as in ``slack`` of the moments, and eps in every entry.
@@ -128,10 +153,13 @@ class Exhaustion:
             more = 0.5 * float(np.linalg.eigvalsh(H)[0]) - shift
             if more > mu and is_definite(H - (more + shift) * np.eye(size)):
                 mu = more
-        self.doubt = 2.0 * gain_slack(eps + SAFE * size * U, size, mu)
-        least_yy = m.yy - m.margins(index[:0], m.q[:0])[2]
-        T = (least_yy - 2.0 * claim) / y_size**2 - 2.0 * gain_slack(eps, k, mu)
-        return H, (m.q[index] / (root * y_size))[None], T, mu
+        per_term = len(self.every) + 4.0 if len(self.every) > 1 else 1.0
+        self.doubt = 2.0 * gain_slack(eps + SAFE * size * U, size, mu, per_term)
+        none = index[:0]
+        yy = rounded_sum([own.yy - own.margins(none, m.q[none])[2] for own in self.every], -1.0)
+        T = (yy - 2.0 * claim) / y_size**2 - 2.0 * gain_slack(eps, k, mu, per_term)
+        B = np.array([own.q[index] for own in self.every]) / (root * y_size)
+        return H, B, T, mu
 
     def _visit(self, H: Array, B: Array, T: float, J: Indices, chosen: tuple[int, ...]) -> None:
         """Mark the completions that have ``chosen`` and one or more of J."""
@@ -199,30 +227,42 @@ class Exhaustion:
             hits = sum(map(len, self.hits))
             demand(hits <= MOST_HITS, "too many of its completions come close to the bound")
 
-    def _refitted(self, S: Indices, found: list[Indices], claim: float, mu: float) -> float:
-        """Return the claim, or the least cost of some completions that the rules allow.
-
-        Where H >= mu diag(H), mu diag(H) - lam I may move into the ridge.
-        """
+    def _least_of(
+        self, S: Indices, found: list[Indices], claim: float, mu: float
+    ) -> tuple[float, list[Support]]:
+        """Return the claim, or the least cost of what is allowed, and what else may cost less."""
+        # Where H >= mu diag(H), mu diag(H) - lam I may move into the ridge.
+        forbidden: list[Support] = []
         least = claim
         for hits in found:
             for start in range(0, len(hits), CHUNK):
-                some = self.J[hits[start : start + CHUNK]]
-                sets = np.concatenate([np.broadcast_to(S, (len(some), len(S))), some], axis=1)
-                if self.excepted:
-                    others = [tuple(sorted(one)) not in self.excepted for one in sets.tolist()]
-                    sets = sets[np.array(others, dtype=bool)]
-                values = costs(self.moments, sets, True, 0, least, mu)
-                for a in np.argsort(values):
-                    if values[a] >= least:
-                        break
-                    if self.rules.allows(sets[a]):
-                        least = float(values[a])
-        return least
+                some = hits[start : start + CHUNK]
+                first = np.broadcast_to(S, (len(some), len(S)))
+                sets = np.concatenate([first, self.J[some]], axis=1)
+                low = np.flatnonzero(~(self._costs(sets, 0.0, mu) >= claim))
+                counts = np.array([self._counts(sets[a]) for a in low], dtype=bool)
+                forbidden += map(tuple, some[low[~counts]].tolist())
+                values = self._costs(sets[low[counts]], claim, mu)
+                least = min(least, float(values.min(initial=inf)))
+        return least, forbidden
+
+    def _counts(self, support: Indices) -> bool:
+        """Whether the claim speaks of a support."""
+        excepted = bool(self.excepted) and tuple(sorted(support.tolist())) in self.excepted
+        return not excepted and self.rules.allows(support)
+
+    def _costs(self, sets: Indices, claim: float, mu: float) -> Array:
+        """Return bounds on what supports cost; what is below a positive claim is tried again."""
+        if len(self.every) == 1:
+            return costs(self.moments, sets, True, 0, claim, mu)
+        claim = inf if claim > 0.0 else 0.0  # which one response does not reach by itself
+        each = np.array([costs(own, sets, True, 0, claim, mu) for own in self.every])
+        total = each.sum(axis=0) - 2.0 * len(each) * U * np.abs(each).sum(axis=0)
+        return np.asarray(np.fmax(total, -inf))  # never NaN, which would vanish in a minimum
 
 
-def gain_slack(eps: float, k: int, mu: float, per_term: float = 1.0) -> float:
-    """Return the slack of a gain of k terms, as at the head."""
+def gain_slack(eps: float, k: int, mu: float, per_term: float) -> float:
+    """Return the slack of a gain of k terms, with so many roundings for each, as at the head."""
     B2 = k / mu
     return SAFE * (eps * (sqrt(B2) + 0.5 * B2) + (k * per_term + 12.0) * U)
 

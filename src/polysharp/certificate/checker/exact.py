@@ -17,7 +17,7 @@ Part of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import reduce
 from math import inf, lcm, nextafter, prod, sqrt
@@ -39,7 +39,6 @@ from polysharp.certificate.checker.rules import ORTHOGONAL, Array, Indices, Mono
 from polysharp.errors import MissingSolverError
 
 if TYPE_CHECKING:
-    from polysharp.certificate.proof import Proof, Vector
     from polysharp.certificate.statement import Statement
 
 EXTRA = 90  # bits of a vector's coefficients beyond those of y
@@ -109,13 +108,9 @@ class Exact(Moments):
         self._known: dict[Key, Products] = {}
         self._all: Any = None
 
-    def learn(self, proof: Proof) -> None:
-        """Multiply the vectors of a proof with all monomials, many at once."""
-        held = [node.vector for node in proof.nodes if node.vector is not None]
-        held += [screening.vector for node in proof.nodes for screening in node.screenings]
-        sound = [(v.index, v.value) for v in held if _is_sound(v, len(self.q))]
-        fresh = {_key(index, w): (index, w) for index, w in sound}
-        waiting = list(fresh.values())
+    def learn(self, vectors: Iterable[tuple[Indices, Array]]) -> None:
+        """Multiply vectors with all monomials, many at once."""
+        waiting = list({_key(index, w): (index, w) for index, w in vectors}.values())
         for start in range(0, len(waiting), TOGETHER):
             some = waiting[start : start + TOGETHER]
             for (index, w), products in zip(some, self._products(some, None), strict=True):
@@ -259,14 +254,6 @@ def _factors(
     numbers, denominator = _integers([value - shift for value in given])
     unit = 1 / (denominator * scale)
     return [([number**d for number in numbers], unit**d) for d in range(1, highest + 1)]
-
-
-def _is_sound(vector: Vector, size: int) -> bool:
-    """Whether a vector can be evaluated; the others are rejected where the proof relies on them."""
-    if np.shape(vector.index) != np.shape(vector.value):
-        return False
-    inside = np.all((vector.index >= 0) & (vector.index < size))
-    return bool(inside and np.isfinite(vector.value).all())
 
 
 def _shifted(value: int, bits: int) -> int:

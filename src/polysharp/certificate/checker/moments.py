@@ -13,6 +13,7 @@ Part of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,8 +32,6 @@ from polysharp.certificate.checker.rows import (
 from polysharp.certificate.checker.rules import Array, Indices, Monomial, demand
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from polysharp.certificate.statement import Statement
 
 

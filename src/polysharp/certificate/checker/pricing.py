@@ -15,12 +15,14 @@ ProofPart of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from math import comb, inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polysharp.certificate.checker.bounds import Tangent, free_prices
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
@@ -42,10 +44,6 @@ from polysharp.certificate.checker.rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from polysharp.certificate.proof import Proof, ProofNode, Screening, Vector
     from polysharp.certificate.statement import Statement
 
@@ -119,11 +117,9 @@ def _sums(X: Array, b: Array, d: int) -> Iterator[tuple[Monomial, Array]]:
 
 
 def _scaled(s: Statement, head: Monomial, sums: Array, d: int) -> Array:
-    """Return |m_j'a|; -1 for what the rules do not allow and what stands twice.
-
-    Entry (j, k) is the monomial head + (first + j, first + k), so that equal factors are those
-    with j = 0 (equal to the last of the head) and with j = k.
-    """
+    """Return |m_j'a|; -1 for what the rules do not allow and what stands twice."""
+    # Entry (j, k) is the monomial head + (first + j, first + k), so that equal factors are those
+    # with j = 0 (equal to the last of the head) and with j = k.
     size, repeated = sums.shape[1], head.count(head[-1]) if head else 0
     scale = sqrt(scale_squared((*head, *((-1, -2)[: d - len(head)])), s.degree))
     sizes = np.abs(sums) * (scale * (1.0 + 8.0 * U))
@@ -164,7 +160,7 @@ class PricedReader(ProofReader):
     is_priced = True
 
     def __init__(self, proof: Proof, rules: Rules, columns: Columns) -> None:
-        super().__init__(proof, rules, columns)  # type: ignore[arg-type]  # there is no G
+        super().__init__(proof, rules, [columns])  # type: ignore[list-item]  # there is no G
         self.columns, self.work = columns, 0.0
         self.kept = np.array(columns.s.kept_inputs, dtype=np.intp)
         self._priced: dict[int, tuple[NDArray[np.bool_], Unlisted]] = {}
@@ -185,7 +181,7 @@ class PricedReader(ProofReader):
     def tangent(self, vector: Vector, at: Fixings, *, close: bool) -> Tangent:
         """Evaluate a vector at a node, by its products with every monomial there is."""
         demand(vector.diagonal == -1, "a diagonal does not cover it")
-        index, w = self.vector(vector)
+        ((index, w),) = self.vectors(vector)
         alive, L, f = np.flatnonzero(at.terms != OUT), self.rules.room(at), len(at.terms)
         point = self.columns.closer(index, w, alive, np.longdouble if close else np.float64)
         others = self._others(vector, index, w, at, L, close) if at.rest else np.zeros(0)
@@ -239,6 +235,6 @@ class PricedReader(ProofReader):
         required = tuple(s.monomials[j] for j in np.flatnonzero(at.terms == IN).tolist())
         own = replace(s, monomials=monomials, listed=True, required_terms=required)
         reader = ProofReader(
-            self.proof, Rules(own), Moments(own, self.columns.rows, monomials), place
+            self.proof, Rules(own), [Moments(own, self.columns.rows, monomials)], place
         )
         return reader, Fixings(at.terms[index].copy(), at.inputs.copy(), False)

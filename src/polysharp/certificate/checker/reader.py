@@ -4,6 +4,16 @@ A ``ProofReader`` holds the numbers and the rules of a list of monomials.  A nod
 positions in the statement's list; where a screening has left only some of many monomials alive, a
 narrower reader goes on with these, and ``place`` says where they stand in its own list.
 
+Several responses share one support, and its cost is the sum over them, each divided by the scale
+that the statement names (data here: the numbers that double precision makes of that).  For vectors
+w_t, one per response, with one diagonal for all, the bounds of ``bounds`` add:
+
+    sum_t base_t - spent,   spent = sum_in Z_j + top_L(Z_j, j free),   Z_j = sum_t Z_tj,
+    s sum_t y_t'a_t - s^2 (sum_t |a_t|^2 / 2 + spent)      where d = 0, for any s.
+
+A vector of the proof then lists w_1, w_2, ... end to end: position t f + j names monomial j of
+response t, f monomials being listed.
+
 ProofPart of the checker: nothing here is shared with the search.
 """
 
@@ -17,6 +27,7 @@ import numpy as np
 
 from polysharp.certificate.checker.bounds import Tangent, certified, prices
 from polysharp.certificate.checker.ends import Exhaustion, least_of_sets
+from polysharp.certificate.checker.rows import Point, U, rounded_sum
 from polysharp.certificate.checker.rules import (
     FREE,
     IN,
@@ -51,10 +62,11 @@ class ProofReader:
     is_priced = False  # whether it has no moments, and goes on with a narrower reader
 
     def __init__(
-        self, proof: Proof, rules: Rules, moments: Moments, place: Indices | None = None
+        self, proof: Proof, rules: Rules, every: list[Moments], place: Indices | None = None
     ) -> None:
-        self.proof, self.rules, self.moments, self.place = proof, rules, moments, place
-        self.ends = Exhaustion(moments, rules, self._excepted() if rules.listed else frozenset())
+        self.proof, self.rules, self.place = proof, rules, place
+        self.every, self.moments = every, every[0]  # of each response
+        self.ends = Exhaustion(every, rules, self._excepted() if rules.listed else frozenset())
         self._diagonals: dict[int, tuple[Indices, Array]] = {}
 
     def _excepted(self) -> frozenset[tuple[int, ...]]:
@@ -65,10 +77,14 @@ class ProofReader:
         demand(len(found) == len(named), "an exception is named twice")
         return found
 
-    def read(self, given: Any, what: str) -> Indices:
-        """Return positions of monomials in the reader's own list."""
+    def cost_at_most(self, S: Indices) -> float:
+        """Return what a support costs at most, all responses together."""
+        return rounded_sum([own.cost_at_most(S) for own in self.every], 1.0)
+
+    def read(self, given: Any, what: str, times: int = 1) -> Indices:
+        """Return positions of monomials in the reader's own list, or in so many lists in a row."""
         if self.place is None:
-            return read_indices(given, len(self.rules.uses), what)
+            return read_indices(given, times * len(self.rules.uses), what)
         index = self.place[read_indices(given, len(self.place), what)]
         demand(np.all(index >= 0), f"{what} leaves the problem")
         return index
@@ -134,6 +150,7 @@ class ProofReader:
         count = len(node.children)
         if at is None:
             return inf, [ProofPart(child, None, self) for child in node.children]
+        demand(len(self.every) == 1, "splits by sets of inputs, with several responses")
         demand(not at.rest, UNLISTED)
         room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
         chain, size = np.array(node.chain, dtype=np.intp), len(at.inputs)
@@ -169,23 +186,37 @@ class ProofReader:
         left = np.concatenate([tangent.with_each(out), tangent.without_each(inn)])
         return float(left.min(initial=inf)), out, inn
 
-    def vector(self, vector: Vector) -> tuple[Indices, Array]:
-        """Read a vector."""
-        index = self.read(vector.index, "a vector")
+    def vectors(self, vector: Vector) -> list[tuple[Indices, Array]]:
+        """Read a vector, one for each response."""
+        places = self.read(vector.index, "a vector", len(self.every))
         w = np.asarray(vector.value, dtype=np.float64)
-        demand(w.shape == index.shape and np.isfinite(w).all(), "a vector is no list of numbers")
-        return index, w
+        demand(w.shape == places.shape and np.isfinite(w).all(), "a vector is no list of numbers")
+        of, index = np.divmod(places, len(self.rules.uses))
+        return [(index[of == t], w[of == t]) for t in range(len(self.every))]
 
     def tangent(self, vector: Vector, at: Fixings, *, close: bool) -> Tangent:
         """Evaluate a vector at a node, from the moments or more closely, from the rows."""
-        index, w = self.vector(vector)
-        d = self._diagonal(vector.diagonal, index, at) if vector.diagonal != -1 else None
-        alive = np.flatnonzero(at.terms != OUT)
-        if close and d is None:
-            point = self.moments.closer(index, w, alive)
-        else:
-            point = self.moments.at(index, w, d, alive)
-        Z = prices(self.moments, np.arange(len(at.terms)), point, d)
+        parts, alive, every = self.vectors(vector), np.flatnonzero(at.terms != OUT), self.every
+        d = None
+        if vector.diagonal != -1:
+            d = self._diagonal(vector.diagonal, np.concatenate([own for own, _ in parts]), at)
+        points = [
+            own.closer(*part, alive) if close and d is None else own.at(*part, d, alive)
+            for own, part in zip(every, parts, strict=True)
+        ]
+        all_terms = np.arange(len(at.terms))
+        own_prices = zip(every, points, strict=True)
+        Z = np.sum([prices(own, all_terms, point, d) for own, point in own_prices], axis=0)
+        point = points[0]
+        if len(every) > 1:
+            Z *= 1.0 + (len(every) + 4.0) * U
+            point = Point(
+                rounded_sum([one.base for one in points], -1.0),
+                rounded_sum([one.ya for one in points], -1.0),
+                rounded_sum([one.aa for one in points], 1.0),
+                Z[:0],
+                Z[:0],
+            )
         scalable = d is None and not self.moments.boxes.stated
         return Tangent(point, Z, at, self.rules.room(at), scalable=scalable, others=Z[:0])
 

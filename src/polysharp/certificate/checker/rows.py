@@ -25,6 +25,7 @@ Part of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from math import factorial, isqrt, prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -73,12 +74,18 @@ class CheckedRows(NamedTuple):
     X: Array
     y: Array
     v: Array
+    unit: float = 1.0  # what y was divided by
 
 
 def read_rows(
-    s: Statement, X: Any, y: Any, weight: Any, functions: Mapping[str, Any] | None = None
+    s: Statement,
+    X: Any,
+    y: Any,
+    weight: Any,
+    functions: Mapping[str, Any] | None = None,
+    unit: float = 1.0,
 ) -> CheckedRows:
-    """Check the table against the statement, and compute the functions of its inputs."""
+    """Check the table, y divided by ``unit``, and compute the functions of its inputs."""
     X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64).reshape(-1)
     v = np.asarray(1.0 if weight is None else weight, dtype=np.float64)
     v = v.reshape(-1) if v.ndim else np.full(len(y), v)
@@ -103,7 +110,7 @@ def read_rows(
         fits = column.shape == (len(X),) and bool(np.isfinite(column).all())
         demand(fits, f"the function {name!r} of input {s.names[i]!r} is not defined at every row")
         X = np.column_stack([X, column])
-    return CheckedRows(X, y[v > 0.0], v[v > 0.0])
+    return CheckedRows(X, y[v > 0.0], v[v > 0.0], unit)
 
 
 def scale_squared(m: Monomial, degree: int) -> int:
@@ -145,6 +152,13 @@ def sides(rho: Array, slack: Array) -> tuple[Array, Array]:
     """Return upper bounds on rho and on -rho, known up to a slack."""
     slack = slack + 4.0 * U * (np.abs(rho) + slack)
     return rho + slack, slack - rho
+
+
+def rounded_sum(values: Sequence[float], side: float) -> float:
+    """Add numbers up and round the sum down (side -1) or up (side 1)."""
+    if len(values) == 1:
+        return values[0]
+    return float(sum(values) + side * 2.0 * len(values) * U * sum(map(abs, values)))
 
 
 def blocks_of(n: int, size: int) -> Iterator[slice]:
@@ -194,7 +208,7 @@ class Columns:
         self.off, self.sizes = SAFE * error, norms
         most = SAFE * (self.y_norm + self.y_error) / sqrt(self.lam)  # no better |w_j|
         scale = np.sqrt([float(scale_squared(m, s.degree)) for m in monomials])
-        self.boxes = CheckedBoxes(s, monomials, scale, most)
+        self.boxes = CheckedBoxes(s, monomials, scale * rows.unit, most)
 
     def _plain(
         self, b: slice, index: Indices, real: Any = np.float64, *, added: bool = False

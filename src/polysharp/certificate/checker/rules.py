@@ -174,11 +174,9 @@ def shape_allowed(m: Monomial, s: Statement) -> bool:
 
 
 def _are_allowed(s: Statement) -> bool:
-    """Whether the monomials of an incomplete list are of the kind, with the parents they need.
-
-    With heredity every parent that may be in a model must be named as well: then what follows
-    for the named ones needs no knowledge of the others.
-    """
+    """Whether the monomials of an incomplete list are of the kind, with the parents they need."""
+    # With heredity every parent that may be in a model must be named as well: then what follows for
+    # the named ones needs no knowledge of the others.
     named, kept = set(s.monomials), set(s.kept_inputs)
 
     def is_sound(m: Monomial) -> bool:
@@ -212,10 +210,8 @@ def _fix(states: Marks, where: Any, value: int) -> None:
 
 
 def _times(a: Any, b: Any) -> Any:
-    """Return the product of zeros and ones in float32, in which counts are exact.
-
-    Kernels of some BLAS raise the flag of invalid values for what lies beside a vector in memory.
-    """
+    """Return the product of zeros and ones in float32, in which counts are exact."""
+    # Kernels of some BLAS raise the flag of invalid values for what lies beside a vector in memory.
     with np.errstate(invalid="ignore"):
         return a @ b
 

@@ -18,6 +18,7 @@ is proved; there is no tolerance.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from html import escape
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polysharp.certificate.checker.boxes import bounds_any, check_intervals
-from polysharp.certificate.checker.joint import joint_objective, joint_reader
+from polysharp.certificate.checker.exact import Exact, read_table
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.pricing import PricedReader
 from polysharp.certificate.checker.reader import ProofPart, ProofReader
@@ -35,8 +36,6 @@ from polysharp.certificate.checker.rows import Columns, read_rows
 from polysharp.certificate.checker.rules import Rejected, Rules, check_statement, demand
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from polysharp.certificate.proof import Proof
     from polysharp.certificate.statement import Statement
 
@@ -106,7 +105,8 @@ def verify(
         Evaluate in exact integers (needs python-flint, the extra ``exact``) instead of floats
         with worst-case bounds on rounding: slower, and sharper by many digits.  Floats are taken
         for the binary fractions they are; a table of texts or of ``decimal.Decimal`` for the
-        decimals that stand there.
+        decimals that stand there.  Several responses are the floats that dividing them by their
+        scales gives.
     functions : mapping from names to callables, or None
         Functions of inputs that the statement names, where they are not those known by name.
 
@@ -123,46 +123,61 @@ def verify(
                 raise Rejected("the proof has no statement")
             check_statement(statement)
             check_intervals(statement)
-            if statement.responses:
-                demand(not exact, "several responses are checked in floats only")
-                joint = joint_reader(proof, X, y, sample_weight, functions)
-                objective = joint_objective(statement, joint)
-                bound = _least(proof, ProofPart(0, joint.rules.root(), joint))
-                return Verdict(True, min(bound, objective), objective)
-            rows = read_rows(statement, X, y, sample_weight, functions)
-            rules = Rules(statement)
-            reader: ProofReader
-            if not statement.listed:
-                demand(not exact, "monomials that are not listed are priced in floats only")
-                demand(not proof.exceptions, "it has exceptions, and monomials that are not listed")
-                demand(not bounds_any(statement), "it bounds coefficients of unlisted terms")
-                columns = Columns(statement, rows, statement.monomials)
-                reader = PricedReader(proof, rules, columns)
-            elif exact:
-                from polysharp.certificate.checker.exact import Exact, read_table
-
-                table = read_table(X, y, sample_weight)
-                columns = Exact(statement, rows, statement.monomials, table)
-                columns.learn(proof)
-                reader = ProofReader(proof, rules, columns)
-            else:
-                columns = Moments(statement, rows, statement.monomials)
-                reader = ProofReader(proof, rules, columns)
-            objective = _objective(statement, rules, columns)
-            bound = _least(proof, ProofPart(0, rules.root(), reader))
+            reader = _reader(proof, statement, (X, y, sample_weight), exact, functions or {})
+            objective = _objective(statement, reader)
+            bound = _least(proof, ProofPart(0, reader.rules.root(), reader))
     except Rejected as failure:
         return Verdict(False, 0.0, objective, str(failure))
     excepted = len(proof.exceptions)
     return Verdict(True, bound if excepted else min(bound, objective), objective, "", excepted)
 
 
-def _objective(s: Statement, rules: Rules, columns: Columns) -> float:
+def _reader(
+    proof: Proof,
+    s: Statement,
+    given: tuple[Any, Any, Any],
+    exact: bool,
+    functions: Mapping[str, Any],
+) -> ProofReader:
+    """Return what reads a proof of this kind: of one response or several, listed or priced."""
+    X, y, weight = given
+    rules, terms, responses = Rules(s), s.monomials, [(y, 1.0)]
+    if s.responses:
+        demand(s.listed, "it has several responses and monomials that are not listed")
+        demand(not s.exact_size, "it has several responses and an exact size")
+        demand(not proof.exceptions, "it has several responses and exceptions")
+        Y, count = np.asarray(y, dtype=np.float64), len(s.responses)
+        demand(Y.ndim == 2 and Y.shape[1] == count, f"y is no table of {count} responses")
+        named = all(isfinite(scale) and scale > 0.0 for _, scale in s.responses)
+        demand(named, "a response has no scale")
+        responses = [(y / unit, unit) for y, (_, unit) in zip(Y.T, s.responses, strict=True)]
+    if not s.listed:
+        demand(not exact, "monomials that are not listed are priced in floats only")
+        demand(not proof.exceptions, "it has exceptions, and monomials that are not listed")
+        demand(not bounds_any(s), "it bounds coefficients of unlisted terms")
+        rows = read_rows(s, X, y, weight, functions)
+        return PricedReader(proof, rules, Columns(s, rows, terms))
+    every: list[Moments] = []
+    for y, unit in responses:
+        rows = read_rows(s, X, y, weight, functions, unit)
+        own = Exact(s, rows, terms, read_table(X, y, weight)) if exact else Moments(s, rows, terms)
+        own.G = every[0].G if every else own.G  # one matrix is within the errors of all
+        every.append(own)
+    reader = ProofReader(proof, rules, every)
+    known = [reader.vectors(vector) for vector in proof.vectors] if exact else []
+    for t, own in enumerate(every):
+        if isinstance(own, Exact):
+            own.learn(parts[t] for parts in known)
+    return reader
+
+
+def _objective(s: Statement, reader: ProofReader) -> float:
     """Return what the model costs at most; it must be allowed, and cost no more than stated."""
     place = {term: j for j, term in enumerate(s.monomials)}
     demand(set(s.support) <= place.keys(), "the model has a term that is no candidate")
     S = np.array(sorted({place[term] for term in s.support}), dtype=np.intp)
-    demand(len(S) == len(s.support) and rules.allows(S), "the model breaks the rules")
-    value = columns.cost_at_most(S)
+    demand(len(S) == len(s.support) and reader.rules.allows(S), "the model breaks the rules")
+    value = reader.cost_at_most(S)
     demand(value <= s.objective, f"the model costs {value:.12g}, more than stated")
     return value
 

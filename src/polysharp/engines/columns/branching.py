@@ -234,7 +234,7 @@ class PricedKind(NodeKind[PricedNode]):
 
     def _over_inputs(self, proof: Proof, basis: Basis) -> Proof:
         """Return a proof over some inputs with chains of inputs as positions among all."""
-        place = np.searchsorted(self.search.pricer.inputs, np.asarray(basis.inputs, dtype=np.intp))
+        place = np.searchsorted(self.search.inputs, np.asarray(basis.inputs, dtype=np.intp))
         nodes = tuple(
             replace(node, chain=tuple(place[list(node.chain)].tolist())) if node.on_inputs else node
             for node in proof.nodes
@@ -260,7 +260,7 @@ class PricedKind(NodeKind[PricedNode]):
         ]
         chain = self.writer.places(terms)
         if inputs:
-            chain = np.searchsorted(self.search.pricer.inputs, inputs)
+            chain = np.searchsorted(self.search.inputs, inputs)
         self.writer.write(
             node.record,
             ProofNode(
@@ -275,7 +275,7 @@ class PricedKind(NodeKind[PricedNode]):
     def _input_chain(self, node: PricedNode) -> list[int]:
         k = self.search.rules.max_inputs
         inputs_of = self.search.rules.library.inputs_of
-        if k is None or node.full or len(inputs_of(self.search.pricer.inputs)) <= k:
+        if k is None or node.full or len(inputs_of(self.search.inputs)) <= k:
             return []
         best = self.search.best
         here = node.holds(best.monomials)

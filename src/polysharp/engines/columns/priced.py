@@ -191,7 +191,7 @@ def _keep(search: Search, node: PricedNode) -> _Inputs | None:
     if not node.full and not node.inputs_out:
         return None
     columns_of = search.rules.library.columns_of
-    width = int(search.pricer.inputs.max(initial=0)) + 1
+    width = int(search.inputs.max(initial=0)) + 1
     mask = np.zeros(width, dtype=bool) if node.full else np.ones(width, dtype=bool)
     mask[[c for c in columns_of(node.inputs_in) if c < width]] = True
     mask[[c for c in columns_of(node.inputs_out) if c < width]] = False

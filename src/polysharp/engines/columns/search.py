@@ -62,17 +62,8 @@ class Incumbent:
 class Search(Record):
     """Pool, incumbent, bound and clock of one search.
 
-    Parameters
-    ----------
-    design : Design
-        The rows; its pricer reaches all monomials that may be used, in the user's numbers.
-    rules : TermRules
-    lam : float
-    engine : Engine
-        Solves what is left of the problem once it is small; local search proves nothing.
-    limits, listener, seed, threads
-        As for an engine.
-    sizes : Sizes
+    The design's pricer reaches all monomials that may be used, in the user's numbers; the engine
+    solves what is left of the problem once it is small.
     """
 
     def __init__(
@@ -89,8 +80,7 @@ class Search(Record):
         sizes: Sizes | None = None,
     ) -> None:
         super().__init__(limits, listener)
-        self.pricer, self.rules, self.lam = design.pricer.among(rules.may_price), rules, lam
-        self.design = design
+        self.design, self.inputs, self.rules, self.lam = design, design.inputs, rules, lam
         self.engine, self.seed, self.threads = engine, seed, threads
         self.sizes = Sizes() if sizes is None else sizes
         self.proof: Proof | None = None
@@ -101,7 +91,7 @@ class Search(Record):
 
     def _seeds(self) -> list[Monomial]:
         """Monomials to begin with: what is required, and the best linear terms."""
-        linear = [(int(i),) for i in self.pricer.inputs if self.rules.can_inherit((int(i),))]
+        linear = [(int(i),) for i in self.inputs if self.rules.can_inherit((int(i),))]
         value = np.abs(self.design.correlations(linear, self.design.target))
         best = np.argsort(-value, kind="stable")[: self.sizes.added]
         return required_monomials(self.rules) + [linear[j] for j in best]
@@ -129,9 +119,10 @@ class Search(Record):
         not take the places of others in the list.
         """
         a = self.design.residual(list(w), np.array(list(w.values())))
-        pricer = self.pricer if keep is None else self.pricer.among(keep)
+        allowed, top = self.rules.may_price, self.sizes.listed + len(extra)
+        both = allowed if keep is None else lambda keys: allowed(keys) & keep(keys)
         self.check_time()
-        priced = pricer.price(a, self.sizes.listed + len(extra), on_block=self._on_block)
+        priced = self.design.price(a, top, both, on_block=self._on_block)
         self.rounds += 1
         kind = Kind(self.lam, self.max_terms, not self.rules.coefficients.bind, self.boxes)
         others = {*extra, *self.best.monomials}

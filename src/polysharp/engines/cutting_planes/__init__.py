@@ -3,7 +3,7 @@
 - ``master``: rules and cuts; ``root``: cuts at fractional points, before any branching;
 - ``outer``: the loop that all solvers share, and what they are told;
 - ``scip``, ``gurobi``: one tree with cuts added as they are broken; ``highs``: a tree for each cut;
-- ``scip_model``, ``highs_model``: how SCIP and HiGHS are used here.
+- ``highs_model``: how HiGHS is used here.
 """
 
 from polysharp.engines.cutting_planes.gurobi import CuttingPlanesGurobi

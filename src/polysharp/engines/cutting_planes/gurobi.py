@@ -115,6 +115,6 @@ class _GurobiTree:
     def _separate(self) -> None:
         """Cut off a candidate whose eta is below c(s)."""
         s = np.asarray(self.model.cbGetSolution(self.columns))[: len(self.talk.master.kept)]
-        cut = self.talk.separator.cut(s, float(self.model.cbGetSolution(self.eta)))
+        cut = self.talk.cut(s, float(self.model.cbGetSolution(self.eta)))
         if cut is not None:
             self.model.cbLazy(self._inequality(cut))

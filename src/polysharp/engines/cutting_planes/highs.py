@@ -36,7 +36,7 @@ class CuttingPlanesMultitree(OuterApproximation):
             answer = programme.next()
             run.rounds += 1
             run.report("integer programme")
-            cut = None if answer is None else talk.separator.cut(*answer)
+            cut = None if answer is None else talk.cut(*answer)
             if cut is None:
                 break
             programme.add(cut)

@@ -14,13 +14,7 @@ from polysharp.errors import load_optional
 class HighsModel:
     """A master in HiGHS: its columns and eta, the rows of its rules, then one row for each cut.
 
-    Parameters
-    ----------
-    master : Master
-    options : dict
-        Options of HiGHS.
-    binary : bool
-        Whether columns are binary and eta >= 0.  Without, eta is free, which guides early rounds.
+    Where columns are not ``binary`` eta is free, which guides early rounds.
     """
 
     def __init__(self, master: Master, options: dict[str, Any], *, binary: bool) -> None:

@@ -55,31 +55,43 @@ class OuterApproximation(Engine):
 
     def search(self, run: Run) -> Stop:
         """Strengthen the root, then let the solver branch and ask for cuts."""
-        master: Master | None = prepare(run, root_cuts=self.root_cuts)
-        while not (run.proved or run.expired):
-            if master is None:
-                return Stop.STALLED
-            talk = Dialogue(run, master, clip=self.root_cuts)
-            stop = self.branch(talk)
-            if stop is not None and not run.proved:
-                return stop
-            master = master.renewed(run, talk.separator.added)
-        return Stop.PROVED if run.proved else Stop.TIME
+        return branch_again(
+            run, prepare(run, root_cuts=self.root_cuts), self.branch, self.root_cuts
+        )
+
+
+def branch_again(
+    run: Run, first: Master, branch: Callable[[Dialogue], Stop | None], clip: bool = True
+) -> Stop:
+    """Let a solver branch on a master, again in smaller units as long as that closes the gap."""
+    master: Master | None = first
+    while not (run.proved or run.expired):
+        if master is None:
+            return Stop.STALLED
+        talk = Dialogue(run, master, clip)
+        stop = branch(talk)
+        if stop is not None and not run.proved:
+            return stop
+        master = master.renewed(run, talk.added)
+    return Stop.PROVED if run.proved else Stop.TIME
 
 
 @dataclass(eq=False)
 class Dialogue:
-    """What a solver is told about the run, and the run about the solver."""
+    """What a solver is told about the run, and the run about the solver.
+
+    A candidate (s, eta) of the solver is answered with the cut it breaks, or with none.
+    """
 
     run: Run
     master: Master
     clip: bool = True
     error: BaseException | None = None
-    separator: Separator = field(init=False)
+    added: list[Cut] = field(default_factory=list)
     nodes_before: int = field(init=False)
+    _seen: dict[bytes, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.separator = Separator(self.run, self.master, clip=self.clip)
         self.nodes_before = self.run.nodes
 
     def gap(self, share: float) -> float:
@@ -111,15 +123,6 @@ class Dialogue:
         """Raise what a callback has kept."""
         if self.error is not None:
             raise self.error
-
-
-class Separator:
-    """Answers a solver's candidate (s, eta) with the cut it breaks, or with none."""
-
-    def __init__(self, run: Run, master: Master, *, clip: bool) -> None:
-        self.run, self.master, self.clip = run, master, clip
-        self.added: list[Cut] = []
-        self._seen: dict[bytes, int] = {}
 
     def accepts(self, s: Array, eta: float) -> bool:
         """Whether eta (in the units of the solvers) is not below c(s); offers s as incumbent."""

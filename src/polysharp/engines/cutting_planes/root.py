@@ -104,11 +104,9 @@ def _in_out(run: Run, master: Master) -> Master:
 
 
 def _probe(run: Run, master: Master) -> Master:
-    """Fix in what the incumbent has and no better solution can be without.
-
-    Inputs come first: with k of them fixed in, all others leave.  The same master comes back
-    where nothing could be fixed.
-    """
+    """Fix in what the incumbent has and no better solution can be without."""
+    # Inputs come first: with k of them fixed in, all others leave.  The same master comes back
+    # where nothing could be fixed.
     lp = RootLP(master)
     relaxed = lp.solve(run)
     if relaxed is None:

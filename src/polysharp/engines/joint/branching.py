@@ -30,7 +30,7 @@ from polysharp.engines.joint.supports import improve
 from polysharp.engines.tree.ends import rounding_slack
 from polysharp.engines.tree.loop import Node, NodeKind
 from polysharp.moments.gram import solve_spd
-from polysharp.problem.bounds import choice_bounds, forcing_costs, support_bound
+from polysharp.problem.bounds import choice_bounds, forcing_costs
 from polysharp.problem.diagonal import first_start
 from polysharp.problem.joint import JointCore, JointProblem
 from polysharp.problem.propagation import FREE, IN, OUT, States, propagate
@@ -200,14 +200,13 @@ class JointKind(NodeKind[JointNode]):
         hits = ends.exhaust(H, b, node.budget, need)
         if hits is None:
             return False
-        supports = [np.sort(np.append(held, free[hit])) for hit in hits]
+        supports = np.sort(np.hstack([np.tile(held, (len(hits), 1)), free[hits]]), axis=1)
         if not all(structure.allows(support) for support in supports):
             return False  # a part of such a support may be allowed
-        bound = cost - need - slack
-        for support in supports:
-            bound = min(bound, self._support_bound(core, support))
+        costs = core.support_bounds(supports)
+        for support in supports[costs < self.record.objective]:
             self.record.offer(core.part.index[support])
-        node.end("exhausted", bound)
+        node.end("exhausted", float(min(cost - need - slack, costs.min(initial=np.inf))))
         return True
 
     def _screen(
@@ -232,7 +231,7 @@ class JointKind(NodeKind[JointNode]):
         held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
         if len(free) <= budget or budget == 0:
             whole = held if budget == 0 else np.sort(np.append(held, free))
-            bound = self._support_bound(node.core, whole)
+            bound = float(node.core.support_bounds(whole[None])[0])
             if structure.allows(whole):
                 self.record.offer(node.core.part.index[whole])
                 node.end("exhausted", bound)
@@ -243,21 +242,15 @@ class JointKind(NodeKind[JointNode]):
             return True
         if budget == 1 and structure.plain and not structure.inputs_bind:
             costs = _single_bounds(node.core, held, free)
+            low = np.flatnonzero(~(costs >= self.record.threshold))
+            if structure.boxes is not None:  # what keeps to the boxes may cost more
+                with_each = np.column_stack([np.tile(held, (len(low), 1)), free[low]])
+                costs[low] = np.fmax(costs[low], node.core.support_bounds(with_each))
             self.record.offer(node.core.part.index[np.append(held, free[np.argmin(costs)])])
-            held_alone = self._support_bound(node.core, held)
+            held_alone = float(node.core.support_bounds(held[None])[0])
             node.end("exhausted", float(min(costs.min(), held_alone)))
             return True
         return False
-
-    @staticmethod
-    def _support_bound(core: JointCore, support: Indices) -> float:
-        """Return what a support costs, rounded down: responses are bounded one by one."""
-        cost = 0.0
-        for system in core.systems(support):
-            H = system.Q + np.diag(system.ridge)
-            w = solve_spd(H, system.q) if len(support) else np.zeros(0)
-            cost += support_bound(system, w)
-        return cost * (1.0 - 1e-13)
 
     def _chain(self, node: JointNode) -> Indices:
         """The incumbent's terms where it lies in the node, else those with the largest shares."""
@@ -277,7 +270,8 @@ class JointKind(NodeKind[JointNode]):
 
     @staticmethod
     def _shares(node: JointNode) -> Array:
-        return shares(node.at.W, node.core.system.ridge, node.terms, node.at.nu)
+        core = node.core
+        return shares(node.at.W, core.system.ridge, core.boxes, node.terms, node.at.nu)
 
     def _round(self, node: JointNode, *, walk: bool = False) -> None:
         """Offer the support that a relaxation points at, or what swaps make of it."""
@@ -294,6 +288,10 @@ class JointKind(NodeKind[JointNode]):
 
     def _moved(self, node: JointNode, *, force: bool = False) -> JointNode:
         """Give a node a core of its own, with curvature, when few monomials are left."""
+        # What the last screening fixed has consequences, and a smaller core would not know of them.
+        if not propagate(node.core.part.structure, node.terms, node.inputs):
+            node.end("void", np.inf)
+            return node
         alive = np.flatnonzero(node.terms != OUT)
         few = node.core.size > SMALLEST and len(alive) <= SHRINK * node.core.size
         if not (few or force):
@@ -336,7 +334,7 @@ def _single_bounds(core: JointCore, held: Indices, free: Indices) -> Array:
     base, B = solved[:, : len(core.q)], solved[:, len(core.q) :]
     schur = system.Q[free, free] + system.ridge[free] - np.einsum("if,if->f", cross, B)
     costs = np.zeros(len(free))
-    for own, system in zip(base.T, core.systems(np.arange(core.size)), strict=True):
+    for own, system in zip(base.T, core.systems, strict=True):
         last = (system.q[free] - own @ cross) / np.maximum(schur, core.problem.lam)
         costs += choice_bounds(system, held, free, np.vstack([own[:, None] - B * last, last]))
     return costs - 1e-13 * np.abs(costs)

@@ -3,6 +3,13 @@
 As for one response (``tree.relaxation``), with the row of coefficients (w_1j, w_2j, ...) of a
 monomial in place of one coefficient: the penalty of a monomial depends on the norm of its row, and
 coordinate descent moves a row at a time, along (c_1, c_2, ...) where c_t is what the others leave.
+
+Where that leads out of the boxes, low_t s <= w_t <= high_t s for a share s of the monomial, and
+
+    w_t(s) = c_t s / (Q_jj s + ridge)   brought between   low_t s and high_t s
+
+is best for a given s.  The prices sum_t Z_t of c_t - Q_jj w_t(s) fall as s grows, and the best s is
+where they meet nu: 0 where they lie below from the start, 1 where they stay above.
 """
 
 from __future__ import annotations
@@ -11,15 +18,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import f8
+from numba import f8, i8
 
 from polysharp.engines.compiling import Compiler
+from polysharp.monomials.coefficient_bounds import Boxes
+from polysharp.problem.bounds import price
 from polysharp.problem.joint import JointCore
 from polysharp.problem.propagation import FREE, IN, OUT, States
 from polysharp.typing import Array, Indices
 
 PASSES, STEERINGS, SWEEPS = 30, 15, 5
 TOL, SLACK = 1e-4, 0.1  # as for one response: relative, or as a share of the way to the threshold
+HALVINGS = 40  # of an interval of shares
 LEAST_NEW = 8  # monomials that may join the working set at a time; else half of its size
 
 kernel = Compiler(__file__)
@@ -64,11 +74,11 @@ def relax(
         bound, Z, rho, aa = core.bound(W, terms, budget)
         if bound > best:
             best, best_Z, best_W = bound, Z, W
-        prices = 0.5 * np.einsum("tj,tj->j", rho, rho) / ridge
+        prices = price(rho, 0.0, ridge, *core.boxes).sum(axis=0)
         if nu <= 0.0:
             free = prices[terms == FREE]
             nu = max(float(np.partition(free, -budget)[-budget]), 1e-300)
-        value = 0.5 * aa + _penalty(W, ridge, terms, nu, budget)[1]
+        value = 0.5 * aa + _penalty(W, ridge, core.boxes, terms, nu, budget)[1]
         far = value - best
         solved = far <= TOL * value or (value < threshold and far <= SLACK * (threshold - best))
         if best >= threshold or solved or expired():
@@ -78,22 +88,26 @@ def relax(
     return JointRelaxed(best, best_Z, best_W, JointIterate(W, nu))
 
 
-def shares(W: Array, ridge: Array, terms: States, nu: float) -> Array:
+def shares(W: Array, ridge: Array, boxes: Boxes, terms: States, nu: float) -> Array:
     """s_j of the relaxation: 1 for monomials in, 0 for those out."""
-    s: Array = np.minimum(1.0, np.sqrt(0.5 * ridge * np.einsum("tj,tj->j", W, W) / max(nu, 1e-300)))
+    s: Array = np.sqrt(0.5 * ridge * np.einsum("tj,tj->j", W, W) / max(nu, 1e-300))
+    ends = np.where(W == 0.0, 1.0, np.where(W > 0.0, boxes.high, boxes.low))
+    s = np.minimum(np.maximum(s, (W / ends).max(axis=0)), 1.0)  # low s <= w <= high s
     s[terms == OUT] = 0.0
     s[terms == IN] = 1.0
     return s
 
 
-def _penalty(W: Array, ridge: Array, terms: States, nu: float, budget: int) -> tuple[float, float]:
+def _penalty(
+    W: Array, ridge: Array, boxes: Boxes, terms: States, nu: float, budget: int
+) -> tuple[float, float]:
     """Return (sum of the shares, ridge term of the point with shares scaled to the budget)."""
     term = 0.5 * ridge * np.einsum("tj,tj->j", W, W)
     fixed = float(term[terms == IN].sum())
-    rest = term[(terms == FREE) & (term > 0.0)]
-    s = np.minimum(1.0, np.sqrt(rest / nu))
+    some = (terms == FREE) & (term > 0.0)
+    s = shares(W, ridge, boxes, terms, nu)[some]
     chosen = float(s.sum())
-    return chosen, fixed + float((rest / s).sum()) * max(1.0, chosen / max(budget, 1))
+    return chosen, fixed + float((term[some] / s).sum()) * max(1.0, chosen / max(budget, 1))
 
 
 def _working_set(W: Array, prices: Array, terms: States, nu: float) -> Indices:
@@ -117,12 +131,14 @@ def _inner(
     """Sweep the working set, steering nu until the shares fill the budget."""
     Q = np.ascontiguousarray(core.system.Q[work[:, None], work])
     ridge, state = core.system.ridge[work], terms[work].astype(np.float64)
+    boxes = core.boxes.of_columns(work)
     here, R, nu = at.W[:, work].copy(order="C"), rho[:, work].copy(order="C"), at.nu
     for _ in range(STEERINGS):
         for _ in range(SWEEPS):
-            if _sweep(Q, ridge, state, here, R, nu) < 1e-8 * core.problem.yy * TOL:
+            moved = _sweep(Q, ridge, state, *boxes, here, R, nu)
+            if moved < 1e-8 * core.problem.yy * TOL:
                 break
-        chosen, _ = _penalty(here, ridge, terms[work], nu, budget)
+        chosen, _ = _penalty(here, ridge, boxes, terms[work], nu, budget)
         if abs(chosen - budget) <= 1e-3 * budget or (chosen < budget and nu <= 1e-300):
             break
         nu = max(nu * min(2.0, max(0.5, chosen / budget)), 1e-300)
@@ -131,31 +147,69 @@ def _inner(
     return W, nu
 
 
-@kernel(f8(MAT, VEC, VEC, MAT, MAT, f8), entry=True)
-def _sweep(Q, ridge, state, W, R, nu):  # type: ignore[no-untyped-def]
+@kernel(f8(f8, f8, f8, f8, f8, f8))
+def _within(c, own, ridge, low, high, s):  # type: ignore[no-untyped-def]
+    """Return the best coefficient for a share of the monomial."""
+    return min(max(c * s / (own * s + ridge), low * s), high * s)
+
+
+@kernel(f8(VEC, f8, f8, MAT, MAT, i8, f8))
+def _priced(c, own, ridge, low, high, a, s):  # type: ignore[no-untyped-def]
+    """Return the price of a monomial where its coefficients are the best for a share of it."""
+    total = 0.0
+    for t in range(len(c)):
+        rho = c[t] - own * _within(c[t], own, ridge, low[t, a], high[t, a], s)
+        at = min(max(rho / ridge, low[t, a]), high[t, a])
+        total += at * (rho - 0.5 * ridge * at)
+    return total
+
+
+@kernel(f8(VEC, f8, f8, MAT, MAT, i8, f8))
+def _share(c, own, ridge, low, high, a, nu):  # type: ignore[no-untyped-def]
+    """Return the share of a monomial at which its price is nu."""
+    if _priced(c, own, ridge, low, high, a, 1.0) >= nu:
+        return 1.0
+    least, most = 0.0, 1.0
+    for _ in range(HALVINGS):
+        s = 0.5 * (least + most)
+        if _priced(c, own, ridge, low, high, a, s) > nu:
+            least = s
+        else:
+            most = s
+    return least
+
+
+@kernel(f8(MAT, VEC, VEC, MAT, MAT, MAT, MAT, f8), entry=True)
+def _sweep(Q, ridge, state, low, high, W, R, nu):  # type: ignore[no-untyped-def]
     """One pass of coordinate descent, a row of coefficients at a time; return the largest move."""
-    largest = 0.0
+    largest, c = 0.0, np.empty(len(W))
     for a in range(len(ridge)):
-        squares = 0.0
+        own, squares = Q[a, a], 0.0
         for t in range(len(W)):
-            c = R[t, a] + Q[a, a] * W[t, a]
-            squares += c * c
+            c[t] = R[t, a] + own * W[t, a]
+            squares += c[t] * c[t]
         size = np.sqrt(squares)
         cut = np.sqrt(2.0 * nu * ridge[a]) if state[a] == 0.0 else 0.0
-        factor = 0.0
+        s = 0.0
         if size > cut:
             # The norm's piece first; past its end the penalty is a ridge.
-            if state[a] == 0.0 and (size - cut) * ridge[a] <= cut * Q[a, a]:
-                factor = (size - cut) / (Q[a, a] * size)
-            else:
-                factor = 1.0 / (Q[a, a] + ridge[a])
+            s = 1.0
+            if state[a] == 0.0 and (size - cut) * ridge[a] <= cut * own:
+                s = ridge[a] * (size - cut) / (own * cut)
+            outside = False
+            for t in range(len(W)):
+                w = c[t] * s / (own * s + ridge[a])
+                outside |= w < low[t, a] * s or w > high[t, a] * s
+            if outside and state[a] == 0.0:
+                s = _share(c, own, ridge[a], low, high, a, nu)
         moved = 0.0
         for t in range(len(W)):
-            step = factor * (R[t, a] + Q[a, a] * W[t, a]) - W[t, a]
+            w = _within(c[t], own, ridge[a], low[t, a], high[t, a], s) if s > 0.0 else 0.0
+            step = w - W[t, a]
             if step != 0.0:
-                W[t, a] += step
+                W[t, a] = w
                 for b in range(len(ridge)):
                     R[t, b] -= Q[a, b] * step
                 moved += step * step
-        largest = max(largest, moved * (Q[a, a] + ridge[a]))
+        largest = max(largest, moved * (own + ridge[a]))
     return largest

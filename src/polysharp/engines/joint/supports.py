@@ -19,11 +19,13 @@ from polysharp.engines.local_search.search import smallest_support
 from polysharp.engines.local_search.sizes import LEAST_GAIN
 from polysharp.errors import InfeasibleError
 from polysharp.moments.gram import solve_spd
+from polysharp.problem.bounds import price
 from polysharp.problem.joint import JointProblem
 from polysharp.problem.problem import Fit
 from polysharp.typing import Array, Indices
 
 TRIED = 64  # newcomers that rules are asked about, best first
+FITTED = 8  # of them, where gains are estimates
 
 
 def improve(problem: JointProblem, support: Indices, expired: Callable[[], bool]) -> Fit:
@@ -52,7 +54,8 @@ def every_size(problem: JointProblem, out_of_time: Callable[[], bool]) -> list[I
     Where time runs out there are fewer.
     """
     most = problem.structure.max_terms
-    if problem.structure.plain and problem.size <= LARGEST:
+    structure = problem.structure
+    if structure.plain and structure.boxes is None and problem.size <= LARGEST:
         return grow(problem, LEAST_GAIN)
     empty = np.zeros(0, dtype=np.intp)
     try:
@@ -96,18 +99,37 @@ def _worth(problem: JointProblem, fit: Fit) -> Array:
 
 
 def _with_best(problem: JointProblem, stay: Indices, without: int = -1) -> Fit | None:
-    """Return the fit of the terms that stay with the one that gains most, None if none may join."""
-    gains = _gains(problem, stay)
+    """Return the fit of the terms that stay with the one that gains most, None if none may join.
+
+    Within boxes what terms gain is estimated, and the best few are fitted.
+    """
+    bounded = problem.structure.boxes is not None
+    gains = _gains_in_boxes(problem, stay) if bounded else _gains(problem, stay)
     gains[stay] = -np.inf
     if without >= 0:
         gains[without] = -np.inf
     count = min(TRIED, len(gains))
     dearest = np.argpartition(-gains, count - 1)[:count]
+    best, left = None, FITTED if bounded else 1
     for j in dearest[np.argsort(-gains[dearest], kind="stable")]:
         support = np.append(stay, j)
         if gains[j] > 0.0 and problem.structure.allows(support):
-            return problem.refit(support)
-    return None
+            fit, left = problem.refit(support), left - 1
+            best = fit if best is None or fit.objective < best.objective else best
+        if left == 0:
+            break
+    return best
+
+
+def _gains_in_boxes(problem: JointProblem, stay: Indices) -> Array:
+    """Return what each term gains while the coefficients of those that stay do not move."""
+    fit = problem.refit(stay)
+    rho = np.array(
+        [own.correlations(fit.support, w) for own, w in zip(problem.responses, fit.w, strict=True)]
+    )
+    left = problem.gram.diagonal + problem.lam
+    gains: Array = price(rho, 0.0, left, *problem.joint_boxes).sum(axis=0)
+    return gains
 
 
 def _gains(problem: JointProblem, stay: Indices) -> Array:

@@ -299,10 +299,8 @@ def _cost(equations, boxes, state, slot):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _gains(state, boxes, row, tilt, inverse, gains):  # type: ignore[no-untyped-def]
-    """Write how much each monomial lowers c by joining; return the largest.
-
-    Once member i is out: ``row`` = B_i:, ``tilt`` = w_i / H_ii, ``inverse`` = 1 / H_ii.
-    """
+    """Write how much each monomial lowers c by joining; return the largest."""
+    # Once member i is out: ``row`` = B_i:, ``tilt`` = w_i / H_ii, ``inverse`` = 1 / H_ii.
     z, d, least = state.z, state.d, state.least
     top = 0.0
     for b in range(gains.size):
@@ -370,10 +368,8 @@ def _keeps(rules, orphans, j):  # type: ignore[no-untyped-def]
 
 @njit(**INNER)
 def _best(rules, members, gains, bar):  # type: ignore[no-untyped-def]
-    """Return the monomial of largest gain above ``bar`` that may join, -1 for none.
-
-    The members alone need not keep the rules: they are what a swap has in between.
-    """
+    """Return the monomial of largest gain above ``bar`` that may join, -1 for none."""
+    # The members alone need not keep the rules: they are what a swap has in between.
     best = -1
     if rules is None:
         for j in range(gains.size):

@@ -48,20 +48,11 @@ NO_BOOK = blank_book(0, 0)
 
 
 class RidgeModel:
-    """The ridge regression on one support of at most ``slots`` members.
-
-    Parameters
-    ----------
-    problem : Problem
-    slots : int
-        Members that the support may have at most.
-    start : ndarray
-        The first members.
-    """
+    """The ridge regression on one support of at most ``slots`` members, with some at first."""
 
     def __init__(self, problem: Problem, slots: int, start: Indices = EMPTY) -> None:
         f = problem.size
-        self.problem = problem
+        self.problem, self.slots = problem, slots
         self.rules = _rules(problem)
         self._rows = _Rows(problem, slots)
         ridged = self._rows.equations.ridged
@@ -79,41 +70,19 @@ class RidgeModel:
         self.load(start)
 
     @property
-    def slots(self) -> int:
-        """Members that the support may have at most."""
-        return len(self.state.members)
-
-    @property
-    def count(self) -> int:
-        """Members."""
-        return self._stand.taken
-
-    @property
     def support(self) -> Indices:
         """The members."""
         return self.state.members[: self.count].astype(np.intp)
-
-    @property
-    def objective(self) -> float:
-        """The objective c, as the moves since the last load have changed it."""
-        return self._stand.value
-
-    @property
-    def moves(self) -> int:
-        """Moves since the last load."""
-        return self._stand.moves
-
-    @property
-    def progress(self) -> int:
-        """The size that the last climb came to."""
-        return self._stand.progress
 
     def load(self, support: Indices) -> None:
         """Start afresh from a support."""
         members, m = self.state.members, len(support)
         members[:m], members[m:] = support, -1
         self._rows.hold(members[:m], members)
-        self._stand = Stand(m, 0, 0.0, REFRESH, DONE)
+        self.count = m
+        self.progress = 0  # the size that the last climb came to, or the steps of a walk
+        self.objective = 0.0  # c, as the moves since the last load have changed it
+        self.moves = REFRESH  # since the last load
         self.climb(NO_CLIMB)
 
     def refresh(self) -> None:
@@ -142,32 +111,30 @@ class RidgeModel:
         costs: Array = np.where(state.parked[:m], parked, free)
         return costs
 
-    @property
-    def _parts(self) -> tuple[Any, ...]:
-        """What every kernel is given."""
-        return self._rows.equations, self.problem.structure.boxes, self.rules, self.state
+    def _run(self, function: Any, *task: Any) -> int:
+        """Let a kernel go on from here, and see that the row of G it needs is at hand."""
+        stand = Stand(self.count, self.progress, self.objective, self.moves, DONE)
+        parts = self._rows.equations, self.problem.structure.boxes, self.rules, self.state
+        found = function(*parts, stand, *task)
+        self.count, self.progress, self.objective, self.moves, need = found
+        if need >= 0:
+            self._rows.hold(np.array([need]), self.state.members)
+        return int(need)
 
     def climb(self, task: Climb, book: Book = NO_BOOK) -> bool:
         """Climb on, for a while; return whether nothing is left to do."""
-        while True:
-            self._stand = stand = Stand(*kernel.climb(*self._parts, self._stand, task, book))
-            if stand.need < 0:
-                return bool(stand.need == DONE)
-            self._rows.hold(np.array([stand.need]), self.state.members)
-            task = task._replace(first=stand.progress, drop=-1)
+        while (need := self._run(kernel.climb, task, book)) >= 0:
+            task = task._replace(first=self.progress, drop=-1)
+        return need == DONE
 
     def walk(self, chase: Chase) -> tuple[int, bool]:
         """Walk on; return the steps made, and whether nothing may move any more."""
         made = 0
-        while True:
-            self._stand = stand = Stand(*kernel.walk(*self._parts, self._stand, chase))
-            made += stand.progress
-            if stand.need < 0:
-                return made, bool(stand.need == DONE)
-            self._rows.hold(np.array([stand.need]), self.state.members)
-            chase = chase._replace(
-                step=chase.step + stand.progress, draws=chase.draws[stand.progress :]
-            )
+        while (need := self._run(kernel.walk, chase)) >= 0:
+            made += self.progress
+            more = chase.step + self.progress, chase.draws[self.progress :]
+            chase = chase._replace(step=more[0], draws=more[1])
+        return made + self.progress, need == DONE
 
 
 class _Rows:
@@ -203,10 +170,9 @@ class _Rows:
 
 
 def _rules(problem: Problem) -> RuleTable | None:
-    """Return the rules beyond the number of terms, None where there are none.
-
-    Bounded coefficients come with a table in any case: one variant of the kernels less to compile.
-    """
+    """Return the rules beyond the number of terms, None where there are none."""
+    # Bounded coefficients come with a table in any case: one variant of the kernels less to
+    # compile.
     structure, f = problem.structure, problem.size
     if structure.plain and not structure.inputs_bind and structure.boxes is None:
         return None

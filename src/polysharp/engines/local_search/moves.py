@@ -229,10 +229,8 @@ def _give_up(H, w, D):  # type: ignore[no-untyped-def]
 
 @njit(**ENTRY)
 def _narrow(H, w, inputs, p, k):  # type: ignore[no-untyped-def]
-    """Give up the input that is missed least until at most k are used; mark the members left.
-
-    Row a of ``inputs`` has the inputs of member a, filled up with p.  H and w are overwritten.
-    """
+    """Give up the input that is missed least until at most k are used; mark the members left."""
+    # Row a of ``inputs`` has the inputs of member a, filled up with p.  H and w are overwritten.
     count = len(w)
     left = np.ones(count, dtype=np.bool_)
     D, cheapest = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Searches for a good support of one size.
+"""Searches for a good support of one size, and local search as an engine.
 
     forward    add the best entrant until the budget is spent;
     improve    add and swap until neither lowers c, and move several monomials where rules bind;
@@ -9,15 +9,20 @@
 
 The walk is what finds the planted law below n = 200 (p = 25, r = 3, l = 20), where forward
 selection and swaps end at several times its objective.  Every support returned is allowed by the
-structure, and every objective is recomputed by ``Problem.refit``.
+structure, and every objective is recomputed by ``Problem.refit``.  As an engine, local search gives
+a good model at once, and no proof beyond the bound that ``certify`` derives from its residual.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from polysharp.certificate.solution import Stop
+from polysharp.engines.base import Engine, Run
 from polysharp.engines.local_search.kernel import REFRESH, Chase, Climb
 from polysharp.engines.local_search.model import RidgeModel
 from polysharp.engines.local_search.moves import OutOfTime, add_families, settle
@@ -128,3 +133,42 @@ def _thinned(structure: Structure, support: Indices, rng: np.random.Generator) -
         if rng.random() > keep and structure.allows(fewer):
             rest = fewer
     return rest
+
+
+@dataclass(frozen=True)
+class LocalSearch(Engine):
+    """Forward selection, swaps and restarted walks.
+
+    Parameters
+    ----------
+    patience : int
+        Walks in a row without improvement before the search ends.
+    """
+
+    name: ClassVar[str] = "local-search"
+    proves: ClassVar[bool] = False
+    needs_start: ClassVar[bool] = False
+    patience: int = 20
+
+    def search(self, run: Run) -> Stop:
+        """Descend from the start and from forward selection, then walk from the better one."""
+        problem, rng = run.problem, np.random.default_rng(run.seed)
+        for start in (run.best.support, forward(problem).support):
+            run.offer_fit(improve(problem, start, out_of_time=lambda: run.expired))
+        run.raise_bound(problem.dual_bound(run.best))
+
+        def on_walk(fit: Fit) -> None:
+            run.rounds += 1
+            if run.offer_fit(fit):
+                run.raise_bound(problem.dual_bound(fit))
+            run.report("walking")
+
+        restarts(
+            problem,
+            run.best.support,
+            rng,
+            self.patience,
+            out_of_time=lambda: run.expired,
+            on_walk=on_walk,
+        )
+        return Stop.TIME if run.expired else Stop.LOCAL

@@ -10,6 +10,7 @@ relaxation   the compiled solver of a relaxation, with its safe bound
 input_sets   all sets of inputs that fill the budget k, bounded one by one
 rounding     incumbents
 census       every support within a factor of the best one
+ledger       where a census enters them
 """
 
 from __future__ import annotations

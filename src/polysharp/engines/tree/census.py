@@ -12,7 +12,8 @@ term never raises the cost, so that smaller ones would bring all their supersets
 Where a better support than the best known is met, T falls with it; what was closed before stays
 closed.  T lies above its definition by ROOM, so that a proof, whose claim is lowered by what
 rounding may take, still covers all of it.  A support is named unless it is *proved* to cost T or
-more: a few beyond T may be among those named, and the caller leaves them out.
+more, with T as it is then: some beyond the last T may be among those named, and ``limit`` says
+where they begin.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from polysharp.certificate.proof import CLAIM_ROOM, Proof
 from polysharp.certificate.solution import Counters, Stop
 from polysharp.engines.base import Limits, Listener, Run
 from polysharp.engines.tree import Tree
+from polysharp.engines.tree.ledger import Ledger
 from polysharp.problem.problem import Fit, Problem
-from polysharp.typing import Array, Indices
+from polysharp.typing import Indices
 
 ROOM = 4.0 * CLAIM_ROOM
 
@@ -43,6 +45,7 @@ class CensusRun(Run):
         problem: Problem,
         start: Indices,
         within: float,
+        ledger: Ledger,
         limits: Limits,
         listener: Listener | None = None,
         seed: int = 0,
@@ -50,7 +53,7 @@ class CensusRun(Run):
     ) -> None:
         super().__init__(problem, replace(limits, gap_tol=0.0), listener, seed, threads, start)
         self.factor = 1.0 + within
-        self.costs: dict[bytes, float] = {}  # of the supports named, which are the keys
+        self.ledger = ledger
         self._enter(self.best)
 
     @property
@@ -68,25 +71,25 @@ class CensusRun(Run):
         return low and self.problem.structure.allows(fit.support) and self._enter(fit)
 
     def _enter(self, fit: Fit) -> bool:
-        self.costs[fit.support.astype(np.int32).tobytes()] = fit.objective
+        self.ledger.add(fit.support, fit.objective)
         return super().offer_fit(fit)
 
 
 @dataclass(frozen=True, eq=False)
 class Census:
-    """The supports named, cheapest first; whatever is not among them costs ``bound`` at least.
+    """What is known when a census is over; the supports named are in its ledger.
 
-    ``complete`` says whether that is all there is within the factor of the best one.
+    Those up to ``limit`` are within the factor of the best one, and whatever is not among them
+    costs ``bound`` at least; where it is ``complete``, that is no less than the limit.
     """
 
-    supports: Indices  # one row each
-    costs: Array
+    limit: float
     bound: float
     complete: bool
     stop: Stop
     counters: Counters
     seconds: float
-    proof: Proof | None  # its exceptions are the supports named
+    proof: Proof | None  # of the bound, with the supports named as its exceptions
 
 
 def of_exact_size(problem: Problem, terms: int) -> Problem:
@@ -98,38 +101,41 @@ def take_census(
     problem: Problem,
     start: Indices,
     within: float,
+    ledger: Ledger,
     *,
     limits: Limits,
     listener: Listener | None = None,
     seed: int = 0,
     threads: int = 1,
     engine: Tree,
+    max_excepted: int,
 ) -> Census:
     """Name every support of the size of ``start`` that costs at most 1 + within times the best.
 
-    The problem asks for exactly so many terms.  That the bound does not move is no reason to stop:
-    supports are named all the same.
+    They are entered in the ledger.  The problem asks for exactly so many terms.  That the bound
+    does not move is no reason to stop: supports are named all the same.  A proof names all of them
+    once more, and there is none where that would be more than ``max_excepted``.
     """
     engine = replace(engine, patience=np.inf)
     engine.check(problem)
     with np.errstate(all="ignore"):  # see ``Engine.solve``
-        run = CensusRun(problem, start, within, limits, listener, seed, threads)
+        run = CensusRun(problem, start, within, ledger, limits, listener, seed, threads)
         stop = Stop.INTERRUPTED
         with suppress(KeyboardInterrupt):
             stop = engine.search(run)
         run.report("done", force=True)
-    count = len(run.costs)
-    supports: Indices = np.frombuffer(b"".join(run.costs), dtype=np.int32).astype(np.intp)
-    supports = supports.reshape(count, len(start))
-    costs = np.fromiter(run.costs.values(), dtype=np.float64, count=count)
-    order = np.lexsort((*supports.T[::-1], costs))
+    [(_, least)] = ledger.blocks(most=1)
+    limit = (1.0 + within) * float(least[0])
+    named = ledger.count()
+    beyond = named > ledger.count(limit)
     facts, proof = run.facts, run.proof
     if proof is not None:
-        proof = replace(proof, exceptions=tuple(map(tuple, supports[order].tolist())))
+        every = ledger.blocks() if named <= max_excepted else ()
+        exceptions = tuple(tuple(S) for supports, _ in every for S in supports.tolist())
+        proof = replace(proof, exceptions=exceptions) if exceptions else None
     return Census(
-        supports[order],
-        costs[order],
-        run.bound,
+        limit,
+        min(run.bound, limit) if beyond else run.bound,
         run.proved,
         stop,
         facts["counters"],

@@ -16,19 +16,16 @@ from __future__ import annotations
 
 from itertools import chain
 from math import isclose
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import laws_of
 from polysharp.estimators.parameters import read_rules
+from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.monomials.structure import parents_of
-
-if TYPE_CHECKING:
-    from polysharp.estimators.regressor import SparsePolynomialRegressor
-    from polysharp.monomials.term_rules import TermRules
-    from polysharp.typing import Monomial
+from polysharp.monomials.term_rules import TermRules
+from polysharp.typing import Monomial
 
 
 def check_agreement(model: SparsePolynomialRegressor) -> None:

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
+import numpy as np
+
 from polysharp.errors import InputError
+from polysharp.typing import Array
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,11 @@ class Reader:
         if not isinstance(self.value, dict):
             raise self.refusal("an object")
         return {name: self[name] for name in self.value}
+
+    def get(self, name: str) -> Reader | None:
+        """Enter a field of an object, None where it is not there or null."""
+        found = self.fields().get(name)
+        return None if found is None or found.value is None else found
 
     def items(self) -> Iterator[Reader]:
         """Enter the items of a list."""
@@ -84,6 +92,17 @@ class Reader:
                 "a finite number" + (f" of at least {least:g}" if least == 0 else "")
             )
         return value
+
+    def size(self) -> float:
+        """Return a finite number of at least 0."""
+        return self.number(least=0)
+
+    def numbers(self, count: int | None = None, of: str = "", *, least: float = -inf) -> Array:
+        """Return a list of finite numbers, one for each of so many things where they are told."""
+        values = np.array([item.number(least=least) for item in self.items()], dtype=np.float64)
+        if count not in (None, len(values)):
+            raise InputError(f"{self.place} must have one number per {of}, got {len(values)}")
+        return values
 
     def refusal(self, rule: str) -> InputError:
         """Return the error for a value that breaks a rule."""

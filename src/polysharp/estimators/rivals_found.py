@@ -1,0 +1,176 @@
+"""Formulas that come close to the best one: the record that ``rivals`` returns, and its words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from polysharp.certificate.proof import Proof
+from polysharp.certificate.solution import Stop
+from polysharp.errors import load_optional
+from polysharp.estimators.rivals_tally import Used
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.progress import plural, rounded_down
+from polysharp.typing import Array
+
+SHOWN = 10  # rivals and replacements that are printed
+
+
+@dataclass(frozen=True, eq=False)
+class Rivals:
+    """Formulas that come close to the best one, the best one first.
+
+    Parameters
+    ----------
+    polynomials : tuple of Polynomial
+        The best ``max_count`` of them, cheapest first; the first one is the best formula, which
+        is the model unless the search has met a better one.
+    objectives : ndarray
+        What they cost.
+    count : int
+        How many there are, those beyond ``max_count`` included.
+    within : float
+        The share by which they may cost more than the best.
+    complete : bool
+        Whether it is proved that none is missing.
+    bound : float
+        What every formula that is not among them costs at least; where ``complete``, that is more
+        than ``1 + within`` times the best.
+    shares : Used
+        ``shares.terms`` and ``shares.inputs``: the share of rivals that use each, by name, the
+        most frequent first.
+    replaceable : Used
+        ``replaceable.terms["a b"]`` has one ``Swap`` for each way in which the rivals without
+        ``a b`` that are most like the best formula replace it, the cheapest ``max_count`` of them;
+        ``replaceable.inputs`` says the same about inputs.
+    proof : Proof or None
+        The proof of ``bound``, which ``polysharp.verify`` checks; None where it was cut short in
+        the middle of a step, has outgrown its limits, or would name more than ``max_count``.
+    stop : Stop
+        Why the search ended.
+    nodes : int
+        Cases of the search tree.
+    seconds : float
+        Time of the search.
+    written : int
+        How many were written to ``path``: all of them, unless Ctrl-C ended that.
+    """
+
+    polynomials: tuple[Polynomial, ...]
+    objectives: Array
+    count: int
+    within: float
+    complete: bool
+    bound: float
+    shares: Used
+    replaceable: Used
+    proof: Proof | None
+    stop: Stop
+    nodes: int
+    seconds: float
+    written: int = 0
+
+    def __len__(self) -> int:
+        return len(self.polynomials)
+
+    def __iter__(self) -> Iterator[Polynomial]:
+        return iter(self.polynomials)
+
+    @property
+    def best(self) -> Polynomial:
+        """The best formula."""
+        return self.polynomials[0]
+
+    @property
+    def excess(self) -> Array:
+        """By which share of the best cost each one costs more."""
+        least = float(self.objectives[0])
+        return self.objectives / least - 1.0 if least > 0.0 else np.zeros(len(self))
+
+    @property
+    def indispensable(self) -> Used:
+        """Names of the terms and inputs that every rival uses."""
+        return Used(
+            *(tuple(n for n, share in part.items() if share == 1.0) for part in self.shares)
+        )
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with one row per rival, and a column for each term."""
+        pd = load_optional("pandas", "to_frame", "cli")
+
+        has = [set(p.term_names) for p in self.polynomials]
+        return pd.DataFrame(
+            {
+                "objective": self.objectives,
+                "excess": self.excess,
+                "formula": [str(p) for p in self.polynomials],
+                **{name: [name in own for own in has] for name in self.shares.terms},
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the proof as dicts, lists, texts and numbers."""
+        return {
+            **self.summary,
+            "shares": self.shares._asdict(),
+            "indispensable": self.indispensable._asdict(),
+            "replaceable": {
+                what: {name: [swap._asdict() for swap in swaps] for name, swaps in part.items()}
+                for what, part in self.replaceable._asdict().items()
+            },
+            "rivals": [
+                line(p, cost) for p, cost in zip(self, self.objectives.tolist(), strict=True)
+            ],
+        }
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What is known about all of them, as texts and numbers."""
+        return {
+            "claim": self.claim,
+            "count": self.count,
+            "within": self.within,
+            "complete": self.complete,
+            "bound": self.bound,
+            "stop": str(self.stop),
+        }
+
+    @property
+    def claim(self) -> str:
+        """What is known, in one sentence."""
+        what = f"{plural(self.count, 'formula')} of {plural(len(self.best), 'term')}"
+        first = f"{what} within {100 * self.within:.3g} % of the best"
+        if self.complete:
+            return f"{first}, and it is proved that there are no others"
+        return (
+            f"{first} so far ({self.stop}): any other costs at least {rounded_down(self.bound)}, "
+            f"the best {self.objectives[0]:.6g}"
+        )
+
+    def __str__(self) -> str:
+        """Return the claim, the first rivals as differences from the best, and what all have."""
+        lines = [self.claim, f"  {self.best}"]
+        own = set(self.best.term_names)
+        for polynomial, excess in zip(self.polynomials[1:SHOWN], self.excess[1:], strict=False):
+            other = set(polynomial.term_names)
+            out = ", ".join(n for n in self.best.term_names if n not in other)
+            into = ", ".join(n for n in polynomial.term_names if n not in own)
+            lines.append(f"  {100 * excess:+.3f} %: {into} in place of {out}")
+        if self.count > SHOWN:
+            lines.append(f"  ... and {plural(self.count - SHOWN, 'more formula')}")
+        for what, names in zip(("terms", "inputs"), self.indispensable, strict=True):
+            lines.append(f"{what} in all of them: {', '.join(names) or 'none'}")
+        return "\n".join(lines)
+
+
+def line(polynomial: Polynomial, cost: float) -> dict[str, Any]:
+    """Return one rival as dicts and numbers, and as a line of a file."""
+    return {
+        "objective": cost,
+        "formula": polynomial.formula(digits=6),
+        "intercept": polynomial.intercept,
+        "terms": dict(zip(polynomial.term_names, polynomial.coefficients.tolist(), strict=True)),
+    }
