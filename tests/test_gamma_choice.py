@@ -43,7 +43,7 @@ def test_the_ridge_is_the_strongest_that_does_as_well_as_the_best():
     choice = model().fit(*table()).gamma_choice_
     excess = choice.errors - choice.errors.min()
     least = choice.errors.min()
-    room = np.maximum(np.minimum(choice.std_errors, 0.01 * least), 0.001 * least)
+    room = np.maximum(np.minimum(choice.std_errors, 0.005 * least), 0.001 * least)
     assert excess[choice.chosen] <= room[choice.chosen] + 1e-8
     assert (excess[: choice.chosen] > room[: choice.chosen]).all()
     assert (np.diff(choice.gammas) > 0).all()

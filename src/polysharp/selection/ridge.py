@@ -6,7 +6,7 @@ Too strong a ridge spoils the fit, too weak a one follows the noise and makes pr
 
 models of the size asked for are found by local search without the rows of one fold and judged on
 them (``split_models``, ``judges``), fold after fold.  Chosen is the strongest ridge whose error
-exceeds the least by at most one standard error of the difference and one per cent, or by a
+exceeds the least by at most one standard error of the difference and half a per cent, or by a
 thousandth.
 
 Rows go to folds by what they hold, so that neither their order nor a seed matters, and a row of

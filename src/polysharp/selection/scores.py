@@ -37,7 +37,7 @@ NAMES = ("degree", "gamma", "center", "max_inputs", "max_terms")
 EXACT = 1e-6
 NOTHING = 1e-4  # of the response's standard deviation: a formula so near to it is the law
 MOST_EXCESS = 0.1  # of the least error: what no rule accepts, however noisy the splits are
-RIDGE_EXCESS = 0.01  # of the least error: what a stronger ridge may cost, however noisy they are
+RIDGE_EXCESS = 0.005  # of the least error: what a stronger ridge may cost, however noisy they are
 UNNOTICED = 0.001  # of the least error: what a stronger ridge may cost in any case
 # Centred formulas must be shorter by a fifth, and by two terms: a formula in the inputs themselves
 # is worth that to its reader.
@@ -73,7 +73,7 @@ def standard_error(errors: Array) -> Array:
 def strongest(errors: Array, scale: float) -> int:
     """Return the first of some ridges, the strongest first, that does as well as the best.
 
-    Its error exceeds the least by at most one standard error of the difference, and by one per
+    Its error exceeds the least by at most one standard error of the difference, and by half a per
     cent of itself; or by a thousandth, which nobody would notice.  ``errors`` has one row for each
     ridge, and a column for each split; ``scale`` is the size of the response, beside which errors
     may be too small to matter.
