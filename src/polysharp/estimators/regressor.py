@@ -56,9 +56,9 @@ class SparsePolynomialRegressor(CertifiedModel):
         Inputs kept by the triage (Algorithm 1) before the search; None keeps all: their
         monomials are listed up to 8192 (20,000 on a GPU), and beyond that priced without being
         formed (``degree`` up to 4), so that p in the thousands is no obstacle; higher degrees,
-        "big-m" and "enumeration" always list them, and refuse a list that is too long.  "auto" keeps
-        all where they can be listed, or priced, well within ``time_limit``, otherwise as many as
-        have 8192 monomials, or fewer where there is no time for so many (see
+        "big-m" and "enumeration" always list them, and refuse a list that is too long.  "auto"
+        keeps all where they can be listed, or priced, well within ``time_limit``, otherwise as many
+        as have 8192 monomials, or fewer where there is no time for so many (see
         ``polysharp.ranking.extent``); ``scope`` says which inputs the certificate covers.
     fit_intercept : bool, default=True
         Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of
