@@ -194,3 +194,17 @@ def test_moments_that_take_too_long_are_begun_again_with_fewer_inputs(monkeypatc
     assert 1 < len(model.kept_inputs_) < 30
     assert model.ranking_.n_rows < 3000
     assert set(data.inputs) <= set(model.kept_inputs_.tolist())
+
+
+def test_a_gpu_lists_more() -> None:
+    """With room for more monomials they are listed, by the user's choice or by "auto"."""
+    rules = TermRules(degree=1, max_terms=5)
+    for n_candidates in (None, "auto"):
+        machine = Machine(60.0, lambda: 1e13)
+        small = choose_extent(n_candidates, rules, (2000, 12_000), prices=True, machine=machine)
+        large = choose_extent(
+            n_candidates, rules, (2000, 12_000), prices=True, machine=machine, most=20_000
+        )
+        assert small.priced
+        assert not large.priced
+        assert large.n_inputs == 12_000
