@@ -477,7 +477,7 @@ def proved(seed, *, bounded=False):
 
 
 @pytest.mark.parametrize("bounded", [False, True])
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", [*range(14), 108])  # where screening leaves nothing to move
 def test_proofs_hold_and_nothing_beyond_them(seed, bounded):
     model, rows = proved(seed, bounded=bounded)
     solution, proof = model.solution_, model.solution_.proof

@@ -293,6 +293,9 @@ class JointKind(NodeKind[JointNode]):
             node.end("void", np.inf)
             return node
         alive = np.flatnonzero(node.terms != OUT)
+        if not len(alive):
+            self._evaluate(node)
+            return node
         few = node.core.size > SMALLEST and len(alive) <= SHRINK * node.core.size
         if not (few or force):
             return node
