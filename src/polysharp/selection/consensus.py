@@ -157,16 +157,11 @@ def _mean(
 ) -> Array:
     """Return the mean of the coefficients of some models, for the monomials of a basis."""
     total = np.zeros(len(basis))
+    needed = {member.degree for member, _ in members}
+    problems = {r: splits[r].problem(1.0, len(splits[r].basis), None) for r in needed}
     for member, support in members:
-        whole, S = splits[member.degree], np.sort(support)
-        own = replace(
-            whole,
-            train=whole.train.select(S),
-            basis=whole.basis.select(S),
-            rules=replace(whole.rules, heredity=None, include_terms=(), include_inputs=()),
-            pool=np.arange(len(S)),
-        )
-        (model,) = own.models(own.problem(member.gamma, max(1, len(S)), None).refit(own.pool))
+        own, lam = splits[member.degree], 1.0 / member.gamma
+        (model,) = own.models(replace(problems[member.degree], lam=lam).refit(support))
         places = [basis.index[own.basis.monomials[j]] for j in model.support]
         plain = model.w * own.basis.scales[model.support]
         total[places] += plain / basis.scales[places]
