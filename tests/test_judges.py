@@ -84,3 +84,13 @@ def test_many_rows_judge_by_their_moments():
     chosen = judges(basis, parts, plan, table, most_rows=12)
     assert [type(judge) for judge in chosen] == [RowJudge, MomentJudge]
     assert [type(judge) for judge in judges(basis, parts, plan, None)] == [MomentJudge] * 2
+
+
+def test_designs_that_are_kept_and_those_made_for_each_model_agree(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = MemoryRows(rng.standard_normal((30, 3)), rng.standard_normal(30))
+    basis = Basis.full(3, 3)
+    models = [Model(np.array([2, 5, 11]), rng.standard_normal(3), 0.3)]
+    kept = RowJudge(rows, basis, -np.inf, np.inf).errors(models)
+    monkeypatch.setattr("polysharp.selection.judges.SMALL_DESIGN", 0)
+    assert np.array_equal(RowJudge(rows, basis, -np.inf, np.inf).errors(models), kept)
