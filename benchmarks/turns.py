@@ -7,7 +7,7 @@
 One process per version is asked for the same case again and again, old and new by turns, so that
 a busy machine slows both alike; what is compared is processor time, not the clock.  The parts are
 those of the other benchmarks, from which each version takes its own instances: ``tree`` (block
-main from n = 150 on, seed 100), ``cross_validation``, ``moments``, ``pricing`` and ``first_use``
+main from n = 200 on, seed 100), ``cross_validation``, ``moments``, ``pricing`` and ``first_use``
 (import, first fit with an empty compile cache, warm fits with gamma given and chosen).  Every case
 is a row of benchmarks/results/turns.csv; nodes and objectives stand beside the times.
 """
@@ -30,7 +30,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve()
 RESULTS = HERE.parent / "results" / "turns.csv"
-ROWS = (150, 200, 300, 400, 500, 600, 800, 1000)
+ROWS = (200, 300, 400, 500, 600, 800, 1000)
 
 Answer = dict[str, Any]
 
@@ -162,11 +162,10 @@ SparsePolynomialRegressor(degree=2, max_terms=3).fit(X, X[:, 0] * X[:, 1] + 0.1 
 class Version:
     """A checkout, and a process that runs its code."""
 
-    def __init__(self, root: Path, cache: str) -> None:
+    def __init__(self, root: Path) -> None:
         paths = [root / "src", root / "benchmarks"]
         self.environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(map(str, paths)),
-            "NUMBA_CACHE_DIR": cache,
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
@@ -208,14 +207,13 @@ class Version:
 
 @contextmanager
 def versions(*roots: Path) -> Iterator[list[Version]]:
-    """Start a process per checkout, each with a compile cache of its own."""
-    with tempfile.TemporaryDirectory() as cache:
-        started = [Version(root, f"{cache}/{a}") for a, root in enumerate(roots)]
-        try:
-            yield started
-        finally:
-            for version in started:
-                version.end()
+    """Start a process per checkout."""
+    started = [Version(root) for root in roots]
+    try:
+        yield started
+    finally:
+        for version in started:
+            version.end()
 
 
 def serve() -> None:
@@ -260,22 +258,23 @@ def main() -> None:
         return
     if options.old is None:
         parser.error("--old names the checkout to compare with")
-    rows = []
-    with versions(options.old.resolve(), options.new.resolve()) as pair:
+    roots = options.old.resolve(), options.new.resolve()
+    with versions(*roots) as pair, options.output.open("w", newline="") as stream:
         print(f"{'case':<24}{'old s':>10}{'new s':>10}{'ratio':>8}{'noise':>8}{'nodes':>12}")
+        writer: csv.DictWriter[str] | None = None
         for case in (case for part in options.part for case in cases(part)):
             row = compare(pair, case, options.rounds)
-            rows.append(row)
+            if writer is None:
+                writer = csv.DictWriter(stream, list(row))
+                writer.writeheader()
+            writer.writerow(row)
+            stream.flush()
             nodes = f"{row['old_nodes']} {row['new_nodes']}"
             print(
                 f"{case:<24}{row['old']:>10.4f}{row['new']:>10.4f}{row['ratio']:>8.2f}"
                 f"{row['noise']:>8.2f}{nodes:>12}",
                 flush=True,
             )
-    with options.output.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 if __name__ == "__main__":

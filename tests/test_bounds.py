@@ -20,7 +20,14 @@ from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.pricing.design import Design
 from polysharp.problem.assemble import assemble
-from polysharp.problem.bounds import Accuracy, admitted, scaled_value, semidefinite
+from polysharp.problem.bounds import (
+    Accuracy,
+    admitted,
+    free_price,
+    price,
+    scaled_value,
+    semidefinite,
+)
 from polysharp.problem.problem import Problem
 from polysharp.problem.subproblem import Subproblem, least_cost
 
@@ -273,3 +280,11 @@ def test_held_monomials_that_only_rounding_tells_apart():
     answer = make_engine("tree").solve(problem)
     assert structure.allows(np.array(answer.support, dtype=np.intp))
     assert answer.bound <= answer.objective
+
+
+def test_prices_without_boxes_are_those_of_infinite_ones() -> None:
+    rng = np.random.default_rng(0)
+    rho, error, ridge = rng.standard_normal(1000), rng.random(1000), rng.random(1000) + 1e-3
+    error[::3] = 0.0
+    ends = np.full(1000, -np.inf), np.full(1000, np.inf)
+    assert np.array_equal(free_price(rho, error, ridge), price(rho, error, ridge, *ends))

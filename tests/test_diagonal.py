@@ -7,7 +7,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from polysharp.problem.diagonal import Start, first_start, sharpen, smallest_eigenvalue
+from polysharp.problem.diagonal import (
+    Start,
+    first_start,
+    positive_definite,
+    sharpen,
+    smallest_eigenvalue,
+)
 
 
 def instance(seed: int, size: int = 9) -> tuple[np.ndarray, np.ndarray]:
@@ -85,6 +91,12 @@ def test_smallest_eigenvalue(size: int) -> None:
     G = M.T @ M
     C = (G + np.eye(size)) / np.sqrt(np.outer(np.diag(G) + 1.0, np.diag(G) + 1.0))
     assert smallest_eigenvalue(G, 1.0) == pytest.approx(np.linalg.eigvalsh(C)[0], rel=2e-2)
+
+
+@pytest.mark.parametrize("rows", [30, 59, 60, 61, 200])
+def test_a_matrix_of_fewer_rows_than_columns_is_not_definite(rows: int) -> None:
+    M = np.random.default_rng(rows).standard_normal((rows, 60)) * np.logspace(-3, 3, 60)
+    assert positive_definite(M.T @ M) == (rows >= 60)
 
 
 def test_singular_matrices_have_no_start() -> None:

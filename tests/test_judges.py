@@ -104,3 +104,12 @@ def test_a_model_without_terms_is_the_mean_of_the_training_rows(responses):
     models = split.models(split.problem(1.0, 3, None).refit(every[:0]))
     assert [len(model.support) for model in models] == [0] * responses
     np.testing.assert_allclose([model.intercept for model in models], Y.mean(axis=1))
+
+
+def test_designs_that_are_kept_and_those_made_for_each_model_agree():
+    rng = np.random.default_rng(0)
+    rows = MemoryRows(rng.standard_normal((30, 3)), rng.standard_normal(30))
+    models = [Model(np.array([2, 5, 11]), rng.standard_normal(3), 0.3)]
+    kept = RowJudge(rows, Basis.full(3, 3))
+    made = RowJudge(rows, Basis.full(3, 3), small_design=0)
+    assert np.array_equal(made.errors(models), kept.errors(models))

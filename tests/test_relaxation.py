@@ -12,7 +12,7 @@ from polysharp.engines.tree.relaxation import STOPPED, Aim, fresh_warm, solve_re
 from polysharp.problem.bounds import Accuracy, Quadratic
 
 
-def slow_relaxation(seconds=np.inf):
+def slow_relaxation(seconds=np.inf, end=np.inf):
     """A budget of 40 among 300 monomials that are nearly alike, with hardly any ridge."""
     rng = np.random.default_rng(0)
     M = rng.standard_normal((120, 1)) + 0.1 * rng.standard_normal((120, 300))
@@ -20,7 +20,7 @@ def slow_relaxation(seconds=np.inf):
     Q, q, yy, size = M.T @ M, M.T @ y, float(y @ y), 300
     known = Accuracy.of(np.diagonal(Q), yy)
     ridge = np.full(size, 1e-4)
-    ends = np.full(size, -np.inf), np.full(size, np.inf)
+    ends = np.full(size, -end), np.full(size, end)
     system = Quadratic(
         Q, q, ridge, known.sizes, *ends, yy, known.response, known.unit, scalable=False
     )
@@ -42,6 +42,31 @@ def test_less_time_means_less_work():
     active = [np.count_nonzero(slow_relaxation(s).warm.w) for s in (0.0, 1e-3, np.inf)]
     assert active == sorted(active)
     assert active[0] == 0 < active[1]
+
+
+def test_boxes_that_nothing_reaches_change_nothing():
+    free, wide, tight = (slow_relaxation(end=end) for end in (np.inf, 1e9, 0.1))
+    assert wide.bound == pytest.approx(free.bound, rel=1e-12)
+    np.testing.assert_allclose(wide.Z, free.Z, rtol=1e-9)
+    np.testing.assert_allclose(wide.w, free.w, rtol=1e-9, atol=1e-12)
+    assert tight.bound > free.bound
+
+
+def test_rho_stays_in_step_with_the_coefficients():
+    rng = np.random.default_rng(1)
+    for size in range(5, 12):  # rows are taken four at a time: every remainder
+        M = rng.standard_normal((40, size))
+        y = M.sum(axis=1) + rng.standard_normal(40)
+        Q, q, yy = M.T @ M, M.T @ y, float(y @ y)
+        known = Accuracy.of(np.diagonal(Q), yy)
+        ends = np.full(size, -np.inf), np.full(size, np.inf)
+        system = Quadratic(
+            Q, q, np.ones(size), known.sizes, *ends, yy, known.response, known.unit, scalable=True
+        )
+        warm = fresh_warm(system, np.zeros(size), 1.0)
+        solve_relaxation(system, np.zeros(size, dtype=np.int8), 3, warm, Aim())
+        assert np.count_nonzero(warm.w) >= 3
+        np.testing.assert_allclose(warm.rho, q - Q @ warm.w, atol=1e-10 * np.abs(q).max())
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -27,7 +27,6 @@ from polysharp.typing import Array, Indices
 # Splits that hold out more rows are judged by moments: products with more would take longer than
 # the searches for the models that they judge.
 MOST_ROWS = 10_000
-SMALL_DESIGN = 2**21  # bytes of all monomials at the held-out rows that are kept between models
 
 
 class Model(NamedTuple):
@@ -63,6 +62,7 @@ class RowJudge:
 
     rows: MemoryRows
     basis: Basis
+    small_design: int = 2**21  # bytes of all monomials at the rows that are kept between models
 
     def errors(self, models: Sequence[Model]) -> Array:
         """Return the root mean squared error of every model."""
@@ -71,7 +71,7 @@ class RowJudge:
     def design(self, models: Sequence[Model]) -> tuple[Indices, Array]:
         """Return the monomials that some model uses, and their values at the rows."""
         used = np.unique(np.concatenate([model.support for model in models]))
-        if 8 * len(self.basis) * len(self.rows) <= SMALL_DESIGN:
+        if 8 * len(self.basis) * len(self.rows) <= self.small_design:
             return used, self._whole.T[used].T
         return used, self.basis.select(used).evaluate(self.rows.X)
 
