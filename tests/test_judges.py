@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from polysharp.data.rows import MemoryRows
+from polysharp.data.rows import MemoryRows, Responses
 from polysharp.moments.folds import Plan, fold_moments
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
@@ -96,11 +96,12 @@ def test_a_model_without_terms_is_the_mean_of_the_training_rows(responses):
     rng = np.random.default_rng(3)
     X, Y = rng.standard_normal((30, 2)), rng.standard_normal((responses, 30)) + 5.0
     basis = Basis.full(2, 2, constant=False)
-    train = accumulate(basis, X, Y[0])
+    train, units = accumulate(basis, X, Y[0]), (1.0,) * responses
     if responses > 1:
-        train = train.with_responses(MemoryRows(X, Y[0]), Y, basis)
+        several = Responses(("a", "b"), units, Y)
+        train = train.with_responses(MemoryRows(X, Y[0], several=several), basis)
     every = np.arange(len(basis))
-    split = SplitModels(train, (), basis, TermRules(degree=2, max_terms=3), every)
+    split = SplitModels(train, (), basis, TermRules(degree=2, max_terms=3), every, units)
     models = split.models(split.problem(1.0, 3, None).refit(every[:0]))
     assert [len(model.support) for model in models] == [0] * responses
     np.testing.assert_allclose([model.intercept for model in models], Y.mean(axis=1))
