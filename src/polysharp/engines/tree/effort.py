@@ -19,9 +19,9 @@ from polysharp.engines.tree.relaxation import RATE, Aim
 
 MEMORY = 0.9  # weight of the past in a running mean
 WORTH_TIMING = 1e-3  # seconds; shorter measurements are noise
-PAIR = 0.3e-9  # seconds for a support where none is passed over
-PASSED = 0.4  # of the supports are not passed over, for every term beyond three
-PATIENCE = 3.0  # times the seconds foreseen after which trying supports is given up
+PAIR = 0.25e-9  # seconds for a support where none is passed over
+TRIED = 0.7  # share of the supports that is tried, for every term beyond three, as a first guess
+PATIENCE = 2.0  # times the seconds foreseen after which trying supports is given up
 MOST_CHOICES = 1e13  # below one node: more, and whoever checks the proof refuses
 BEYOND_HOPE = 1e9  # seconds; sums of such can be taken apart again
 LAUNCHES = 1e-3  # seconds for what a device has to be told before it tries supports
@@ -222,7 +222,7 @@ class Spending:
             self.ways[budget] = 2.0 * self._way(budget)
         elif not there and seconds > WORTH_TIMING:
             way = seconds / ways(free, budget)
-            self.ways[budget] = MEMORY * self._way(budget) + (1.0 - MEMORY) * way
+            self.ways[budget] = MEMORY * self.ways.get(budget, way) + (1.0 - MEMORY) * way
 
     def note_diagonal(self, free: int, steps: int, seconds: float) -> None:
         """Learn what a best diagonal has taken."""
@@ -258,7 +258,9 @@ class Spending:
     def _way(self, budget: int) -> float:
         """Seconds for one support; where that is not known yet, from what fewer terms took."""
         known = max((L for L in self.ways if budget >= L), default=min(budget, 3))
-        return self.ways.get(known, PAIR) * PASSED ** (budget - known)
+        way = self.ways.get(known, PAIR)
+        tried = min(way / PAIR, 1.0) ** (1.0 / (known - 3)) if known > 3 else TRIED
+        return float(way * tried ** (budget - known))
 
     def _ends_there(self, free: int, budget: int) -> float:
         if self.device is None or not 3 <= budget < 64 or self.level < SAFE_LEVEL:
