@@ -231,10 +231,11 @@ def page(folder: Path) -> str:
     """Return the results of all campaigns in a folder as a table, with the commands."""
     lines = ["| what | seeds | outcomes | faults | commit |", "|---|---|---|---|---|"]
     commands = []
-    for what, title in TITLES.items():
-        path = folder / f"fuzz-{what}.json"
-        if not path.exists():
-            continue
+    for what, path in (
+        (what, path) for what in TITLES for path in sorted(folder.glob(f"fuzz-{what}*.json"))
+    ):
+        engine = path.stem.removeprefix(f"fuzz-{what}").strip("-")
+        title = TITLES[what] + (f", by {engine}" if engine else "")
         facts = json.loads(path.read_text())
         counts = facts["counts"]
         outcomes = "; ".join(

@@ -7,7 +7,8 @@
 X ~ N(0, rho^|i-j|), k ones at every (p/k)-th column, SNR 5, degree 1, lambda2 = 1 and |w_j| <= 2 as
 part of the problem: the family on which GPU branch and bound has been reported.  Seconds are those
 of ``fit``, from the table in memory on: checks, moments, search and certificate.  Kernels are
-loaded by a small fit before.  Every run is a row of benchmarks/results/gpu-large.csv.
+loaded by a small fit before.  Every run is a row of benchmarks/results/gpu-large.csv, from which
+the table of the page is written (``--sizes`` without a number: only that).
 """
 
 from __future__ import annotations
@@ -67,10 +68,19 @@ def measured(size: int, seed: int, options: argparse.Namespace) -> dict[str, obj
     }  # fmt: skip
 
 
+def table_of(rows: list[dict[str, str]]) -> str:
+    """Return a line for each row."""
+    head = ["n = p", "rho", "seed", "device", "fit, s", "search, s", "nodes", "gap"]
+    names = ["n", "rho", "seed", "device", "seconds", "search_seconds", "nodes"]
+    lines = [head, ["---"] * len(head)]
+    lines += [[*(row[name] for name in names), f"{float(row['gap']):.2%}"] for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def main() -> None:
     """Run the sizes that are asked for, a row each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[16_000])
+    parser.add_argument("--sizes", type=int, nargs="*", default=[16_000])
     parser.add_argument("--terms", type=int, default=10)
     parser.add_argument("--rho", type=float, default=0.9)
     parser.add_argument("--seeds", type=int, nargs="+", default=[100])
@@ -79,9 +89,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=RESULTS / "gpu-large.csv")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    print(machine.describe())
-    X, y = drawn(2000, 2, options.rho, 0)  # large enough for what runs on the device
-    model(options).set_params(max_terms=2).fit(X, y)
+    if options.sizes:
+        print(machine.describe())
+        X, y = drawn(2000, 2, options.rho, 0)  # large enough for what runs on the device
+        model(options).set_params(max_terms=2).fit(X, y)
     with options.output.open("a", newline="") as stream:
         writer = csv.DictWriter(stream, FIELDS)
         if stream.tell() == 0:
@@ -92,6 +103,8 @@ def main() -> None:
                 writer.writerow(row)
                 stream.flush()
                 print(*(row[name] for name in FIELDS), sep="  ", flush=True)
+    with options.output.open(newline="") as stream:
+        options.output.with_suffix(".md").write_text(table_of(list(csv.DictReader(stream))))
 
 
 if __name__ == "__main__":
