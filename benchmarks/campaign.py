@@ -231,9 +231,8 @@ def page(folder: Path) -> str:
     """Return the results of all campaigns in a folder as a table, with the commands."""
     lines = ["| what | seeds | outcomes | faults | commit |", "|---|---|---|---|---|"]
     commands = []
-    for what, path in (
-        (what, path) for what in TITLES for path in sorted(folder.glob(f"fuzz-{what}*.json"))
-    ):
+    files = [(kind, path) for kind in TITLES for path in sorted(folder.glob(f"fuzz-{kind}*.json"))]
+    for what, path in files:
         engine = path.stem.removeprefix(f"fuzz-{what}").strip("-")
         title = TITLES[what] + (f", by {engine}" if engine else "")
         facts = json.loads(path.read_text())
