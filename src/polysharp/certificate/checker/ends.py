@@ -54,6 +54,7 @@ from polysharp.certificate.checker.rules import (
 
 Support = tuple[int, ...]
 
+MOST_CHOICES = 1e13  # below one node; most of them can be passed over, or it takes too long
 MOST_PAIRS = 2e11  # in all exhausted ends of a proof together: about an hour
 VISIT = 1e4  # pairs that take as long as a visit does by itself
 MOST_HITS = 200_000  # refitted below one node
@@ -122,6 +123,8 @@ class Exhaustion:
         self.uses = self.rules.uses[self.J] * (at.inputs != IN)
         self.room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
         self.hits: list[Indices] = []
+        binding = min(self.uses.sum(axis=1).max() * self.L, self.uses.shape[1]) > self.room
+        demand(binding or comb(len(self.J), self.L) <= MOST_CHOICES, TOO_MANY)
         demand(self.moments.floats_hold, "its completions can be tried in floats only")
         for _ in range(fixed):
             H, B, T = _eliminated(H, B, T, 0, np.arange(1, len(H)))
