@@ -349,6 +349,8 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
     order = np.argsort(-b * b / np.diagonal(H), kind="stable")
     H, b, free = H[order[:, None], order], b[order], free[order]
     slack = rounding_slack(core.system, effort.level, core.structure.max_terms)
+    if not slack < np.inf:
+        return False  # rounding may hide any gain
     rules = term_rules(core.structure, node.terms, node.inputs, free)
     task = effort.quest(cost, slack, node.budget if core.structure.exact_size else 0)
     doubt = rounding_slack(core.system, effort.level, core.size)

@@ -160,6 +160,9 @@ class BranchAndBound(Generic[N]):
 
     def _settle(self, node: N) -> None:
         """Close a node or keep it open."""
+        # Nothing costs less than nothing, and what is no number proves nothing: it must not get
+        # into a minimum, from which it would vanish.
+        node.bound = node.bound if node.bound >= 0.0 else 0.0
         self.closed_bound = min(self.closed_bound, node.set_aside)
         if node.closed or node.bound >= self.record.threshold:
             self._close(node)

@@ -1,0 +1,55 @@
+"""The loop of branch and bound by itself, with nodes made for the purpose."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from polysharp.certificate.solution import Stop
+from polysharp.engines.base import Limits, Run
+from polysharp.engines.tree.loop import BranchAndBound, Node, NodeKind
+from polysharp.monomials.structure import Structure
+from polysharp.problem.problem import Problem
+
+
+class Ended(Node):
+    """A node that nothing is left to do about."""
+
+    @property
+    def closed(self) -> bool:
+        return True
+
+
+class Given(NodeKind[Node]):
+    """A root that is divided once, into ended nodes of given bounds."""
+
+    def __init__(self, bounds: list[float]) -> None:
+        self.bounds = bounds
+
+    def root(self) -> Node:
+        return Node(0.0)
+
+    def divide(self, node):
+        return (Ended(bound) for bound in self.bounds)
+
+
+def run_over(bounds: list[float]) -> BranchAndBound[Node]:
+    structure = Structure(np.ones((2, 1), dtype=bool), 1, 1)
+    problem = Problem.dense(np.eye(2), np.array([1.0, 2.0]), 100.0, 1.0, structure)
+    run = Run(problem, Limits(10.0, 0.0))
+    loop = BranchAndBound(run, Given(bounds))
+    assert loop.run() in {Stop.EXHAUSTED, Stop.PROVED}
+    return loop
+
+
+def test_the_bound_of_the_whole_is_the_least_of_its_parts():
+    assert run_over([30.0, 20.0, 40.0]).record.bound == 20.0
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("useless", [np.nan, -np.inf, -1e299])
+def test_a_part_about_which_nothing_is_known_leaves_no_bound(place, useless):
+    """NaN vanishes from a minimum, wherever it stands: the loop must not let it in."""
+    bounds = [30.0, 20.0]
+    bounds.insert(place, useless)
+    assert run_over(bounds).record.bound == 0.0
