@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from instances import make_instance, optimum
+from scipy.optimize import minimize
 
 from polysharp.engines.base import Limits
 from polysharp.engines.tree import Tree
-from polysharp.engines.tree.relaxation import STOPPED, Aim, fresh_warm, solve_relaxation
+from polysharp.engines.tree.relaxation import SOLVED, STOPPED, Aim, fresh_warm, solve_relaxation
 from polysharp.problem.bounds import Accuracy, Quadratic
 
 
@@ -50,6 +51,42 @@ def test_boxes_that_nothing_reaches_change_nothing():
     np.testing.assert_allclose(wide.Z, free.Z, rtol=1e-9)
     np.testing.assert_allclose(wide.w, free.w, rtol=1e-9, atol=1e-12)
     assert tight.bound > free.bound
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_within_boxes_a_relaxation_ends_solved_and_not_before(seed):
+    """The value it compares its bound with is that of a feasible point: w keeps to its boxes."""
+    rng = np.random.default_rng(seed)
+    n, size, budget, end = 60, 12, 3, 0.3
+    M = rng.standard_normal((n, size)) + 0.5 * rng.standard_normal((n, 1))
+    y = M[:, :5] @ rng.uniform(0.2, 1.0, 5) + rng.standard_normal(n)
+    Q, q, yy = M.T @ M, M.T @ y, float(y @ y)
+    known, ridge = Accuracy.of(np.diagonal(Q), yy), np.full(size, 2.0)
+    ends = np.full(size, -end), np.full(size, end)
+    system = Quadratic(
+        Q, q, ridge, known.sizes, *ends, yy, known.response, known.unit, scalable=False
+    )
+    warm = fresh_warm(system, np.zeros(size), 1.0)
+    aim = Aim(threshold=yy, max_passes=200, tol=1e-6, slack=0.0)
+    relaxed = solve_relaxation(system, np.zeros(size, dtype=np.int8), budget, warm, aim)
+
+    def value(v):
+        w, s = v[:size], np.maximum(v[size:], 1e-12)
+        return 0.5 * yy - q @ w + 0.5 * w @ Q @ w + 0.5 * ridge @ (w * w / s)
+
+    s = np.full(size, budget / size)
+    rules = [
+        {"type": "ineq", "fun": lambda v: budget - v[size:].sum()},
+        {"type": "ineq", "fun": lambda v: end * v[size:] - v[:size]},
+        {"type": "ineq", "fun": lambda v: end * v[size:] + v[:size]},
+    ]
+    start = np.concatenate([np.zeros(size), s])
+    limits = [(-end, end)] * size + [(1e-9, 1.0)] * size
+    best = minimize(value, start, method="SLSQP", bounds=limits, constraints=rules,
+                    options={"maxiter": 2000, "ftol": 1e-12}).fun  # fmt: skip
+    assert relaxed.code == SOLVED
+    assert best * (1.0 - 1e-4) <= relaxed.bound <= best * (1.0 + 1e-6)
+    assert relaxed.primal >= best * (1.0 - 1e-6)
 
 
 def test_rho_stays_in_step_with_the_coefficients():

@@ -21,6 +21,7 @@ import numpy as np
 from numba import f8, i8
 
 from polysharp.engines.compiling import Compiler
+from polysharp.engines.tree.relaxation import scaled_cost
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.problem.bounds import price
 from polysharp.problem.joint import JointCore
@@ -78,7 +79,10 @@ def relax(
         if nu <= 0.0:
             free = prices[terms == FREE]
             nu = max(float(np.partition(free, -budget)[-budget]), 1e-300)
-        value = 0.5 * aa + _penalty(W, ridge, core.boxes, terms, nu, budget)[1]
+        chosen, penalties = _penalties(W, ridge, core.boxes, terms, nu)
+        t = min(1.0, budget / chosen) if chosen > 0.0 else 1.0
+        qw = float(np.vdot(core.q, W))
+        value = scaled_cost(core.problem.yy, qw, aa, penalties, t)
         far = value - best
         solved = far <= TOL * value or (value < threshold and far <= SLACK * (threshold - best))
         if best >= threshold or solved or expired():
@@ -98,16 +102,15 @@ def shares(W: Array, ridge: Array, boxes: Boxes, terms: States, nu: float) -> Ar
     return s
 
 
-def _penalty(
-    W: Array, ridge: Array, boxes: Boxes, terms: States, nu: float, budget: int
-) -> tuple[float, float]:
-    """Return (sum of the shares, ridge term of the point with shares scaled to the budget)."""
+def _penalties(
+    W: Array, ridge: Array, boxes: Boxes, terms: States, nu: float
+) -> tuple[float, tuple[float, float]]:
+    """Return the sum of the shares, and the ridge terms of what is in and of what is free."""
     term = 0.5 * ridge * np.einsum("tj,tj->j", W, W)
     fixed = float(term[terms == IN].sum())
     some = (terms == FREE) & (term > 0.0)
     s = shares(W, ridge, boxes, terms, nu)[some]
-    chosen = float(s.sum())
-    return chosen, fixed + float((term[some] / s).sum()) * max(1.0, chosen / max(budget, 1))
+    return float(s.sum()), (fixed, float((term[some] / s).sum()))
 
 
 def _working_set(W: Array, prices: Array, terms: States, nu: float) -> Indices:
@@ -138,7 +141,7 @@ def _inner(
             moved = _sweep(Q, ridge, state, *boxes, here, R, nu)
             if moved < 1e-8 * core.problem.yy * TOL:
                 break
-        chosen, _ = _penalty(here, ridge, boxes, terms[work], nu, budget)
+        chosen, _ = _penalties(here, ridge, boxes, terms[work], nu)
         if abs(chosen - budget) <= 1e-3 * budget or (chosen < budget and nu <= 1e-300):
             break
         nu = max(nu * min(2.0, max(0.5, chosen / budget)), 1e-300)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from polysharp.engines.tree.relaxation import FREE, IN, OUT, Descent
+from polysharp.engines.tree.relaxation import FREE, IN, OUT, Descent, scaled_cost
 from polysharp.problem.problem import Problem
 from polysharp.typing import Array
 
@@ -149,11 +149,10 @@ class DeviceDescents:
         s = w.abs() * torch.maximum((0.5 * lam / batch.nu).sqrt(), 1.0 / ends)
         s = torch.where(inn, 0.0, s.clamp(max=1.0))
         penalty = torch.where(s > 0.0, 0.5 * lam * w * w / s.clamp(min=1e-300), 0.0)
-        penalty = penalty.sum(1, keepdim=True) * (s.sum(1, keepdim=True) / batch.budget).clamp(
-            min=1.0
-        )
-        fixed = 0.5 * lam * (w * w * inn).sum(1, keepdim=True)
-        return ya - 0.5 * aa - spent, 0.5 * aa + penalty + fixed
+        penalties = 0.5 * lam * (w * w * inn).sum(1, keepdim=True), penalty.sum(1, keepdim=True)
+        t = (batch.budget / s.sum(1, keepdim=True).clamp(min=1e-300)).clamp(max=1.0)
+        value = scaled_cost(self.yy, self.yy - ya, aa, penalties, t)
+        return ya - 0.5 * aa - spent, value
 
     def _largest_eigenvalue(self) -> float:
         v = torch.linspace(1.0, 1.5, len(self.q), dtype=torch.float64, device=self.q.device)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import b1, f8, i8, types
@@ -144,6 +144,17 @@ def fresh_warm(system: Quadratic, w: Array, nu: float) -> Warm:
     return Warm(w.copy(), rho, nu, float(len(support)), mass)
 
 
+def scaled_cost(yy: Any, qw: Any, aa: Any, penalties: Any, t: Any) -> Any:
+    """Return the value of the relaxation at t times a point: coefficients and shares of it.
+
+    aa is |y - M w|^2; ``penalties`` are the ridge terms of what is in and of what is free.  Shares
+    that exceed the budget must shrink, and so must coefficients, or they leave their boxes.
+    """
+    fixed, rest = penalties
+    squares = yy - 2.0 * t * qw + t * t * (2.0 * qw - yy + aa)
+    return 0.5 * squares + t * t * fixed + t * rest
+
+
 class Part(NamedTuple):
     """Which monomials are in (1), free (0) and out (-1), and how many free ones may be chosen."""
 
@@ -208,6 +219,7 @@ _total = kernel(f8(f8, i8))(bounds.total)
 _tangent_value = kernel(f8(f8, f8, f8))(bounds.tangent_value)
 _scaled_value = kernel(PAIR(f8, f8, f8))(bounds.scaled_value)
 _admitted = kernel(f8(f8, f8))(bounds.admitted)
+_scaled_cost = kernel(f8(f8, f8, f8, PAIR, f8))(scaled_cost)
 
 
 @kernel(types.void(SYSTEM, PART, VEC, f8, VEC))
@@ -313,12 +325,13 @@ def _sweep(system, part, point, nu, cuts):  # type: ignore[no-untyped-def]
     return largest
 
 
-@kernel(PAIR(SYSTEM, PART, ITERATE, f8))
-def _primal(system, part, point, nu):  # type: ignore[no-untyped-def]
-    """Return (sum s_j, ridge term of the feasible point with s scaled down to the budget)."""
-    chosen, fixed, rest = 0.0, 0.0, 0.0
+@kernel(PAIR(SYSTEM, PART, ITERATE, f8, f8))
+def _primal(system, part, point, nu, aa):  # type: ignore[no-untyped-def]
+    """Return (sum s_j, value of the feasible point that is scaled down to the budget)."""
+    chosen, fixed, rest, qw = 0.0, 0.0, 0.0, 0.0
     for a in range(len(point.w)):
         term = 0.5 * system.ridge[a] * point.w[a] * point.w[a]
+        qw += system.q[a] * point.w[a]
         if part.state[a] == 1:
             fixed += term
         elif term > 0.0:
@@ -329,7 +342,8 @@ def _primal(system, part, point, nu):  # type: ignore[no-untyped-def]
             s = min(1.0, s)
             chosen += s
             rest += term / s
-    return chosen, fixed + rest * max(1.0, chosen / max(part.budget, 1))
+    t = min(1.0, part.budget / chosen) if chosen > 0.0 else 1.0
+    return chosen, _scaled_cost(system.yy, qw, aa, (fixed, rest), t)
 
 
 @kernel(types.Tuple((b1, TALLY))(SYSTEM, PART, GOAL, ITERATE, TALLY, SCRATCH, i8))
@@ -350,6 +364,7 @@ def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-un
     )
     here, among = Iterate(w, rho), Part(state, part.budget, part.boxed)
     value, nu, used, left, settled = at.primal, at.nu, at.nu, at.work, False
+    rising, power = False, 1.0
     for _ in range(15):
         for _ in range(5):
             left -= count * count
@@ -357,8 +372,8 @@ def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-un
                 break
         # The bound on the working set only steers: nothing is rounded.
         bound, _, aa, _ = _dual(small, among, here, 0.0, 0.0, Z)
-        chosen, value = _primal(small, among, here, nu)
-        value, used = value + 0.5 * aa, nu
+        chosen, value = _primal(small, among, here, nu, aa)
+        used = nu
         if bound >= goal.threshold * (1.0 + 1e-3) or left <= 0.0:
             break
         if value - bound <= goal.tol * value or (
@@ -367,7 +382,11 @@ def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-un
             settled = True
             break
         if part.budget > 0:
-            nu *= min(2.0, max(0.5, chosen / part.budget))
+            ratio = min(2.0, max(0.5, chosen / part.budget))
+            # Where shares hang on nu by a thread, whole steps would swing from side to side.
+            power = 0.5 * power if (ratio > 1.0) != rising else min(1.0, 1.5 * power)
+            rising = ratio > 1.0
+            nu *= ratio**power
     for a in range(count):
         scratch.rows[0, a] = w[a]
     return settled, Tally(at.bound, value, used, at.products, at.mass, left)
