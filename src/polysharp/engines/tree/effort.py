@@ -110,7 +110,7 @@ class Spending:
     device: Any = field(init=False)  # that tries supports, None without one
     diagonals: Any = None  # of many nodes at once, on a device; None without one
     descents: Any = None  # relaxations over thousands of monomials, likewise
-    descent: float = 0.02  # seconds for one of many of those
+    descent: float = 0.02  # seconds for one of those, here or there
 
     def __post_init__(self) -> None:
         structure, device = self.run.problem.structure, self.run.device
@@ -173,15 +173,13 @@ class Spending:
 
         Where no best diagonal would be made, coordinate descent is what it must compete with.
         """
-        worth = self.settings.late_share * self.run.seconds
-        if self.descents is not None and free >= self.settings.descents_from:
+        there = self.descents is not None and free >= self.settings.descents_from
+        if there or not self.diagonal_pays(free):
             worth = self.settings.ends_worth * self.descent
-        elif self.diagonal_pays(free):
-            # The root is alone, wherever its children are relaxed.
-            alone = self.diagonals is None or self.run.nodes == 0
+        elif self.diagonals is None or self.run.nodes == 0:  # the root is alone in any case
             worth = self.settings.ends_worth * self.steps * self._step(free)
-            if not alone:
-                worth = self.settings.ends_worth_together * self.together
+        else:
+            worth = self.settings.ends_worth_together * self.together
         return self.ends(free, budget) <= min(worth, 0.3 * self._left)
 
     def outright_pays(self, free: int, budget: int) -> bool:
@@ -237,8 +235,8 @@ class Spending:
             self.together = 0.5 * (self.together + seconds / count)
 
     def note_descents(self, count: int, seconds: float) -> None:
-        """Learn what relaxations over thousands of monomials have taken together."""
-        if count >= MANY:
+        """Learn what relaxations without a best diagonal have taken, one or many together."""
+        if self.descents is None or count >= MANY:
             self.descent = 0.5 * (self.descent + seconds / count)
 
     @property

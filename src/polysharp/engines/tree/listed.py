@@ -191,10 +191,11 @@ def fewer(node: ListedNode, before: int) -> bool:
 
 def _descend(node: ListedNode, effort: Spending) -> bool:
     """Solve the relaxation by coordinate descent; return whether what it fixed changes it."""
-    core, aim = node.core, effort.aim()
+    core, aim, began = node.core, effort.aim(), perf_counter()
     if node.warm is None:
         node.warm = fresh_warm(core.system, np.zeros(core.size), 1.0)
     relaxed = solve_relaxation(core.system, node.terms, node.budget, node.warm, aim)
+    effort.note_descents(1, perf_counter() - began)
     support = np.flatnonzero(relaxed.w)
     vector = Vector(core.index[support], relaxed.w[support], core.diagonal)
     if relaxed.bound > node.bound:
