@@ -42,7 +42,7 @@ class DenseGram:
 
     def block(self, I: Indices, J: Indices) -> Array:  # noqa: E741
         """Return G[I, J]."""
-        return self.G[np.ix_(I, J)]
+        return self.G[I[:, None], J]
 
     def columns(self, J: Indices) -> Array:
         """Return G[:, J]."""

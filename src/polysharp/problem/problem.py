@@ -99,7 +99,7 @@ class Problem:
         if not len(S):
             return Fit(S, np.zeros(0), 0.5 * self.yy)
         H = self.gram.block(S, S)
-        H[np.diag_indices_from(H)] += self.lam
+        H.flat[:: len(S) + 1] += self.lam
         w = solve_in_boxes(H, self.q[S], self.boxes.among(S))
         value = 0.5 * (self.yy - 2.0 * float(self.q[S] @ w) + float(w @ (H @ w)))
         if not value <= 0.5 * self.yy:  # no better than nothing, or no number at all

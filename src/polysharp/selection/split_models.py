@@ -180,6 +180,5 @@ class SplitModels:
         """Return a fit to the training rows over the pool as models, one for each response."""
         S, train, centred = self.pool[fit.support], self.train, not self.rules.constant
         W = np.atleast_2d(fit.w)
-        means = np.broadcast_to(train.y_mean if centred else 0.0, len(W))
-        offsets = W @ train.mean[S] if centred else np.zeros(len(W))
-        return [Model(S, *own) for own in zip(W, (means - offsets).tolist(), strict=True)]
+        intercepts = train.y_mean - W @ train.mean[S] if centred else np.zeros(len(W))
+        return [Model(S, *own) for own in zip(W, intercepts.tolist(), strict=True)]
