@@ -47,6 +47,8 @@ class Settings:
         A node moves to a subproblem of its own when this share of the monomials is left.
     smallest : int
         Subproblems of so few monomials are not worth making smaller.
+    best_diagonals : bool
+        Whether relaxations are solved together with their best diagonals.
     sharp_seconds, sharp_share : float
         Seconds, or share of the time spent so far, that a first best diagonal may take: where
         coordinate descent and screening close everything soon, large matrices are not worth it.
@@ -57,6 +59,8 @@ class Settings:
         with their best diagonals; closing it by relaxations takes about ten of them.
     ends_worth_together : float
         The same where a device relaxes many nodes at once, of which each is cheap.
+    ends_seconds : float
+        Seconds that it may always take where no best diagonal would be made.
     outright_share : float
         Share of the time left that trying all supports of the root may take where it has too many
         monomials for a best diagonal.
@@ -79,11 +83,13 @@ class Settings:
     explore_after: int = 4
     shrink: float = 0.5
     smallest: int = 40
+    best_diagonals: bool = True
     sharp_seconds: float = 0.5
     sharp_share: float = 0.3
     sharp_tol: float = 0.5
     ends_worth: float = 4.0
     ends_worth_together: float = 24.0
+    ends_seconds: float = 0.0
     outright_share: float = 0.3
     late_share: float = 0.5
     longest_chain: int = 4
@@ -173,10 +179,10 @@ class Spending:
 
         Where no best diagonal would be made, coordinate descent is what it must compete with.
         """
-        worth = self.settings.late_share * self.run.seconds
+        worth = max(self.settings.ends_seconds, self.settings.late_share * self.run.seconds)
         if self.descents is not None and free >= self.settings.descents_from:
             worth = self.settings.ends_worth * self.descent
-        elif self.diagonal_pays(free):
+        elif self.sharpens(free):
             # The root is alone, wherever its children are relaxed.
             alone = self.diagonals is None or self.run.nodes == 0
             worth = self.settings.ends_worth * self.steps * self._step(free)
@@ -205,6 +211,10 @@ class Spending:
         """Whether the first best diagonal of so many monomials is affordable."""
         allowed = max(self.settings.sharp_seconds, self.settings.sharp_share * self.run.seconds)
         return 2.0 * self.steps * self._step(free) <= min(allowed, 0.5 * self._left)
+
+    def sharpens(self, free: int) -> bool:
+        """Whether a relaxation of so many monomials is solved with its best diagonal."""
+        return self.settings.best_diagonals and self.diagonal_pays(free)
 
     def strengthening_pays(self, size: int) -> bool:
         """Whether the smallest eigenvalue of so many monomials is worth looking for."""
