@@ -40,8 +40,14 @@ def evaluate(node: ListedNode, effort: Spending) -> ListedNode:
             return node
         if not again:
             break
-    node.forced()  # by what was fixed last: a smaller subproblem must not lose it
+    finish(node, effort)
     return node
+
+
+def finish(node: ListedNode, effort: Spending) -> None:
+    """Take what follows from what was fixed last, which a smaller subproblem must not lose."""
+    if not node.closed and node.forced():
+        ended(node, effort)
 
 
 def settled(node: ListedNode, effort: Spending) -> bool:

@@ -90,10 +90,10 @@ def _single(node: ListedNode, effort: Spending) -> None:
 def try_all(node: ListedNode, effort: Spending) -> bool:
     """Close a node by trying all of its supports; False where too many come close, or none can."""
     core, held, free, began = node.core, node.held, node.free, perf_counter()
-    left = core.eliminated(held, free)
+    left = core.eliminated(held, free) if len(free) else None  # else it is for ``ended``
     if left is None:
         return False
-    H, b, cost = left
+    (H, b, cost), budget = left, min(node.budget, len(free))
     order = np.argsort(-np.atleast_2d(b * b).sum(axis=0) / np.diagonal(H), kind="stable")
     H, b, free = H[order[:, None], order], b[..., order], free[order]
     slack = rounding_slack(core.system, effort.level, core.structure.max_terms)
@@ -102,19 +102,19 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
     rules = term_rules(core.structure, node.terms, node.inputs, free)
     task = effort.quest(cost, slack, node.budget if core.structure.exact_size else 0)
     doubt = rounding_slack(core.system, effort.level, core.size)
-    task = task._replace(doubt=doubt, work=effort.work(len(free), node.budget))
+    task = task._replace(doubt=doubt, work=effort.work(len(free), budget))
     bounded = core.structure.boxes is not None
     most = MOST_NAMED if effort.run.names else MOST_BOXED if bounded else MOST_HITS
     # The device's test needs a gain that rounding cannot hide.
-    there = rules.plain and task.need > 0.0 and effort.on_device(len(free), node.budget)
+    there = rules.plain and task.need > 0.0 and effort.on_device(len(free), budget)
     if there:
         from polysharp.engines.tree.ends_cuda import exhaust_on_device
 
-        result = exhaust_on_device(H, b, node.budget, task, effort.device, most)
+        result = exhaust_on_device(H, b, budget, task, effort.device, most)
     else:
-        result = node.exhaust(H, b, node.budget, task, rules, most, effort.expired)
+        result = node.exhaust(H, b, budget, task, rules, most, effort.expired)
     took, given_up = perf_counter() - began, result is None
-    effort.note_ends(len(free), node.budget, took, there=there, given_up=given_up)
+    effort.note_ends(len(free), budget, took, there=there, given_up=given_up)
     if result is None:
         return False
     bound = cost - result.need - slack

@@ -12,7 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
-from polysharp.engines.tree.bounding import MAX_SCREENINGS, fewer, settled, use_descent
+from polysharp.engines.tree.bounding import MAX_SCREENINGS, fewer, finish, settled, use_descent
 from polysharp.engines.tree.effort import Spending
 from polysharp.engines.tree.listed import ListedNode
 from polysharp.engines.tree.relaxation import OUT, Descent, Warm
@@ -40,8 +40,7 @@ def evaluate_together(nodes: list[ListedNode], effort: Spending) -> None:
             if not node.closed and fewer(node, size)
         ]
     for node in nodes:
-        if not node.closed:
-            node.forced()
+        finish(node, effort)
 
 
 def on_device(node: ListedNode, effort: Spending) -> bool:
