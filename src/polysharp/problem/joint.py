@@ -78,8 +78,7 @@ class JointProblem(Problem):
         q = self.correlated(S)
         if not len(S):
             return Fit(S, q, 0.5 * self.yy)
-        H = self.gram.block(S, S)
-        H[np.diag_indices_from(H)] += self.lam
+        H = self.hessian(S)
         if self.structure.boxes is None:
             W = solve_spd(H, q.T).T
         else:
@@ -92,9 +91,7 @@ class JointProblem(Problem):
 
     def cost_at_most(self, fit: Fit) -> float:
         """Return what a fit costs, rounded up."""
-        S, costs = fit.support, []
-        H = self.gram.block(S, S)
-        H[np.diag_indices_from(H)] += self.lam
+        S, H, costs = fit.support, self.hessian(fit.support), []
         for own, w in zip(self.responses, fit.w, strict=True):
             cost = 0.5 * (own.yy - float((2.0 * own.q[S] - H @ w) @ w))
             costs.append(own.cost_at_most(Fit(S, w, max(0.0, cost))))
@@ -141,9 +138,7 @@ class JointCore(Subproblem):
         """Return the same monomials with curvature moved; few give as much as each can spare."""
         if self.size > DENSE:
             return super().strengthened(number)
-        H = self.gram()
-        H.ravel()[:: len(H) + 1] += self.problem.lam
-        start = first_start(H, 1)
+        start = first_start(self.problem.hessian(self.index), 1)
         if start is None:
             return None
         for factor in INWARDS:

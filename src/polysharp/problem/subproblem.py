@@ -107,13 +107,10 @@ class Subproblem:
 
         None where the held ones are so nearly dependent that only rounding would be left.
         """
-        lam, q = self.problem.lam, self.q
-        H, b, cost = self.gram(free), q[..., free], 0.5 * self.system.yy
-        H.ravel()[:: len(free) + 1] += lam
+        q, cost = self.q, 0.5 * self.system.yy
+        H, b = self.problem.hessian(self.index[free]), q[..., free]
         if len(held):
-            A = self.gram(held)
-            A.ravel()[:: len(held) + 1] += lam
-            root, info = dpotrf(A, lower=1)
+            root, info = dpotrf(self.problem.hessian(self.index[held]), lower=1)
             if info:
                 return None
             cross = self.system.Q[held[:, None], free]

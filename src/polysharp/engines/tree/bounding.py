@@ -13,9 +13,10 @@ import numpy as np
 from polysharp.engines.tree.effort import Spending
 from polysharp.engines.tree.few_supports import ended, try_all
 from polysharp.engines.tree.listed import ListedNode, PricedPoint
-from polysharp.engines.tree.relaxation import IN, Warm
+from polysharp.engines.tree.relaxation import Warm
 from polysharp.engines.tree.sharpening import sharpened
 from polysharp.problem.bounds import priced_bound
+from polysharp.problem.propagation import IN
 
 MAX_SCREENINGS = 6
 WORTH_SOLVING_AGAIN = 0.85  # when no more than this share of the monomials is left

@@ -32,9 +32,9 @@ from polysharp.engines.tree.few_supports import try_all
 from polysharp.engines.tree.input_sets import MOST_LEFT, MOST_SETS, InputSet, InputSets
 from polysharp.engines.tree.listed import ListedNode
 from polysharp.engines.tree.loop import NodeKind
-from polysharp.engines.tree.relaxation import FREE, IN, OUT
 from polysharp.engines.tree.rounding import Rounding
 from polysharp.engines.tree.sharpening import drop_chain
+from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Indices
 

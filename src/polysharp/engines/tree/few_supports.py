@@ -12,7 +12,6 @@ from time import perf_counter
 
 import numpy as np
 
-from polysharp.certificate.proof import Vector
 from polysharp.engines.tree.effort import Spending
 from polysharp.engines.tree.ends import MOST_HITS, rounding_slack, term_rules
 from polysharp.engines.tree.listed import ListedNode
@@ -44,7 +43,8 @@ def _finish(node: ListedNode, free: int, effort: Spending) -> None:
     """Close a node whose best support is everything that is left (if the rules allow it)."""
     core = node.core
     support = node.alive if node.budget > 0 else node.held
-    bound, vector = _refitted(node, support)
+    bound, w = core.refitted(support)
+    vector = node.written(w, support)
     if core.structure.allows(support) and effort.names(bound):
         node.named.append(core.index[support])
         node.close("exhausted", np.inf)
@@ -57,12 +57,6 @@ def _finish(node: ListedNode, free: int, effort: Spending) -> None:
         node.raise_bound(bound, vector)
 
 
-def _refitted(node: ListedNode, support: Indices) -> tuple[float, Vector]:
-    """Return what a support costs, rounded down, and the vector that proves it."""
-    bound, w = node.core.refitted(support)
-    return bound, node.written(w, support)
-
-
 def _single(node: ListedNode, effort: Spending) -> None:
     """Bound every choice of the one monomial left."""
     core, fixed, free = node.core, node.held, node.free
@@ -72,7 +66,7 @@ def _single(node: ListedNode, effort: Spending) -> None:
         node.named += [core.index[np.sort(np.append(fixed, j))] for j in free[low]]
         node.close("exhausted", float(bounds[~low].min(initial=np.inf)))
         return
-    alone, vector = _refitted(node, fixed)
+    alone, _ = core.refitted(fixed)
     order = np.argsort(bounds, kind="stable")
     with_each = (np.sort(np.append(fixed, free[j])) for j in order)
     best, least = next(with_each), float(bounds.min())
@@ -84,7 +78,7 @@ def _single(node: ListedNode, effort: Spending) -> None:
             if (cost := core.refitted(support)[0]) < least:
                 best, least = support, cost
     node.candidates.append(core.index[best])
-    node.close("single", min(least, alone), vector)
+    node.close("single", min(least, alone))
 
 
 def try_all(node: ListedNode, effort: Spending) -> bool:
@@ -113,17 +107,17 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
         result = exhaust_on_device(H, b, budget, task, effort.device, most)
     else:
         result = node.exhaust(H, b, budget, task, rules, most, effort.expired)
+    chosen = [] if result is None else [free[hit[hit >= 0]] for hit in result.hits]
+    supports = [np.sort(np.append(held, some)) for some in chosen]
+    if not (rules.plain or all(map(core.structure.allows, supports))):
+        result = None  # a part of such a support may be allowed
     took, given_up = perf_counter() - began, result is None
     effort.note_ends(len(free), budget, took, there=there, given_up=given_up)
     if result is None:
         return False
     bound = cost - result.need - slack
-    supports = [np.sort(np.append(held, free[hit[hit >= 0]])) for hit in result.hits]
-    if not rules.plain:
-        if not all(map(core.structure.allows, supports)):
-            return False  # a part of such a support may be allowed
-        if core.structure.allows(held):
-            supports.append(held)  # alone it may be all that the rules allow
+    if not rules.plain and core.structure.allows(held):
+        supports.append(held)  # alone it may be all that the rules allow
     if bounded:
         supports, least = _within_boxes(core, supports, effort.threshold)
         bound = min(bound, least)

@@ -26,8 +26,8 @@ import numpy as np
 from scipy.linalg.lapack import dposv
 
 from polysharp.engines.tree.listed import ListedNode
-from polysharp.engines.tree.relaxation import FREE, IN
 from polysharp.problem.bounds import Quadratic, ridge_bound
+from polysharp.problem.propagation import FREE, IN
 from polysharp.typing import Array, Indices
 
 MOST_WORK = 2e10  # multiply-adds of all factorisations together: some seconds

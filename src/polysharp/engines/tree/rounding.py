@@ -17,15 +17,8 @@ import numpy as np
 from polysharp.engines import local_search
 from polysharp.engines.base import Run
 from polysharp.engines.tree.listed import ListedNode
-from polysharp.engines.tree.relaxation import (
-    IN,
-    Aim,
-    Descent,
-    States,
-    Warm,
-    fresh_warm,
-    solve_relaxation,
-)
+from polysharp.engines.tree.relaxation import Aim, Descent, Warm, fresh_warm, solve_relaxation
+from polysharp.problem.propagation import IN, States
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 

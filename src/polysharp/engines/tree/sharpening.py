@@ -14,7 +14,7 @@ import numpy as np
 from polysharp.certificate.proof import Diagonal, Vector
 from polysharp.engines.tree.effort import Spending
 from polysharp.engines.tree.listed import ListedNode, PricedPoint
-from polysharp.engines.tree.relaxation import FREE, IN, OUT, fresh_warm, solve_relaxation
+from polysharp.engines.tree.relaxation import fresh_warm, solve_relaxation
 from polysharp.moments.gram import solve_spd
 from polysharp.problem.bounds import Quadratic, priced_bound
 from polysharp.problem.diagonal import (
@@ -27,6 +27,7 @@ from polysharp.problem.diagonal import (
     first_start,
     sharpen,
 )
+from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.typing import Array, Indices
 
 
@@ -63,9 +64,8 @@ def use_diagonal(node: ListedNode, inside: Array, result: Sharpened, effort: Spe
     among, w = node.alive, np.zeros(core.size)
     w[free] = result.w
     if len(held):
-        A = core.gram(held)
-        A.ravel()[:: len(held) + 1] += core.problem.lam
-        w[held] = solve_spd(A, core.system.q[held] - core.system.Q[held[:, None], free] @ result.w)
+        rest = core.system.q[held] - core.system.Q[held[:, None], free] @ result.w
+        w[held] = solve_spd(core.problem.hessian(core.index[held]), rest)
     ridge = np.full(core.size, HELD_RIDGE * core.problem.lam)
     # What is not proved as it stands is moved inwards.
     for inwards in INWARDS:

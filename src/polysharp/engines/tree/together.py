@@ -15,9 +15,10 @@ import numpy as np
 from polysharp.engines.tree.bounding import MAX_SCREENINGS, fewer, finish, settled, use_descent
 from polysharp.engines.tree.effort import Spending
 from polysharp.engines.tree.listed import ListedNode
-from polysharp.engines.tree.relaxation import OUT, Descent, Warm
+from polysharp.engines.tree.relaxation import Descent, Warm
 from polysharp.engines.tree.sharpening import use_proved
 from polysharp.problem.diagonals import Asked
+from polysharp.problem.propagation import OUT
 
 
 def evaluate_together(nodes: list[ListedNode], effort: Spending) -> None:
