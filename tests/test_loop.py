@@ -7,6 +7,8 @@ import pytest
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Limits, Run
+from polysharp.engines.tree import Tree
+from polysharp.engines.tree.branching import ListedKind
 from polysharp.engines.tree.loop import BranchAndBound, Node, NodeKind
 from polysharp.monomials.structure import Structure
 from polysharp.problem.problem import Problem
@@ -53,3 +55,28 @@ def test_a_part_about_which_nothing_is_known_leaves_no_bound(place, useless):
     bounds = [30.0, 20.0]
     bounds.insert(place, useless)
     assert run_over(bounds).record.bound == 0.0
+
+
+def test_supports_of_open_nodes_are_counted_once():
+    """When every node is closed none are left, also of nodes that moved to smaller subproblems."""
+    rng = np.random.default_rng(3)
+    M = rng.standard_normal((60, 90))
+    y = M[:, :6] @ rng.uniform(0.4, 1.0, 6) + rng.standard_normal(60)
+    structure = Structure(np.ones((90, 1), dtype=bool), 6, 1)
+    problem = Problem.dense(M.T @ M, M.T @ y, float(y @ y), 2.0, structure)
+    seen, cores = list[ListedKind](), set[int]()
+
+    class Watched(ListedKind):
+        def wait(self, node):
+            super().wait(node)
+            cores.add(node.core.size)
+            seen[:] = [self]
+
+    class WatchedTree(Tree):
+        kind = Watched
+
+    settings = {"ends_worth": 0.0, "late_share": 0.0, "shrink": 1.0, "patience": np.inf}
+    solution = WatchedTree(**settings).solve(problem)
+    assert solution.status == "optimal"
+    assert len(cores) > 1
+    assert abs(seen[0].effort.ends_left) < 1e-3

@@ -295,9 +295,8 @@ def test_intervals_cover_each_response(cv, tmp_path):
     rng = np.random.default_rng(7)
     X = rng.uniform(-1.0, 1.0, (1400, 3))
     Y = np.outer(X[:, 0] * X[:, 1], [1.0, -30.0]) + rng.standard_normal((1400, 2)) * [0.1, 5.0]
-    model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0).fit(
-        X[:200], Y[:200]
-    )
+    model = MultiTaskSparsePolynomialRegressor(2, 2, gamma=1.0, random_state=0)
+    model.fit(X[:200], Y[:200])
     with pytest.raises(InputError, match="call calibrate first"):
         model.predict_interval(X)
     some = slice(0, 200) if cv else slice(200, 400)

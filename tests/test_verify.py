@@ -29,7 +29,7 @@ from polysharp.certificate.statement import Statement
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
 from polysharp.engines.tree import Tree
-from polysharp.engines.tree.listed import evaluate
+from polysharp.engines.tree.bounding import evaluate
 from polysharp.errors import MissingSolverError
 
 CHECKER = Path(polysharp.__file__).parent / "certificate" / "checker"

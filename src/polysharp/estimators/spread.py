@@ -34,8 +34,7 @@ class Spread:
         rows, basis = prepared.opened.rows, prepared.basis.select(solution.support)
         # Products of x - shift, in the units of the scaled monomials.
         unit = prepared.opened.scaling.invert(basis.monomials, basis.scales)
-        A = problem.gram.block(S, S)
-        A[np.diag_indices_from(A)] += problem.lam
+        A = problem.hessian(S)
         # No eigenvalue lies below lam; where terms repeat each other, rounding says otherwise.
         values, vectors = np.linalg.eigh(A)
         n = rows.shape[0]

@@ -19,12 +19,16 @@ import numpy as np
 from polysharp.moments.gram import solve_spd
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.problem import bounds
-from polysharp.problem.bounds import Quadratic
-from polysharp.problem.boxed_fit import solve_in_boxes, solve_many_in_boxes
+from polysharp.problem.bounds import Accuracy, Quadratic
+from polysharp.problem.boxed_fit import solve_in_boxes
+from polysharp.problem.diagonal import first_start
 from polysharp.problem.problem import Fit, Problem
 from polysharp.problem.propagation import States
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
+
+DENSE = 400  # monomials up to which curvature is looked for one by one
+INWARDS = (0.98, 0.9, 0.5)  # multiples of a diagonal that are tried until one is proved
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,14 @@ class JointProblem(Problem):
         low, high = zip(*(own.boxes for own in self.responses), strict=True)
         return Boxes(np.array(low), np.array(high))
 
+    @cached_property
+    def accuracy(self) -> Accuracy:
+        """How well the moments are known, those of all responses taken together."""
+        known = [own.accuracy for own in self.responses]
+        unit = max(own.unit for own in known) + len(known) * bounds.UNIT  # sums over them round too
+        response = float(np.sqrt(sum(own.response**2 for own in known)))
+        return Accuracy(unit, known[0].sizes, response)
+
     def correlated(self, S: Indices) -> Array:
         """Return q of some monomials, one row per response."""
         return np.ascontiguousarray(self.rows[:, S])
@@ -66,8 +78,7 @@ class JointProblem(Problem):
         q = self.correlated(S)
         if not len(S):
             return Fit(S, q, 0.5 * self.yy)
-        H = self.gram.block(S, S)
-        H[np.diag_indices_from(H)] += self.lam
+        H = self.hessian(S)
         if self.structure.boxes is None:
             W = solve_spd(H, q.T).T
         else:
@@ -80,9 +91,7 @@ class JointProblem(Problem):
 
     def cost_at_most(self, fit: Fit) -> float:
         """Return what a fit costs, rounded up."""
-        S, costs = fit.support, []
-        H = self.gram.block(S, S)
-        H[np.diag_indices_from(H)] += self.lam
+        S, H, costs = fit.support, self.hessian(fit.support), []
         for own, w in zip(self.responses, fit.w, strict=True):
             cost = 0.5 * (own.yy - float((2.0 * own.q[S] - H @ w) @ w))
             costs.append(own.cost_at_most(Fit(S, w, max(0.0, cost))))
@@ -95,42 +104,24 @@ class JointProblem(Problem):
         return bounds.residual_bound(residuals, self.structure.max_terms)
 
 
-@dataclass(frozen=True, eq=False)
-class JointCore:
+class JointCore(Subproblem):
     """A part of the monomials of a joint problem, with curvature moved to the ridge."""
 
     problem: JointProblem
-    part: Subproblem  # of the first response: G and curvature are those of all
-    q: Array  # one row per response
-    boxes: Boxes  # and these too
 
-    @classmethod
-    def of(cls, problem: JointProblem) -> JointCore:
-        """Gather all monomials."""
-        return cls(problem, Subproblem.of(problem.responses[0]), problem.rows, problem.joint_boxes)
+    @cached_property
+    def q(self) -> Array:
+        """One row per response."""
+        return self.problem.correlated(self.index)
 
-    @property
-    def system(self) -> Quadratic:
-        """Q, ridge and sizes, which all responses share; q and boxes are those of the first."""
-        return self.part.system
-
-    @property
-    def size(self) -> int:
-        """Number of monomials."""
-        return self.part.size
-
-    def restrict(self, keep: Indices) -> JointCore:
-        """Return the part of a subset."""
-        q = np.ascontiguousarray(self.q[:, keep])
-        return JointCore(self.problem, self.part.restrict(keep), q, self.boxes.of_columns(keep))
-
-    def curved(self, part: Subproblem) -> JointCore:
-        """Return the same monomials with the curvature of a part of the first response."""
-        return replace(self, part=part)
+    @cached_property
+    def boxes(self) -> Boxes:
+        """One row per response."""
+        return self.problem.joint_boxes.of_columns(self.index)
 
     @property
     def systems(self) -> list[Quadratic]:
-        """The quadratics of the responses."""
+        """The quadratics of the responses, which differ in q, boxes and what y is."""
         return [
             self.system._replace(
                 q=q,
@@ -143,31 +134,19 @@ class JointCore:
             for q, low, high, own in zip(self.q, *self.boxes, self.problem.responses, strict=True)
         ]
 
-    def support_bounds(self, sets: Indices) -> Array:
-        """Return what supports, one in a row, cost with all responses, rounded down."""
-        H = self.system.Q[sets[:, :, None], sets[:, None, :]]
-        every = np.arange(sets.shape[1])
-        H[:, every, every] += self.system.ridge[sets]
-        costs = np.zeros(len(sets))
-        for own in self.systems:
-            boxes = Boxes(own.low[sets], own.high[sets])
-            W = solve_many_in_boxes(H, own.q[sets], boxes)
-            costs += bounds.support_bounds(own, sets, W)
-        return costs - 1e-13 * np.abs(costs)
-
-    def eliminated(self, held: Indices, free: Indices) -> tuple[Array, Array, float] | None:
-        """Return H and b on the free monomials once the held ones are in, and what those cost."""
-        left = self.part.eliminated(held, free)
-        if left is None:
+    def strengthened(self, number: int) -> Subproblem | None:
+        """Return the same monomials with curvature moved; few give as much as each can spare."""
+        if self.size > DENSE:
+            return super().strengthened(number)
+        start = first_start(self.problem.hessian(self.index), 1)
+        if start is None:
             return None
-        H, b, cost = left[0], self.q[:, free], 0.5 * self.problem.yy
-        if len(held):
-            A = self.part.gram(held)
-            A.ravel()[:: len(held) + 1] += self.problem.lam
-            solved = solve_spd(A, self.q[:, held].T)
-            b = b - solved.T @ self.system.Q[held[:, None], free]
-            cost -= 0.5 * float(np.vdot(self.q[:, held].T, solved))
-        return H, np.ascontiguousarray(b), cost
+        for factor in INWARDS:
+            # What was the best multiple is lowered until it is proved.
+            system = self.curved(np.arange(self.size), factor * start.delta / 0.9)
+            if system is not None:
+                return replace(self, system=system, diagonal=number)
+        return None
 
     def correlations(self, W: Array) -> Array:
         """Return rho = q - W Q."""

@@ -98,13 +98,18 @@ class Problem:
         S = np.sort(np.asarray(support, dtype=np.intp))
         if not len(S):
             return Fit(S, np.zeros(0), 0.5 * self.yy)
-        H = self.gram.block(S, S)
-        H.flat[:: len(S) + 1] += self.lam
+        H = self.hessian(S)
         w = solve_in_boxes(H, self.q[S], self.boxes.among(S))
         value = 0.5 * (self.yy - 2.0 * float(self.q[S] @ w) + float(w @ (H @ w)))
         if not value <= 0.5 * self.yy:  # no better than nothing, or no number at all
             return Fit(S, np.zeros(len(S)), 0.5 * self.yy)
         return Fit(S, w, max(0.0, value))
+
+    def hessian(self, S: Indices) -> Array:
+        """Return G + lam I over some monomials, as a new matrix."""
+        H = self.gram.block(S, S)
+        H.flat[:: len(S) + 1] += self.lam
+        return H
 
     def system(self, S: Indices, G: Array) -> Quadratic:
         """Return the quadratic of some monomials, given their block of G."""

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-from polysharp.moments.gram import DenseGram
+from polysharp.moments.gram import DenseGram, solve_spd
+from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
-from polysharp.problem.bounds import Quadratic, semidefinite, support_bound
+from polysharp.problem.bounds import (
+    UNIT,
+    Quadratic,
+    choice_bounds,
+    semidefinite,
+    support_bound,
+    support_bounds,
+)
+from polysharp.problem.boxed_fit import solve_in_boxes, solve_many_in_boxes
 from polysharp.problem.diagonal import positive_definite, smallest_eigenvalue
 from polysharp.problem.problem import CLEAR, Fit, Problem
 from polysharp.typing import Array, Indices
@@ -54,6 +65,21 @@ class Subproblem:
         return len(self.index)
 
     @property
+    def q(self) -> Array:
+        """What they have in common with y; of several responses, a row for each."""
+        return self.system.q
+
+    @property
+    def boxes(self) -> Boxes:
+        """The intervals of their coefficients, likewise."""
+        return Boxes(self.system.low, self.system.high)
+
+    @property
+    def systems(self) -> list[Quadratic]:
+        """The quadratic of each response."""
+        return [self.system]
+
+    @property
     def d(self) -> Array:
         """The curvature moved."""
         return self.system.ridge - self.problem.lam
@@ -81,21 +107,59 @@ class Subproblem:
 
         None where the held ones are so nearly dependent that only rounding would be left.
         """
-        lam, q = self.problem.lam, self.system.q
-        H, b, cost = self.gram(free), q[free], 0.5 * self.system.yy
-        H.ravel()[:: len(free) + 1] += lam
+        q, cost = self.q, 0.5 * self.system.yy
+        H, b = self.problem.hessian(self.index[free]), q[..., free]
         if len(held):
-            A = self.gram(held)
-            A.ravel()[:: len(held) + 1] += lam
-            root, info = dpotrf(A, lower=1)
+            root, info = dpotrf(self.problem.hessian(self.index[held]), lower=1)
             if info:
                 return None
             cross = self.system.Q[held[:, None], free]
-            V = solve_triangular(root, np.column_stack([cross, q[held]]), lower=True)
-            H -= V[:, :-1].T @ V[:, :-1]
-            b = b - V[:, :-1].T @ V[:, -1]
-            cost -= 0.5 * float(V[:, -1] @ V[:, -1])
+            V = solve_triangular(root, np.column_stack([cross, q[..., held].T]), lower=True)
+            V, z = V[:, : len(free)], V[:, len(free) :]
+            H -= V.T @ V
+            b = b - (z.T @ V).reshape(b.shape)
+            cost -= 0.5 * float(np.vdot(z, z))
         return H, b, cost
+
+    def refitted(self, support: Indices) -> tuple[float, Array]:
+        """Return what a support costs, rounded down, and the coefficients that show it."""
+        each = [system.among(support) for system in self.systems]
+        H, w = each[0].Q + np.diag(each[0].ridge), np.zeros_like(self.q[..., support])
+        if len(support):
+            rows = [solve_in_boxes(H, own.q, Boxes(own.low, own.high)) for own in each]
+            w = np.reshape(rows, w.shape)
+        costs = map(support_bound, each, np.atleast_2d(w))
+        return float(_sum_below(list(costs))), w
+
+    def support_bounds(self, sets: Indices) -> Array:
+        """Return what supports, one in a row, cost with about their best coefficients."""
+        H, every = self.system.Q[sets[:, :, None], sets[:, None, :]], np.arange(sets.shape[1])
+        H[:, every, every] += self.system.ridge[sets]
+        costs = []
+        for own in self.systems:
+            W = solve_many_in_boxes(H, own.q[sets], Boxes(own.low[sets], own.high[sets]))
+            costs.append(support_bounds(own, sets, W))
+        return np.asarray(_sum_below(costs))
+
+    def with_each(self, held: Indices, free: Indices) -> Array:
+        """Return bounds on the cost of the held monomials with each of the free ones.
+
+        With H = Q + ridge over the held ones, the best coefficients with monomial j are
+        w - t H^-1 Q_:j and t = (q_j - Q_j: w) / (the Schur complement of j).
+        """
+        system, several = self.system, np.atleast_2d(self.q)
+        cross = system.Q[held[:, None], free]
+        H = system.Q[held[:, None], held] + np.diag(system.ridge[held])
+        solved = solve_spd(H, np.column_stack([several[:, held].T, cross]))
+        base, B = solved[:, : len(several)], solved[:, len(several) :]
+        schur = system.Q[free, free] + system.ridge[free] - np.einsum("if,if->f", cross, B)
+        costs = []
+        for w, own in zip(base.T, self.systems, strict=True):
+            # It is at least the ridge that was there before any curvature moved.
+            last = (own.q[free] - w @ cross) / np.maximum(schur, self.problem.lam)
+            W = np.vstack([w[:, None] - B * last, last])
+            costs.append(choice_bounds(own, held, free, W))
+        return np.asarray(_sum_below(costs))
 
     def curved(self, among: Indices, ridge: Array) -> Quadratic | None:
         """Return the quadratic of some monomials with these ridges; None if that is not proved."""
@@ -150,6 +214,13 @@ class Subproblem:
                 return replace(self, system=system, diagonal=number)
             level *= RETREAT
         return None
+
+
+def _sum_below(costs: Sequence[Any]) -> Any:
+    """Return the sum of what the responses cost, rounded down."""
+    if len(costs) == 1:
+        return costs[0]
+    return sum(costs) - 2.0 * len(costs) * UNIT * sum(map(abs, costs))
 
 
 def least_cost(problem: Problem, fit: Fit) -> float:

@@ -21,14 +21,10 @@ from polysharp.engines.columns.dual_point import Bounded, DualPoint
 from polysharp.engines.columns.search import Search
 from polysharp.engines.tree.loop import Node
 from polysharp.engines.tree.relaxation import (
-    FREE,
-    IN,
-    OUT,
     PRUNED,
     SOLVED,
     Aim,
     Relaxed,
-    States,
     fresh_warm,
     kernel,
     solve_relaxation,
@@ -36,6 +32,7 @@ from polysharp.engines.tree.relaxation import (
 from polysharp.pricing.panels import Keys
 from polysharp.pricing.pool import Pool
 from polysharp.problem.bounds import Quadratic, price, scaled_value, tangent_value
+from polysharp.problem.propagation import FREE, IN, OUT, States
 from polysharp.typing import Array, Monomial
 
 kernel.compile()  # before any clock runs

@@ -8,41 +8,50 @@ responses' squares in place of one.
 
 from __future__ import annotations
 
-from math import comb
+from collections.abc import Callable
 
 import numpy as np
 from numba import f8, i8
 
 from polysharp.engines.compiling import Compiler
-from polysharp.typing import Array, Indices
+from polysharp.engines.tree.ends import MOST_HITS, Demands, Exhausted, Quest
+from polysharp.typing import Array
 
-MOST_HITS = 5_000  # supports listed; more, and the threshold is too far below the optimum
-DEEPEST = 4  # terms; the supports of more are too many anyway
+PAIR = 1e-9  # seconds for a support (``ways``), times the responses and two
 
 kernel = Compiler(__file__)
 
 
-def seconds(free: int, budget: int, responses: int) -> float:
-    """Return about how long trying all supports takes."""
-    if budget > DEEPEST:
-        return np.inf
-    updates = comb(free, max(budget - 2, 0)) * free * free / 2.0
-    return 2e-9 * (comb(free, budget) * (responses + 2.0) + updates)
+def exhaust(
+    H: Array,
+    b: Array,
+    budget: int,
+    task: Quest,
+    rules: Demands,
+    most: int = MOST_HITS,
+    expired: Callable[[], bool] = lambda: False,
+) -> Exhausted | None:
+    """Try all choices of ``budget`` monomials; None where more than ``most`` come close.
 
-
-def exhaust(H: Array, b: Array, budget: int, need: float) -> Indices | None:
-    """Return the supports that gain more than ``need``, one per row; None if they are too many."""
-    hits = np.zeros((MOST_HITS, budget), dtype=np.int64)
+    The rules are not asked: what is listed may be forbidden.  Nor is the clock.
+    """
+    del rules, expired
     size, responses = len(H), len(b)
-    levels, rests = np.zeros((budget, size, size)), np.zeros((budget, responses, size))
+    L = min(budget, size)
+    hits = np.zeros((most, L), dtype=np.int64)
+    levels, rests = np.zeros((L, size, size)), np.zeros((L, responses, size))
     levels[0], rests[0] = H, b
-    count = _exhaust(levels, rests, need, hits)
-    return None if count > MOST_HITS else hits[:count].astype(np.intp)
+    bar = np.array([task.need, task.cost, task.share, task.room])
+    count = _exhaust(levels, rests, bar, hits)
+    return None if count > most else Exhausted(hits[:count], float(bar[0]))
 
 
-@kernel(i8(f8[:, :, ::1], f8[:, :, ::1], f8, i8[:, ::1]), entry=True)
-def _exhaust(levels, rests, need, hits):  # type: ignore[no-untyped-def]
-    """List the supports; return how many there are, one more than the list has room for at most."""
+@kernel(i8(f8[:, :, ::1], f8[:, :, ::1], f8[::1], i8[:, ::1]), entry=True)
+def _exhaust(levels, rests, bar, hits):  # type: ignore[no-untyped-def]
+    """List the supports; return how many there are, one more than the list has room for at most.
+
+    ``bar`` holds the gain needed, which rises with what is found, and cost, share and room.
+    """
     L, responses, size = rests.shape
     chosen, gains = np.full(L, -1, dtype=np.int64), np.zeros(L + 1)
     depth, count = 0, 0
@@ -59,7 +68,10 @@ def _exhaust(levels, rests, need, hits):  # type: ignore[no-untyped-def]
         # Where rounding has left no pivot nothing is known: whatever follows is listed.
         gains[depth + 1] = gains[depth] + (0.5 * squares / own if own > 0.0 else np.inf)
         if depth == L - 1:
-            if not gains[depth + 1] <= need:
+            gain = gains[depth + 1]
+            if not gain <= bar[0]:
+                if gain <= bar[1]:  # or it is rounding
+                    bar[0] = max(bar[0], gain + bar[2] * (bar[1] - gain) - bar[3])
                 if count == len(hits):
                     return count + 1
                 hits[count] = chosen

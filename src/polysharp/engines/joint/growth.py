@@ -30,8 +30,7 @@ VEC, MAT = f8[::1], f8[:, ::1]
 def grow(problem: JointProblem, least_gain: float) -> list[Indices]:
     """Return a support for each size from 1 to ``max_terms``, within the limit on inputs."""
     every, structure = np.arange(problem.size), problem.structure
-    H = np.ascontiguousarray(problem.gram.block(every, every))
-    H[np.diag_indices_from(H)] += problem.lam
+    H = np.ascontiguousarray(problem.hessian(every))
     members = np.zeros((structure.max_terms, problem.size), dtype=np.bool_)
     uses = np.ascontiguousarray(structure.uses, dtype=np.bool_)
     B, value = problem.rows.copy(order="C"), 0.5 * problem.yy

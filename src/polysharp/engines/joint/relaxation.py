@@ -14,22 +14,29 @@ where they meet nu: 0 where they lie below from the start, 1 where they stay abo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from time import perf_counter
 
 import numpy as np
 from numba import f8, i8
 
 from polysharp.engines.compiling import Compiler
-from polysharp.engines.tree.relaxation import scaled_cost
+from polysharp.engines.tree.listed import shares
+from polysharp.engines.tree.relaxation import (
+    PRUNED,
+    SOLVED,
+    Aim,
+    Relaxed,
+    Warm,
+    scaled_cost,
+    steered,
+)
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.problem.bounds import price
 from polysharp.problem.joint import JointCore
 from polysharp.problem.propagation import FREE, IN, OUT, States
 from polysharp.typing import Array, Indices
 
-PASSES, STEERINGS, SWEEPS = 30, 15, 5
-TOL, SLACK = 1e-4, 0.1  # as for one response: relative, or as a share of the way to the threshold
+STEERINGS, SWEEPS = 15, 5
 HALVINGS = 40  # of an interval of shares
 LEAST_NEW = 8  # monomials that may join the working set at a time; else half of its size
 
@@ -37,41 +44,12 @@ kernel = Compiler(__file__)
 VEC, MAT = f8[::1], f8[:, ::1]
 
 
-@dataclass(eq=False)
-class JointIterate:
-    """Coefficients, one row per response, and the price of the budget."""
-
-    W: Array
-    nu: float
-
-    def among(self, keep: Indices) -> JointIterate:
-        """Return the iterate over some monomials."""
-        return JointIterate(np.ascontiguousarray(self.W[:, keep]), self.nu)
-
-
-@dataclass(frozen=True, eq=False)
-class JointRelaxed:
-    """A bound, the prices that it counted, the coefficients behind it, and the last iterate."""
-
-    bound: float
-    Z: Array
-    W: Array
-    last: JointIterate
-
-
-def relax(
-    core: JointCore,
-    terms: States,
-    budget: int,
-    start: JointIterate,
-    threshold: float,
-    expired: Callable[[], bool],
-) -> JointRelaxed:
+def relax(core: JointCore, terms: States, budget: int, start: Warm, aim: Aim) -> Relaxed:
     """Solve the relaxation of a node until the threshold is proved or it is solved well enough."""
-    W, nu = start.W.copy(), start.nu
+    W, nu, until = start.w.copy(), start.nu, perf_counter() + aim.seconds
     W[:, terms == OUT] = 0.0
-    ridge, best, best_Z, best_W = core.system.ridge, -np.inf, np.zeros(core.size), W
-    for _ in range(PASSES):
+    ridge, best, best_Z, best_W, value = core.system.ridge, -np.inf, np.zeros(core.size), W, np.inf
+    for _ in range(aim.max_passes):
         bound, Z, rho, aa = core.bound(W, terms, budget)
         if bound > best:
             best, best_Z, best_W = bound, Z, W
@@ -81,25 +59,15 @@ def relax(
             nu = max(float(np.partition(free, -budget)[-budget]), 1e-300)
         chosen, penalties = _penalties(W, ridge, core.boxes, terms, nu)
         t = min(1.0, budget / chosen) if chosen > 0.0 else 1.0
-        qw = float(np.vdot(core.q, W))
-        value = scaled_cost(core.problem.yy, qw, aa, penalties, t)
-        far = value - best
-        solved = far <= TOL * value or (value < threshold and far <= SLACK * (threshold - best))
-        if best >= threshold or solved or expired():
+        value = scaled_cost(core.problem.yy, float(np.vdot(core.q, W)), aa, penalties, t)
+        far, gap = value - best, aim.threshold - best
+        solved = far <= aim.tol * value or (value < aim.threshold and far <= aim.slack * gap)
+        if best >= aim.threshold or solved or aim.cancelled() or perf_counter() >= until:
             break
         work = _working_set(W, prices, terms, nu)
-        W, nu = _inner(core, terms, budget, work, JointIterate(W, nu), rho)
-    return JointRelaxed(best, best_Z, best_W, JointIterate(W, nu))
-
-
-def shares(W: Array, ridge: Array, boxes: Boxes, terms: States, nu: float) -> Array:
-    """s_j of the relaxation: 1 for monomials in, 0 for those out."""
-    s: Array = np.sqrt(0.5 * ridge * np.einsum("tj,tj->j", W, W) / max(nu, 1e-300))
-    ends = np.where(W == 0.0, 1.0, np.where(W > 0.0, boxes.high, boxes.low))
-    s = np.minimum(np.maximum(s, (W / ends).max(axis=0)), 1.0)  # low s <= w <= high s
-    s[terms == OUT] = 0.0
-    s[terms == IN] = 1.0
-    return s
+        W, nu = _inner(core, terms, budget, work, Warm(W, rho, nu), aim.tol)
+    code = PRUNED if best >= aim.threshold else SOLVED
+    return Relaxed(code, best, value, best_W, best_Z, Warm(W, W[:0], nu))
 
 
 def _penalties(
@@ -109,7 +77,7 @@ def _penalties(
     term = 0.5 * ridge * np.einsum("tj,tj->j", W, W)
     fixed = float(term[terms == IN].sum())
     some = (terms == FREE) & (term > 0.0)
-    s = shares(W, ridge, boxes, terms, nu)[some]
+    s = shares(W[:, some], ridge[some], boxes.of_columns(some), nu)
     return float(s.sum()), (fixed, float((term[some] / s).sum()))
 
 
@@ -124,28 +92,25 @@ def _working_set(W: Array, prices: Array, terms: States, nu: float) -> Indices:
 
 
 def _inner(
-    core: JointCore,
-    terms: States,
-    budget: int,
-    work: Indices,
-    at: JointIterate,
-    rho: Array,
+    core: JointCore, terms: States, budget: int, work: Indices, at: Warm, tol: float
 ) -> tuple[Array, float]:
     """Sweep the working set, steering nu until the shares fill the budget."""
     Q = np.ascontiguousarray(core.system.Q[work[:, None], work])
     ridge, state = core.system.ridge[work], terms[work].astype(np.float64)
     boxes = core.boxes.of_columns(work)
-    here, R, nu = at.W[:, work].copy(order="C"), rho[:, work].copy(order="C"), at.nu
+    here, R, nu = at.w[:, work].copy(order="C"), at.rho[:, work].copy(order="C"), at.nu
+    rising, power = False, 1.0
     for _ in range(STEERINGS):
         for _ in range(SWEEPS):
             moved = _sweep(Q, ridge, state, *boxes, here, R, nu)
-            if moved < 1e-8 * core.problem.yy * TOL:
+            if moved < 1e-8 * core.problem.yy * tol:
                 break
         chosen, _ = _penalties(here, ridge, boxes, terms[work], nu)
         if abs(chosen - budget) <= 1e-3 * budget or (chosen < budget and nu <= 1e-300):
             break
-        nu = max(nu * min(2.0, max(0.5, chosen / budget)), 1e-300)
-    W = np.zeros_like(at.W)
+        nu, rising, power = steered(nu, chosen / budget, rising, power)
+        nu = max(nu, 1e-300)
+    W = np.zeros_like(at.w)
     W[:, work] = here
     return W, nu
 

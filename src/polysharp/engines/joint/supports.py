@@ -36,15 +36,7 @@ def improve(problem: JointProblem, support: Indices, expired: Callable[[], bool]
         if grown is None or not grown.objective < best.objective - problem.resolution:
             break
         best = grown
-    improved = True
-    while improved and not expired():
-        improved = False
-        for j in best.support.tolist():
-            swapped = _with_best(problem, best.support[best.support != j], without=j)
-            if swapped is not None and swapped.objective < best.objective - problem.resolution:
-                best, improved = swapped, True
-                break
-    return best
+    return _settled(problem, best, len(best.support), 0.0, expired)
 
 
 def every_size(problem: JointProblem, out_of_time: Callable[[], bool]) -> list[Indices]:
@@ -69,21 +61,24 @@ def every_size(problem: JointProblem, out_of_time: Callable[[], bool]) -> list[I
             if grown is None:
                 return found + [best.support] * (most - len(found))
             best = grown
-        best = _settled(problem, best, out_of_time)
+        best = _settled(problem, best, CHEAPEST, LEAST_GAIN, out_of_time)
         found.append(best.support)
         if out_of_time():
             break
     return found
 
 
-def _settled(problem: JointProblem, best: Fit, out_of_time: Callable[[], bool]) -> Fit:
-    """Swap the cheapest terms for better ones while there are any."""
+def _settled(
+    problem: JointProblem, best: Fit, tried: int, gain: float, out_of_time: Callable[[], bool]
+) -> Fit:
+    """Swap the cheapest terms for better ones while that gains more than a share of the cost."""
     improved = True
     while improved and not out_of_time():
         improved = False
-        for j in best.support[np.argsort(_worth(problem, best))[:CHEAPEST]].tolist():
+        least = best.objective - max(gain * best.objective, problem.resolution)
+        for j in best.support[np.argsort(_worth(problem, best))[:tried]].tolist():
             swapped = _with_best(problem, best.support[best.support != j], without=j)
-            if swapped is not None and swapped.objective < best.objective * (1.0 - LEAST_GAIN):
+            if swapped is not None and swapped.objective < least:
                 best, improved = swapped, True
                 break
     return best
@@ -91,8 +86,7 @@ def _settled(problem: JointProblem, best: Fit, out_of_time: Callable[[], bool]) 
 
 def _worth(problem: JointProblem, fit: Fit) -> Array:
     """Return what leaving out each term costs: 1/2 sum_t w_tj^2 / (H^-1)_jj."""
-    H = problem.gram.block(fit.support, fit.support)
-    H[np.diag_indices_from(H)] += problem.lam
+    H = problem.hessian(fit.support)
     inverse = np.diagonal(solve_spd(H, np.eye(len(H))))
     worth: Array = 0.5 * np.einsum("tj,tj->j", fit.w, fit.w) / inverse
     return worth
@@ -136,10 +130,8 @@ def _gains(problem: JointProblem, stay: Indices) -> Array:
     every = np.arange(problem.size)
     q, left = problem.correlated(every), problem.gram.diagonal + problem.lam
     if len(stay):
-        H = problem.gram.block(stay, stay)
-        H[np.diag_indices_from(H)] += problem.lam
-        cross = problem.gram.columns(stay).T
-        V = solve_triangular(np.linalg.cholesky(H), np.hstack([cross, q[:, stay].T]), lower=True)
+        root, cross = np.linalg.cholesky(problem.hessian(stay)), problem.gram.columns(stay).T
+        V = solve_triangular(root, np.hstack([cross, q[:, stay].T]), lower=True)
         V, z = V[:, : problem.size], V[:, problem.size :]
         q, left = q - z.T @ V, left - np.einsum("ij,ij->j", V, V)
     gains: Array = np.einsum("tj,tj->j", q, q) / np.maximum(left, problem.lam)

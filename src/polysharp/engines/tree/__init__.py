@@ -2,7 +2,10 @@
 
 loop         the open nodes, least bound first
 branching    how a node over listed monomials is made, split and written into the proof
-listed       how it is bounded: fixings, ends, relaxation, screening
+listed       the node itself: what it fixes, what is proved about it
+bounding     how it is bounded: rules, few supports, relaxation, screening
+few_supports nodes whose supports are tried one by one
+sharpening   relaxations with their best diagonals
 together     how many are bounded at once on a device
 effort       settings, and what may be spent on a node
 ends         all supports of a node, tried one by one
@@ -21,6 +24,7 @@ from typing import ClassVar
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
+from polysharp.engines.compiling import Compiler
 from polysharp.engines.tree import relaxation
 from polysharp.engines.tree.branching import ListedKind
 from polysharp.engines.tree.effort import Settings
@@ -38,6 +42,8 @@ class Tree(Settings, Engine):
     """Settings of the branch and bound."""
 
     name: ClassVar[str] = "tree"
+    kind: ClassVar[type[ListedKind]] = ListedKind
+    kernel: ClassVar[Compiler] = relaxation.kernel
     needs_start: ClassVar[bool] = False
     max_open: int = 100_000  # nodes; an open one holds a byte per monomial and a sparse vector
     largest: int = 25_000  # monomials; their Gram matrix takes 5 GB
@@ -55,12 +61,12 @@ class Tree(Settings, Engine):
         # are compiled only if it comes to them.
         terms = problem.structure.max_terms
         if terms > FEW_TERMS or ways(problem.size, terms) > FEW_WAYS:
-            relaxation.kernel.compile()
+            self.kernel.compile()
 
     def search(self, run: Run) -> Stop:
         """Prove the incumbent or improve it until the gap is closed."""
         with one_blas_thread(), ThreadPoolExecutor(max(1, run.threads)) as pool:
-            kind = ListedKind(self, run, pool)
+            kind = self.kind(self, run, pool)
             width = 1 if kind.effort.diagonals is None else self.width
             loop = BranchAndBound(run, kind, self.max_open, self.patience, width)
             try:

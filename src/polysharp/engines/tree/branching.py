@@ -20,18 +20,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import perf_counter
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
 from polysharp.certificate.proof import Diagonal, Proof, ProofNode, ProofWriter, Vector
 from polysharp.engines.base import Run
+from polysharp.engines.tree.bounding import evaluate
 from polysharp.engines.tree.effort import BEYOND_HOPE, Settings, Spending
+from polysharp.engines.tree.few_supports import try_all
 from polysharp.engines.tree.input_sets import MOST_LEFT, MOST_SETS, InputSet, InputSets
-from polysharp.engines.tree.listed import ListedNode, drop_chain, evaluate, try_all
+from polysharp.engines.tree.listed import ListedNode
 from polysharp.engines.tree.loop import NodeKind
-from polysharp.engines.tree.relaxation import FREE, IN, OUT, fresh_warm
 from polysharp.engines.tree.rounding import Rounding
+from polysharp.engines.tree.sharpening import drop_chain
+from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Indices
 
@@ -44,6 +47,10 @@ T = TypeVar("T")
 @dataclass(eq=False)
 class ListedKind(NodeKind[ListedNode]):
     """Makes, splits and records the nodes of one search."""
+
+    core_type: ClassVar[type[Subproblem]] = Subproblem
+    node_type: ClassVar[type[ListedNode]] = ListedNode
+    rounding_type: ClassVar[type[Rounding]] = Rounding
 
     settings: Settings
     run: Run
@@ -59,20 +66,19 @@ class ListedKind(NodeKind[ListedNode]):
     def __post_init__(self) -> None:
         problem = self.run.problem
         self.writer = ProofWriter(self.settings.max_proof)
-        self.rounding = Rounding(self.run, self.settings.walks)
+        self.rounding = self.rounding_type(self.run, self.settings.walks)
         largest = float(problem.gram.diagonal.max(initial=0.0)) + problem.lam
         self.effort = Spending(self.settings, self.run, problem.lam / largest)
 
     def root(self) -> ListedNode:
         """Evaluate the whole problem, round its relaxation and strengthen it."""
         self.rounding.first()
-        core = Subproblem.of(self.run.problem)
+        core = self.core_type.of(self.run.problem)
         terms = np.zeros(core.size, dtype=np.int8)
         terms[core.structure.required_terms] = IN
         inputs = np.zeros(core.structure.n_inputs, dtype=np.int8)
-        root = ListedNode(
-            0.0, core, terms, inputs, self.rounding.start(core), record=self.writer.reserve()
-        )
+        start, number = self.rounding.start(core), self.writer.reserve()
+        root = self.node_type(0.0, core, terms, inputs, start, record=number)
         if self.effort.diagonal_pays(core.size):
             self.effort.level = core.least_eigenvalue()
         self._evaluated([root])
@@ -80,9 +86,8 @@ class ListedKind(NodeKind[ListedNode]):
         if not (root.closed or self.run.expired):
             self.rounding.round(root)
             root = self._move(root, force=True)
-        free = int(np.count_nonzero(root.terms == FREE))
         # Beyond the size for best diagonals nothing else would close it.
-        if root.warm is not None and self.effort.outright_pays(free, root.budget):
+        if root.warm is not None and self.effort.outright_pays(len(root.free), root.budget):
             try_all(root, self.effort)
         return self._offered(root)
 
@@ -136,8 +141,7 @@ class ListedKind(NodeKind[ListedNode]):
     def wait(self, node: ListedNode) -> None:
         """Keep only the nonzero coefficients while the node waits."""
         node.compress()
-        free = int(np.count_nonzero(node.terms == FREE))
-        node.ends = min(self.effort.ends(free, node.budget), BEYOND_HOPE)
+        node.ends = min(self.effort.ends(len(node.free), node.budget), BEYOND_HOPE)
         self.effort.ends_left += node.ends
 
     def _forget(self, node: ListedNode) -> None:
@@ -223,7 +227,7 @@ class ListedKind(NodeKind[ListedNode]):
         fixed = inputs if on_inputs else terms
         fixed[inn] = IN
         fixed[out] = OUT
-        return ListedNode(
+        return self.node_type(
             node.bound, node.core, terms, inputs, node.warm.copy() if node.warm else None,
             vector=node.vector, moved=node.moved, point=node.point, record=self.writer.reserve(),
         )  # fmt: skip
@@ -255,13 +259,12 @@ class ListedKind(NodeKind[ListedNode]):
         core = node.core.restrict(left.terms)
         inputs = node.inputs.copy()
         inputs[np.setdiff1d(undecided, left.inputs)] = OUT
-        child = ListedNode(
-            node.bound, core, node.terms[left.terms], inputs,
-            fresh_warm(core.system, left.w, node.warm.nu if node.warm else 1.0),
+        child = self.node_type(
+            node.bound, core, node.terms[left.terms], inputs, None,
             vector=node.vector, moved=node.moved, record=self.writer.reserve(),
         )  # fmt: skip
-        if left.bound > node.bound:
-            child.bound, child.vector, child.moved = left.bound, Vector(core.index, left.w), None
+        child.start_at(left.w, node.warm.nu if node.warm else 1.0)
+        child.raise_bound(left.bound, Vector(core.index, left.w))
         return child
 
     def _inputs_matter(self, node: ListedNode) -> bool:
@@ -278,7 +281,7 @@ class ListedKind(NodeKind[ListedNode]):
         used = structure.inputs_of(strongest[share[strongest] > 0.0]) | (node.inputs == IN)
         if int(used.sum()) > structure.max_inputs:
             return True
-        return not np.any(node.terms == FREE)
+        return not len(node.free)
 
     def _input_chain(self, node: ListedNode) -> Indices:
         """The undecided inputs with the largest shares, as many as the budget has room for."""
@@ -295,7 +298,7 @@ class ListedKind(NodeKind[ListedNode]):
         as it takes until the rest can be tried one by one.
         """
         share = node.shares()
-        free = np.flatnonzero(node.terms == FREE)
+        free = node.free
         if node.point is not None:
             longest = min(node.budget, self.settings.longest_chain)
             length = next(
@@ -319,12 +322,11 @@ class ListedKind(NodeKind[ListedNode]):
 
     def _holds_incumbent(self, node: ListedNode, mine: Indices) -> bool:
         """Whether the incumbent is one of the node's supports, with a term left to decide."""
-        fixed_in = np.flatnonzero(node.terms == IN)
         return (
             len(mine) == len(self.run.best.support)
             and bool(np.all(node.terms[mine] != OUT))
-            and len(fixed_in) < len(mine)
-            and bool(np.isin(fixed_in, mine).all())
+            and len(node.held) < len(mine)
+            and bool(np.isin(node.held, mine).all())
         )
 
     def _large(self, alive: Indices) -> bool:
@@ -337,8 +339,7 @@ class ListedKind(NodeKind[ListedNode]):
         Where they are too many for their best diagonal, the smallest eigenvalue of their Gram
         matrix moves into the ridge.
         """
-        core = node.core
-        alive = np.flatnonzero(node.terms != OUT)
+        core, alive = node.core, node.alive
         few = core.size > self.settings.smallest and len(alive) <= self.settings.shrink * core.size
         if not (few or (force and node.point is None)) or self._large(alive):
             return node
@@ -347,17 +348,18 @@ class ListedKind(NodeKind[ListedNode]):
         moved = replace(
             node, core=core, terms=node.terms[alive],
             point=None if node.point is None else node.point.among(alive),
+            ends=0.0,  # which are counted once, those of the node that was open
         )  # fmt: skip
         if node.point is not None:
             return moved
         assert node.warm is not None
-        w = node.warm.w[alive]
-        if not self.effort.diagonal_pays(core.size):
+        w = node.warm.w[..., alive]
+        if not self.effort.sharpens(core.size):
             with self.numbering:
                 pays = self.effort.strengthening_pays(core.size)
                 stronger = core.strengthened(len(self.writer.diagonals)) if pays else None
                 if stronger is not None:
                     core = moved.core = stronger
                     self.writer.listed(Diagonal(core.index, core.d))
-        moved.warm = fresh_warm(core.system, w, node.warm.nu)
+        moved.start_at(w, node.warm.nu)
         return evaluate(moved, self.effort)

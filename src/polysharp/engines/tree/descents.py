@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from polysharp.engines.tree.relaxation import FREE, IN, OUT, Descent, scaled_cost
+from polysharp.engines.tree.relaxation import Descent, scaled_cost
 from polysharp.problem.problem import Problem
+from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.typing import Array
 
 BISECTIONS = 9  # of a range of NARROW to both sides in log nu, around the last one

@@ -6,6 +6,7 @@ they take on this machine is measured as the search runs.  The first guesses are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from math import comb
@@ -47,6 +48,8 @@ class Settings:
         A node moves to a subproblem of its own when this share of the monomials is left.
     smallest : int
         Subproblems of so few monomials are not worth making smaller.
+    best_diagonals : bool
+        Whether relaxations are solved together with their best diagonals.
     sharp_seconds, sharp_share : float
         Seconds, or share of the time spent so far, that a first best diagonal may take: where
         coordinate descent and screening close everything soon, large matrices are not worth it.
@@ -57,6 +60,8 @@ class Settings:
         with their best diagonals; closing it by relaxations takes about ten of them.
     ends_worth_together : float
         The same where a device relaxes many nodes at once, of which each is cheap.
+    ends_seconds : float
+        Seconds that it may always take where no best diagonal would be made.
     outright_share : float
         Share of the time left that trying all supports of the root may take where it has too many
         monomials for a best diagonal.
@@ -79,11 +84,13 @@ class Settings:
     explore_after: int = 4
     shrink: float = 0.5
     smallest: int = 40
+    best_diagonals: bool = True
     sharp_seconds: float = 0.5
     sharp_share: float = 0.3
     sharp_tol: float = 0.5
     ends_worth: float = 4.0
     ends_worth_together: float = 24.0
+    ends_seconds: float = 0.0
     outright_share: float = 0.3
     late_share: float = 0.5
     longest_chain: int = 4
@@ -110,7 +117,7 @@ class Spending:
     device: Any = field(init=False)  # that tries supports, None without one
     diagonals: Any = None  # of many nodes at once, on a device; None without one
     descents: Any = None  # relaxations over thousands of monomials, likewise
-    descent: float = 0.02  # seconds for one of those, here or there
+    descent: float = 2e-9  # seconds for one of those, over the square of its monomials
 
     def __post_init__(self) -> None:
         structure, device = self.run.problem.structure, self.run.device
@@ -174,8 +181,10 @@ class Spending:
         Where no best diagonal would be made, coordinate descent is what it must compete with.
         """
         there = self.descents is not None and free >= self.settings.descents_from
-        if there or not self.diagonal_pays(free):
-            worth = self.settings.ends_worth * self.descent
+        if there or not self.sharpens(free):
+            worth = max(
+                self.settings.ends_seconds, self.settings.ends_worth * self.descent * free**2
+            )
         elif self.diagonals is None or self.run.nodes == 0:  # the root is alone in any case
             worth = self.settings.ends_worth * self.steps * self._step(free)
         else:
@@ -203,6 +212,10 @@ class Spending:
         """Whether the first best diagonal of so many monomials is affordable."""
         allowed = max(self.settings.sharp_seconds, self.settings.sharp_share * self.run.seconds)
         return 2.0 * self.steps * self._step(free) <= min(allowed, 0.5 * self._left)
+
+    def sharpens(self, free: int) -> bool:
+        """Whether a relaxation of so many monomials is solved with its best diagonal."""
+        return self.settings.best_diagonals and self.diagonal_pays(free)
 
     def strengthening_pays(self, size: int) -> bool:
         """Whether the smallest eigenvalue of so many monomials is worth looking for."""
@@ -234,10 +247,11 @@ class Spending:
         if count >= MANY:
             self.together = 0.5 * (self.together + seconds / count)
 
-    def note_descents(self, count: int, seconds: float) -> None:
-        """Learn what relaxations without a best diagonal have taken, one or many together."""
-        if self.descents is None or count >= MANY:
-            self.descent = 0.5 * (self.descent + seconds / count)
+    def note_descents(self, sizes: Sequence[int], seconds: float) -> None:
+        """Learn what relaxations of so many monomials have taken, one or many together."""
+        if self.descents is None or len(sizes) >= MANY:
+            work = float(np.square(sizes, dtype=np.float64).sum())
+            self.descent = 0.5 * (self.descent + seconds / max(work, 1.0))
 
     @property
     def _left(self) -> float:

@@ -26,8 +26,8 @@ import numpy as np
 from scipy.linalg.lapack import dposv
 
 from polysharp.engines.tree.listed import ListedNode
-from polysharp.engines.tree.relaxation import FREE, IN, OUT
 from polysharp.problem.bounds import Quadratic, ridge_bound
+from polysharp.problem.propagation import FREE, IN
 from polysharp.typing import Array, Indices
 
 MOST_WORK = 2e10  # multiply-adds of all factorisations together: some seconds
@@ -59,7 +59,7 @@ class InputSets:
     def __init__(self, node: ListedNode) -> None:
         self.core, self.budget = node.core, node.budget
         uses = node.core.structure.uses
-        alive = np.flatnonzero(node.terms != OUT)
+        alive = node.alive
         self.fixed_in = node.terms == IN
         self.undecided = np.flatnonzero(uses[alive].any(axis=0) & (node.inputs == FREE))
         room = node.core.structure.max_inputs - int(np.count_nonzero(node.inputs == IN))

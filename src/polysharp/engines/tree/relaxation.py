@@ -33,10 +33,8 @@ from numpy.typing import NDArray
 from polysharp.engines.compiling import Compiler
 from polysharp.problem import bounds
 from polysharp.problem.bounds import Quadratic
+from polysharp.problem.propagation import OUT, States
 from polysharp.typing import Array
-
-States = NDArray[np.int8]  # per monomial: 1 in, 0 free, -1 out
-IN, FREE, OUT = 1, 0, -1
 
 SOLVED, PRUNED, UNFINISHED, STOPPED = 0, 1, 2, 3  # stopped: no work left
 
@@ -155,6 +153,16 @@ def scaled_cost(yy: Any, qw: Any, aa: Any, penalties: Any, t: Any) -> Any:
     return 0.5 * squares + t * t * fixed + t * rest
 
 
+def steered(nu: Any, ratio: Any, rising: Any, power: Any) -> Any:
+    """Return the next price of the budget, given how many times over its shares fill it.
+
+    Where shares hang on nu by a thread, whole steps would swing from side to side: each change of
+    direction halves the power of the ratio by which nu is multiplied.
+    """
+    power = 0.5 * power if (ratio > 1.0) != rising else min(1.0, 1.5 * power)
+    return nu * min(2.0, max(0.5, ratio)) ** power, ratio > 1.0, power
+
+
 class Part(NamedTuple):
     """Which monomials are in (1), free (0) and out (-1), and how many free ones may be chosen."""
 
@@ -220,6 +228,7 @@ _tangent_value = kernel(f8(f8, f8, f8))(bounds.tangent_value)
 _scaled_value = kernel(PAIR(f8, f8, f8))(bounds.scaled_value)
 _admitted = kernel(f8(f8, f8))(bounds.admitted)
 _scaled_cost = kernel(f8(f8, f8, f8, PAIR, f8))(scaled_cost)
+_steered = kernel(types.Tuple((f8, b1, f8))(f8, f8, b1, f8))(steered)
 
 
 @kernel(types.void(SYSTEM, PART, VEC, f8, VEC))
@@ -382,11 +391,7 @@ def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-un
             settled = True
             break
         if part.budget > 0:
-            ratio = min(2.0, max(0.5, chosen / part.budget))
-            # Where shares hang on nu by a thread, whole steps would swing from side to side.
-            power = 0.5 * power if (ratio > 1.0) != rising else min(1.0, 1.5 * power)
-            rising = ratio > 1.0
-            nu *= ratio**power
+            nu, rising, power = _steered(nu, chosen / part.budget, rising, power)
     for a in range(count):
         scratch.rows[0, a] = w[a]
     return settled, Tally(at.bound, value, used, at.products, at.mass, left)

@@ -17,15 +17,8 @@ import numpy as np
 from polysharp.engines import local_search
 from polysharp.engines.base import Run
 from polysharp.engines.tree.listed import ListedNode
-from polysharp.engines.tree.relaxation import (
-    IN,
-    Aim,
-    Descent,
-    States,
-    Warm,
-    fresh_warm,
-    solve_relaxation,
-)
+from polysharp.engines.tree.relaxation import Aim, Descent, Warm, fresh_warm, solve_relaxation
+from polysharp.problem.propagation import IN, States
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 
@@ -48,7 +41,7 @@ class Rounding:
 
     def first(self) -> None:
         """Improve what the run starts from."""
-        self._improve(self.state.best.support)
+        self.improve(self.state.best.support)
 
     def start(self, core: Subproblem, factor: float = 1.0) -> Warm:
         """Return the incumbent as the starting point of a relaxation over a whole core."""
@@ -81,7 +74,7 @@ class Rounding:
             start = self.start(core, factor)
             relaxed = solve_relaxation(system, terms, min(budget, core.size), start, aim)
             order = np.argsort(-np.abs(relaxed.warm.w), kind="stable")
-            self._walk(np.sort(core.structure.greedy(order)))
+            self.walk(np.sort(core.structure.greedy(order)))
 
     def _explore_there(self, core: Subproblem, terms: States, descents: Any) -> None:
         left = core.structure.max_terms - int(terms.sum())
@@ -90,9 +83,9 @@ class Rounding:
             Descent(terms, min(budget, core.size), np.zeros(core.size), self.state.objective)
             for budget in sorted(budgets)
         ]
-        for w, _, _ in descents.solved(nodes, expired=self._expired):
+        for w, _, _ in descents.solved(nodes, expired=self.expired):
             order = np.argsort(-np.abs(w), kind="stable")
-            self._walk(np.sort(core.structure.greedy(order)))
+            self.walk(np.sort(core.structure.greedy(order)))
 
     def round(self, node: ListedNode) -> None:
         """Offer the support a node's relaxation points at; now and then walk on from it."""
@@ -108,28 +101,30 @@ class Rounding:
         self.tried.add(key)
         self.state.offer(support)
         if len(self.tried) % WALK_EVERY == 0:
-            self._walk(support)
+            self.walk(support)
         elif len(self.tried) == 1:
-            self._improve(support)
+            self.improve(support)
 
-    def _improve(self, support: Indices) -> None:
+    def improve(self, support: Indices) -> None:
+        """Offer what swaps make of a support."""
         self.state.offer_fit(
-            local_search.improve(self.state.problem, support, out_of_time=self._expired)
+            local_search.improve(self.state.problem, support, out_of_time=self.expired)
         )
 
-    def _walk(self, support: Indices) -> None:
+    def walk(self, support: Indices) -> None:
         """Improve a support and walk on from it."""
         problem = self.state.problem
         if not problem.structure.allows(support):
             return
-        fit = local_search.improve(problem, support, out_of_time=self._expired)
+        fit = local_search.improve(problem, support, out_of_time=self.expired)
         self.state.offer_fit(
             local_search.restarts(
-                problem, fit.support, self.rng, self.walks, out_of_time=self._expired
+                problem, fit.support, self.rng, self.walks, out_of_time=self.expired
             )
         )
 
-    def _expired(self) -> bool:
+    def expired(self) -> bool:
+        """Whether the time is up."""
         return self.state.expired
 
 

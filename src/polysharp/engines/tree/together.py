@@ -1,8 +1,8 @@
 """Nodes bounded together: their best diagonals come from a device, many at a time.
 
-The same as ``listed.evaluate`` in rounds: nodes whose supports can be tried, or that rules settle,
-are closed first; those that have a diagonal to start from get their diagonals in one call, those
-with thousands of monomials their relaxations (``descents``), and are screened; those of which
+The same as ``bounding.evaluate`` in rounds: nodes whose supports can be tried, or that rules
+settle, are closed first; those that have a diagonal to start from get their diagonals in one call,
+those with thousands of monomials their relaxations (``descents``), and are screened; those of which
 little is left go into the next round.
 """
 
@@ -12,18 +12,13 @@ from time import perf_counter
 
 import numpy as np
 
+from polysharp.engines.tree.bounding import MAX_SCREENINGS, fewer, finish, settled, use_descent
 from polysharp.engines.tree.effort import Spending
-from polysharp.engines.tree.listed import (
-    MAX_SCREENINGS,
-    ListedNode,
-    fewer,
-    forced,
-    settled,
-    use_descent,
-    use_proved,
-)
-from polysharp.engines.tree.relaxation import FREE, IN, OUT, Descent, Warm
+from polysharp.engines.tree.listed import ListedNode
+from polysharp.engines.tree.relaxation import Descent, Warm
+from polysharp.engines.tree.sharpening import use_proved
 from polysharp.problem.diagonals import Asked
+from polysharp.problem.propagation import OUT
 
 
 def evaluate_together(nodes: list[ListedNode], effort: Spending) -> None:
@@ -36,7 +31,7 @@ def evaluate_together(nodes: list[ListedNode], effort: Spending) -> None:
         left = [node for node in left if not (effort.expired() or settled(node, effort))]
         if not left or effort.expired():
             break
-        sizes = [int(np.count_nonzero(node.terms == FREE)) for node in left]
+        sizes = [len(node.free) for node in left]
         many = [node for node in left if node.point is None]
         _sharpened([node for node in left if node.point is not None], effort)
         _descended(many, effort)
@@ -46,15 +41,14 @@ def evaluate_together(nodes: list[ListedNode], effort: Spending) -> None:
             if not node.closed and fewer(node, size)
         ]
     for node in nodes:
-        if not node.closed:
-            forced(node)
+        finish(node, effort)
 
 
 def on_device(node: ListedNode, effort: Spending) -> bool:
     """Whether a node is relaxed on the device: with a diagonal to start from, or of many terms."""
     if node.point is not None:
         return True
-    few = np.count_nonzero(node.terms == FREE) < effort.settings.descents_from
+    few = len(node.free) < effort.settings.descents_from
     return effort.descents is not None and node.core.diagonal < 0 and not few
 
 
@@ -73,7 +67,7 @@ def _descended(nodes: list[ListedNode], effort: Spending) -> None:
     found = effort.descents.solved(tasks, expired=effort.expired)
     for node, (w, rho, nu) in zip(nodes, found, strict=True):
         use_descent(node, Warm(w[node.core.index], rho[node.core.index], nu), effort)
-    effort.note_descents(len(nodes), perf_counter() - began)
+    effort.note_descents([len(node.free) for node in nodes], perf_counter() - began)
 
 
 def _sharpened(nodes: list[ListedNode], effort: Spending) -> None:
@@ -95,5 +89,4 @@ def _sharpened(nodes: list[ListedNode], effort: Spending) -> None:
 def _asked(node: ListedNode, threshold: float) -> Asked:
     index, point = node.core.index, node.point
     assert point is not None
-    held, free = np.flatnonzero(node.terms == IN), np.flatnonzero(node.terms == FREE)
-    return Asked(index[held], index[free], node.budget, point.among(free), threshold)
+    return Asked(index[node.held], index[node.free], node.budget, point.among(node.free), threshold)

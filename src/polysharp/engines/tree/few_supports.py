@@ -1,0 +1,147 @@
+"""Nodes of which few supports are left: these are bounded one by one.
+
+With everything that is left in, or one monomial to choose, that takes no search.  Else all supports
+are gone through (``ends``); those that may cost less than the threshold are refitted, and what the
+others cost at least is known.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from time import perf_counter
+
+import numpy as np
+
+from polysharp.engines.tree.effort import Spending
+from polysharp.engines.tree.ends import MOST_HITS, rounding_slack, term_rules
+from polysharp.engines.tree.listed import ListedNode
+from polysharp.problem.subproblem import Subproblem
+from polysharp.typing import Indices
+
+MOST_BOXED = 50_000  # supports below one node that are fitted within boxes, TOGETHER at a time
+TOGETHER = 4096
+MOST_NAMED = 100_000  # supports below one node; with more to name it is split first
+
+
+def ended(node: ListedNode, effort: Spending) -> bool:
+    """Whether a node could be treated exactly: its few supports are bounded one by one.
+
+    A node that rules of inputs or heredity keep from being one support stays open.
+    """
+    structure, budget = node.core.structure, node.budget
+    free = len(node.free)
+    if free <= budget or budget == 0:
+        _finish(node, free, effort)
+        return True
+    if budget == 1 and structure.plain and not structure.inputs_bind:
+        _single(node, effort)
+        return True
+    return False
+
+
+def _finish(node: ListedNode, free: int, effort: Spending) -> None:
+    """Close a node whose best support is everything that is left (if the rules allow it)."""
+    core = node.core
+    support = node.alive if node.budget > 0 else node.held
+    bound, w = core.refitted(support)
+    vector = node.written(w, support)
+    if core.structure.allows(support) and effort.names(bound):
+        node.named.append(core.index[support])
+        node.close("exhausted", np.inf)
+    elif core.structure.allows(support):
+        node.candidates.append(core.index[support])
+        node.close("dual", bound, vector)
+    elif free == 0 or node.budget == 0:
+        node.close("void", np.inf)
+    else:
+        node.raise_bound(bound, vector)
+
+
+def _single(node: ListedNode, effort: Spending) -> None:
+    """Bound every choice of the one monomial left."""
+    core, fixed, free = node.core, node.held, node.free
+    bounds = core.with_each(fixed, free)
+    if effort.run.names:
+        low = ~(bounds >= effort.threshold)
+        node.named += [core.index[np.sort(np.append(fixed, j))] for j in free[low]]
+        node.close("exhausted", float(bounds[~low].min(initial=np.inf)))
+        return
+    alone, _ = core.refitted(fixed)
+    order = np.argsort(bounds, kind="stable")
+    with_each = (np.sort(np.append(fixed, free[j])) for j in order)
+    best, least = next(with_each), float(bounds.min())
+    if core.structure.boxes is not None:  # what keeps to the boxes may cost more
+        least = effort.threshold
+        for j, support in zip(order, chain([best], with_each), strict=True):
+            if bounds[j] >= least:
+                break
+            if (cost := core.refitted(support)[0]) < least:
+                best, least = support, cost
+    node.candidates.append(core.index[best])
+    node.close("single", min(least, alone))
+
+
+def try_all(node: ListedNode, effort: Spending) -> bool:
+    """Close a node by trying all of its supports; False where too many come close, or none can."""
+    core, held, free, began = node.core, node.held, node.free, perf_counter()
+    left = core.eliminated(held, free) if len(free) else None  # else it is for ``ended``
+    if left is None:
+        return False
+    (H, b, cost), budget = left, min(node.budget, len(free))
+    order = np.argsort(-np.atleast_2d(b * b).sum(axis=0) / np.diagonal(H), kind="stable")
+    H, b, free = H[order[:, None], order], b[..., order], free[order]
+    slack = rounding_slack(core.system, effort.level, core.structure.max_terms)
+    if not slack < np.inf:
+        return False  # rounding may hide any gain
+    rules = term_rules(core.structure, node.terms, node.inputs, free)
+    task = effort.quest(cost, slack, node.budget if core.structure.exact_size else 0)
+    doubt = rounding_slack(core.system, effort.level, core.size)
+    task = task._replace(doubt=doubt, work=effort.work(len(free), budget))
+    bounded = core.structure.boxes is not None
+    most = MOST_NAMED if effort.run.names else MOST_BOXED if bounded else MOST_HITS
+    # The device's test needs a gain that rounding cannot hide.
+    there = rules.plain and task.need > 0.0 and effort.on_device(len(free), budget)
+    if there:
+        from polysharp.engines.tree.ends_cuda import exhaust_on_device
+
+        result = exhaust_on_device(H, b, budget, task, effort.device, most)
+    else:
+        result = node.exhaust(H, b, budget, task, rules, most, effort.expired)
+    chosen = [] if result is None else [free[hit[hit >= 0]] for hit in result.hits]
+    supports = [np.sort(np.append(held, some)) for some in chosen]
+    if not (rules.plain or all(map(core.structure.allows, supports))):
+        result = None  # a part of such a support may be allowed
+    took, given_up = perf_counter() - began, result is None
+    effort.note_ends(len(free), budget, took, there=there, given_up=given_up)
+    if result is None:
+        return False
+    bound = cost - result.need - slack
+    if not rules.plain and core.structure.allows(held):
+        supports.append(held)  # alone it may be all that the rules allow
+    if bounded:
+        supports, least = _within_boxes(core, supports, effort.threshold)
+        bound = min(bound, least)
+    for support in supports:
+        if effort.run.names:
+            node.named.append(core.index[support])
+        else:
+            bound = min(bound, core.refitted(support)[0])
+            node.candidates.append(core.index[support])
+    node.close("exhausted", bound)
+    return True
+
+
+def _within_boxes(
+    core: Subproblem, supports: list[Indices], threshold: float
+) -> tuple[list[Indices], float]:
+    """Return the supports that may stay below a threshold within boxes, and what others cost."""
+    left, least = list[Indices](), np.inf
+    for size in sorted(set(map(len, supports))):
+        own = [support for support in supports if len(support) == size]
+        for start in range(0, len(own), TOGETHER):
+            sets = np.array(own[start : start + TOGETHER], dtype=np.intp)
+            costs = core.support_bounds(sets)
+            low = costs < threshold
+            left += list(sets[low])
+            least = min(least, float(costs[~low].min(initial=np.inf)))
+    return left, least

@@ -1,0 +1,170 @@
+"""A node's relaxation solved together with its best diagonal, and what follows from that.
+
+The diagonal is looked for once what is in has been eliminated (``diagonal``), by second-order steps
+here or by a device for many nodes at once (``together``).  What it proves is a bound like any
+other; its solution is where children start, and says which monomials to branch on.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+
+from polysharp.certificate.proof import Diagonal, Vector
+from polysharp.engines.tree.effort import Spending
+from polysharp.engines.tree.listed import ListedNode, PricedPoint
+from polysharp.engines.tree.relaxation import fresh_warm, solve_relaxation
+from polysharp.moments.gram import solve_spd
+from polysharp.problem.bounds import Quadratic, priced_bound
+from polysharp.problem.diagonal import (
+    HELD_RIDGE,
+    INWARDS,
+    LIKELY,
+    Proved,
+    Sharpened,
+    Start,
+    first_start,
+    sharpen,
+)
+from polysharp.problem.propagation import FREE, IN, OUT
+from polysharp.typing import Array, Indices
+
+
+def sharpened(node: ListedNode, effort: Spending) -> bool:
+    """Solve the relaxation with its best diagonal and bound the node; False where that fails."""
+    core, held, free, began = node.core, node.held, node.free, perf_counter()
+    left = core.eliminated(held, free)
+    if left is None or not np.any(left[1]):
+        return False
+    H, b, cost = left
+    if node.point is None:
+        start = first_start(H, node.budget)
+        if start is None:
+            return False
+        start = start._replace(shares=0.5 * (start.shares + node.shares()[free]))
+    else:
+        start = node.point.among(free)
+    result = sharpen(
+        H, b, node.budget, start,
+        aim=cost - effort.threshold * (1.0 + 1e-7),
+        tol=effort.settings.sharp_tol, expired=effort.expired,
+    )  # fmt: skip
+    if result is None:
+        return False
+    effort.note_diagonal(len(free), result.steps, perf_counter() - began)
+    use_diagonal(node, start.inside, result, effort)
+    return True
+
+
+def use_diagonal(node: ListedNode, inside: Array, result: Sharpened, effort: Spending) -> None:
+    """Bound a node with a diagonal that was proposed, if it can be proved."""
+    core, held, free = node.core, node.held, node.free
+    _keep_point(node, free, inside, result)
+    among, w = node.alive, np.zeros(core.size)
+    w[free] = result.w
+    if len(held):
+        rest = core.system.q[held] - core.system.Q[held[:, None], free] @ result.w
+        w[held] = solve_spd(core.problem.hessian(core.index[held]), rest)
+    ridge = np.full(core.size, HELD_RIDGE * core.problem.lam)
+    # What is not proved as it stands is moved inwards.
+    for inwards in INWARDS:
+        ridge[free] = (1.0 - inwards) * result.delta + inwards * inside
+        system = core.curved(among, ridge[among])
+        if system is not None:
+            _use(node, among, _priced(system, w[among], node, effort), system.ridge, effort)
+            break
+
+
+def use_proved(node: ListedNode, inside: Array, proved: Proved, effort: Spending) -> None:
+    """Bound a node with a diagonal that has been proved elsewhere."""
+    core, held, free = node.core, node.held, node.free
+    _keep_point(node, free, inside, proved.result)
+    node.chain = core.index[free[proved.chain]]
+    if proved.ridge is None:
+        return
+    both = np.concatenate([held, free])
+    order = np.argsort(both)
+    among, ridge, w = both[order], proved.ridge[order], proved.w[order]
+    boxed = core.structure.boxes is not None
+    system = core.with_ridge(among, ridge, core.gram(among) if boxed else np.zeros((0, 0)))
+    _use(node, among, _priced(system, w, node, effort, proved.rho[order]), ridge, effort)
+
+
+def _keep_point(node: ListedNode, free: Indices, inside: Array, result: Sharpened) -> None:
+    """Keep a solution as the start of children."""
+    point = Start(*np.zeros((3, node.core.size)))
+    point.delta[free], point.inside[free], point.shares[free] = result.delta, inside, result.shares
+    node.point, node.warm = point, None
+
+
+def _use(
+    node: ListedNode,
+    among: Indices,
+    priced: tuple[float, Array, Array],
+    ridge: Array,
+    effort: Spending,
+) -> None:
+    """Take a bound and its prices over a node."""
+    core, prices = node.core, np.zeros(node.core.size)
+    bound, at, prices[among] = priced
+    vector = Vector(core.index[among], at)
+    moved = Diagonal(core.index[among], ridge - core.problem.lam)
+    node.take(PricedPoint(bound, prices, vector, moved), effort.threshold)
+
+
+def _priced(
+    system: Quadratic, w: Array, node: ListedNode, effort: Spending, rho: Array | None = None
+) -> tuple[float, Array, Array]:
+    """Return a bound, the point that proves it and its prices: at w, or better within boxes.
+
+    w is best where nothing is bounded; with this diagonal the boxes ask for another point.
+    """
+    terms, budget = node.terms[node.terms != OUT], node.budget
+    bound, Z = priced_bound(system, w, terms == IN, budget, rho)
+    if np.all(np.isinf(system.low)) and np.all(np.isinf(system.high)):
+        return bound, w, Z
+    nu = float(np.sort(Z[terms == FREE])[-budget])
+    warm = fresh_warm(system, w, max(nu, 1e-300))
+    relaxed = solve_relaxation(system, terms, budget, warm, effort.aim())
+    return (relaxed.bound, relaxed.w, relaxed.Z) if relaxed.bound > bound else (bound, w, Z)
+
+
+def drop_chain(node: ListedNode, length: int) -> Indices | None:
+    """Return monomials whose loss would hurt most, each with those before it taken in.
+
+    With A = H + diag(delta (1/s - 1)) and omega = A^-1 b, leaving j out lowers the gain of the
+    relaxation by omega_j^2 / (2 (A^-1)_jj) while the shares stay; taking it in makes its share 1.
+    """
+    assert node.point is not None
+    if node.chain is not None:
+        index = node.core.index
+        places = np.minimum(np.searchsorted(index, node.chain), len(index) - 1)
+        still = (index[places] == node.chain) & (node.terms[places] == FREE)
+        if still.any():
+            return np.asarray(places[still][:length])
+    free = node.free
+    left = node.core.eliminated(node.held, free)
+    if left is None:
+        return None
+    H, b, _ = left
+    delta, _, s = node.point.among(free)
+    s = np.clip(s, 1e-6, 1.0)
+    H.ravel()[:: len(free) + 1] += delta * (1.0 / s - 1.0)
+    inverse, chain = np.linalg.inv(H), list[int]()
+    for _ in range(length):
+        omega = inverse @ b
+        drop = omega**2 / np.diagonal(inverse)
+        likely = s > LIKELY
+        likely[chain] = False
+        order = (
+            np.where(likely, drop, -1.0)
+            if likely.any()
+            else np.where(np.isin(np.arange(len(free)), chain), -1.0, s)
+        )
+        j = int(np.argmax(order))
+        chain.append(j)
+        change, s[j] = -delta[j] * (1.0 / s[j] - 1.0), 1.0
+        column = inverse[:, j].copy()
+        inverse -= np.multiply.outer(column, column) * (change / (1.0 + change * column[j]))
+    return free[chain]

@@ -1,0 +1,66 @@
+"""Nodes of which few supports are left, whatever is fixed: enumeration is the referee."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from instances import make_instance
+from test_multitask import joint_problem
+
+from polysharp.engines.base import Limits, Run
+from polysharp.engines.joint.branching import JointNode
+from polysharp.engines.tree import Tree
+from polysharp.engines.tree.effort import Spending
+from polysharp.engines.tree.few_supports import ended, try_all
+from polysharp.engines.tree.listed import ListedNode
+from polysharp.problem.joint import JointCore
+from polysharp.problem.subproblem import Subproblem
+
+
+def random_node(rng, problem):
+    """A node that fixes some monomials and leaves any number free, none of them at times."""
+    several = hasattr(problem, "responses")
+    core = (JointCore if several else Subproblem).of(problem)
+    structure = core.structure
+    terms = rng.choice([0, -1], size=core.size, p=rng.permutation([0.3, 0.7])).astype(np.int8)
+    if rng.random() < 0.3:
+        terms[:] = -1
+    terms[rng.permutation(core.size)[: rng.integers(0, structure.max_terms + 1)]] = 1
+    terms[structure.required_terms] = 1
+    inputs = np.zeros(structure.n_inputs, dtype=np.int8)
+    return (JointNode if several else ListedNode)(0.0, core, terms, inputs, None)
+
+
+def least_cost(node):
+    problem, structure = node.core.problem, node.core.structure
+    supports = (
+        np.sort(np.append(node.held, chosen)).astype(np.intp)
+        for size in range(max(node.budget, -1) + 1)
+        for chosen in combinations(node.free, size)
+    )
+    costs = [problem.refit(S).objective for S in supports if structure.allows(S)]
+    return min(costs, default=np.inf)
+
+
+@pytest.mark.parametrize("close", [ended, try_all])
+@pytest.mark.parametrize("make", [lambda seed: make_instance(seed).problem, joint_problem])
+@pytest.mark.parametrize("seed", range(30))
+def test_no_end_claims_more_than_its_supports_cost(seed, make, close):
+    problem = make(seed)
+    rng, run = np.random.default_rng(seed), Run(problem, Limits(gap_tol=0.0))
+    effort = Spending(Tree(), run, Subproblem.of(problem).least_eigenvalue())
+    for _ in range(10):
+        node = random_node(rng, problem)
+        if not node.forced():
+            assert least_cost(node) == np.inf
+            continue
+        least = least_cost(node)
+        if close(node, effort) and node.closed:
+            assert node.bound <= least * (1.0 + 1e-12)
+            if least < run.threshold * (1.0 - 1e-6):  # and what is better than the best was seen
+                found = [problem.refit(S).objective for S in node.candidates]
+                assert min(found) <= least * (1.0 + 1e-6)
+        elif close is ended and not len(node.free):
+            pytest.fail("nothing was left to choose")
