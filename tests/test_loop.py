@@ -75,8 +75,8 @@ def test_supports_of_open_nodes_are_counted_once():
     class WatchedTree(Tree):
         kind = Watched
 
-    settings = {"best_diagonals": False, "ends_worth": 0.0, "late_share": 0.0, "shrink": 1.0}
-    solution = WatchedTree(patience=np.inf, **settings).solve(problem)
+    none = dict.fromkeys(("ends_worth", "late_share", "outright_share"), 0.0)
+    solution = WatchedTree(best_diagonals=False, shrink=1.0, patience=np.inf, **none).solve(problem)
     assert solution.status == "optimal"
     assert len(cores) > 1
     assert abs(seen[0].effort.ends_left) < 1e-6
