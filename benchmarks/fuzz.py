@@ -48,6 +48,7 @@ from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
 from polysharp.engines.columns.column_generation import search_all_inputs
 from polysharp.engines.columns.search import Search, Sizes
+from polysharp.engines.tree import Tree
 from polysharp.errors import InfeasibleError, InputError
 from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.prepare import open_fit
@@ -88,8 +89,26 @@ def fitted(case: Case) -> Any:
         warnings.simplefilter("ignore", ConvergenceWarning)
         if case.options["engine"] == "priced":
             return priced(case)
-        model = SparsePolynomialRegressor(**case.options)
+        branches = case.options["engine"] == "branching"
+        own = {"engine": branching_tree(case.seed)} if branches else {}
+        model = SparsePolynomialRegressor(**(case.options | own))
         return model.fit(case.X, case.y, sample_weight=case.weight)
+
+
+def branching_tree(seed: int) -> Tree:
+    """Return the tree engine with settings that take it through all it has for large problems."""
+    rng = np.random.default_rng([41, seed])
+    return Tree(
+        ends_worth=0.0,
+        late_share=0.0,
+        outright_share=0.0,
+        best_diagonals=bool(rng.random() < 0.7),
+        sharp_tol=float(rng.choice([0.1, 0.5, 1.0])),
+        longest_chain=int(rng.integers(1, 5)),
+        explore_after=int(rng.choice([0, 4])),
+        shrink=float(rng.choice([0.5, 0.9, 1.0])),
+        smallest=int(rng.choice([0, 3, 40])),
+    )
 
 
 def priced(case: Case) -> Any:
@@ -198,7 +217,11 @@ def check_boxes(seed: int, options: argparse.Namespace, tally: Tally) -> None:
         int(rng.integers(5))
     ]
     solved = {}
-    for engine in (options.engine,) if options.engine else ("tree", "enumeration", "local-search"):
+    for engine in (
+        (options.engine,)
+        if options.engine
+        else ("tree", "branching", "enumeration", "local-search")
+    ):
         own = plain.options | {"engine": engine, "coefficient_bounds": (low, high)}
         case = replace(plain, options=own, label=f"{plain.label} in {low, high} by {engine}")
         model = attempt(case, tally)
@@ -214,7 +237,8 @@ def check_boxes(seed: int, options: argparse.Namespace, tally: Tally) -> None:
 
 def honest_proof(seed: int, options: argparse.Namespace, tally: Tally) -> tuple[Case, Any] | None:
     """Fit with the tree engine and check its proof."""
-    case = make_case(seed, options.engine or ("priced" if seed % 4 == 3 else "tree"))
+    kind = ("tree", "branching", "branching", "priced")[seed % 4]
+    case = make_case(seed, options.engine or kind)
     model = attempt(case, tally)
     proof = None if model is None else model.solution_.proof
     if proof is None:
@@ -328,7 +352,7 @@ CHECKS = {
 def load_kernels() -> None:
     """Load what is compiled, so that no fit is said to overrun for that."""
     for seed in range(3):
-        for engine in ("tree", "priced", "enumeration", "local-search"):
+        for engine in ("tree", "branching", "priced", "enumeration", "local-search"):
             attempt(make_case(seed, engine), Tally())
 
 

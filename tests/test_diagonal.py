@@ -101,3 +101,11 @@ def test_a_matrix_of_fewer_rows_than_columns_is_not_definite(rows: int) -> None:
 
 def test_singular_matrices_have_no_start() -> None:
     assert first_start(np.ones((3, 3)), 1) is None
+
+
+@pytest.mark.parametrize("left", [0.0, -1e-18, np.nan])
+def test_nothing_to_start_from_where_rounding_has_left_nothing(left):
+    assert first_start(np.diag([1.0, 2.0, left]), 1) is None
+    H = np.ones((3, 3))
+    H[2, 2] += left
+    assert first_start(H, 1) is None

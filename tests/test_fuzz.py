@@ -68,6 +68,9 @@ def test_fuzz_on_2400(group):
         (1088115, []),  # the square of a dual multiple underflows
         (2430759, ["--engine", "tree"]),  # rounding may hide more than the floats can hold
         (2570595, ["--engine", "tree"]),  # the same, with an input that must be used
+        (4417, ["--engine", "branching"]),  # what is in leaves nothing of others but rounding
+        (5546, ["--engine", "branching"]),
+        (8669, ["--engine", "branching"]),  # singular to rounding where a chain is chosen
     ],
 )
 def test_what_the_campaign_has_found(seed, engine):

@@ -96,13 +96,16 @@ def first_start(H: Array, budget: int) -> Start | None:
     would have to serve the most collinear ones, and leaves the method twice as many steps to make.
     """
     size = len(H)
+    if not np.all(np.diagonal(H) > 0.0):  # rounding has left nothing of a monomial
+        return None
     root = np.sqrt(np.diagonal(H))
     C = H / np.multiply.outer(root, root)
     factor, info = dpotrf(C, lower=1, clean=0)
     if info:
         return None
     inverse = np.sqrt(np.diagonal(dpotri(factor, lower=1)[0]))
-    level = float(np.linalg.eigvalsh(C * np.multiply.outer(inverse, inverse))[0])
+    scaled = C * np.multiply.outer(inverse, inverse)
+    level = float(np.linalg.eigvalsh(scaled)[0]) if np.isfinite(scaled).all() else 0.0
     if not level > 0.0:
         return None
     delta = level * (root / inverse) ** 2

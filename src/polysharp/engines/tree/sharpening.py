@@ -151,7 +151,10 @@ def drop_chain(node: ListedNode, length: int) -> Indices | None:
     delta, _, s = node.point.among(free)
     s = np.clip(s, 1e-6, 1.0)
     H.ravel()[:: len(free) + 1] += delta * (1.0 / s - 1.0)
-    inverse, chain = np.linalg.inv(H), list[int]()
+    try:
+        inverse, chain = np.linalg.inv(H), list[int]()
+    except np.linalg.LinAlgError:  # singular to rounding
+        return None
     for _ in range(length):
         omega = inverse @ b
         drop = omega**2 / np.diagonal(inverse)
@@ -162,7 +165,7 @@ def drop_chain(node: ListedNode, length: int) -> Indices | None:
             if likely.any()
             else np.where(np.isin(np.arange(len(free)), chain), -1.0, s)
         )
-        j = int(np.argmax(order))
+        j = int(np.argmax(np.nan_to_num(order, nan=-0.5)))  # none of those chosen before
         chain.append(j)
         change, s[j] = -delta[j] * (1.0 / s[j] - 1.0), 1.0
         column = inverse[:, j].copy()
