@@ -22,6 +22,7 @@ import numpy as np
 from polysharp.certificate.proof import Proof, ProofNode, ProofWriter, Screening, Vector
 from polysharp.certificate.solution import Stop
 from polysharp.engines.columns.dual_point import DualPoint
+from polysharp.engines.columns.few_terms import few_joining
 from polysharp.engines.columns.priced import Handed, PricedNode, few_survivors, raise_bound
 from polysharp.engines.columns.search import Search
 from polysharp.engines.tree.loop import BranchAndBound, NodeKind
@@ -155,6 +156,12 @@ class PricedKind(NodeKind[PricedNode]):
         elif node.full and rules.count(len(node.inputs_in)) <= search.sizes.handed:
             self._hand_over(node, rules.monomials_of(node.inputs_in), np.inf)
         else:
+            left = few_joining(search, node)
+            if left is not None:
+                self._hand_over(node, *left)
+                if node.handed is not None:
+                    node.handed = replace(node.handed, proof=None)
+                return
             raise_bound(search, node)
             if node.bound < search.threshold:
                 if node.is_root:
@@ -162,6 +169,14 @@ class PricedKind(NodeKind[PricedNode]):
                 left = few_survivors(search, node)
                 if left is not None:
                     self._hand_over(node, *left)
+
+    def _end(self, node: PricedNode) -> None:
+        """End a node that few monomials may join, where prices leave too many of them."""
+        left = few_joining(self.search, node)
+        if left is not None:
+            self._hand_over(node, *left)
+            if node.handed is not None:
+                node.handed = replace(node.handed, proof=None)
 
     def _round(self, node: PricedNode) -> None:
         """Improve the support that the relaxation points at."""

@@ -120,7 +120,7 @@ def raise_bound(search: Search, node: PricedNode) -> None:
         search.extend(list(node.dual.w), hold=node.dual.w)
         relaxed, w, level = _step(search, node, relaxed)
         decided = [*node.terms_in, *node.terms_out]
-        dual = search.price(w, keep=_keep(search, node), extra=decided)
+        dual = search.price(w, keep=inputs_kept(search, node), extra=decided)
         node.take(dual)
         node.listed = [m for m in dual.prices if m not in node.terms_in and node.allows(m)]
         if not node.listed:
@@ -186,7 +186,7 @@ def _states(pool: Pool, node: PricedNode) -> States:
     return state
 
 
-def _keep(search: Search, node: PricedNode) -> _Inputs | None:
+def inputs_kept(search: Search, node: PricedNode) -> _Inputs | None:
     """Return the rule about inputs for pricing; single monomials are taken out afterwards."""
     if not node.full and not node.inputs_out:
         return None
