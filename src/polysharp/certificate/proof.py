@@ -68,12 +68,16 @@ class Diagonal:
 
 @dataclass(frozen=True, eq=False)
 class Screening:
-    """Monomials that one vector fixes out or in; with ``only``, all others are out too."""
+    """Monomials that one vector fixes out or in; with ``only``, all others are out too.
+
+    That these are out is shown by the vector, or by the columns of the monomials ``along``.
+    """
 
     vector: Vector
     out: Indices
     inn: Indices
     only: Indices | None = None
+    along: Indices | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +204,8 @@ class ProofWriter:
         vectors = [s.vector for s in node.screenings] + ([node.vector] if node.vector else [])
         self.stored += sum(len(v.index) for v in vectors)
         self.stored += sum(len(s.out) + len(s.inn) for s in node.screenings)
-        self.stored += sum(len(s.only) for s in node.screenings if s.only is not None)
+        more = [part for s in node.screenings for part in (s.only, s.along) if part is not None]
+        self.stored += sum(map(len, more))
 
     def proof(self, bound: float) -> Proof | None:
         """Return the finished proof, or None if it was given up.

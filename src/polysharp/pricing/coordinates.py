@@ -31,6 +31,11 @@ class Coordinates(NamedTuple):
     values: Array  # (m, K)
     sizes: Array  # (m,)
 
+    @property
+    def monomials(self) -> list[Monomial]:
+        """The monomials."""
+        return [tuple(i for i in key if i >= 0) for key in self.keys.tolist()]
+
     def among(self, kept: Indices) -> Coordinates:
         """Return those of some monomials."""
         return Coordinates(self.keys[kept], self.values[kept], self.sizes[kept])

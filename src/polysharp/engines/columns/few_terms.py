@@ -8,277 +8,222 @@ of it.  But t may be another for each support: with the monomials O in, F the on
     cost of O + F  >=  max_t  t'b - 1/2 t'(N + sum_F c_j c_j' / lam) t,
 
 and for vectors with N = I the right-hand side is the ridge regression of the point b in K
-dimensions on the points c_j,
+dimensions on the points c_j.  One pass gives the points of all monomials (``coordinates``), and
+their singles and pairs can be gone through (``pairs``).  What is left, with its columns, is for an
+engine.
 
-    P(F) = min_v  1/2 |b - sum_F c_j v_j|^2 + lam/2 |v|^2.
+Vectors are y and a few monomials, all less what O explains: of a sample those that stand out most
+from the ones before.  The sample is from the pool first, and then from what is left.
 
-One pass gives the points of all monomials (``pricing.coordinates``).  One that joins gains
-(c_j'b)^2 / (2 (lam + |c_j|^2)).  Two, in units in which lam + |c_j|^2 = 1, h = c_i'c_j and
-b_j = c_j'b, gain more than g/2 exactly when b_i^2 + b_j^2 - 2 b_i b_j h - g (1 - h^2) > 0.
-
-Few pairs need that test.  With tau^2 = 2 T for a cost below T, p_j = c_j less its part along b, and
-k_j = |c_j'b| / (|b| |p_j|): the parts of v_i c_i + v_j c_j along b and across it must come to |b|
-and 0 within tau, so the angle between p_i and p_j, or -p_j, has a sine of at most
-tau (k_i + k_j) / (|b| - tau).  In each coordinate of p_j / |p_j|, without its sign, the intervals
-of half widths sqrt(2) tau k_j / (|b| - tau) must meet: a sweep along the coordinate in which the
-fewest do.
-
-Vectors are y, less what O explains, and what a sample of the monomials has in common beyond it
-(leading singular vectors); then, for the monomials that are left, a sample of those.
+Fewer pairs can cost little than much, and are looked at sooner.  So pairs below a part of the
+threshold come first: often the best model is among them, and the threshold falls.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numba import b1, f8, i8, void
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from polysharp.engines.columns.pairs import mark_alone, mark_pairs
 from polysharp.engines.columns.priced import PricedNode, inputs_kept
 from polysharp.engines.columns.search import Search
-from polysharp.engines.compiling import Compiler
 from polysharp.pricing.coordinates import Coordinates, coordinates, rounding, size_of
 from polysharp.pricing.panels import Keys
 from polysharp.pricing.pricer import Pricer
-from polysharp.problem.bounds import UNIT, combined_level
+from polysharp.problem.bounds import combined_level
 from polysharp.typing import Array, Indices, Monomial
 
-MOST_TERMS = 2
+SHARES = {1: (1.0,), 2: (1.0 / 64.0, 1.0)}  # of the threshold, by how many may join
 VECTORS = 16  # that a round adds
 ROUNDS = 3
-SAMPLE = 512  # monomials that vectors are made from
-LARGEST = 500_000  # monomials held as points
-MOST_PAIRS = 1e11  # that may be looked at
-AT_ONCE = 1e8  # pairs between two looks at the clock
-FAINT = 1e-5  # singular values below this share of the first are not worth a vector
-STEEP = 1e6  # a point so near to the line through b may pair with any other
-
-kernel = Compiler(__file__, later=True)
-VEC, MAT, INTS, MARKS = f8[::1], f8[:, ::1], i8[::1], b1[::1]
+SAMPLE = 512  # monomials that vectors are chosen from
+LARGEST = 1_000_000  # products swept
+MOST_READ = 100_000  # monomials that a reader of a proof goes through
+FAINT = 1e-6  # of the square of a vector: more of it must be new
+READER = 4.0  # a reader of the proof rounds in a way of its own
 
 
-def few_joining(search: Search, node: PricedNode) -> tuple[list[Monomial], float] | None:
-    """Return the monomials that may join at a cost below the threshold, and what others cost.
+class FewLeft(NamedTuple):
+    """Monomials that may join below a cost, and those whose columns show it of all others."""
 
-    None where more than two may join, or too many are left.
-    """
-    rules, pricer, T = search.rules, search.design.table_pricer, search.threshold
-    p = len(rules.library.inputs_of(search.inputs))
-    if pricer is None or not 1 <= node.room <= MOST_TERMS or rules.count(p) > LARGEST:
+    monomials: list[Monomial]
+    along: list[Monomial]
+
+
+class FewTerms:
+    """What may join one node, where that is one monomial or two."""
+
+    def __init__(self, search: Search, node: PricedNode) -> None:
+        self.search, self.node = search, node
+        self.pricer = search.design.table_pricer
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The parts of the threshold to ask about; none where too much may join."""
+        rules = self.search.rules
+        swept = rules.swept(len(rules.library.inputs_of(self.search.inputs)))
+        known = self.pricer is not None and swept <= LARGEST
+        return SHARES.get(self.node.room, ()) if known else ()
+
+    @property
+    def readable(self) -> bool:
+        """Whether a reader of a proof can go through all monomials."""
+        rules = self.search.rules
+        return rules.count(len(rules.library.inputs_of(self.search.inputs))) <= MOST_READ
+
+    def below(self, cost: float) -> FewLeft | None:
+        """Return what may join at less than a cost; None where too many are left."""
+        search, room = self.search, self.node.room
+        vectors, points = self._first
+        for _ in range(ROUNDS):
+            frame = vectors.frame
+            shift = READER * frame.unit * float(points.sizes.max(initial=0.0))
+            shift *= float(np.sqrt(room * len(frame.b) / search.lam))
+            level = combined_level(cost, frame.excess, shift, frame.error)
+            marks = mark_alone(points.values, frame.b, search.lam, level)
+            if room == 2 and marks.any():
+                return None
+            if room == 2:
+                paired = mark_pairs(points.values, frame.b, search.lam, level, search.check_time)
+                if paired is None:
+                    return None
+                marks = paired
+            points = points.among(np.flatnonzero(marks))
+            left = points.monomials
+            if len(left) <= search.sizes.handed:
+                return FewLeft(left, vectors.names)
+            vectors = vectors.extended(left)
+            points = self._with(points, vectors.frame.directions[len(frame.b) :])
         return None
-    by_inputs = inputs_kept(search, node)
 
-    def keep(keys: Keys) -> NDArray[np.bool_]:
-        allowed = rules.may_price(keys)
-        return allowed if by_inputs is None else allowed & by_inputs(keys)
+    @cached_property
+    def _first(self) -> tuple[_Vectors, Coordinates]:
+        """The first vectors, and the points of all monomials."""
+        assert self.pricer is not None, "there are shares"
+        vectors = _Vectors.of(self.search, self.pricer, sorted(self.node.terms_in))
+        vectors = vectors.extended(list(self.search.pool.monomials))
+        directions = vectors.frame.directions
+        return vectors, coordinates(self.pricer, directions, self._keep, self.search.on_block)
 
-    space, left = _Space(search, pricer, sorted(node.terms_in)), list(search.pool.monomials)
-    points: Coordinates | None = None
-    U = space.extended(np.zeros((0, space.width)), space.target[None])
-    for _ in range(ROUNDS):
-        search.check_time()
-        before = len(U)
-        U = space.extended(U, space.columns(left[:: -(-len(left) // SAMPLE)]))
-        if len(U) == before and points is not None:
-            break
-        frame = space.frame(U)
-        new = frame.directions if points is None else frame.directions[before:]
-        fresh = coordinates(pricer, new, keep, search.on_block)
-        if points is None:
-            names = _names(fresh)
-            undecided = [m not in node.terms_in and node.allows(m) for m in names]
-            where = np.flatnonzero(undecided)
-            points = fresh.among(where)
-        else:
-            values = np.column_stack([points.values, fresh.values[where]])
-            points = points._replace(values=values)
-        level = combined_level(T, frame.excess, frame.shift(points.sizes, node.room), frame.error)
-        marks = _alone(points.values, frame.b, search.lam, level)
-        if node.room == 2:
-            marks = _paired(search, points.values, frame.b, level, marks)
-        if marks is None:
-            return None
-        chosen = np.flatnonzero(marks)
-        where, points = where[chosen], points.among(chosen)
-        left = _names(points)
-        if len(left) <= search.sizes.handed:
-            return left, T
-    return None
+    def _keep(self, keys: Keys) -> NDArray[np.bool_]:
+        """Which monomials of one degree may join."""
+        search, node = self.search, self.node
+        kept, by_inputs = search.rules.may_price(keys), inputs_kept(search, node)
+        if by_inputs is not None:
+            kept &= by_inputs(keys)
+        for m in node.terms_in | node.terms_out:
+            if len(m) == keys.shape[1]:
+                kept &= (keys != np.array(m, dtype=np.int32)).any(axis=1)
+        return kept
 
-
-def _names(points: Coordinates) -> list[Monomial]:
-    return [tuple(i for i in key if i >= 0) for key in points.keys.tolist()]
+    def _with(self, points: Coordinates, directions: Array) -> Coordinates:
+        """Return points with further coordinates."""
+        columns, names = self.search.design.columns, points.monomials
+        parts = [np.zeros((0, len(directions)))]
+        for start in range(0, len(names), SAMPLE):
+            self.search.check_time()
+            parts.append(columns(names[start : start + SAMPLE]) @ directions.T)
+        return points._replace(values=np.column_stack([points.values, np.concatenate(parts)]))
 
 
 class _Frame(NamedTuple):
-    """Vectors over the rows, nearly orthonormal, y among them."""
+    """Vectors as they are priced, and what rounding has made of them."""
 
     directions: Array  # (K, n): weighted and centred
     b: Array
     excess: float  # N <= (1 + excess) I
     error: float  # of b, in norm
-    per_size: float  # error of a point, in norm, for a monomial of size 1
-    lam: float
-
-    def shift(self, sizes: Array, room: int) -> float:
-        """Return by how much rounding of the points may lower the root of what they cost."""
-        largest = float(sizes.max(initial=0.0))
-        return self.per_size * largest * float(np.sqrt(room / self.lam)) * (1.0 + 1e-9)
+    unit: float  # error of a coordinate, for a monomial of size 1
 
 
-class _Space:
-    """Vectors over the rows, rows in the metric of the weights, less what O explains.
+class _Vectors(NamedTuple):
+    """Vectors that are orthonormal in the sense of N, y first.
 
-    To the n entries of a vector u come those of M_O'u / sqrt(lam): products are those of N.
+    In the metric of the weights, a vector u has the n entries sqrt(v_t) u_t, and after them
+    M_O'u / sqrt(lam), so that N is made of plain products.
     """
 
-    def __init__(self, search: Search, pricer: Pricer, inside: list[Monomial]) -> None:
+    search: Search
+    pricer: Pricer
+    inside: list[Monomial]  # O
+    names: list[Monomial]  # what the vectors after the first were made of
+    U: Array
+
+    @classmethod
+    def of(cls, search: Search, pricer: Pricer, inside: list[Monomial]) -> _Vectors:
+        """Return y alone."""
         rows = search.design.rows.block
         assert rows is not None, "rows are in memory"
-        self.search, self.pricer, self.lam, self.names = search, pricer, search.lam, inside
-        self.v, self.root = rows.weights, np.sqrt(rows.weights)
-        self.y = rows.y - search.design.y_mean
-        self.width = len(self.y) + len(inside)
-        self.inside = self._rooted(inside)
-        A = self.inside @ self.inside.T
-        A.ravel()[:: len(A) + 1] += self.lam
-        self._factor = cho_factor(A) if len(A) else None
+        y = np.sqrt(rows.weights) * (rows.y - search.design.y_mean)
+        first = cls(search, pricer, inside, [], np.zeros((0, len(y) + len(inside))))
+        return first._replace(U=first._added(y[None], first._rooted(inside))[0])
+
+    def extended(self, monomials: list[Monomial]) -> _Vectors:
+        """Return them with some of a sample of monomials."""
+        sample = monomials[:: max(1, -(-len(monomials) // SAMPLE))]
+        U, chosen = self._added(self._rooted(sample), self._rooted(self.inside))
+        return self._replace(names=[*self.names, *(sample[j] for j in chosen)], U=U)
 
     def _rooted(self, monomials: list[Monomial]) -> Array:
         """Return centred columns times the roots of the weights."""
-        M = self.search.design.columns(monomials)
-        if self.pricer.fit_intercept:
-            M -= (M @ self.v / self.v.sum())[:, None]
-        return M * self.root
-
-    def _completed(self, E: Array) -> Array:
-        """Take from vectors what O explains, and add the entries of O."""
-        if self._factor is None:
-            return E
-        w = cho_solve(self._factor, self.inside @ E.T).T
-        return np.column_stack([E - w @ self.inside, np.sqrt(self.lam) * w])
+        design, v = self.search.design, self._weights
+        M = design.columns(monomials)
+        if design.fit_intercept:
+            M -= (M @ v / v.sum())[:, None]
+        return np.asarray(M * np.sqrt(v))
 
     @property
-    def target(self) -> Array:
-        """The response."""
-        return self._completed((self.root * self.y)[None])[0]
+    def _weights(self) -> Array:
+        rows = self.search.design.rows.block
+        assert rows is not None, "rows are in memory"
+        return rows.weights
 
-    def columns(self, monomials: list[Monomial]) -> Array:
-        """Return monomials as vectors of length one."""
-        E = self._completed(self._rooted(monomials))
-        length = np.sqrt((E * E).sum(axis=1))
-        good = np.isfinite(length) & (length > 0.0)
-        return E[good] / length[good, None]
+    def _added(self, E: Array, inside: Array) -> tuple[Array, Indices]:
+        """Add those of some vectors that stand out most, one after the other; say which."""
+        lam, U, chosen = self.search.lam, self.U, list[int]()
+        if len(inside):
+            A = inside @ inside.T
+            A.ravel()[:: len(A) + 1] += lam
+            w = cho_solve(cho_factor(A), inside @ E.T).T
+            E = np.column_stack([E - w @ inside, np.sqrt(lam) * w])
+        length = np.sqrt(np.einsum("jt,jt->j", E, E))
+        E = E / np.where((length > 0.0) & np.isfinite(length), length, np.inf)[:, None]
+        E -= (E @ U.T) @ U
+        for _ in range(VECTORS):
+            left = np.einsum("jt,jt->j", E, E)
+            if not left.max(initial=0.0) > FAINT:
+                break
+            chosen.append(int(np.argmax(left)))
+            u = E[chosen[-1]] - (E[chosen[-1]] @ U.T) @ U
+            u /= np.linalg.norm(u)
+            U = np.vstack([U, u])
+            E -= np.multiply.outer(E @ u, u)
+        return U, np.array(chosen, dtype=np.intp)
 
-    def extended(self, U: Array, E: Array) -> Array:
-        """Return orthonormal vectors with those that have most in common with some more."""
-        E = E - (E @ U.T) @ U
-        values, rotation = np.linalg.eigh(E @ E.T)
-        strong = np.flatnonzero(values > FAINT**2 * values.max(initial=0.0))[::-1][:VECTORS]
-        found = np.vstack([U, (rotation[:, strong].T @ E) / np.sqrt(values[strong])[:, None]])
-        return np.asarray(np.linalg.qr(found.T)[0].T)
-
-    def frame(self, U: Array) -> _Frame:
-        """Return vectors as they are priced, and what rounding has made of them."""
-        n, K, design = len(self.y), len(U), self.search.design
-        with np.errstate(divide="ignore", invalid="ignore"):
-            plain = np.where(self.root > 0.0, U[:, :n] / self.root, 0.0)
-        D = np.array([self.pricer.direction(u) for u in plain])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rooted = np.where(self.root > 0.0, D / self.root, 0.0)
-        unit, b = rounding(self.pricer), D @ self.y
-        W = design.columns(self.names) @ D.T / np.sqrt(self.lam)
-        sizes = np.array([size_of(self.pricer, m) for m in self.names])
-        N = rooted @ rooted.T + W.T @ W
-        length = float(np.sqrt(np.diagonal(N).max()))
-        loose = unit * length * float(np.sqrt(K * (sizes @ sizes) / self.lam))
-        excess = float(np.linalg.norm(N - np.eye(K))) + 2.0 * unit * K * length**2
+    @property
+    def frame(self) -> _Frame:
+        """The vectors as they are priced."""
+        design, v, K = self.search.design, self._weights, len(self.U)
+        rows = design.rows.block
+        assert rows is not None, "rows are in memory"
+        root = np.sqrt(v)
+        inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0.0)
+        D = np.array([self.pricer.direction(u) for u in self.U[:, : len(v)] * inverse])
+        D = D.reshape(K, len(v))
+        plain, lam = D * inverse, self.search.lam
+        W = design.columns(self.inside) @ D.T / np.sqrt(lam)
+        N = plain @ plain.T + W.T @ W
+        length = float(np.sqrt(np.diagonal(N).max(initial=1.0)))
+        unit = 2.0 * rounding(self.pricer) * length
+        size = float(np.linalg.norm([size_of(self.pricer, m) for m in self.inside]))
+        loose = unit * size * float(np.sqrt(K / lam))  # error of W
+        excess = float(np.linalg.norm(N - np.eye(K))) + unit * length * K
         excess += (2.0 * float(np.linalg.norm(W)) + loose) * loose
-        response = float(np.sqrt(design.yy)) + unit * np.sqrt(self.v.sum()) * abs(design.y_mean)
-        error = 2.0 * unit * length * float(np.sqrt(K)) * response
-        return _Frame(D, b, excess, error, 2.0 * unit * length * float(np.sqrt(K)), self.lam)
-
-
-def _alone(C: Array, b: Array, lam: float, level: float) -> NDArray[np.bool_]:
-    """Mark the points with which alone b may cost less than the level."""
-    whole, H = float(b @ b), lam + np.einsum("jk,jk->j", C, C)
-    gain = (C @ b) ** 2 / H
-    slack = 64.0 * (len(b) + 8.0) * UNIT * whole
-    return ~(whole - gain >= 2.0 * level + slack)
-
-
-def _paired(
-    search: Search, C: Array, b: Array, level: float, alone: NDArray[np.bool_]
-) -> NDArray[np.bool_] | None:
-    """Mark the points that are part of a pair with which b may cost less than the level.
-
-    None where any pair may, or too many would have to be looked at.
-    """
-    whole = float(b @ b)
-    size, tau = float(np.sqrt(whole)), float(np.sqrt(2.0 * level)) * (1.0 + 1e-12)
-    if alone.any() or not tau < 0.99 * size:
-        return None
-    scaled = C / np.sqrt(search.lam + np.einsum("jk,jk->j", C, C))[:, None]
-    along = scaled @ b
-    across = scaled - np.multiply.outer(along / whole, b)
-    length = np.sqrt(np.einsum("jk,jk->j", across, across))
-    steep = np.abs(along) >= STEEP * size * length
-    with np.errstate(divide="ignore", invalid="ignore"):
-        half = np.sqrt(2.0) * tau * np.abs(along) / (size * length * (size - tau)) + 1e-8
-        centre = np.abs(across / length[:, None])
-    half[steep], centre[steep] = np.inf, 0.0
-    first, count, stop = 0, np.inf, np.zeros(0, dtype=np.intp)
-    order = np.zeros(0, dtype=np.intp)
-    counts = []
-    for k in range(len(b)):
-        low = centre[:, k] - half
-        by = np.argsort(low)
-        end = np.searchsorted(low[by], (centre[:, k] + half)[by], side="right")
-        counts.append(float((end - np.arange(len(end)) - 1).sum()))
-        if counts[-1] < count:
-            first, count, order, stop = k, counts[-1], by, end
-    if count > MOST_PAIRS:
-        return None
-    k = [a for a in np.argsort(counts).tolist() if a != first][:3]
-    k += [first] * (3 - len(k))
-    windows = np.ascontiguousarray(np.column_stack([half, centre[:, k]])[order])
-    slack = 64.0 * (len(b) + 8.0) * UNIT * whole
-    marks = np.zeros(len(C), dtype=np.bool_)
-    task = np.ascontiguousarray(scaled[order]), along[order], windows, stop.astype(np.int64)
-    start, total = 0, np.cumsum(stop - np.arange(len(stop)))
-    while start < len(C):
-        reached = total[start - 1] if start else 0.0
-        end = max(start + 1, int(np.searchsorted(total, reached + AT_ONCE)))
-        _pairs(*task, whole - 2.0 * level, slack, start, min(end, len(C)), marks)
-        search.check_time()
-        start = end
-    found = np.zeros(len(C), dtype=np.bool_)
-    found[order] = marks
-    return found
-
-
-@kernel(void(MAT, VEC, MAT, INTS, f8, f8, i8, i8, MARKS), entry=True, any_order=True)
-def _pairs(C, b, windows, stop, g, slack, start, end, marks):  # type: ignore[no-untyped-def]
-    """Mark the members of pairs that may gain more than g / 2, the first from start to end."""
-    K = C.shape[1]
-    for i in range(start, end):
-        wide, z1, z2, z3 = windows[i, 0], windows[i, 1], windows[i, 2], windows[i, 3]
-        own = b[i] * b[i] - g + slack
-        for j in range(i + 1, stop[i]):
-            reach = wide + windows[j, 0]
-            if (
-                abs(z1 - windows[j, 1]) > reach
-                or abs(z2 - windows[j, 2]) > reach
-                or abs(z3 - windows[j, 3]) > reach
-                or (marks[i] and marks[j])
-            ):
-                continue
-            h = 0.0
-            for k in range(K):
-                h += C[i, k] * C[j, k]
-            if own + b[j] * b[j] - 2.0 * b[i] * b[j] * h + g * h * h >= 0.0:
-                marks[i] = True
-                marks[j] = True
+        response = float(np.sqrt(design.yy) + unit * np.sqrt(v.sum()) * abs(design.y_mean))
+        error = unit * float(np.sqrt(K)) * response
+        b = D @ (rows.y - design.y_mean)
+        return _Frame(D, b, READER * excess, READER * error, unit)

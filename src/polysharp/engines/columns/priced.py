@@ -48,13 +48,14 @@ NEAR = 0.8  # monomials with this share of the L-th price join the pool as well
 
 @dataclass(frozen=True, eq=False)
 class Handed:
-    """What an engine has proved over the monomials that a dual point leaves."""
+    """What an engine has proved over the monomials that a dual point, or columns, leave."""
 
     dual: DualPoint
     monomials: tuple[Monomial, ...]
     named: list[Monomial]  # these, and those that heredity takes out once they are named
     proof: Proof | None
     value: float
+    along: list[Monomial] | None = None  # whose columns leave them, where the point does not
 
 
 @dataclass(eq=False)
