@@ -117,10 +117,10 @@ class Points:
 
     def reach(self, claim: float, room: int) -> bool:
         """Whether all supports with a monomial that does not stay are proved to cost the claim."""
+        if room <= 0 or claim <= 0.0 or self.kept.all():
+            return True
         tau = sqrt(2.0 * claim * (1.0 + self.excess)) * (1.0 + sqrt(room) * self.shift)
         tau = (tau + self.error) * (1.0 + 64.0 * U)
-        if room == 0 or self.kept.all():
-            return True
         alone = self.whole - self.gain**2 >= tau * tau + self.slack
         if not alone[~self.kept].all():
             return False

@@ -222,7 +222,7 @@ class PricedKind(NodeKind[PricedNode]):
             cost = least_cost(problem, fit) if allowed else np.inf
             node.bound = max(node.bound, min(cost, others))
             node.single = others == np.inf
-            end = Proof(cost, (ProofNode("exhausted" if allowed else "void"),))
+            end = Proof(cost, (ProofNode("exhausted"),))
             value = min(cost, others)
             node.handed = Handed(node.dual, basis.monomials, family, end, value, along)
             if allowed:

@@ -107,7 +107,9 @@ class FewTerms:
         vectors = _Vectors.of(self.search, self.pricer, sorted(self.node.terms_in))
         vectors = vectors.extended(list(self.search.pool.monomials))
         directions = vectors.frame.directions
-        return vectors, coordinates(self.pricer, directions, self._keep, self.search.on_block)
+        points = coordinates(self.pricer, directions, self._keep, self.search.on_block)
+        self.search.rounds += 1
+        return vectors, points
 
     def _keep(self, keys: Keys) -> NDArray[np.bool_]:
         """Which monomials of one degree may join."""
