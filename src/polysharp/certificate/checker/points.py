@@ -113,7 +113,8 @@ class Points:
         self.whole = float(b @ b)
         self.scaled = C / np.sqrt(lam + (C * C).sum(axis=1))[:, None]
         self.gain = self.scaled @ b
-        self.slack = 64.0 * (len(b) + 8.0) * U * self.whole
+        self.slack = 64.0 * (len(b) + 8.0) * U * self.whole + 1e-250 * (1.0 + self.whole) / lam
+        demand(np.isfinite(C * C).all() and self.slack < np.inf, "its powers leave the floats")
 
     def reach(self, claim: float, room: int) -> bool:
         """Whether all supports with a monomial that does not stay are proved to cost the claim."""

@@ -26,7 +26,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 
 from polysharp.engines.columns.pairs import mark_alone, mark_pairs
 from polysharp.engines.columns.priced import PricedNode, inputs_kept
@@ -97,7 +96,10 @@ class FewTerms:
             if len(left) <= search.sizes.handed:
                 return FewLeft(left, vectors.names)
             vectors = vectors.extended(left)
-            points = self._with(points, vectors.frame.directions[len(frame.b) :])
+            new = vectors.frame.directions[len(frame.b) :]
+            if not len(new):
+                break
+            points = self._with(points, new)
         return None
 
     @cached_property
@@ -190,7 +192,7 @@ class _Vectors(NamedTuple):
         if len(inside):
             A = inside @ inside.T
             A.ravel()[:: len(A) + 1] += lam
-            w = cho_solve(cho_factor(A), inside @ E.T).T
+            w = np.linalg.lstsq(A, inside @ E.T, rcond=None)[0].T
             E = np.column_stack([E - w @ inside, np.sqrt(lam) * w])
         length = np.sqrt(np.einsum("jt,jt->j", E, E))
         E = E / np.where((length > 0.0) & np.isfinite(length), length, np.inf)[:, None]

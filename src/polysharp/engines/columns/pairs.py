@@ -18,7 +18,7 @@ So p_i/|p_i| and p_j/|p_j|, or its opposite, lie within half_i + half_j,
 and in every coordinate, without its sign, the intervals of these half widths meet: a sweep along
 the coordinate in which fewest do, and a look at three others, leave few pairs.
 
-All tests err towards marking more; b_i^2 + ... is rounded by less than 64 (K + 8) u |b|^2.
+All tests err towards marking more: they are rounded by less than 64 (K + 8) u |b|^2.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ Marks = NDArray[np.bool_]
 
 def mark_alone(C: Array, b: Array, lam: float, level: float) -> Marks:
     """Mark the points that alone may cost less than the level."""
-    gain = (C @ b) ** 2 / (lam + np.einsum("jk,jk->j", C, C))
-    marks: Marks = ~(float(b @ b) - gain >= 2.0 * level + _slack(b))
-    return marks
+    H = lam + np.einsum("jk,jk->j", C, C)
+    marks: Marks = ~(float(b @ b) - (C @ b) ** 2 / H >= 2.0 * level + _slack(b, lam))
+    return marks | ~np.isfinite(H)
 
 
 def mark_pairs(
@@ -68,7 +68,7 @@ def mark_pairs(
     with np.errstate(divide="ignore", invalid="ignore"):
         half = np.sqrt(2.0) * tau * np.abs(along) / (size * length * (size - tau)) + 1e-8
         places = np.abs(across / length[:, None])
-    half[steep], places[steep] = np.inf, 0.0
+    half[steep], places[steep] = 1.0, 0.0
     sweeps = [_sweep(places[:, k], half) for k in range(len(b))]
     counts = np.array([float((stop - np.arange(len(stop)) - 1).sum()) for _, stop in sweeps])
     best = np.argsort(counts)[[0, 1, 2, 3] if len(b) > 3 else [0, 0, 0, 0]]
@@ -82,15 +82,17 @@ def mark_pairs(
         check_time()
         reached = total[start - 1] if start else 0
         end = min(len(C), max(start + 1, int(np.searchsorted(total, reached + AT_ONCE))))
-        _mark(*task, whole - 2.0 * level, _slack(b), start, end, marks)
+        _mark(*task, whole - 2.0 * level, _slack(b, lam), start, end, marks)
         start = end
     found = np.zeros(len(C), dtype=np.bool_)
     found[order] = marks
     return found
 
 
-def _slack(b: Array) -> float:
-    return 64.0 * (len(b) + 8.0) * UNIT * float(b @ b)
+def _slack(b: Array, lam: float) -> float:
+    """Bound the rounding of a test; products may underflow, which a tiny ridge would magnify."""
+    whole = float(b @ b)
+    return 64.0 * (len(b) + 8.0) * UNIT * whole + 1e-250 * (1.0 + whole) / lam
 
 
 def _sweep(places: Array, half: Array) -> tuple[Indices, Indices]:
