@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,12 +81,19 @@ def _orthonormal(columns: Columns, inside: Indices, along: Indices) -> Array:
     M = columns.centred(slice(None), np.concatenate([inside, along]))
     held, A = M[:, :o], np.column_stack([M[:, -1], M[:, o:-1]])
     try:
+        A[:, 1:] /= _length(A[:, 1:])  # so that R says how much of each is new
         A -= held @ np.linalg.solve(held.T @ held + columns.lam * np.eye(o), held.T @ A)
-        A /= np.where(np.linalg.norm(A, axis=0) > 0.0, np.linalg.norm(A, axis=0), np.inf)
+        A[:, 0] /= _length(A[:, 0])
         Q, R = np.linalg.qr(np.vstack([A, held.T @ A / sqrt(columns.lam)]))
     except np.linalg.LinAlgError:
         raise Rejected("the columns of a screening are no vectors") from None
     return np.asarray(Q[:n, np.abs(np.diagonal(R)) > NEW])
+
+
+def _length(A: Array) -> Any:
+    """Return the lengths of columns; infinity where there is none."""
+    length = np.linalg.norm(A, axis=0)
+    return np.where(length > 0.0, length, np.inf)
 
 
 def _joining(columns: Columns, rules: Rules, at: Fixings) -> list[Monomial]:

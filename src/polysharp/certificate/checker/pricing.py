@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 KEPT = 8192  # monomials that a pass names
 MOST_WORK = 1e15  # multiply-adds of all passes together
+EACH = 2e10  # that a matrix counts for beyond degree 4, where they are small and many
 NOTHING = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
 
 
@@ -199,6 +200,7 @@ class PricedReader(ProofReader):
         if known is None or np.any(alive & ~known[0]) or (close and np.any(alive != known[0])):
             degree, count = self.columns.s.degree, int(np.count_nonzero(alive))
             self.work += float(len(self.columns.root)) * comb(count + degree, degree)
+            self.work += EACH * sum(comb(count + d - 3, d - 2) for d in range(5, degree + 1))
             demand(self.work <= MOST_WORK, "it has more monomials to price than a reader can")
             found = price(self.columns, self.columns.residual(index, w), self.kept[alive])
             known = self._priced[id(vector)] = alive, found

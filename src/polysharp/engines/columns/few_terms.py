@@ -163,13 +163,17 @@ class _Vectors(NamedTuple):
         rows = search.design.rows.block
         assert rows is not None, "rows are in memory"
         y = np.sqrt(rows.weights) * (rows.y - search.design.y_mean)
-        first = cls(search, pricer, inside, [], np.zeros((0, len(y) + len(inside))))
-        return first._replace(U=first._added(y[None], first._rooted(inside))[0])
+        none = cls(search, pricer, inside, [], np.zeros((0, len(y) + len(inside))))
+        left = none._cleared(y[None])
+        return none._replace(U=none._added(left / (np.linalg.norm(left) or 1.0))[0])
 
     def extended(self, monomials: list[Monomial]) -> _Vectors:
         """Return them with some of a sample of monomials."""
         sample = monomials[:: max(1, -(-len(monomials) // SAMPLE))]
-        U, chosen = self._added(self._rooted(sample), self._rooted(self.inside))
+        E = self._rooted(sample)
+        length = np.sqrt(np.einsum("jt,jt->j", E, E))
+        E /= np.where((length > 0.0) & np.isfinite(length), length, np.inf)[:, None]
+        U, chosen = self._added(self._cleared(E))
         return self._replace(names=[*self.names, *(sample[j] for j in chosen)], U=U)
 
     def _rooted(self, monomials: list[Monomial]) -> Array:
@@ -186,17 +190,20 @@ class _Vectors(NamedTuple):
         assert rows is not None, "rows are in memory"
         return rows.weights
 
-    def _added(self, E: Array, inside: Array) -> tuple[Array, Indices]:
+    def _cleared(self, E: Array) -> Array:
+        """Take from vectors what O explains, and complete them."""
+        if not self.inside:
+            return E
+        lam, held = self.search.lam, self._rooted(self.inside)
+        A = held @ held.T
+        A.ravel()[:: len(A) + 1] += lam
+        w = np.linalg.lstsq(A, held @ E.T, rcond=None)[0].T
+        return np.column_stack([E - w @ held, np.sqrt(lam) * w])
+
+    def _added(self, E: Array) -> tuple[Array, Indices]:
         """Add those of some vectors that stand out most, one after the other; say which."""
-        lam, U, chosen = self.search.lam, self.U, list[int]()
-        if len(inside):
-            A = inside @ inside.T
-            A.ravel()[:: len(A) + 1] += lam
-            w = np.linalg.lstsq(A, inside @ E.T, rcond=None)[0].T
-            E = np.column_stack([E - w @ inside, np.sqrt(lam) * w])
-        length = np.sqrt(np.einsum("jt,jt->j", E, E))
-        E = E / np.where((length > 0.0) & np.isfinite(length), length, np.inf)[:, None]
-        E -= (E @ U.T) @ U
+        U, chosen = self.U, list[int]()
+        E = E - (E @ U.T) @ U
         for _ in range(VECTORS):
             left = np.einsum("jt,jt->j", E, E)
             if not left.max(initial=0.0) > FAINT:

@@ -46,7 +46,8 @@ def mark_alone(C: Array, b: Array, lam: float, level: float) -> Marks:
     """Mark the points that alone may cost less than the level."""
     H = lam + np.einsum("jk,jk->j", C, C)
     marks: Marks = ~(float(b @ b) - (C @ b) ** 2 / H >= 2.0 * level + _slack(b, lam))
-    return marks | ~np.isfinite(H)
+    marks |= ~np.isfinite(H)
+    return marks
 
 
 def mark_pairs(
