@@ -27,7 +27,11 @@ y'a = yy - q'w, |a|^2 = yy - 2 q'w + w'Qw.
 After every fixing the rules of the structure apply (``propagation``).  Indices of monomials are
 positions in the basis of the problem, which the statement lists.  Where that list is not complete
 (fits over all inputs), top_L runs over the unlisted monomials too, until a screening leaves
-``only`` some listed ones alive; diagonals and exhausted ends come after that.
+``only`` some listed ones alive; diagonals and exhausted ends come after that.  Where one or two
+monomials may join, such a screening may name columns ``along`` in place of its vector: y and these
+span vectors U, and every support of O and F has a combination of them that proves it to cost
+
+    1/2 b'(N + sum_F c_j c_j' / lam)^-1 b,    b = U'y,  c_j = U'm_j,  N = U'U + U'M_O M_O'U / lam.
 """
 
 from __future__ import annotations

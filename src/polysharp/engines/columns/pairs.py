@@ -38,7 +38,7 @@ AT_ONCE = 1e8  # pairs between two looks at the clock
 STEEP = 1e6  # a point so near to the line through b may pair with any other
 
 kernel = Compiler(__file__, later=True)
-VEC, MAT = f8[::1], f8[:, ::1]
+MAT = f8[:, ::1]
 Marks = NDArray[np.bool_]
 
 
@@ -76,8 +76,8 @@ def mark_pairs(
     if counts[best[0]] > MOST_PAIRS:
         return None
     order, stop = sweeps[best[0]]
-    windows = np.ascontiguousarray(np.column_stack([half, places[:, best[1:]]])[order])
-    task = np.ascontiguousarray(scaled[order]), along[order], windows, stop
+    windows = np.ascontiguousarray(np.column_stack([along, half, places[:, best[1:]]])[order])
+    task = np.ascontiguousarray(scaled[order]), windows, stop
     marks, start, total = np.zeros(len(C), dtype=np.bool_), 0, np.cumsum(stop - np.arange(len(C)))
     while start < len(C):
         check_time()
@@ -104,24 +104,29 @@ def _sweep(places: Array, half: Array) -> tuple[Indices, Indices]:
     return order, stop.astype(np.int64)
 
 
-@kernel(void(MAT, VEC, MAT, i8[::1], f8, f8, i8, i8, b1[::1]), entry=True, any_order=True)
-def _mark(C, b, windows, stop, g, slack, start, end, marks):  # type: ignore[no-untyped-def]
-    """Mark the members of pairs that may gain more than g / 2, the first from start to end."""
+@kernel(void(MAT, MAT, i8[::1], f8, f8, i8, i8, b1[::1]), entry=True, any_order=True)
+def _mark(C, windows, stop, g, slack, start, end, marks):  # type: ignore[no-untyped-def]
+    """Mark the members of pairs that may gain more than g / 2, the first from start to end.
+
+    ``windows`` has c_j'b, half widths, and places in three coordinates.
+    """
     for i in range(start, end):
-        wide, one, two, three = windows[i, 0], windows[i, 1], windows[i, 2], windows[i, 3]
+        own, wide = windows[i, 0], windows[i, 1]
+        one, two, three = windows[i, 2], windows[i, 3], windows[i, 4]
         for j in range(i + 1, stop[i]):
-            reach = wide + windows[j, 0]
+            reach = wide + windows[j, 1]
             if (
-                abs(one - windows[j, 1]) > reach
-                or abs(two - windows[j, 2]) > reach
-                or abs(three - windows[j, 3]) > reach
+                abs(one - windows[j, 2]) > reach
+                or abs(two - windows[j, 3]) > reach
+                or abs(three - windows[j, 4]) > reach
                 or (marks[i] and marks[j])
             ):
                 continue
             h = 0.0
             for k in range(C.shape[1]):
                 h += C[i, k] * C[j, k]
-            gain = b[i] * b[i] + b[j] * b[j] - 2.0 * b[i] * b[j] * h
+            other = windows[j, 0]
+            gain = own * own + other * other - 2.0 * own * other * h
             if not gain + slack < g * (1.0 - h * h):
                 marks[i] = True
                 marks[j] = True
