@@ -109,12 +109,12 @@ def test_what_does_not_stay_costs_as_much_as_is_said(seed):
         for F in combinations(names, size)
     }
     asked = np.quantile(list(costs.values()), [0.01, 0.1, 0.5])
-    answers = [FewTerms(search, node).below(float(cost)) for cost in asked]
+    answers = [FewTerms(search, node).below(float(cost), 1e9) for cost in asked]
     for cost, left in zip(asked, answers, strict=True):
         if left is not None:
             lost = [F for F in costs if F.difference(left.monomials)]
             assert all(costs[F] >= cost * (1.0 - 1e-9) for F in lost)
-    wide = FewTerms(few.search(replace(SMALL, handed=30)), node).below(float(asked[0]))
+    wide = FewTerms(few.search(replace(SMALL, handed=30)), node).below(float(asked[0]), 1e9)
     assert wide is not None or node.room == 2
 
 
@@ -134,7 +134,7 @@ def test_marks_are_those_of_all_pairs(seed):
     level = 0.9 * float(singles.min()) if seed % 2 else 0.3 * float(singles.min())
     assert not mark_alone(C, b, lam, level).any()
     assert mark_alone(C, b, lam, float(singles.min()) * (1 + 1e-9)).any()
-    marks = mark_pairs(C, b, lam, level, lambda: None)
+    marks = mark_pairs(C, b, lam, level, 1e9, lambda: None)
     assert marks is not None
     needed = np.zeros(f, dtype=bool)
     for F in combinations(range(f), 2):

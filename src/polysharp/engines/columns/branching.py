@@ -164,12 +164,10 @@ class PricedKind(NodeKind[PricedNode]):
     def _end_few(self, node: PricedNode) -> None:
         """Hand over a node that one or two of few monomials may join, at more and more cost."""
         search, few = self.search, FewTerms(self.search, node)
-        for share in few.shares:
+        for share, most_pairs in few.steps:
             cost = share * search.threshold
-            if cost > node.bound:
-                left = few.below(cost)
-                if left is None:
-                    break
+            left = few.below(cost, most_pairs) if cost > node.bound else None
+            if left is not None:
                 self._hand_over(node, left.monomials, cost, left.along)
                 if node.handed is not None and not few.readable:
                     node.handed = replace(node.handed, proof=None)

@@ -15,8 +15,8 @@ engine.
 Vectors are y and a few monomials, all less what O explains: of a sample those that stand out most
 from the ones before.  The sample is from the pool first, and then from what is left.
 
-Fewer pairs can cost little than much, and are looked at sooner.  So pairs below a part of the
-threshold come first: often the best model is among them, and the threshold falls.
+Fewer pairs can cost little than much, and are looked at sooner.  So where many may cost less than
+the threshold, those below a part of it come first: often the best model is among them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from polysharp.pricing.pricer import Pricer
 from polysharp.problem.bounds import combined_level
 from polysharp.typing import Array, Indices, Monomial
 
-SHARES = {1: (1.0,), 2: (1.0 / 64.0, 1.0)}  # of the threshold, by how many may join
+# How many may join, and what is asked then: shares of the threshold, and the pairs looked at.
+STEPS = {1: ((1.0, 0.0),), 2: ((1.0, 1e10), (1.0 / 64.0, 1e11), (1.0, 1e11))}
 VECTORS = 16  # that a round adds
 ROUNDS = 3
 SAMPLE = 512  # monomials that vectors are chosen from
@@ -61,12 +62,12 @@ class FewTerms:
         self.pricer = search.design.table_pricer
 
     @property
-    def shares(self) -> tuple[float, ...]:
-        """The parts of the threshold to ask about; none where too much may join."""
+    def steps(self) -> tuple[tuple[float, float], ...]:
+        """What to ask, one after the other; nothing where too much may join."""
         rules = self.search.rules
         swept = rules.swept(len(rules.library.inputs_of(self.search.inputs)))
         known = self.pricer is not None and swept <= LARGEST
-        return SHARES.get(self.node.room, ()) if known else ()
+        return STEPS.get(self.node.room, ()) if known else ()
 
     @property
     def readable(self) -> bool:
@@ -74,7 +75,7 @@ class FewTerms:
         rules = self.search.rules
         return rules.count(len(rules.library.inputs_of(self.search.inputs))) <= MOST_READ
 
-    def below(self, cost: float) -> FewLeft | None:
+    def below(self, cost: float, most_pairs: float) -> FewLeft | None:
         """Return what may join at less than a cost; None where too many are left."""
         search, room = self.search, self.node.room
         vectors, points = self._first
@@ -87,7 +88,8 @@ class FewTerms:
             if room == 2 and marks.any():
                 return None
             if room == 2:
-                paired = mark_pairs(points.values, frame.b, search.lam, level, search.check_time)
+                work = most_pairs, search.check_time
+                paired = mark_pairs(points.values, frame.b, search.lam, level, *work)
                 if paired is None:
                     return None
                 marks = paired
@@ -105,7 +107,7 @@ class FewTerms:
     @cached_property
     def _first(self) -> tuple[_Vectors, Coordinates]:
         """The first vectors, and the points of all monomials."""
-        assert self.pricer is not None, "there are shares"
+        assert self.pricer is not None, "there are steps"
         vectors = _Vectors.of(self.search, self.pricer, sorted(self.node.terms_in))
         vectors = vectors.extended(list(self.search.pool.monomials))
         directions = vectors.frame.directions

@@ -33,7 +33,6 @@ from polysharp.engines.compiling import Compiler
 from polysharp.problem.bounds import UNIT
 from polysharp.typing import Array, Indices
 
-MOST_PAIRS = 1e11  # that may be looked at
 AT_ONCE = 1e8  # pairs between two looks at the clock
 STEEP = 1e6  # a point so near to the line through b may pair with any other
 
@@ -51,11 +50,11 @@ def mark_alone(C: Array, b: Array, lam: float, level: float) -> Marks:
 
 
 def mark_pairs(
-    C: Array, b: Array, lam: float, level: float, check_time: Callable[[], None]
+    C: Array, b: Array, lam: float, level: float, most: float, check_time: Callable[[], None]
 ) -> Marks | None:
     """Mark the points of all pairs that may cost less than the level, where none does alone.
 
-    None where too many pairs would have to be looked at.
+    None where more than ``most`` pairs would have to be looked at.
     """
     whole, tau = float(b @ b), float(np.sqrt(2.0 * level)) * (1.0 + 1e-12)
     size = float(np.sqrt(whole))
@@ -73,7 +72,7 @@ def mark_pairs(
     sweeps = [_sweep(places[:, k], half) for k in range(len(b))]
     counts = np.array([float((stop - np.arange(len(stop)) - 1).sum()) for _, stop in sweeps])
     best = np.argsort(counts)[[0, 1, 2, 3] if len(b) > 3 else [0, 0, 0, 0]]
-    if counts[best[0]] > MOST_PAIRS:
+    if counts[best[0]] > most:
         return None
     order, stop = sweeps[best[0]]
     windows = np.ascontiguousarray(np.column_stack([along, half, places[:, best[1:]]])[order])
