@@ -164,8 +164,9 @@ class PricedKind(NodeKind[PricedNode]):
     def _end_few(self, node: PricedNode) -> None:
         """Hand over a node that one or two of few monomials may join, at more and more cost."""
         search, few = self.search, FewTerms(self.search, node)
-        for share, most_pairs in few.steps:
-            cost = share * search.threshold
+        for cost, most_pairs in few.steps:
+            if node.bound >= search.threshold:
+                break
             left = few.below(cost, most_pairs) if cost > node.bound else None
             if left is not None:
                 self._hand_over(node, left.monomials, cost, left.along)

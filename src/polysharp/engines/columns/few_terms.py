@@ -21,6 +21,7 @@ the threshold, those below a part of it come first: often the best model is amon
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -36,8 +37,8 @@ from polysharp.pricing.pricer import Pricer
 from polysharp.problem.bounds import combined_level
 from polysharp.typing import Array, Indices, Monomial
 
-# How many may join, and what is asked then: shares of the threshold, and the pairs looked at.
-STEPS = {1: ((1.0, 0.0),), 2: ((1.0, 1e10), (1.0 / 64.0, 1e11), (1.0, 1e11))}
+EASY, MOST = 1e10, 1e11  # pairs that are looked at gladly, and at most
+LOW = 1.0 / 64.0  # share of the threshold that is asked about first where pairs are many
 VECTORS = 16  # that a round adds
 ROUNDS = 3
 SAMPLE = 512  # monomials that vectors are chosen from
@@ -62,12 +63,15 @@ class FewTerms:
         self.pricer = search.design.table_pricer
 
     @property
-    def steps(self) -> tuple[tuple[float, float], ...]:
-        """What to ask, one after the other; nothing where too much may join."""
-        rules = self.search.rules
-        swept = rules.swept(len(rules.library.inputs_of(self.search.inputs)))
-        known = self.pricer is not None and swept <= LARGEST
-        return STEPS.get(self.node.room, ()) if known else ()
+    def steps(self) -> Iterator[tuple[float, float]]:
+        """What to ask, one after the other: costs, and how many pairs to look at."""
+        search, room = self.search, self.node.room
+        swept = search.rules.swept(len(search.rules.library.inputs_of(search.inputs)))
+        if self.pricer is not None and swept <= LARGEST and room in (1, 2):
+            yield search.objective, EASY
+            if room == 2:
+                yield LOW * search.threshold, MOST
+            yield search.threshold, MOST
 
     @property
     def readable(self) -> bool:
