@@ -77,13 +77,15 @@ def _screening(proof: Proof, rng: Rng, screening: Screening | None) -> Screening
     nothing = np.zeros(0, dtype=np.intp)
     if screening is None:
         return Screening(_vector(proof, rng, None), _positions(proof, rng), nothing)
-    how = int(rng.integers(4))
+    how = int(rng.integers(5))
     if how == 0:
         return replace(screening, out=np.union1d(screening.out, _positions(proof, rng)))
     if how == 1:
         return replace(screening, inn=_positions(proof, rng)[:2])
     if how == 2:
         return replace(screening, only=_positions(proof, rng))
+    if how == 3:
+        return replace(screening, along=_positions(proof, rng))
     return replace(screening, vector=_vector(proof, rng, screening.vector))
 
 

@@ -253,7 +253,7 @@ def test_time_limit_is_honest(limit):
 
 @pytest.mark.parametrize("after", [0, 1, 3, 6])
 def test_interrupt_inside_a_pass_keeps_what_is_known(after):
-    case = Case(58)
+    case = Case(57)
     best = make_engine("enumeration").solve(case.whole()).objective
     search = case.search()
 

@@ -27,7 +27,11 @@ y'a = yy - q'w, |a|^2 = yy - 2 q'w + w'Qw.
 After every fixing the rules of the structure apply (``propagation``).  Indices of monomials are
 positions in the basis of the problem, which the statement lists.  Where that list is not complete
 (fits over all inputs), top_L runs over the unlisted monomials too, until a screening leaves
-``only`` some listed ones alive; diagonals and exhausted ends come after that.
+``only`` some listed ones alive; diagonals and exhausted ends come after that.  Where one or two
+monomials may join, such a screening may name columns ``along`` in place of its vector: y and these
+span vectors U, and every support of O and F has a combination of them that proves it to cost
+
+    1/2 b'(N + sum_F c_j c_j' / lam)^-1 b,    b = U'y,  c_j = U'm_j,  N = U'U + U'M_O M_O'U / lam.
 """
 
 from __future__ import annotations
@@ -68,12 +72,16 @@ class Diagonal:
 
 @dataclass(frozen=True, eq=False)
 class Screening:
-    """Monomials that one vector fixes out or in; with ``only``, all others are out too."""
+    """Monomials that one vector fixes out or in; with ``only``, all others are out too.
+
+    That these are out is shown by the vector, or by the columns of the monomials ``along``.
+    """
 
     vector: Vector
     out: Indices
     inn: Indices
     only: Indices | None = None
+    along: Indices | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +208,8 @@ class ProofWriter:
         vectors = [s.vector for s in node.screenings] + ([node.vector] if node.vector else [])
         self.stored += sum(len(v.index) for v in vectors)
         self.stored += sum(len(s.out) + len(s.inn) for s in node.screenings)
-        self.stored += sum(len(s.only) for s in node.screenings if s.only is not None)
+        more = [part for s in node.screenings for part in (s.only, s.along) if part is not None]
+        self.stored += sum(map(len, more))
 
     def proof(self, bound: float) -> Proof | None:
         """Return the finished proof, or None if it was given up.

@@ -64,6 +64,10 @@ def save(proof: Proof, path: str | PathLike[str]) -> None:
     }
     if proof.exceptions:
         arrays |= _joined("exceptions", proof.exceptions)
+    if any(s.along is not None for s in screenings):
+        along = [() if s.along is None else s.along for s in screenings]
+        arrays["screening_has_along"] = _integers(s.along is not None for s in screenings)
+        arrays |= _joined("screening_along", along)
     header: dict[str, Any] = {"format": FORMAT, "version": VERSION, "bound": proof.bound}
     if proof.statement is not None:
         stated = {f.name: getattr(proof.statement, f.name) for f in fields(Statement)}
@@ -132,15 +136,20 @@ def _proof(header: dict[str, Any], stored: dict[str, Numbers]) -> Proof:
             _lists(stored, "vector_index"), values, stored["vector_diagonal"].tolist(), strict=True
         )
     ]
+    along: list[Numbers | None] = [None] * len(stored["screening_vector"])
+    if "screening_along" in stored:
+        held = stored["screening_has_along"], _lists(stored, "screening_along")
+        along = [one if has else None for has, one in zip(*held, strict=True)]
     screenings = iter(
         [
-            Screening(vectors[_number(vector, vectors)], out, inn, only if has_only else None)
-            for vector, has_only, out, inn, only in zip(
+            Screening(vectors[_number(vector, vectors)], out, inn, only if has_only else None, cols)
+            for vector, has_only, out, inn, only, cols in zip(
                 stored["screening_vector"].tolist(),
                 stored["screening_has_only"].tolist(),
                 _lists(stored, "screening_out"),
                 _lists(stored, "screening_in"),
                 _lists(stored, "screening_only"),
+                along,
                 strict=True,
             )
         ]

@@ -178,6 +178,15 @@ class Design:
         )
         return found
 
+    def columns(self, monomials: Sequence[Monomial]) -> Array:
+        """Return monomials over the rows, one each, where the rows are in memory; not centred."""
+        assert self._block is not None, "columns do not travel"
+        found = np.empty((len(monomials), self.n))
+        for some in self._block.chunks(monomials):
+            M = self._block.columns([monomials[j] for j in some])
+            found[some] = self._block.arrays.numpy(M)
+        return found
+
     def values(self, a: RowVector) -> Array:
         """Return the vector itself, where the rows are in memory."""
         assert self._block is not None, "only formulas travel"

@@ -189,6 +189,19 @@ def scaled_value(ya: Any, aa: Any, spent: Any) -> Any:
     return 0.5 * ya * t * (1.0 - 8.0 * UNIT), t
 
 
+def combined_level(T: float, excess: float, shift: float, error: float) -> float:
+    """Return what K vectors must be seen to prove of a support for it to cost T, rounded up.
+
+    For any vectors U, b = U'y, c_j = U'm_j and N = U'U + U'M_O M_O'U / lam <= (1 + excess) I, a
+    support of O and F costs P(b, c) / (1 + excess) at least, P being the least value of
+    1/2 |b - sum_F c_j v_j|^2 + lam/2 |v|^2.  Where b is known up to ``error`` and each c_j up to
+    d_j, the best v of the true ones has |v| <= sqrt(2 P / lam), so that the root of 2 P is seen too
+    large by ``error`` and a share of ``shift`` >= sqrt(sum_F d_j^2 / lam) at most.
+    """
+    root = np.sqrt(2.0 * T * (1.0 + excess)) * (1.0 + shift) + error
+    return float(0.5 * root * root * (1.0 + 32.0 * UNIT))
+
+
 def admitted(value: float, yy: float) -> float:
     """Return a bound; -inf where it is no number or more than the empty model costs."""
     return value if value <= 0.5 * yy * (1.0 + 1e-12) + FLOOR else -np.inf

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from polysharp.certificate.checker.bounds import Tangent, free_prices
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
+from polysharp.certificate.checker.points import points_of
 from polysharp.certificate.checker.reader import ProofPart, ProofReader
 from polysharp.certificate.checker.rows import SAFE, TINY, Columns, U, scale_squared
 from polysharp.certificate.checker.rules import (
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 KEPT = 8192  # monomials that a pass names
 MOST_WORK = 1e15  # multiply-adds of all passes together
+EACH = 2e10  # that a matrix counts for beyond degree 4, where they are small and many
+NOTHING = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
 
 
 class Unlisted(NamedTuple):
@@ -197,6 +200,7 @@ class PricedReader(ProofReader):
         if known is None or np.any(alive & ~known[0]) or (close and np.any(alive != known[0])):
             degree, count = self.columns.s.degree, int(np.count_nonzero(alive))
             self.work += float(len(self.columns.root)) * comb(count + degree, degree)
+            self.work += EACH * sum(comb(count + d - 3, d - 2) for d in range(5, degree + 1))
             demand(self.work <= MOST_WORK, "it has more monomials to price than a reader can")
             found = price(self.columns, self.columns.residual(index, w), self.kept[alive])
             known = self._priced[id(vector)] = alive, found
@@ -215,6 +219,8 @@ class PricedReader(ProofReader):
         self, screening: Screening, at: Fixings, *, close: bool
     ) -> tuple[float, Indices, Indices]:
         """Return the least cost of what a screening leaves behind, and what goes out and in."""
+        if screening.only is not None and screening.along is not None:
+            return self._by_points(screening.only, screening.along, at), *NOTHING
         value, out, inn = super().screened(screening, at, close=close)
         if screening.only is not None:
             only = self.read(screening.only, "a screening")
@@ -223,6 +229,15 @@ class PricedReader(ProofReader):
             value = min(value, float(tangent.with_each(gone).min(initial=inf)))
             value = min(value, tangent.with_others())
         return value, out, inn
+
+    def _by_points(self, only: Indices, along: Indices, at: Fixings) -> float:
+        """Return the claim where all supports with monomials beyond ``only`` reach it."""
+        room, what = self.rules.room(at), "a screening"
+        demand(room <= 2, "more monomials may join than points can show")
+        points = points_of(
+            self.columns, self.rules, self.read(along, what), self.read(only, what), at
+        )
+        return self.proof.bound if points.reach(self.proof.bound, room) else -inf
 
     def narrowed(self, only: Indices, at: Fixings) -> tuple[ProofReader, Fixings]:
         """Return a reader for the monomials that stay alive, with moments of their own."""

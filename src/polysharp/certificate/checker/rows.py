@@ -234,23 +234,33 @@ class Columns:
 
     def closer(self, index: Indices, w: Array, alive: Indices, real: Any = np.longdouble) -> Point:
         """Evaluate a vector by the products of its residual with the columns that are alive."""
-        a, f, u = self.residual(index, w), len(self.monomials), float(np.finfo(real).eps) / 2
-        size = sqrt(float(a @ a)) * (1.0 + (len(a) + 4.0) * U)
-        sums, rho, off = np.zeros(len(alive) + 1, dtype=real), np.zeros(f), np.zeros(f)
-        for big in blocks_of(len(a), BLOCK):
-            M, part = self.centred(big, alive, real), a[big]
-            for small in blocks_of(len(M), self.block):
-                sums += part[small] @ M[small]
-        # What centring left of a mean counts with what it left of that of a.
-        along = abs(float(self.root @ a)) / self.total + len(a) * U * size / sqrt(self.total)
-        drift = np.abs(self.drift) + (16.0 + len(a) / BLOCK) * U * sqrt(self.total) * self.sizes
-        unit = (self.unit * self.sizes + self.off) * (u / U)
-        slack = SAFE * (size * unit + along * drift * self.s.fit_intercept) + TINY
+        a, f = self.residual(index, w), len(self.monomials)
+        size, rho, off = self.length(a), np.zeros(f), np.zeros(f)
+        sums, slack = (part[:, 0] for part in self.products(a[:, None], alive, real))
         rho[alive], off[alive] = sums[:-1].astype(np.float64), slack[alive]
         ya = float(sums[-1]) * (1.0 - 4.0 * U) - float(slack[f])
         base = ya - 0.5 * size * size
         base -= 4.0 * U * (abs(ya) + size * size)
         return Point(base, ya, size * size * (1 + 4 * U), *sides(rho, off))
+
+    def length(self, a: Array) -> Any:
+        """Return |a|, or the lengths of columns, rounded up."""
+        return np.sqrt((a * a).sum(axis=0)) * (1.0 + (len(a) + 4.0) * U)
+
+    def products(self, A: Array, alive: Indices, real: Any = np.float64) -> tuple[Any, Array]:
+        """Return m_j'a for the columns a of A and those that are alive, y last, and all errors."""
+        n, u = len(A), float(np.finfo(real).eps) / 2
+        sums, size = np.zeros((len(alive) + 1, A.shape[1]), dtype=real), self.length(A)
+        for big in blocks_of(n, BLOCK):
+            M, part = self.centred(big, alive, real), A[big]
+            for small in blocks_of(len(M), self.block):
+                sums += M[small].T @ part[small]
+        # What centring left of a mean counts with what it left of that of a.
+        along = np.abs(self.root @ A) / self.total + n * U * size / sqrt(self.total)
+        drift = np.abs(self.drift) + (16.0 + n / BLOCK) * U * sqrt(self.total) * self.sizes
+        unit = (self.unit * self.sizes + self.off) * (u / U)
+        mean = np.multiply.outer(drift, along) * self.s.fit_intercept
+        return sums, SAFE * (np.multiply.outer(unit, size) + mean) + TINY
 
     def refit(self, S: Indices, rcond: float = 1e-15) -> Array:
         """Return coefficients of a support from the rows, which keeps more digits than G does."""

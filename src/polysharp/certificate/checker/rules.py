@@ -26,7 +26,7 @@ Monomial = tuple[int, ...]
 IN, FREE, OUT = 1, 0, -1
 
 MOST_LISTED = 100_000  # monomials; their Gram matrix would take 80 GB
-MOST_DEGREE, MOST_PRICED_DEGREE = 100, 4
+MOST_DEGREE = 100
 ORTHOGONAL, MOST_ORDER = ("legendre", "chebyshev", "hermite"), 10
 
 
@@ -88,7 +88,7 @@ def check_statement(s: Statement) -> None:
     demand(min(s.degree, s.max_terms, s.max_inputs) >= 1, "degree or a budget is below 1")
     most = max(len(s.monomials), 1) if s.listed else MOST_LISTED
     demand(s.max_terms <= most and s.max_inputs <= max(p, 1), "a budget is larger than the problem")
-    demand(s.degree <= (MOST_DEGREE if s.listed else MOST_PRICED_DEGREE), "the degree is too high")
+    demand(s.degree <= MOST_DEGREE, "the degree is too high")
     demand(s.heredity in {None, "weak", "strong"}, "heredity is unknown")
     demand(set(s.required_inputs) <= set(kept), "a required input is not kept")
     if s.listed:

@@ -22,6 +22,7 @@ import numpy as np
 from polysharp.certificate.proof import Proof, ProofNode, ProofWriter, Screening, Vector
 from polysharp.certificate.solution import Stop
 from polysharp.engines.columns.dual_point import DualPoint
+from polysharp.engines.columns.few_terms import FewTerms
 from polysharp.engines.columns.priced import Handed, PricedNode, few_survivors, raise_bound
 from polysharp.engines.columns.search import Search
 from polysharp.engines.tree.loop import BranchAndBound, NodeKind
@@ -89,7 +90,8 @@ class PricedKind(NodeKind[PricedNode]):
             self.writer.places(handed.named)
             places = self.writer.places(handed.monomials)
             none = places[:0]
-            only = Screening(self._vector(handed.dual), none, none, places)
+            along = None if handed.along is None else self.writer.places(handed.along)
+            only = Screening(self._vector(handed.dual), none, none, places, along)
             self.writer.graft(node.record, only, handed.proof, places)
         else:
             self.unproved = True
@@ -146,7 +148,7 @@ class PricedKind(NodeKind[PricedNode]):
         return child
 
     def _evaluate(self, node: PricedNode) -> None:
-        """Bound a node by pricing, or by an engine once few monomials are left."""
+        """Bound a node by an engine where few monomials are left, or else by pricing."""
         search, rules = self.search, self.search.rules
         search.nodes += 1
         node.evaluated = True
@@ -155,13 +157,32 @@ class PricedKind(NodeKind[PricedNode]):
         elif node.full and rules.count(len(node.inputs_in)) <= search.sizes.handed:
             self._hand_over(node, rules.monomials_of(node.inputs_in), np.inf)
         else:
-            raise_bound(search, node)
+            self._end_few(node)
             if node.bound < search.threshold:
-                if node.is_root:
-                    self._round(node)
-                left = few_survivors(search, node)
-                if left is not None:
-                    self._hand_over(node, *left)
+                self._end_by_prices(node)
+
+    def _end_few(self, node: PricedNode) -> None:
+        """Hand over a node that one or two of few monomials may join, at more and more cost."""
+        search, few = self.search, FewTerms(self.search, node)
+        for cost, most_pairs in few.steps:
+            if node.bound >= search.threshold:
+                break
+            left = few.below(cost, most_pairs) if cost > node.bound else None
+            if left is not None:
+                self._hand_over(node, left.monomials, cost, left.along)
+                if node.handed is not None and not few.readable:
+                    node.handed = replace(node.handed, proof=None)
+
+    def _end_by_prices(self, node: PricedNode) -> None:
+        """Raise the bound of a node by pricing, and hand it over once few monomials are left."""
+        search = self.search
+        raise_bound(search, node)
+        if node.bound < search.threshold:
+            if node.is_root:
+                self._round(node)
+            left = few_survivors(search, node)
+            if left is not None:
+                self._hand_over(node, *left)
 
     def _round(self, node: PricedNode) -> None:
         """Improve the support that the relaxation points at."""
@@ -171,8 +192,17 @@ class PricedKind(NodeKind[PricedNode]):
             support = problem.structure.greedy(np.array(order, dtype=np.intp))
             self.search.improve(basis.select(support).monomials)
 
-    def _hand_over(self, node: PricedNode, monomials: list[Monomial], others: float) -> None:
-        """Let an engine solve a node over some monomials; supports beyond them cost ``others``."""
+    def _hand_over(
+        self,
+        node: PricedNode,
+        monomials: list[Monomial],
+        others: float,
+        along: list[Monomial] | None = None,
+    ) -> None:
+        """Let an engine solve a node over some monomials; supports beyond them cost ``others``.
+
+        That is shown by the columns of the monomials ``along``, or else by the node's dual point.
+        """
         search = self.search
         family = search.rules.with_parents([*node.terms_in, *monomials])
         pool = Pool.of(search.design, [m for m in family if node.allows(m)])
@@ -191,12 +221,15 @@ class PricedKind(NodeKind[PricedNode]):
             cost = least_cost(problem, fit) if allowed else np.inf
             node.bound = max(node.bound, min(cost, others))
             node.single = others == np.inf
-            end = Proof(cost, (ProofNode("exhausted" if allowed else "void"),))
-            node.handed = Handed(node.dual, basis.monomials, family, end, min(cost, others))
+            end = Proof(cost, (ProofNode("exhausted"),))
+            value = min(cost, others)
+            node.handed = Handed(node.dual, basis.monomials, family, end, value, along)
             if allowed:
                 search.offer(fit, problem, basis)
         else:
             self._solve(node, problem, basis, family, others)
+            if node.handed is not None:
+                node.handed = replace(node.handed, along=along)
 
     def _solve(
         self,

@@ -45,13 +45,14 @@ NEAR = 0.8  # monomials with this share of the L-th price join the pool as well
 
 @dataclass(frozen=True, eq=False)
 class Handed:
-    """What an engine has proved over the monomials that a dual point leaves."""
+    """What an engine has proved over the monomials that a dual point, or columns, leave."""
 
     dual: DualPoint
     monomials: tuple[Monomial, ...]
     named: list[Monomial]  # these, and those that heredity takes out once they are named
     proof: Proof | None
     value: float
+    along: list[Monomial] | None = None  # whose columns leave them, where the point does not
 
 
 @dataclass(eq=False)
@@ -117,7 +118,7 @@ def raise_bound(search: Search, node: PricedNode) -> None:
         search.extend(list(node.dual.w), hold=node.dual.w)
         relaxed, w, level = _step(search, node, relaxed)
         decided = [*node.terms_in, *node.terms_out]
-        dual = search.price(w, keep=_keep(search, node), extra=decided)
+        dual = search.price(w, keep=inputs_kept(search, node), extra=decided)
         node.take(dual)
         node.listed = [m for m in dual.prices if m not in node.terms_in and node.allows(m)]
         if not node.listed:
@@ -183,7 +184,7 @@ def _states(pool: Pool, node: PricedNode) -> States:
     return state
 
 
-def _keep(search: Search, node: PricedNode) -> _Inputs | None:
+def inputs_kept(search: Search, node: PricedNode) -> _Inputs | None:
     """Return the rule about inputs for pricing; single monomials are taken out afterwards."""
     if not node.full and not node.inputs_out:
         return None

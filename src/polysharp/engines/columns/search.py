@@ -122,7 +122,7 @@ class Search(Record):
         allowed, top = self.rules.may_price, self.sizes.listed + len(extra)
         both = allowed if keep is None else lambda keys: allowed(keys) & keep(keys)
         self.check_time()
-        priced = self.design.price(a, top, both, on_block=self._on_block)
+        priced = self.design.price(a, top, both, on_block=self.on_block)
         self.rounds += 1
         kind = Kind(self.lam, self.max_terms, not self.rules.coefficients.bind, self.boxes)
         others = {*extra, *self.best.monomials}
@@ -134,7 +134,8 @@ class Search(Record):
         sizes = (abs(value) * norms[place[m]] for m, value in w.items() if m in place)
         return float(np.sqrt(self.design.yy) + sum(sizes))
 
-    def _on_block(self, done: int, total: int) -> None:
+    def on_block(self, done: int, total: int) -> None:
+        """Show that a pass goes on, and look at the clock."""
         del done, total
         self.report("pricing")
         self.check_time()
@@ -149,7 +150,7 @@ class Search(Record):
             held = {*hold, *self.best.monomials, *monomials, *required_monomials(self.rules)}
             held = set(self.rules.with_parents(held))
             self._thin(held, max(0, self.sizes.pool // 2 - len(new)))
-        self.pool = self.pool.extended(self.design, new, self._on_block)
+        self.pool = self.pool.extended(self.design, new, self.on_block)
 
     def _thin(self, held: set[Monomial], room: int) -> None:
         """Keep what is held and, of the others, those that were wanted last."""
