@@ -36,6 +36,7 @@ from polysharp.typing import Monomial
 
 MAX_PROOF = 5_000_000  # numbers stored
 CHAIN = 4  # length of a chain where the incumbent lies elsewhere
+VAIN_SHARE = 0.1  # of the time spent that points may take in vain, but for those of the root
 HANDED_SHARE = 0.5  # of the time left, for an engine on what is left of a node
 
 
@@ -56,6 +57,7 @@ class PricedKind(NodeKind[PricedNode]):
     dual: DualPoint
     writer: ProofWriter = field(default_factory=lambda: ProofWriter(MAX_PROOF, names={}))
     claim: float = np.inf  # least value that the nodes written prove
+    in_vain: float = 0.0  # seconds spent on points of nodes that stayed open
     unproved: bool = False  # whether a node rests on an engine that writes no proof
     _vectors: dict[int, tuple[DualPoint, Vector]] = field(default_factory=dict)
 
@@ -163,8 +165,11 @@ class PricedKind(NodeKind[PricedNode]):
 
     def _end_few(self, node: PricedNode) -> None:
         """Hand over a node that one or two of few monomials may join, at more and more cost."""
-        search, few = self.search, FewTerms(self.search, node)
-        for cost, most_pairs in few.steps:
+        search, few, began = self.search, FewTerms(self.search, node), self.search.seconds
+        seconds = np.inf if node.is_root else VAIN_SHARE * began - self.in_vain
+        if seconds <= 0.0:
+            return
+        for cost, most_pairs in few.steps(seconds):
             if node.bound >= search.threshold:
                 break
             left = few.below(cost, most_pairs) if cost > node.bound else None
@@ -172,6 +177,8 @@ class PricedKind(NodeKind[PricedNode]):
                 self._hand_over(node, left.monomials, cost, left.along)
                 if node.handed is not None and not few.readable:
                     node.handed = replace(node.handed, proof=None)
+        if node.bound < search.threshold:
+            self.in_vain += search.seconds - began
 
     def _end_by_prices(self, node: PricedNode) -> None:
         """Raise the bound of a node by pricing, and hand it over once few monomials are left."""

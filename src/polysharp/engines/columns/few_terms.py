@@ -38,6 +38,7 @@ from polysharp.problem.bounds import combined_level
 from polysharp.typing import Array, Indices, Monomial
 
 EASY, MOST = 1e10, 1e11  # pairs that are looked at gladly, and at most
+RATE = 2e8  # pairs a second where most of them must be looked at closely
 LOW = 1.0 / 64.0  # share of the threshold that is asked about first where pairs are many
 VECTORS = 16  # that a round adds
 ROUNDS = 3
@@ -62,16 +63,15 @@ class FewTerms:
         self.search, self.node = search, node
         self.pricer = search.design.table_pricer
 
-    @property
-    def steps(self) -> Iterator[tuple[float, float]]:
+    def steps(self, seconds: float) -> Iterator[tuple[float, float]]:
         """What to ask, one after the other: costs, and how many pairs to look at."""
-        search, room = self.search, self.node.room
+        search, room, affordable = self.search, self.node.room, RATE * seconds
         swept = search.rules.swept(len(search.rules.library.inputs_of(search.inputs)))
         if self.pricer is not None and swept <= LARGEST and room in (1, 2):
-            yield search.objective, EASY
+            yield search.objective, min(EASY, affordable)
             if room == 2:
-                yield LOW * search.threshold, MOST
-            yield search.threshold, MOST
+                yield LOW * search.threshold, min(MOST, affordable)
+            yield search.threshold, min(MOST, affordable)
 
     @property
     def readable(self) -> bool:
