@@ -221,7 +221,7 @@ def _commit() -> str:
 
 TITLES = {
     "solves": "hostile problems solved",
-    "boxes": "hostile problems with bounded coefficients, each by three engines",
+    "boxes": "hostile problems with bounded coefficients, each by four engines",
     "proofs": "honest proofs, and ten forgeries of each",
     "files": "damaged files of proofs",
 }
@@ -245,7 +245,30 @@ def page(folder: Path) -> str:
         seeds = f"{facts['seeds']:,} from {facts['first']} on"
         lines.append(f"| {title} | {seeds} | {outcomes} | {wrong} | {facts['commit']} |")
         commands.append(f"    {facts['command'].split(' --output')[0]}")
-    return "\n".join([*lines, "", *commands]) + "\n"
+    return "\n".join([in_all(folder), "", *lines, "", *commands]) + "\n"
+
+
+def in_all(folder: Path) -> str:
+    """Return a sentence with the counts of all solves and proofs."""
+    solves, proofs = (
+        [json.loads(path.read_text()) for path in sorted(folder.glob(f"fuzz-{what}*.json"))]
+        for what in ("solves", "proofs")
+    )
+    faults = sum(
+        count for facts in solves for name, count in facts["counts"].items() if "FAULT" in name
+    )
+    total: Counter[str] = Counter()
+    for facts in proofs:
+        total.update(facts["counts"])
+    honest = sum(count for name, count in total.items() if name.startswith("honest proofs"))
+    accepted, rejected = (total[f"FAULT {what}"] for what in
+                          ("forgery accepted", "honest proof rejected"))  # fmt: skip
+    count = sum(facts["seeds"] for facts in solves)
+    return (
+        f"In all {count:,} solves with {faults or 'no'} fault, and {total['forgeries']:,} forgeries, "
+        f"of which {accepted or 'none'} that is false was accepted; {rejected} of {honest:,} honest "
+        f"proofs were rejected ({100.0 * rejected / max(honest, 1):.2g} %)."
+    )
 
 
 if __name__ == "__main__":
