@@ -263,11 +263,11 @@ def in_all(folder: Path) -> str:
     honest = sum(count for name, count in total.items() if name.startswith("honest proofs"))
     accepted, rejected = (total[f"FAULT {what}"] for what in
                           ("forgery accepted", "honest proof rejected"))  # fmt: skip
-    count = sum(facts["seeds"] for facts in solves)
+    count, forged = sum(facts["seeds"] for facts in solves), total["forgeries"]
     return (
-        f"In all {count:,} solves with {faults or 'no'} fault, and {total['forgeries']:,} forgeries, "
-        f"of which {accepted or 'none'} that is false was accepted; {rejected} of {honest:,} honest "
-        f"proofs were rejected ({100.0 * rejected / max(honest, 1):.2g} %)."
+        f"In all {count:,} solves with {faults or 'no'} fault, and {forged:,} forgeries, of which "
+        f"{accepted or 'none'} that is false was accepted; {rejected} of {honest:,} honest proofs "
+        f"were rejected ({100.0 * rejected / max(honest, 1):.2g} %)."
     )
 
 
