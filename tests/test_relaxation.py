@@ -12,21 +12,35 @@ from polysharp.engines.tree.relaxation import SOLVED, STOPPED, Aim, fresh_warm, 
 from polysharp.problem.bounds import Accuracy, Quadratic
 
 
-def slow_relaxation(seconds=np.inf, end=np.inf):
+def slow_relaxation(seconds=np.inf, end=np.inf, *, ridge=1e-4, apart=0.1, budget=40):
     """A budget of 40 among 300 monomials that are nearly alike, with hardly any ridge."""
     rng = np.random.default_rng(0)
-    M = rng.standard_normal((120, 1)) + 0.1 * rng.standard_normal((120, 300))
+    M = rng.standard_normal((120, 1)) + apart * rng.standard_normal((120, 300))
     y = M[:, ::7].sum(axis=1) + rng.standard_normal(120)
     Q, q, yy, size = M.T @ M, M.T @ y, float(y @ y), 300
     known = Accuracy.of(np.diagonal(Q), yy)
-    ridge = np.full(size, 1e-4)
     ends = np.full(size, -end), np.full(size, end)
     system = Quadratic(
-        Q, q, ridge, known.sizes, *ends, yy, known.response, known.unit, scalable=False
+        Q,
+        q,
+        np.full(size, ridge),
+        known.sizes,
+        *ends,
+        yy,
+        known.response,
+        known.unit,
+        scalable=False,
     )
     warm = fresh_warm(system, np.zeros(size), 1.0)
-    aim = Aim(seconds=seconds, least_seconds=0.0)
-    return solve_relaxation(system, np.zeros(size, dtype=np.int8), 40, warm, aim)
+    aim = Aim(seconds=seconds, least_seconds=0.0, slack=0.0)
+    return solve_relaxation(system, np.zeros(size, dtype=np.int8), budget, warm, aim)
+
+
+@pytest.mark.parametrize("ridge", [1.0, 10.0])
+def test_correlated_monomials_are_no_reason_to_stop_far_from_the_optimum(ridge):
+    """Sweeps alone leave 3 to 40 % between the bound and the value after as many passes."""
+    relaxed = slow_relaxation(ridge=ridge, apart=0.3, budget=10)
+    assert 0.0 <= relaxed.primal - relaxed.bound < 3e-3 * relaxed.primal
 
 
 def test_without_time_the_bound_is_lower_and_safe():

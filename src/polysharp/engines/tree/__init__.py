@@ -67,7 +67,8 @@ class Tree(Settings, Engine):
         """Prove the incumbent or improve it until the gap is closed."""
         with one_blas_thread(), ThreadPoolExecutor(max(1, run.threads)) as pool:
             kind = self.kind(self, run, pool)
-            width = 1 if kind.effort.diagonals is None else self.width
+            # With children of several nodes at hand no thread waits for another's last child.
+            width = run.threads if kind.effort.diagonals is None else self.width
             loop = BranchAndBound(run, kind, self.max_open, self.patience, width)
             try:
                 return loop.run()

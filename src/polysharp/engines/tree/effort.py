@@ -22,6 +22,8 @@ MEMORY = 0.9  # weight of the past in a running mean
 WORTH_TIMING = 1e-3  # seconds; shorter measurements are noise
 PAIR = 0.25e-9  # seconds for a support where none is passed over
 TRIED = 0.7  # share of the supports that is tried, for every term beyond three, as a first guess
+# Seconds to take out what is in and for room to work in, over the square of what is free.
+ELIMINATED = 5e-8
 PATIENCE = 2.0  # times the seconds foreseen after which trying supports is given up
 MOST_CHOICES = 1e13  # below one node: more, and whoever checks the proof refuses
 BEYOND_HOPE = 1e9  # seconds; sums of such can be taken apart again
@@ -58,6 +60,8 @@ class Settings:
     ends_worth : float
         A node is ended by trying all its supports if that takes no longer than so many relaxations
         with their best diagonals; closing it by relaxations takes about ten of them.
+    ends_worth_descents : float
+        The same where relaxations are solved by coordinate descent, which closes less.
     ends_worth_together : float
         The same where a device relaxes many nodes at once, of which each is cheap.
     ends_seconds : float
@@ -86,9 +90,10 @@ class Settings:
     smallest: int = 40
     best_diagonals: bool = True
     sharp_seconds: float = 0.5
-    sharp_share: float = 0.3
+    sharp_share: float = 0.05
     sharp_tol: float = 0.5
     ends_worth: float = 4.0
+    ends_worth_descents: float = 4.0
     ends_worth_together: float = 24.0
     ends_seconds: float = 0.0
     outright_share: float = 0.3
@@ -183,7 +188,8 @@ class Spending:
         there = self.descents is not None and free >= self.settings.descents_from
         if there or not self.sharpens(free):
             worth = max(
-                self.settings.ends_seconds, self.settings.ends_worth * self.descent * free**2
+                self.settings.ends_seconds,
+                self.settings.ends_worth_descents * self.descent * free**2,
             )
         elif self.diagonals is None or self.run.nodes == 0:  # the root is alone in any case
             worth = self.settings.ends_worth * self.steps * self._step(free)
@@ -201,8 +207,8 @@ class Spending:
 
     def ends(self, free: int, budget: int) -> float:
         """Return the seconds that trying all supports takes; infinite where it cannot be done."""
-        eliminated = 5e-8 * free * free  # seconds to take out what is in, and for room to work in
-        return min(self._ends_here(free, budget), self._ends_there(free, budget)) + eliminated
+        least = min(self._ends_here(free, budget), self._ends_there(free, budget))
+        return least + ELIMINATED * free * free
 
     def on_device(self, free: int, budget: int) -> bool:
         """Whether supports are tried on the device."""
@@ -231,8 +237,8 @@ class Spending:
             self.device_way = MEMORY * self.device_way + (1.0 - MEMORY) * way
         elif given_up:
             self.ways[budget] = 2.0 * self._way(budget)
-        elif not there and seconds > WORTH_TIMING:
-            way = seconds / ways(free, budget)
+        elif not there and budget > 2 and seconds > WORTH_TIMING:  # of two terms others are no more
+            way = max(seconds - ELIMINATED * free * free, 0.1 * seconds) / ways(free, budget)
             self.ways[budget] = MEMORY * self.ways.get(budget, way) + (1.0 - MEMORY) * way
 
     def note_diagonal(self, free: int, steps: int, seconds: float) -> None:

@@ -13,8 +13,9 @@ the relaxation was solved.
 For a fixed price nu of the budget the s_j leave a separable penalty (the reverse Huber function,
 an absolute value that turns into ridge_j w^2/2 + nu; where the box ends before it turns, an
 absolute value of slope ridge_j end/2 + nu/end), which coordinate descent handles in closed form; nu
-is steered until sum s_j = L.  Sweeps run on a small working set; passes over all
-monomials are made only to bound and to extend that set.
+is steered until sum s_j = L.  Sweeps run on a small working set, and where they creep, as with
+correlated monomials and little ridge, they are extrapolated; passes over all monomials are made
+only to bound and to extend that set.
 
 Every product that enters rho is counted, with its weight: that is what the rounding of the bound
 depends on.
@@ -36,6 +37,8 @@ from polysharp.problem.bounds import Quadratic
 from polysharp.problem.propagation import OUT, States
 from polysharp.typing import Array
 
+SWEEPS, TURNS = 5, 30  # sweeps before an extrapolation, and how often that is done at most
+STILL = 1e-12  # a sweep that moves less, as a share of the bound, will lead nowhere
 SOLVED, PRUNED, UNFINISHED, STOPPED = 0, 1, 2, 3  # stopped: no work left
 
 # A compiled relaxation sees neither the clock nor Ctrl-C, and with thousands of monomials and
@@ -355,10 +358,70 @@ def _primal(system, part, point, nu, aa):  # type: ignore[no-untyped-def]
     return chosen, _scaled_cost(system.yy, qw, aa, (fixed, rest), t)
 
 
+@kernel(f8(SYSTEM, PART, VEC, VEC, f8))
+def _cost(system, part, w, rho, nu):  # type: ignore[no-untyped-def]
+    """Return what sweeps minimise, for this price of the budget; infinite outside the boxes."""
+    cost = 0.0
+    for a in range(len(w)):
+        term = 0.5 * system.ridge[a] * w[a] * w[a]
+        cost -= 0.5 * w[a] * (system.q[a] + rho[a])
+        if part.boxed and not system.low[a] <= w[a] <= system.high[a]:
+            return np.inf
+        if part.state[a] == 0 and term > 0.0:
+            s = np.sqrt(term / nu)
+            if part.boxed:
+                s = max(s, abs(w[a]) / (system.high[a] if w[a] > 0.0 else -system.low[a]))
+            s = min(1.0, s)
+            term = term / s + nu * s
+        cost += term
+    return cost
+
+
+@kernel(types.void(SYSTEM, PART, ITERATE, f8, MAT))
+def _extrapolate(system, part, point, nu, trail):  # type: ignore[no-untyped-def]
+    """Replace the iterate by a combination of the last ones, where that costs less.
+
+    Sweeps shrink errors by about the same matrix each time, so that the combination of iterates
+    whose last moves cancel best is far ahead of them (Anderson).  ``trail`` has the w of each sweep
+    and then their rho, of which the same combination is that of the new w.
+    """
+    size, M = len(point.w), np.empty((SWEEPS, SWEEPS + 1))
+    for i in range(SWEEPS):
+        for j in range(i + 1):
+            total = 0.0
+            for a in range(size):
+                total += (trail[i + 1, a] - trail[i, a]) * (trail[j + 1, a] - trail[j, a])
+            M[i, j] = M[j, i] = total
+        M[i, i] = M[i, i] * (1.0 + 1e-10) + 1e-300
+        M[i, SWEEPS] = 1.0
+    for i in range(SWEEPS):
+        for j in range(SWEEPS):
+            if j != i:
+                factor = M[j, i] / M[i, i]
+                for k in range(i, SWEEPS + 1):
+                    M[j, k] -= factor * M[i, k]
+    weight = 0.0
+    for i in range(SWEEPS):
+        M[i, SWEEPS] /= M[i, i]
+        weight += M[i, SWEEPS]
+    w, rho = trail[0], trail[SWEEPS + 1]
+    for a in range(size):
+        at, left = 0.0, 0.0
+        for i in range(SWEEPS):
+            share = M[i, SWEEPS] / weight
+            at += share * trail[i + 1, a]
+            left += share * trail[SWEEPS + 2 + i, a]
+        w[a], rho[a] = at, left
+    if _cost(system, part, w, rho, nu) < _cost(system, part, point.w, point.rho, nu):
+        for a in range(size):
+            point.w[a], point.rho[a] = w[a], rho[a]
+
+
 @kernel(types.Tuple((b1, TALLY))(SYSTEM, PART, GOAL, ITERATE, TALLY, SCRATCH, i8))
 def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-untyped-def]
     """Sweep the working set, steering nu, until settled; row 0 ends as its w."""
-    A, L, work = np.empty((count, count)), np.empty((10, count)), scratch.places[0]
+    A, work = np.empty((count, count)), scratch.places[0]
+    L, trail = np.empty((10, count)), np.empty((2 * SWEEPS + 2, count))
     w, rho, state, q, ridge, sizes = L[0], L[1], L[2], L[3], L[4], L[5]
     low, high, Z, cuts = L[6], L[7], L[8], L[9]
     for a in range(count):
@@ -374,10 +437,15 @@ def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-un
     here, among = Iterate(w, rho), Part(state, part.budget, part.boxed)
     value, nu, used, left, settled = at.primal, at.nu, at.nu, at.work, False
     rising, power = False, 1.0
-    for _ in range(15):
-        for _ in range(5):
+    for _ in range(TURNS):
+        for turn in range(SWEEPS + 1):
+            for a in range(count):
+                trail[turn, a], trail[SWEEPS + 1 + turn, a] = w[a], rho[a]
+            if turn == SWEEPS:
+                _extrapolate(small, among, here, nu, trail)
+                break
             left -= count * count
-            if _sweep(small, among, here, nu, cuts) < 1e-8 * abs(at.bound):
+            if _sweep(small, among, here, nu, cuts) < STILL * abs(at.bound):
                 break
         # The bound on the working set only steers: nothing is rounded.
         bound, _, aa, _ = _dual(small, among, here, 0.0, 0.0, Z)

@@ -25,6 +25,7 @@ from polysharp.typing import Array, Indices
 WALK_EVERY = 48  # roundings between two walks
 # Relaxations rounded when a proof is not easy: (share of the budget, of the ridge).
 EXPLORATIONS = ((1.0, 1.0), (0.5, 1.0), (1.0, 10.0), (1.0, 0.1), (2.0, 1.0))
+EXPLORING = 0.05  # share of the time spent that each of them may take: they only point somewhere
 
 
 @dataclass(eq=False)
@@ -70,7 +71,8 @@ class Rounding:
                 return
             budget = max(1, round(share * (core.structure.max_terms - int(terms.sum()))))
             system = core.system._replace(ridge=factor * core.system.ridge)
-            aim = Aim(tol=1e-3, slack=0.0, seconds=self.state.time_left)
+            seconds = min(EXPLORING * self.state.seconds, self.state.time_left)
+            aim = Aim(tol=1e-3, slack=0.0, seconds=seconds)
             start = self.start(core, factor)
             relaxed = solve_relaxation(system, terms, min(budget, core.size), start, aim)
             order = np.argsort(-np.abs(relaxed.warm.w), kind="stable")
