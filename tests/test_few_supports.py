@@ -64,3 +64,14 @@ def test_no_end_claims_more_than_its_supports_cost(seed, make, close):
                 assert min(found) <= least * (1.0 + 1e-6)
         elif close is ended and not len(node.free):
             pytest.fail("nothing was left to choose")
+
+
+def test_what_two_terms_take_says_nothing_of_three():
+    """Of two terms there are few, and most of the time goes into taking out what is in."""
+    problem = make_instance(0).problem
+    effort = Spending(Tree(), Run(problem, Limits(), None, 0, 1, None), 0.1)
+    before = effort.ends(600, 3)
+    effort.note_ends(600, 2, 0.05, there=False, given_up=False)
+    assert effort.ends(600, 3) == before
+    effort.note_ends(600, 3, 2.0, there=False, given_up=False)
+    assert before < effort.ends(600, 3) == pytest.approx(2.0)
