@@ -71,7 +71,8 @@ class Compiler:
     ``later``: by ``compile``, or when Python calls the first of them.
     """
 
-    def __init__(self, *files: str, later: bool = False) -> None:
+    def __init__(self, *files: str, later: bool = False, allocating: bool = True) -> None:
+        self._allocating = allocating
         self._later, self._waiting, self._lock = later, list[tuple[Any, Any]](), Lock()
         self.stamp = f"{crc32(b''.join(Path(file).read_bytes() for file in files)):08x}"
 
@@ -84,13 +85,14 @@ class Compiler:
             self._waiting.clear()
 
     def __call__(
-        self, signature: Any, *, entry: bool = False, any_order: bool = False
+        self, signature: Any = None, *, entry: bool = False, any_order: bool = False
     ) -> Callable[[Any], Any]:
         """Return a decorator; Python can call what is an ``entry``, kernels can call all.
 
         Sums in ``any_order`` can be vectorised; such kernels must not meet NaN.
         """
         options: dict[str, Any] = {"cache": CACHED, "nogil": True, "error_model": "numpy"}
+        options |= {"_nrt": self._allocating}
         if any_order:
             options["fastmath"] = {"reassoc", "contract", "arcp", "nsz", "nnan", "ninf"}
         if not entry:
@@ -101,6 +103,8 @@ class Compiler:
             stamped.__qualname__ = f"{function.__name__}_{self.stamp}"
             stamped.__doc__, stamped.__module__ = function.__doc__, function.__module__
             dispatcher = numba.njit(**options)(stamped)
+            if signature is None:
+                return dispatcher
             self._waiting.append((dispatcher, signature))
             if self._later:
                 return self._compiled_first(dispatcher) if entry else dispatcher

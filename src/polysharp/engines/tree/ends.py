@@ -36,7 +36,7 @@ from math import comb, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numba import b1, f8, i8, types, u1, u8
+from numba import i8, u8
 from numpy.typing import NDArray
 
 from polysharp.engines.compiling import Compiler
@@ -79,6 +79,7 @@ class Levels(NamedTuple):
     D: Array
     scratch: Array  # four rows
     factor: Array
+    places: NDArray[np.int64]  # three rows
 
 
 class Demands(NamedTuple):
@@ -129,17 +130,19 @@ def exhaust(
         np.zeros((max(L, 2), width)),
         np.zeros((4, width)),
         np.zeros((width, width)),
+        np.zeros((3, max(L + 2, rules.uses.shape[1])), dtype=np.int64),
     )
     levels.H[0, :size, :size] = H / np.multiply.outer(root, root)
     levels.b[0, :size] = b / root
     levels.D[0, :size] = 1.0
     hits = np.empty((most, max(L, 1)), dtype=np.int64)
     need = np.array([task.need, 0.0])  # and a flag that ends the search
+    quest = levels, size, L, Quest(*map(float, task)), None if rules.plain else rules, need, hits
     if task.work < LONG:
-        count = _search(levels, size, L, task, rules, need, hits)
+        count = _search(*quest)
     else:  # beside this thread, which stays awake for the clock and for Ctrl-C
         with ThreadPoolExecutor(1) as beside:
-            running = beside.submit(_search, levels, size, L, task, rules, need, hits)
+            running = beside.submit(_search, *quest)
             try:
                 while not wait([running], LOOK_AROUND).done:
                     need[1] = float(expired())
@@ -211,15 +214,10 @@ def _wanted(structure: Structure, terms: States, j: np.intp) -> Indices:
     return np.asarray(parents[terms[parents] == FREE])
 
 
-VEC, MAT, CUBE, INTS, INTS2 = f8[::1], f8[:, ::1], f8[:, :, ::1], i8[::1], i8[:, ::1]
-TASK = types.NamedUniTuple(f8, 7, Quest)
-LEVELS = types.NamedTuple((CUBE, MAT, MAT, MAT, MAT), Levels)
-RULES = types.NamedTuple((u1[:, ::1], i8, INTS, INTS, i8, b1, b1), Demands)
-ROWS = types.Tuple((i8, i8, f8, f8))
-kernel = Compiler(__file__)
+kernel = Compiler(__file__, allocating=False)
 
 
-@kernel(i8(MAT, VEC, VEC, VEC, VEC, ROWS), any_order=True)
+@kernel(any_order=True)
 def _next_rows(H, v, b, bb, D, rows):  # type: ignore[no-untyped-def]
     """Return the first row a such that a pair of row a or a + 1 passes, or the end of the rows.
 
@@ -232,27 +230,24 @@ def _next_rows(H, v, b, bb, D, rows):  # type: ignore[no-untyped-def]
         v_a, b_a, D_a, c_a = v[a], 2.0 * b[a], D[a], bb[a] - lowered * D[a]
         v_e, b_e, D_e, c_e = v[e], 2.0 * b[e], D[e], bb[e] - lowered * D[e]
         x = H[a, e] - v_a * v_e
-        total = max(D_e * c_a + D_a * bb[e] + x * (T * x - b_a * b[e]), 0.0)
+        x = D_e * c_a + D_a * bb[e] + x * (T * x - b_a * b[e])
+        total = x if x > 0.0 else 0.0
         first = a + u8(2)
-        blocks = (max(high, first) - first + u8(BLOCK - 1)) // u8(BLOCK)
-        for k in range(first, first + blocks * u8(BLOCK)):
+        stop = first  # or so many whole blocks later that the rows end before
+        if high > first:
+            stop += (high - first + u8(BLOCK - 1)) // u8(BLOCK) * u8(BLOCK)
+        for k in range(first, stop):
             x = H[a, k] - v_a * v[k]
             y = H[e, k] - v_e * v[k]
             x = D[k] * c_a + D_a * bb[k] + x * (T * x - b_a * b[k])
             y = D[k] * c_e + D_e * bb[k] + y * (T * y - b_e * b[k])
-            total += max(x, 0.0) + max(y, 0.0)
+            total += (x if x > 0.0 else 0.0) + (y if y > 0.0 else 0.0)
         if total > 0.0:
             return i8(a)
     return i8(high)
 
 
-@kernel(types.void(VEC, VEC, VEC, f8), any_order=True)
-def _row_minus(out, h, v, v_a):  # type: ignore[no-untyped-def]
-    for k in range(h.shape[0]):
-        out[k] = h[k] - v_a * v[k]
-
-
-@kernel(b1(RULES, INTS, i8))
+@kernel()
 def _allowed(rules, chosen, count):  # type: ignore[no-untyped-def]
     """Whether the chosen monomials satisfy the rules."""
     new = 0
@@ -282,37 +277,33 @@ def _allowed(rules, chosen, count):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel(i8(TASK, RULES, INTS, i8, f8, VEC, INTS2, i8))
+@kernel()
 def _note(task, rules, chosen, count, gain, need, hits, noted):  # type: ignore[no-untyped-def]
     """List a support that gains more than needed, if the rules allow it; return how many are."""
-    if not rules.plain and (count < task.fewest or not _allowed(rules, chosen, count)):
-        return noted
+    if rules is not None:
+        if count < task.fewest or not _allowed(rules, chosen, count):
+            return noted
     if noted < hits.shape[0]:
         for a in range(hits.shape[1]):
             hits[noted, a] = chosen[a] if a < count else -1
     # What is found need not be found again: from now on only what is better by the tolerance.
-    if gain <= task.cost:  # or it is rounding
-        need[0] = max(need[0], gain + task.share * (task.cost - gain) - task.room)
+    better = gain + task.share * (task.cost - gain) - task.room
+    if gain <= task.cost and better > need[0]:  # or it is rounding
+        need[0] = better
     return noted + 1
 
 
-@kernel(i8(TASK, RULES, LEVELS, INTS, INTS2, VEC, types.UniTuple(i8, 4), f8))
+@kernel()
 def _pairs(task, rules, levels, chosen, hits, need, where, gain):  # type: ignore[no-untyped-def]
     """Try all pairs of later monomials; H is that of the level less v v'."""
     depth, low, high, noted = where
-    level = depth - 1 if depth > 0 else 0
-    H, b, D, v, bb = (
-        levels.H[level],
-        levels.b[depth],
-        levels.D[depth],
-        levels.scratch[0],
-        levels.scratch[1],
-    )
+    H, b, D = levels.H[depth - 1 if depth > 0 else 0], levels.b[depth], levels.D[depth]
+    v, bb = levels.scratch[0], levels.scratch[1]
     if depth == 0:
         for k in range(low, high):
             bb[k] = b[k] * b[k]
     noise = NOISE * task.cost  # the rounding of the test itself
-    if not rules.plain:
+    if rules is not None:
         for a in range(low, high):
             T = 2.0 * (need[0] - gain)
             if not (T > 0.0 and bb[a] <= T * D[a]):
@@ -326,14 +317,16 @@ def _pairs(task, rules, levels, chosen, hits, need, where, gain):  # type: ignor
         a = _next_rows(H, v, b, bb, D, (a + 2, high, T, T - noise)) if T > 0.0 else a + 2
         if a >= high:
             break
-        for e in range(a, min(a + 2, high)):
+        for e in range(a, a + 2):
             for k in range(e + 1, high):
                 h = H[e, k] - v[e] * v[k]
                 D_e = D[e]
                 c = bb[e] - (T - noise) * D_e
                 x = D[k] * c + D_e * bb[k] + h * (T * h - 2.0 * b[e] * b[k])
                 if not (T > 0.0 and x <= 0.0):
-                    determinant = max(D_e * D[k] - h * h, 1e-300)
+                    determinant = D_e * D[k] - h * h
+                    if determinant < 1e-300:
+                        determinant = 1e-300
                     both = (bb[e] * D[k] + bb[k] * D_e - 2.0 * h * b[e] * b[k]) / determinant
                     chosen[depth], chosen[depth + 1] = e, k
                     both = gain + 0.5 * both
@@ -342,7 +335,7 @@ def _pairs(task, rules, levels, chosen, hits, need, where, gain):  # type: ignor
     return noted
 
 
-@kernel(f8(LEVELS, i8, i8, i8))
+@kernel()
 def _chosen(levels, depth, j, size):  # type: ignore[no-untyped-def]
     """Write b, b^2, D and v of the next level, in which j has been eliminated; return its gain."""
     H, b, D, v, bb = levels.H, levels.b, levels.D, levels.scratch[0], levels.scratch[1]
@@ -353,57 +346,61 @@ def _chosen(levels, depth, j, size):  # type: ignore[no-untyped-def]
         x = H[here, u8(j), k] * root
         y = b[here, k] - x * b_j * root
         v[k], b[there, k], bb[k] = x, y, y * y
-        # Never below zero: the ridge is part of H.
-        D[there, k] = max(D[here, k] - x * x, 1e-300)
+        left = D[here, k] - x * x
+        D[there, k] = 1e-300 if left < 1e-300 else left  # never below zero: H has the ridge
     return 0.5 * b_j * b_j * inverse
 
 
-@kernel(types.void(LEVELS, i8, i8, i8))
+@kernel(any_order=True)
 def _descend(levels, depth, j, size):  # type: ignore[no-untyped-def]
     """Write H of the next level, above its diagonal."""
-    v = levels.scratch[0]
-    for a in range(j + 1, size - 1):
-        first = a + 1
-        stop = first + (size - first + BLOCK - 1) // BLOCK * BLOCK
-        old, new = levels.H[depth, a, first:stop], levels.H[depth + 1, a, first:stop]
-        _row_minus(new, old, v[first:stop], v[a])
+    H, v, here, there, end = levels.H, levels.scratch[0], u8(depth), u8(depth + 1), u8(size)
+    for a in range(u8(j + 1), end - u8(1)):
+        first, v_a = a + u8(1), v[a]
+        stop = first + (end - first + u8(BLOCK - 1)) // u8(BLOCK) * u8(BLOCK)
+        for k in range(first, stop):
+            H[there, a, k] = H[here, a, k] - v_a * v[k]
 
 
-@kernel(f8(VEC, VEC, i8, i8), any_order=True)
-def _dot(x, y, low, high):  # type: ignore[no-untyped-def]
+@kernel(any_order=True)
+def _dot(U, i, k, low, high):  # type: ignore[no-untyped-def]
+    """Return the product of two rows between two columns."""
     total = 0.0
-    for k in range(u8(low), u8(high)):
-        total += x[k] * y[k]
+    for c in range(u8(low), u8(high)):
+        total += U[u8(i), c] * U[u8(k), c]
     return total
 
 
-@kernel(i8(LEVELS, i8, i8, i8, f8))
+@kernel()
 def _cut(levels, depth, low, size, missing):  # type: ignore[no-untyped-def]
     """Return the first position from which on all monomials together gain less than is missing.
 
     They are taken in from the last one on, row by row of a factorisation, until they gain enough.
     """
-    H, b, D, U = levels.H[depth], levels.b[depth], levels.D[depth], levels.factor
-    z, inverse = levels.scratch[2], levels.scratch[3]
+    H, b, D, U, inverse = levels.H, levels.b, levels.D, levels.factor, levels.scratch[2]
     gain = 0.0
     for i in range(size - 1, low - 1, -1):
-        u = U[i]
-        for k in range(size - 1, i, -1):
-            u[k] = (H[i, k] - _dot(u, U[k], k + 1, size)) * inverse[k]
-        pivot = max(D[i] - _dot(u, u, i + 1, size), 1e-300)
-        inverse[i] = 1.0 / np.sqrt(pivot)
-        z[i] = (b[i] - _dot(u, z, i + 1, size)) * inverse[i]
-        gain += 0.5 * z[i] * z[i]
+        for k in range(size - 1, i - 1, -1):
+            rest = _dot(U, i, k, k + 1, size)
+            if k > i:
+                U[i, k] = (H[depth, i, k] - rest) * inverse[k]
+            else:
+                pivot = D[depth, i] - rest
+                inverse[i] = 1.0 / np.sqrt(1e-300 if pivot < 1e-300 else pivot)
+        # Below the factor stands what is left of b.
+        z = (b[depth, i] - _dot(U, i, size, i + 1, size)) * inverse[i]
+        U[size, i] = z
+        gain += 0.5 * z * z
         if not gain < missing:
             return i + 1
     return low
 
 
-@kernel(i8(RULES, INTS, i8, i8))
+@kernel()
 def _count(rules, used, j, change):  # type: ignore[no-untyped-def]
     """Count the inputs of j in ``used`` or take them off; return how many were or are new."""
     new = 0
-    for i in range(used.shape[0]):
+    for i in range(rules.uses.shape[1]):
         if rules.uses[j, i] > 0:
             before = used[i]
             used[i] += change
@@ -412,50 +409,59 @@ def _count(rules, used, j, change):  # type: ignore[no-untyped-def]
     return new
 
 
-@kernel(i8(LEVELS, i8, i8, TASK, RULES, VEC, INTS2), entry=True)
+@kernel(entry=True)
 def _search(levels, size, L, task, rules, need, hits):  # type: ignore[no-untyped-def]
     """Go through all choices depth first; return how many supports were listed."""
-    chosen, gains = np.zeros(L + 2, dtype=np.int64), np.zeros(L + 1)
-    used, room, noted, depth = np.zeros(rules.uses.shape[1], dtype=np.int64), rules.room, 0, 0
-    ends = np.zeros(L + 1, dtype=np.int64)  # of the positions to choose from
-    work = 0.0
-    if L == 2:
-        return _pairs(task, rules, levels, chosen, hits, need, (0, 0, size, 0), 0.0)
-    chosen[0] = -1
+    chosen, ends, used, gains = levels.places[0], levels.places[1], levels.places[2], levels.scratch[3]
+    room, noted, depth, new, work = i8(0), i8(0), i8(0), i8(0), 0.0
+    if rules is not None:
+        room = rules.room
+    chosen[0], gains[0] = -1, 0.0
     while noted <= hits.shape[0]:
-        chosen[depth] += 1
-        j = chosen[depth]
         first = 0 if depth == 0 else chosen[depth - 1] + 1
-        if j == first:
-            # Without rules a choice that cannot be completed is left to others.
-            ends[depth] = max(size - (L - depth) + 1, 0) if rules.plain else size
-            if L > 2:
-                missing = need[0] - gains[depth] - task.doubt
-                ends[depth] = min(ends[depth], _cut(levels, depth, j, size, missing))
-                work += ROW * (size - ends[depth])
+        if depth == L - 2:
+            where = (depth, first, size, noted)
+            noted = _pairs(task, rules, levels, chosen, hits, need, where, gains[depth])
+            j = size
+            ends[depth] = size
+        else:
+            chosen[depth] += 1
+            j = chosen[depth]
+            if j == first:
+                # Without rules a choice that cannot be completed is left to others.
+                ends[depth] = size
+                if rules is None:
+                    ends[depth] = size - (L - depth) + 1
+                if L > 2:
+                    cut = _cut(levels, depth, j, size, need[0] - gains[depth] - task.doubt)
+                    if cut < ends[depth]:
+                        ends[depth] = cut
+                    work += ROW * (size - ends[depth])
         if j >= ends[depth]:
             depth -= 1
             if depth < 0:
                 break
-            room += _count(rules, used, chosen[depth], -1)
+            if rules is not None:
+                room += _count(rules, used, chosen[depth], -1)
             continue
-        new = _count(rules, used, j, 1)
-        if new <= room:
-            gain = gains[depth] + _chosen(levels, depth, j, size)
-            if not gain <= need[0] and (L == 1 or not rules.plain):
-                noted = _note(task, rules, chosen, depth + 1, gain, need, hits, noted)
-            left = size - j
-            work += (0.5 * left + ROW) * left
-            if work > task.work or need[1] > 0.0:
-                return -1
-            if depth == L - 3:
-                where = (depth + 1, j + 1, size, noted)
-                noted = _pairs(task, rules, levels, chosen, hits, need, where, gain)
-            elif L > 1:
-                _descend(levels, depth, j, size)
-                room -= new
-                gains[depth + 1], chosen[depth + 1] = gain, j
-                depth += 1
+        if rules is not None:
+            new = _count(rules, used, j, 1)
+            if new > room:
+                _count(rules, used, j, -1)
                 continue
-        _count(rules, used, j, -1)
+        gain = gains[depth] + _chosen(levels, depth, j, size)
+        if not gain <= need[0] and (L == 1 or rules is not None):
+            noted = _note(task, rules, chosen, depth + 1, gain, need, hits, noted)
+        left = size - j
+        work += (0.5 * left + ROW) * left
+        if work > task.work or need[1] > 0.0:
+            return -1
+        if L > 1:
+            if depth < L - 3:
+                _descend(levels, depth, j, size)
+            room -= new
+            gains[depth + 1], chosen[depth + 1] = gain, j
+            depth += 1
+        elif rules is not None:
+            _count(rules, used, j, -1)
     return noted
