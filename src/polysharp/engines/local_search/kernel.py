@@ -112,20 +112,21 @@ class State(NamedTuple):
 
     members: Ints
     T: Array  # (slots + NAMED, f + slots)
+    f: int
 
     def named(self, row: int) -> Array:
         """Return one of the named rows, as far as it is about monomials."""
-        return self.T[row, : self.T.shape[1] - len(self.members)]
+        return self.T[row, : self.f]
 
     @property
     def H(self) -> Array:  # noqa: N802
         """The inverse of G_SS + lam I."""
-        return self.T[: len(self.members), -len(self.members) :]
+        return self.T[: len(self.members), self.f :]
 
     @property
     def w(self) -> Array:
         """The coefficients of the members."""
-        return -self.T[Z, -len(self.members) :]
+        return -self.T[Z, self.f :]
 
     @property
     def z(self) -> Array:
@@ -159,7 +160,7 @@ class Climb(NamedTuple):
     last: int
     needed: float  # a swap must lower c by more than this; infinite for no swaps
     share: float  # and by more than this share of c
-    drop: int = -1  # the slot of a member that leaves first
+    drop: int = -1  # the slot of a member that leaves first; kernels take the last one
 
 
 class Book(NamedTuple):
@@ -184,12 +185,6 @@ class Chase(NamedTuple):
 
 
 @njit(**INNER)
-def _size(state):  # type: ignore[no-untyped-def]
-    """Return f; column f + i of T is that of slot i."""
-    return state.T.shape[1] - state.members.size
-
-
-@njit(**INNER)
 def _leftover(equations, state, count, m):  # type: ignore[no-untyped-def]
     """Write what of monomial m the free members leave over into the row v."""
     T, row = state.T, equations.table[equations.place[m]]
@@ -205,65 +200,64 @@ def _leftover(equations, state, count, m):  # type: ignore[no-untyped-def]
 
 
 @njit(**INNER)
-def _change(equations, state, slot, count, j):  # type: ignore[no-untyped-def]
-    """Take the member of a slot out of the regression, or j in, if j >= 0."""
-    T, column = state.T, _size(state) + slot
-    if j >= 0:
-        _leftover(equations, state, count, j)
-        T[V, column] = 1.0
-        column, pivot, sign = j, T[D, j], -1.0
-    else:
-        pivot, sign = T[slot, column], 1.0
-        for b in range(T.shape[1]):
-            T[V, b] = T[slot, b]
-    for r in range(count + 1):
-        a = r if r < count else T.shape[0] + Z
-        share = -1.0 / pivot if j >= 0 and a == slot else T[a, column] / pivot
-        for b in range(T.shape[1]):
-            T[a, b] -= share * T[V, b]
-        if j < 0:
-            T[a, column] = 0.0  # not up to rounding: what is parked stays where it is
-    for b in range(T.shape[1]):
-        T[D, b] += sign / pivot * T[V, b] * T[V, b]
-
-
-@njit(**INNER)
 def _shift(equations, state, slot, count, step):  # type: ignore[no-untyped-def]
     """Change the coefficient of a parked member; the free ones follow."""
     T = state.T
     _leftover(equations, state, count, state.members[slot])
     for b in range(T.shape[1]):
         T[Z, b] -= step * T[V, b]
-    T[Z, _size(state) + slot] -= step
+    T[Z, state.f + slot] -= step
 
 
 @njit(**INNER)
-def _move(equations, boxes, rules, state, slot, count, j):  # type: ignore[no-untyped-def]
-    """Empty one of the ``count`` slots in use, if it has a member, then put j there, if j >= 0."""
-    for turn in range(2):
-        m = j if turn else state.members[slot]
-        if m < 0:
+def _change(equations, boxes, state, slot, count, j):  # type: ignore[no-untyped-def]
+    """Take the member of a slot, if it has one, out of the regression, then j in, if j >= 0."""
+    T = state.T
+    for joins in range(2):
+        column = state.f + slot
+        if joins and j >= 0:
+            _leftover(equations, state, count, j)
+            T[V, column] = 1.0
+            column, pivot, sign = j, T[D, j], -1.0
+        elif joins or state.members[slot] < 0:
             continue
-        if boxes is not None and boxes.parked[slot]:
-            _shift(equations, state, slot, count, state.T[Z, _size(state) + slot])
-            boxes.parked[slot] = False
         else:
-            _change(equations, state, slot, count, j if turn else -1)
-        state.T[LEAST, m] = np.inf if turn else state.T[FLOOR, m]
-        if rules is not None:
-            rules.inside[m] = turn
-            for i in rules.inputs[m]:
-                rules.used[i] += 2 * turn - 1
+            if boxes is not None and boxes.parked[slot]:
+                _shift(equations, state, slot, count, T[Z, column])
+                boxes.parked[slot] = False
+                continue
+            pivot, sign = T[slot, column], 1.0
+            for b in range(T.shape[1]):
+                T[V, b] = T[slot, b]
+        for r in range(count + 1):
+            a = r if r < count else T.shape[0] + Z
+            share = -1.0 / pivot if joins and a == slot else T[a, column] / pivot
+            for b in range(T.shape[1]):
+                T[a, b] -= share * T[V, b]
+            if not joins:
+                T[a, column] = 0.0  # not up to rounding: what is parked stays where it is
+        for b in range(T.shape[1]):
+            T[D, b] += sign / pivot * T[V, b] * T[V, b]
+
+
+@njit(**INNER)
+def _register(rules, state, slot, j):  # type: ignore[no-untyped-def]
+    """Write down that the member of a slot, if it has one, has left, and that j is there now."""
+    for joins in range(2):
+        m = j if joins else state.members[slot]
+        if m >= 0:
+            state.T[LEAST, m] = np.inf if joins else state.T[FLOOR, m]
+            if rules is not None:
+                _book(rules, m, 2 * joins - 1)
     state.members[slot] = j
 
 
 @njit(**INNER)
 def _park(equations, boxes, state, slot, count, end):  # type: ignore[no-untyped-def]
     """Fix a free member at an end of its box; return by how much c rises."""
-    column = _size(state) + slot
-    off = state.T[Z, column] + end
-    cost = 0.5 * off * off / state.T[slot, column]
-    _change(equations, state, slot, count, i8(-1))
+    off = state.T[Z, state.f + slot] + end
+    cost = 0.5 * off * off / state.T[slot, state.f + slot]
+    _change(equations, boxes, state, slot, count, i8(-1))
     boxes.parked[slot] = True
     if end != 0.0:
         _shift(equations, state, slot, count, end)
@@ -278,9 +272,9 @@ def _mend(equations, boxes, state, count):  # type: ignore[no-untyped-def]
         slot, worst, end = -1, 0.0, 0.0
         for a in range(count):
             if members[a] >= 0 and not boxes.parked[a]:
-                w = -T[Z, _size(state) + a]
+                w = -T[Z, state.f + a]
                 near = min(max(w, boxes.low[members[a]]), boxes.high[members[a]])
-                cost = 0.5 * (w - near) ** 2 / T[a, _size(state) + a]
+                cost = 0.5 * (w - near) ** 2 / T[a, state.f + a]
                 if cost > worst:
                     slot, worst, end = a, cost, near
         if slot >= 0:
@@ -289,7 +283,7 @@ def _mend(equations, boxes, state, count):  # type: ignore[no-untyped-def]
         for a in range(count):
             m = members[a]
             if m >= 0 and boxes.parked[a] and T[D, m] > T[FLOOR, m]:
-                w = -T[Z, _size(state) + a]
+                w = -T[Z, state.f + a]
                 pull = T[Z, m] - equations.lam * w
                 inwards = (pull > 0.0 and w < boxes.high[m]) or (pull < 0.0 and w > boxes.low[m])
                 gain = 0.5 * pull * pull / T[D, m]
@@ -297,17 +291,15 @@ def _mend(equations, boxes, state, count):  # type: ignore[no-untyped-def]
                     slot, worst = a, gain
         if slot < 0:
             break
-        _shift(equations, state, slot, count, T[Z, _size(state) + slot])
-        boxes.parked[slot] = False
+        _change(equations, boxes, state, slot, count, members[slot])
         rise -= worst
-        _change(equations, state, slot, count, members[slot])
     return rise
 
 
 @njit(**INNER)
 def _cost(equations, boxes, state, slot):  # type: ignore[no-untyped-def]
     """Return by how much c rises without a member."""
-    T, column = state.T, _size(state) + slot
+    T, column = state.T, state.f + slot
     w = -T[Z, column]
     if boxes is not None and boxes.parked[slot]:
         m = state.members[slot]
@@ -320,7 +312,7 @@ def _gains(state, boxes, row, tilt, inverse):  # type: ignore[no-untyped-def]
     """Write how much each monomial lowers c by joining; return the largest."""
     # Once member i is out: row i of T (B_i:), ``tilt`` = w_i / H_ii, ``inverse`` = 1 / H_ii.
     T, top = state.T, 0.0
-    for b in range(_size(state)):
+    for b in range(state.f):
         number = T[Z, b] + T[row, b] * tilt
         left = T[D, b] + T[row, b] * T[row, b] * inverse
         least = T[LEAST, b]
@@ -339,7 +331,7 @@ def _gains(state, boxes, row, tilt, inverse):  # type: ignore[no-untyped-def]
 @njit(**INNER)
 def _gains_without(equations, boxes, state, slot, count):  # type: ignore[no-untyped-def]
     """Write the gains once a member is out; return the largest."""
-    column = _size(state) + slot
+    column = state.f + slot
     w = -state.T[Z, column]
     if boxes is not None and boxes.parked[slot]:
         _leftover(equations, state, count, state.members[slot])
@@ -391,7 +383,7 @@ def _keeps(rules, orphans, j):  # type: ignore[no-untyped-def]
 def _best(rules, state, bar):  # type: ignore[no-untyped-def]
     """Return the monomial of largest gain above ``bar`` that may join, -1 for none."""
     # The members alone need not keep the rules: they are what a swap has in between.
-    best, T, f = -1, state.T, _size(state)
+    best, T, f = -1, state.T, state.f
     if rules is None:
         for j in range(f):
             if T[GAINS, j] > bar:
@@ -436,39 +428,6 @@ def _best_swap(equations, boxes, rules, state, count, needed):  # type: ignore[n
 
 
 @njit(**INNER)
-def _blank(rules, state):  # type: ignore[no-untyped-def]
-    """Write the regression on no members."""
-    T = state.T
-    for a in range(state.members.size):
-        for b in range(T.shape[1]):
-            T[a, b] = 0.0
-    for b in range(T.shape[1]):
-        T[Z, b], T[D, b], T[LEAST, b] = T[Q, b], T[RIDGED, b], T[FLOOR, b]
-    if rules is not None:
-        for i in range(rules.used.size):
-            rules.used[i] = i == rules.used.size - 1
-        for b in range(rules.inside.size):
-            rules.inside[b] = 0
-
-
-@njit(**INNER)
-def _close_gap(boxes, state, slot, last):  # type: ignore[no-untyped-def]
-    """Move the member of the last slot into one that is empty."""
-    T, members, there, here = state.T, state.members, _size(state) + slot, _size(state) + last
-    for b in range(T.shape[1]):
-        T[slot, b] = T[last, b]
-        T[last, b] = 0.0
-    for a in range(T.shape[0]):
-        T[a, there] = T[a, here]
-        T[a, here] = 0.0
-    members[slot] = members[last]
-    members[last] = -1
-    if boxes is not None:
-        boxes.parked[slot] = boxes.parked[last]
-        boxes.parked[last] = False
-
-
-@njit(**INNER)
 def _note(equations, boxes, state, book, row, count, value):  # type: ignore[no-untyped-def]
     """Write the support down, and what c would be without its cheapest member."""
     book.value[row], book.without[row] = value, np.inf
@@ -496,12 +455,11 @@ def climb(equations, boxes, rules, state, stand, task, book):  # type: ignore[no
     Once for each size from the first to the last, noted in the book if that has rows.  Pauses
     after ``REFRESH`` moves; where it goes on from there, the members join afresh first.
     """
-    # Whatever moves does so by one call of ``_move``: it takes longest to compile.
+    # Whatever moves does so by one call of ``_change``: it takes longest to compile.
     members, T, n = state.members, state.T, 0
     count, value, moves, size, drop = stand.taken, stand.value, stand.moves, task.first, task.drop
     loaded, need = count, PAUSED
     if moves >= REFRESH:
-        _blank(rules, state)
         count, value, moves = 0, 0.5 * equations.yy, 0
     while moves < REFRESH:
         at, gain, entrant, needed = count, 0.0, -1, task.needed
@@ -516,7 +474,7 @@ def climb(equations, boxes, rules, state, stand, task, book):  # type: ignore[no
                 T[D, entrant] = COLLINEAR * T[RIDGED, entrant]
             gain = 0.5 * T[Z, entrant] * T[Z, entrant] / T[D, entrant]
         elif drop >= 0:
-            at, gain = drop, -_cost(equations, boxes, state, drop)
+            at, gain = count - 1, -_cost(equations, boxes, state, count - 1)
         else:
             if count < size:
                 _gains(state, boxes, T.shape[0] + Z, 0.0, 0.0)
@@ -542,15 +500,16 @@ def climb(equations, boxes, rules, state, stand, task, book):  # type: ignore[no
         before = members[at]
         if at == count:
             count += 1
-        _move(equations, boxes, rules, state, at, count, entrant)
+        _change(equations, boxes, state, at, count, entrant)
+        _register(rules, state, at, entrant)
         value -= gain
         if entrant < 0:
             count, loaded, drop = count - 1, 0, -1
-            _close_gap(boxes, state, at, count)
         if boxes is not None and count >= loaded:
             change = _mend(equations, boxes, state, count)
             if entrant >= 0 and before >= 0 and change - gain >= -needed:
-                _move(equations, boxes, rules, state, at, count, before)
+                _change(equations, boxes, state, at, count, before)
+                _register(rules, state, at, before)
                 _mend(equations, boxes, state, count)
                 change, T[LEAST, entrant], boxes.broken[n], n = gain, np.inf, entrant, n + 1
             else:
@@ -587,7 +546,7 @@ def walk(equations, boxes, rules, state, stand, chase):  # type: ignore[no-untyp
                 return count, s, value, moves + s, DONE
             m, T[COSTS, slot] = members[slot], np.inf
             _gains_without(equations, boxes, state, slot, count)
-            for b in range(_size(state)):  # whose time has not come must beat the record
+            for b in range(state.f):  # whose time has not come must beat the record
                 if until[b] > step and value + cost - T[GAINS, b] >= chase.record:
                     T[GAINS, b] = 0.0
             if rules is not None:
@@ -599,7 +558,8 @@ def walk(equations, boxes, rules, state, stand, chase):  # type: ignore[no-untyp
             return count, s, value, moves + s, j
         until[members[slot]] = step + 1 + chase.draws[s, 0]
         until[j] = step + 1 + chase.draws[s, 1]
-        _move(equations, boxes, rules, state, slot, count, j)
+        _change(equations, boxes, state, slot, count, j)
+        _register(rules, state, slot, j)
         value += cost - T[GAINS, j]
         if boxes is not None:
             value += _mend(equations, boxes, state, count)

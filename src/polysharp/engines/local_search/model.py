@@ -63,7 +63,7 @@ class RidgeModel:
         self.problem, self.slots = problem, slots
         self.rules = _rules(problem)
         self._rows = _Rows(problem, slots)
-        self.state = State(np.full(slots, -1), np.zeros((slots + NAMED, f + slots)))
+        self.state = State(np.full(slots, -1), np.zeros((slots + NAMED, f + slots)), f)
         self.state.named(Q)[:] = problem.q
         self.state.named(RIDGED)[:] = problem.gram.diagonal + problem.lam
         self.boxes = None if (boxes := problem.structure.boxes) is None else Boxed(
@@ -128,9 +128,29 @@ class RidgeModel:
 
     def climb(self, task: Climb, book: Book = NO_BOOK) -> bool:
         """Climb on, for a while; return whether nothing is left to do."""
+        if task.drop >= 0:
+            self._swap_slots(task.drop, self.count - 1)
+        if self.moves >= REFRESH:
+            self._empty()
         while (need := self._run(kernel.climb, task, book)) >= 0:
             task = task._replace(first=self.progress, drop=-1)
         return need == DONE
+
+    def _empty(self) -> None:
+        """Take all members out of the regression; the kernel lets them join afresh."""
+        self.state.T[: self.slots] = 0.0
+        self.state.T[[Z, D, LEAST]] = self.state.T[[Q, RIDGED, FLOOR]]
+        if self.rules is not None:
+            self.rules.inside[:], self.rules.used[:-1], self.rules.used[-1] = 0, 0, 1
+
+    def _swap_slots(self, one: int, other: int) -> None:
+        """Let two members change places."""
+        members, T, f = self.state
+        pair, turned = [one, other], [other, one]
+        members[pair], T[pair] = members[turned], T[turned]
+        T[:, f + one], T[:, f + other] = T[:, f + other], T[:, f + one].copy()
+        if self.boxes is not None:
+            self.boxes.parked[pair] = self.boxes.parked[turned]
 
     def walk(self, chase: Chase) -> tuple[int, bool]:
         """Walk on; return the steps made, and whether nothing may move any more."""
