@@ -218,7 +218,8 @@ def _change(equations, boxes, state, slot, count, j):  # type: ignore[no-untyped
         if joins and j >= 0:
             _leftover(equations, state, count, j)
             T[V, column] = 1.0
-            column, pivot, sign = j, T[D, j], -1.0
+            column, inverse = j, 1.0 / T[D, j]
+            own = signed = -inverse
         elif joins or state.members[slot] < 0:
             continue
         else:
@@ -226,18 +227,19 @@ def _change(equations, boxes, state, slot, count, j):  # type: ignore[no-untyped
                 _shift(equations, state, slot, count, T[Z, column])
                 boxes.parked[slot] = False
                 continue
-            pivot, sign = T[slot, column], 1.0
+            inverse, own = 1.0 / T[slot, column], 1.0
+            signed = inverse
             for b in range(T.shape[1]):
                 T[V, b] = T[slot, b]
         for r in range(count + 1):
             a = r if r < count else T.shape[0] + Z
-            share = -1.0 / pivot if joins and a == slot else T[a, column] / pivot
+            share = own if a == slot else T[a, column] * inverse
             for b in range(T.shape[1]):
                 T[a, b] -= share * T[V, b]
             if not joins:
                 T[a, column] = 0.0  # not up to rounding: what is parked stays where it is
         for b in range(T.shape[1]):
-            T[D, b] += sign / pivot * T[V, b] * T[V, b]
+            T[D, b] += signed * T[V, b] * T[V, b]
 
 
 @njit(**INNER)
