@@ -92,11 +92,11 @@ class Compiler:
         Sums in ``any_order`` can be vectorised; such kernels must not meet NaN.
         """
         options: dict[str, Any] = {"cache": CACHED, "nogil": True, "error_model": "numpy"}
-        options |= {"_nrt": self._allocating}
+        options |= {"no_cfunc_wrapper": True, "_nrt": self._allocating}
         if any_order:
             options["fastmath"] = {"reassoc", "contract", "arcp", "nsz", "nnan", "ninf"}
         if not entry:
-            options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+            options["no_cpython_wrapper"] = True
 
         def compiled(function: FunctionType) -> Any:
             stamped = FunctionType(function.__code__, function.__globals__, function.__name__)

@@ -72,14 +72,17 @@ class Quest(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """H, b and D after 0, 1, 2, ... monomials have been chosen, and room to work in."""
+    """H, b and D after 0, 1, 2, ... monomials have been chosen, and room to work in.
 
-    H: Array
-    b: Array
-    D: Array
-    scratch: Array  # four rows
-    factor: Array
+    Few arrays: kernels pass them on field by field.
+    """
+
+    H: Array  # of the levels; the last one is room for a factorisation
+    rows: Array  # b and D of each level by turns, then those named below
     places: NDArray[np.int64]  # three rows
+
+
+BB, V, INVERSE, GAINS = -4, -3, -2, -1  # b^2, the update of H, pivots, the gains of the levels
 
 
 class Demands(NamedTuple):
@@ -125,16 +128,13 @@ def exhaust(
     L, width = min(budget, size), size + BLOCK
     root = np.sqrt(np.diagonal(H))
     levels = Levels(
-        np.zeros((max(L - 2, 1), width, width)),
-        np.zeros((max(L, 2), width)),
-        np.zeros((max(L, 2), width)),
-        np.zeros((4, width)),
-        np.zeros((width, width)),
+        np.zeros((max(L - 1, 2), width, width)),
+        np.zeros((2 * max(L, 2) + 4, width)),
         np.zeros((3, max(L + 2, rules.uses.shape[1])), dtype=np.int64),
     )
     levels.H[0, :size, :size] = H / np.multiply.outer(root, root)
-    levels.b[0, :size] = b / root
-    levels.D[0, :size] = 1.0
+    levels.rows[0, :size] = b / root
+    levels.rows[1, :size] = 1.0
     hits = np.empty((most, max(L, 1)), dtype=np.int64)
     need = np.array([task.need, 0.0])  # and a flag that ends the search
     quest = levels, size, L, Quest(*map(float, task)), None if rules.plain else rules, need, hits
@@ -297,8 +297,8 @@ def _note(task, rules, chosen, count, gain, need, hits, noted):  # type: ignore[
 def _pairs(task, rules, levels, chosen, hits, need, where, gain):  # type: ignore[no-untyped-def]
     """Try all pairs of later monomials; H is that of the level less v v'."""
     depth, low, high, noted = where
-    H, b, D = levels.H[depth - 1 if depth > 0 else 0], levels.b[depth], levels.D[depth]
-    v, bb = levels.scratch[0], levels.scratch[1]
+    H, rows = levels.H[depth - 1 if depth > 0 else 0], levels.rows
+    b, D, bb, v = rows[2 * depth], rows[2 * depth + 1], rows[BB], rows[V]
     if depth == 0:
         for k in range(low, high):
             bb[k] = b[k] * b[k]
@@ -338,23 +338,22 @@ def _pairs(task, rules, levels, chosen, hits, need, where, gain):  # type: ignor
 @kernel()
 def _chosen(levels, depth, j, size):  # type: ignore[no-untyped-def]
     """Write b, b^2, D and v of the next level, in which j has been eliminated; return its gain."""
-    H, b, D, v, bb = levels.H, levels.b, levels.D, levels.scratch[0], levels.scratch[1]
-    here, there = u8(depth), u8(depth + 1)
-    inverse, b_j = 1.0 / D[here, u8(j)], b[here, u8(j)]
+    H, rows, k_b, k_D = levels.H, levels.rows, u8(2 * depth), u8(2 * depth + 1)
+    inverse, b_j = 1.0 / rows[k_D, u8(j)], rows[k_b, u8(j)]
     root = np.sqrt(inverse)
     for k in range(u8(j + 1), u8(size)):
-        x = H[here, u8(j), k] * root
-        y = b[here, k] - x * b_j * root
-        v[k], b[there, k], bb[k] = x, y, y * y
-        left = D[here, k] - x * x
-        D[there, k] = 1e-300 if left < 1e-300 else left  # never below zero: H has the ridge
+        x = H[u8(depth), u8(j), k] * root
+        y = rows[k_b, k] - x * b_j * root
+        rows[V, k], rows[k_b + u8(2), k], rows[BB, k] = x, y, y * y
+        left = rows[k_D, k] - x * x  # never below zero: the ridge is part of H
+        rows[k_D + u8(2), k] = 1e-300 if left < 1e-300 else left
     return 0.5 * b_j * b_j * inverse
 
 
 @kernel(any_order=True)
 def _descend(levels, depth, j, size):  # type: ignore[no-untyped-def]
     """Write H of the next level, above its diagonal."""
-    H, v, here, there, end = levels.H, levels.scratch[0], u8(depth), u8(depth + 1), u8(size)
+    H, v, here, there, end = levels.H, levels.rows[V], u8(depth), u8(depth + 1), u8(size)
     for a in range(u8(j + 1), end - u8(1)):
         first, v_a = a + u8(1), v[a]
         stop = first + (end - first + u8(BLOCK - 1)) // u8(BLOCK) * u8(BLOCK)
@@ -363,11 +362,11 @@ def _descend(levels, depth, j, size):  # type: ignore[no-untyped-def]
 
 
 @kernel(any_order=True)
-def _dot(U, i, k, low, high):  # type: ignore[no-untyped-def]
-    """Return the product of two rows between two columns."""
-    total = 0.0
+def _dot(H, i, k, low, high):  # type: ignore[no-untyped-def]
+    """Return the product of two rows of the factor between two columns."""
+    U, total = u8(H.shape[0] - 1), 0.0
     for c in range(u8(low), u8(high)):
-        total += U[u8(i), c] * U[u8(k), c]
+        total += H[U, u8(i), c] * H[U, u8(k), c]
     return total
 
 
@@ -377,19 +376,18 @@ def _cut(levels, depth, low, size, missing):  # type: ignore[no-untyped-def]
 
     They are taken in from the last one on, row by row of a factorisation, until they gain enough.
     """
-    H, b, D, U, inverse = levels.H, levels.b, levels.D, levels.factor, levels.scratch[2]
-    gain = 0.0
+    H, rows, gain = levels.H, levels.rows, 0.0
     for i in range(size - 1, low - 1, -1):
         for k in range(size - 1, i - 1, -1):
-            rest = _dot(U, i, k, k + 1, size)
+            rest = _dot(H, i, k, k + 1, size)
             if k > i:
-                U[i, k] = (H[depth, i, k] - rest) * inverse[k]
+                H[-1, i, k] = (H[depth, i, k] - rest) * rows[INVERSE, k]
             else:
-                pivot = D[depth, i] - rest
-                inverse[i] = 1.0 / np.sqrt(1e-300 if pivot < 1e-300 else pivot)
-        # Below the factor stands what is left of b.
-        z = (b[depth, i] - _dot(U, i, size, i + 1, size)) * inverse[i]
-        U[size, i] = z
+                pivot = rows[2 * depth + 1, i] - rest
+                rows[INVERSE, i] = 1.0 / np.sqrt(1e-300 if pivot < 1e-300 else pivot)
+        # What is left of b stands below the factor.
+        z = (rows[2 * depth, i] - _dot(H, i, size, i + 1, size)) * rows[INVERSE, i]
+        H[-1, size, i] = z
         gain += 0.5 * z * z
         if not gain < missing:
             return i + 1
@@ -412,7 +410,7 @@ def _count(rules, used, j, change):  # type: ignore[no-untyped-def]
 @kernel(entry=True)
 def _search(levels, size, L, task, rules, need, hits):  # type: ignore[no-untyped-def]
     """Go through all choices depth first; return how many supports were listed."""
-    chosen, ends, used, gains = levels.places[0], levels.places[1], levels.places[2], levels.scratch[3]
+    chosen, ends, used, gains = levels.places[0], levels.places[1], levels.places[2], levels.rows[GAINS]
     room, noted, depth, new, work = i8(0), i8(0), i8(0), i8(0), 0.0
     if rules is not None:
         room = rules.room
