@@ -7,7 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from polysharp.engines.tree.ends import Quest, exhaust, rounding_slack, term_rules, ways
+from polysharp.engines.tree.ends import exhaust, rounding_slack, term_rules, ways
+from polysharp.engines.tree.ends_kernel import Quest
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure, heredity_closed
 from polysharp.problem.problem import Problem

@@ -119,7 +119,7 @@ class State(NamedTuple):
         return self.T[row, : self.f]
 
     @property
-    def H(self) -> Array:  # noqa: N802
+    def H(self) -> Array:
         """The inverse of G_SS + lam I."""
         return self.T[: len(self.members), self.f :]
 
@@ -318,15 +318,14 @@ def _gains(state, boxes, row, tilt, inverse):  # type: ignore[no-untyped-def]
         number = T[Z, b] + T[row, b] * tilt
         left = T[D, b] + T[row, b] * T[row, b] * inverse
         least = T[LEAST, b]
-        enough = least if least > left else left
+        enough = least if least > left else left  # ``max`` would be compiled as well
         if boxes is None:
             gain = 0.5 * number * number / enough * (left > least)
         else:
             step = min(max(number / enough, boxes.low[b]), boxes.high[b])
             gain = step * (number - 0.5 * left * step) * (left > least)
         T[GAINS, b] = gain
-        if gain > top:
-            top = gain
+        top = gain if gain > top else top
     return top
 
 
@@ -451,7 +450,7 @@ def _forgive(boxes, state, n):  # type: ignore[no-untyped-def]
 
 
 @njit(**ENTRY)
-def climb(equations, boxes, rules, state, stand, task, book):  # type: ignore[no-untyped-def]  # noqa: PLR0912
+def climb(equations, boxes, rules, state, stand, task, book):  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
     """Add the best entrant while there is room, else take the best swap, until neither helps.
 
     Once for each size from the first to the last, noted in the book if that has rows.  Pauses
@@ -464,16 +463,15 @@ def climb(equations, boxes, rules, state, stand, task, book):  # type: ignore[no
     if moves >= REFRESH:
         count, value, moves = 0, 0.5 * equations.yy, 0
     while moves < REFRESH:
-        at, gain, entrant, needed = count, 0.0, -1, task.needed
-        if needed < task.share * value:
-            needed = task.share * value
+        at, gain, entrant, needed = count, 0.0, -1, task.share * value
+        needed = task.needed if task.needed > needed else needed
         if count < loaded:
             entrant, members[at] = members[at], -1
             if boxes is not None:
                 boxes.parked[at] = False
             # Members that the rules want may explain each other: as if their ridge were larger.
-            if T[D, entrant] < COLLINEAR * T[RIDGED, entrant]:
-                T[D, entrant] = COLLINEAR * T[RIDGED, entrant]
+            left = COLLINEAR * T[RIDGED, entrant]
+            T[D, entrant] = left if left > T[D, entrant] else T[D, entrant]
             gain = 0.5 * T[Z, entrant] * T[Z, entrant] / T[D, entrant]
         elif drop >= 0:
             at, gain = count - 1, -_cost(equations, boxes, state, count - 1)

@@ -63,12 +63,14 @@ class RidgeModel:
         self.problem, self.slots = problem, slots
         self.rules = _rules(problem)
         self._rows = _Rows(problem, slots)
-        self.state = State(np.full(slots, -1), np.zeros((slots + NAMED, f + slots)), f)
+        self.state = State(np.full(slots, -1), np.empty((slots + NAMED, f + slots)), f)
+        self.state.T[slots:] = 0.0
         self.state.named(Q)[:] = problem.q
         self.state.named(RIDGED)[:] = problem.gram.diagonal + problem.lam
-        self.boxes = None if (boxes := problem.structure.boxes) is None else Boxed(
-            *boxes, np.zeros(slots, dtype=bool), np.empty(REFRESH, dtype=np.int64)
-        )
+        self.boxes: Boxed | None = None
+        if (boxes := problem.structure.boxes) is not None:
+            parked, broken = np.zeros(slots, dtype=bool), np.empty(REFRESH, dtype=np.int64)
+            self.boxes = Boxed(boxes.low, boxes.high, parked, broken)
         self.confine()
         self.load(start)
 
@@ -112,7 +114,9 @@ class RidgeModel:
         if self.boxes is None:
             return 0.5 * w * w / H
         parked = self.boxes.parked[: self.count]
-        stopped = (self.state.z[S] - self.problem.lam * w) * w + 0.5 * self.state.named(D)[S] * w * w
+        stopped = (self.state.z[S] - self.problem.lam * w) * w + 0.5 * self.state.named(D)[
+            S
+        ] * w * w
         costs: Array = np.where(parked, stopped, 0.5 * w * w / np.where(parked, 1.0, H))
         return costs
 
@@ -129,7 +133,7 @@ class RidgeModel:
     def climb(self, task: Climb, book: Book = NO_BOOK) -> bool:
         """Climb on, for a while; return whether nothing is left to do."""
         if task.drop >= 0:
-            self._swap_slots(task.drop, self.count - 1)
+            self._put_last(task.drop)
         if self.moves >= REFRESH:
             self._empty()
         while (need := self._run(kernel.climb, task, book)) >= 0:
@@ -143,14 +147,15 @@ class RidgeModel:
         if self.rules is not None:
             self.rules.inside[:], self.rules.used[:-1], self.rules.used[-1] = 0, 0, 1
 
-    def _swap_slots(self, one: int, other: int) -> None:
-        """Let two members change places."""
+    def _put_last(self, slot: int) -> None:
+        """Let a member change places with the last one."""
         members, T, f = self.state
-        pair, turned = [one, other], [other, one]
-        members[pair], T[pair] = members[turned], T[turned]
-        T[:, f + one], T[:, f + other] = T[:, f + other], T[:, f + one].copy()
-        if self.boxes is not None:
-            self.boxes.parked[pair] = self.boxes.parked[turned]
+        if (last := self.count - 1) != slot:
+            pair, turned = [slot, last], [last, slot]
+            members[pair], T[pair] = members[turned], T[turned]
+            T[:, f + slot], T[:, f + last] = T[:, f + last], T[:, f + slot].copy()
+            if self.boxes is not None:
+                self.boxes.parked[pair] = self.boxes.parked[turned]
 
     def walk(self, chase: Chase) -> tuple[int, bool]:
         """Walk on; return the steps made, and whether nothing may move any more."""

@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from polysharp.engines.local_search.kernel import ENTRY, INNER, Climb
-from polysharp.engines.local_search.model import RidgeModel
+from polysharp.engines.local_search.model import EMPTY, RidgeModel
 from polysharp.monomials.structure import Structure
 from polysharp.typing import Array, Indices
 
@@ -199,7 +199,7 @@ def narrowed(model: RidgeModel, support: Indices) -> Indices:
     model.load(support)
     m, table = len(support), structure.input_table[support]
     H, w = model.state.H[:m, :m].copy(), model.state.w[:m].copy()
-    parked = [] if model.boxes is None else np.flatnonzero(model.boxes.parked[:m])
+    parked = EMPTY if model.boxes is None else np.flatnonzero(model.boxes.parked[:m])
     for a in parked:  # as if it stood alone, at what it costs
         cost = model.costs()[a]
         H[a, a] = 0.5 * w[a] ** 2 / cost if cost > 0.0 else 1.0
