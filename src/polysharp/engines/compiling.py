@@ -68,7 +68,8 @@ CACHED = can_cache()
 class Compiler:
     """Compiles kernels from some source files, at once or, where not every fit needs them, later.
 
-    ``later``: by ``compile``, or when Python calls the first of them.
+    ``later``: by ``compile``, or when Python calls the first of them.  Kernels that are not
+    ``allocating`` count no references, which is less to compile.
     """
 
     def __init__(self, *files: str, later: bool = False, allocating: bool = True) -> None:
@@ -89,6 +90,7 @@ class Compiler:
     ) -> Callable[[Any], Any]:
         """Return a decorator; Python can call what is an ``entry``, kernels can call all.
 
+        Without a signature a kernel is compiled for what it is called with, when it is.
         Sums in ``any_order`` can be vectorised; such kernels must not meet NaN.
         """
         options: dict[str, Any] = {"cache": CACHED, "nogil": True, "error_model": "numpy"}

@@ -71,7 +71,7 @@ def exhaust(
     H, b = H / np.multiply.outer(root, root), b / root
     if rules.plain and few(len(b), L):
         return _at_once(H, b, L, task, most)
-    return _one_by_one(H, b, L, task, rules, most, expired)
+    return one_by_one(H, b, L, task, rules, most, expired)
 
 
 def few(size: int, budget: int) -> bool:
@@ -110,7 +110,7 @@ def _at_once(H: Array, b: Array, L: int, task: Quest, most: int) -> Exhausted | 
     return Exhausted(chosen.T[hits], float(need)) if len(hits) <= most else None
 
 
-def _one_by_one(
+def one_by_one(
     H: Array,
     b: Array,
     L: int,
@@ -160,7 +160,7 @@ def _compile(*, plain: bool) -> None:
     nothing = np.zeros(1, dtype=np.int64)
     rules = Demands(np.zeros((1, 0), dtype=np.uint8), 1, nothing, nothing[:0], 0, False, plain)
     task = Quest(np.inf, 0.0, 0.0, work=0.0)
-    _one_by_one(np.ones((1, 1)), np.zeros(1), 1, task, rules, 1, lambda: False)
+    one_by_one(np.ones((1, 1)), np.zeros(1), 1, task, rules, 1, lambda: False)
 
 
 def rounding_slack(system: Quadratic, least: float, terms: int) -> float:
