@@ -420,7 +420,8 @@ def _best_swap(equations, boxes, rules, state, count, needed):  # type: ignore[n
             if rules.fixed[m]:
                 continue
             _book(rules, m, -1)
-        j = _best(rules, state, best + cost)
+        bar = best + cost  # below zero where parking went round in circles; members gain zero
+        j = _best(rules, state, bar if bar > 0.0 else 0.0)
         if rules is not None:
             _book(rules, m, 1)
         if j >= 0:
