@@ -18,8 +18,9 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from polysharp.engines.tree.ends import Demands, Exhausted, Quest, exhaust, ways
+from polysharp.engines.tree.ends import Exhausted, exhaust, ways
 from polysharp.engines.tree.ends_cuda import exhaust_on_device
+from polysharp.engines.tree.ends_kernel import Demands, Quest
 
 SIZES = "164:4 164:5 164:6 285:5 363:4 363:5 559:4 559:5 1000:4 2414:3 2414:4"
 

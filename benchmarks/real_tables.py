@@ -151,8 +151,8 @@ def _warm_device(device: str) -> None:
     """Compile what runs on a device."""
     import torch
 
-    from polysharp.engines.tree.ends import Quest
     from polysharp.engines.tree.ends_cuda import exhaust_on_device
+    from polysharp.engines.tree.ends_kernel import Quest
 
     task = Quest(1e3, 1e3, 1e-4)
     exhaust_on_device(2.0 * np.eye(16), np.ones(16), 3, task, torch.device(device))

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
 import pytest
 
-from polysharp.engines.tree.ends import Quest, exhaust, rounding_slack, term_rules, ways
+from polysharp.engines.tree.ends import (
+    MOST_HITS,
+    Exhausted,
+    exhaust,
+    few,
+    one_by_one,
+    rounding_slack,
+    term_rules,
+    ways,
+)
+from polysharp.engines.tree.ends_kernel import Demands, Quest
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure, heredity_closed
 from polysharp.problem.problem import Problem
@@ -15,6 +26,18 @@ from polysharp.problem.propagation import FREE, IN, OUT, propagate
 from polysharp.problem.subproblem import least_cost
 
 RULES = ("plain", "inputs", "strong", "weak", "required", "all")
+
+
+def compiled(H: np.ndarray, b: np.ndarray, budget: int, task: Quest, rules: Demands) -> Exhausted:
+    """Try all choices with the compiled search, however few they are."""
+    root, L = np.sqrt(np.diagonal(H)), min(budget, len(b))
+    H = H / np.multiply.outer(root, root)
+    ended = one_by_one(H, b / root, L, task, rules, MOST_HITS, lambda: False)
+    assert ended is not None
+    return ended
+
+
+either_way = pytest.mark.parametrize("exhaust", [exhaust, compiled])
 
 
 def ruled(kind: str, seed: int) -> tuple[Problem, np.ndarray, np.ndarray]:
@@ -59,8 +82,9 @@ def below(problem: Problem, terms: np.ndarray, cost: float) -> set[tuple[int, ..
     }
 
 
+@either_way
 @pytest.mark.parametrize("kind", RULES)
-def test_ends_list_what_costs_less(kind: str) -> None:
+def test_ends_list_what_costs_less(kind: str, exhaust: Callable[..., Exhausted]) -> None:
     """Every allowed support below the threshold is listed or is no better than one that is."""
     for seed in range(60):
         problem, terms, inputs = ruled(kind, seed)
@@ -95,6 +119,39 @@ def test_ends_list_what_costs_less(kind: str) -> None:
             assert base - ended.need <= best * (1.0 + 1e-9)
 
 
+@pytest.mark.parametrize("budget", [1, 2, 3, 4])
+def test_few_choices_are_listed_as_the_compiled_search_lists_them(budget: int) -> None:
+    """Side by side or depth first: the same supports in the same order, and the same need."""
+    rng = np.random.default_rng(budget)
+    for size in (budget, budget + 1, 9, 15):
+        assert few(size, budget)
+        M = rng.standard_normal((40, size)) + rng.standard_normal((40, 1))
+        y = M @ rng.standard_normal(size) + rng.standard_normal(40)
+        H, b, cost = M.T @ M + np.eye(size), M.T @ y, 0.5 * float(y @ y)
+        structure = Structure(np.ones((size, 1), dtype=bool), budget, 1)
+        rules = term_rules(structure, np.zeros(size, dtype=np.int8), np.zeros(1, dtype=np.int8))
+        for need in rng.uniform(0.0, 0.5 * float(b @ np.linalg.solve(H, b)), 5):
+            for room in (0.0, np.inf):
+                task = Quest(need, cost, 1e-3, room)
+                mine, theirs = (
+                    exhaust(H, b, budget, task, rules),
+                    compiled(H, b, budget, task, rules),
+                )
+                assert mine is not None
+                assert mine.hits.tolist() == theirs.hits.tolist()
+                assert mine.need == pytest.approx(theirs.need, rel=1e-12)
+
+
+def test_more_than_may_be_listed_is_no_end_however_few_there_are() -> None:
+    structure = Structure(np.ones((9, 1), dtype=bool), 2, 1)
+    rules = term_rules(structure, np.zeros(9, dtype=np.int8), np.zeros(1, dtype=np.int8))
+    task = Quest(0.0, 100.0, 0.0, room=np.inf)
+    assert exhaust(np.eye(9), np.ones(9), 2, task, rules, most=35) is None
+    ended = exhaust(np.eye(9), np.ones(9), 2, task, rules, most=36)
+    assert ended is not None
+    assert len(ended.hits) == 36
+
+
 def test_ends_give_up_where_too_many_supports_come_close() -> None:
     """A threshold that everything beats is no end."""
     rng = np.random.default_rng(0)
@@ -105,7 +162,8 @@ def test_ends_give_up_where_too_many_supports_come_close() -> None:
     assert exhaust(H, b, 4, Quest(-1.0, -1.0, 1.0), rules) is None
 
 
-def test_slack_covers_what_elimination_loses() -> None:
+@either_way
+def test_slack_covers_what_elimination_loses(exhaust: Callable[..., Exhausted]) -> None:
     """Gains of nearly dependent monomials differ from exact ones by less than the slack."""
     rng = np.random.default_rng(1)
     for size in (1e-3, 1e-6):
@@ -127,8 +185,11 @@ def test_slack_covers_what_elimination_loses() -> None:
         assert abs(0.5 * float(y @ y) - ended.need - min(costs)) <= 2.0 * slack
 
 
+@either_way
 @pytest.mark.parametrize("budget", [3, 4, 5, 6])
-def test_no_support_is_passed_over_that_gains_enough(budget: int) -> None:
+def test_no_support_is_passed_over_that_gains_enough(
+    budget: int, exhaust: Callable[..., Exhausted]
+) -> None:
     """What all later monomials together cannot reach is left out, and nothing else is."""
     size, rng = 11, np.random.default_rng(budget)
     structure = Structure(np.ones((size, 1), dtype=bool), budget, 1)
@@ -181,8 +242,11 @@ def test_ways_grow_with_the_choice() -> None:
     assert ways(164, 4) > 10 * ways(164, 3) > 100 * ways(164, 2)
 
 
+@either_way
 @pytest.mark.parametrize("budget", [1, 2, 3, 4])
-def test_where_nothing_is_left_to_gain_every_support_is_listed(budget: int) -> None:
+def test_where_nothing_is_left_to_gain_every_support_is_listed(
+    budget: int, exhaust: Callable[..., Exhausted]
+) -> None:
     """Equal columns and a need that rounding has pushed far below zero."""
     size, rng = 5, np.random.default_rng(0)
     column = rng.standard_normal(20) * 1e5

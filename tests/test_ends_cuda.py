@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from polysharp import SparsePolynomialRegressor, verify
-from polysharp.engines.tree.ends import Quest
+from polysharp.engines.tree.ends_kernel import Quest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")

@@ -35,6 +35,24 @@ def test_estimator_loads_no_solver_and_no_compiler():
     assert not loaded & {"numba", "rich", "highspy", "pyscipopt", "matplotlib", "sympy"}
 
 
+def test_a_first_fit_with_few_supports_compiles_local_search_and_nothing_else():
+    script = (
+        "import numpy as np, polysharp\n"
+        "X = np.random.default_rng(0).standard_normal((60, 5))\n"
+        "polysharp.SparsePolynomialRegressor(degree=2, max_terms=3).fit(X, X[:, 0] * X[:, 1])\n"
+        "from polysharp.engines.local_search.kernel import climb, walk\n"
+        "from polysharp.engines.tree import ends_kernel, relaxation\n"
+        "print(len(climb.signatures), len(walk.signatures), len(ends_kernel.search.signatures),\n"
+        "      len(relaxation._dual.signatures))\n"
+        "polysharp.SparsePolynomialRegressor(degree=2, max_terms=4).fit(X, X[:, 0] * X[:, 1])\n"
+        "print(len(ends_kernel.search.signatures))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1", "0", "0", "0", "1"]
+
+
 @pytest.mark.parametrize("name", polysharp.__all__)
 def test_every_public_name_exists(name):
     assert getattr(polysharp, name) is not None

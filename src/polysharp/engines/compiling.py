@@ -68,10 +68,12 @@ CACHED = can_cache()
 class Compiler:
     """Compiles kernels from some source files, at once or, where not every fit needs them, later.
 
-    ``later``: by ``compile``, or when Python calls the first of them.
+    ``later``: by ``compile``, or when Python calls the first of them.  Kernels that are not
+    ``allocating`` count no references, which is less to compile.
     """
 
-    def __init__(self, *files: str, later: bool = False) -> None:
+    def __init__(self, *files: str, later: bool = False, allocating: bool = True) -> None:
+        self._allocating = allocating
         self._later, self._waiting, self._lock = later, list[tuple[Any, Any]](), Lock()
         self.stamp = f"{crc32(b''.join(Path(file).read_bytes() for file in files)):08x}"
 
@@ -84,23 +86,27 @@ class Compiler:
             self._waiting.clear()
 
     def __call__(
-        self, signature: Any, *, entry: bool = False, any_order: bool = False
+        self, signature: Any = None, *, entry: bool = False, any_order: bool = False
     ) -> Callable[[Any], Any]:
         """Return a decorator; Python can call what is an ``entry``, kernels can call all.
 
+        Without a signature a kernel is compiled for what it is called with, when it is.
         Sums in ``any_order`` can be vectorised; such kernels must not meet NaN.
         """
         options: dict[str, Any] = {"cache": CACHED, "nogil": True, "error_model": "numpy"}
+        options |= {"no_cfunc_wrapper": True, "_nrt": self._allocating}
         if any_order:
             options["fastmath"] = {"reassoc", "contract", "arcp", "nsz", "nnan", "ninf"}
         if not entry:
-            options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+            options["no_cpython_wrapper"] = True
 
         def compiled(function: FunctionType) -> Any:
             stamped = FunctionType(function.__code__, function.__globals__, function.__name__)
             stamped.__qualname__ = f"{function.__name__}_{self.stamp}"
             stamped.__doc__, stamped.__module__ = function.__doc__, function.__module__
             dispatcher = numba.njit(**options)(stamped)
+            if signature is None:
+                return dispatcher
             self._waiting.append((dispatcher, signature))
             if self._later:
                 return self._compiled_first(dispatcher) if entry else dispatcher

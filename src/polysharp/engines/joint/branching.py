@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from polysharp.engines.joint.ends import PAIR, exhaust
+from polysharp.engines.joint.ends import PAIR, exhaust, ready
 from polysharp.engines.joint.relaxation import relax
 from polysharp.engines.joint.supports import improve
 from polysharp.engines.tree.branching import ListedKind
@@ -30,6 +30,7 @@ class JointNode(ListedNode):
 
     core: JointCore
     exhaust = staticmethod(exhaust)
+    ready = staticmethod(ready)
 
     def start_at(self, w: Array, nu: float) -> None:
         """Let the relaxation start at some coefficients; it computes rho afresh."""

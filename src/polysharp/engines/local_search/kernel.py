@@ -9,20 +9,28 @@ With H = (G_SS + lam I)^-1, B = H G_S:, w = H q_S and
     swapping i for j lowers it by      (z_j + B_ij w_i / H_ii)^2 / (2 (d_j + B_ij^2 / H_ii))
                                        - w_i^2 / (2 H_ii),
 
-so all l x f swaps are compared in one pass over B, with no factorisation.  What is held::
+so all l x f swaps are compared in one pass over B, with no factorisation.  What is held is one
+tableau T, whose last rows have names::
 
-    slot   members   w     H (l x l)       B (l x f): how S explains each monomial
-      0       17    w_0   H_00 H_01 .     B_00 B_01 B_02 . . . . . . . . .
-      1        4    w_1   H_10 H_11 .     B_10 B_11 B_12 . . . . . . . . .
-      2       -1     .     .    .   .      .         empty: not yet in use
-                                      z    z_0  z_1  z_2 . . . . . . . . .
-                                      d    d_0  d_1  d_2 . . . . . . . . .
+    slot   members   B (l x f): how S explains each monomial     H (l x l)
+      0       17      B_00 B_01 B_02 . . . . . . . . .           H_00 H_01  0
+      1        4      B_10 B_11 B_12 . . . . . . . . .           H_10 H_11  0
+      2       -1       0    0    0   . . . . . . . . .            0    0    0     empty
+      Z               z_0  z_1  z_2  . . . . . . . . .          -w_0 -w_1   0
+      D               d_0  d_1  d_2  . . . . . . . . .
+      .                .    .    .                                (see below)
 
-    leave(slot): rank-one downdate of H, B, w, z, d by the slot's row;
-    enter(slot): rank-one update by e = (G_j: - G_jS B) / d_j, the part of m_j that is new.
+Leaving and joining are the same change of rank one: with a column of T, a pivot and a row v,
+
+    leaving slot i:       column H_:i (and -w_i),   pivot H_ii,   v = T_i:
+    joining as slot i:    column B_:j (and z_j),    pivot d_j,    v = [G_j: | e_i] - G_jS [B | H]
+
+every slot and Z lose their entry in that column, over the pivot, times v; d loses v^2 over the
+pivot by joining, and wins it by leaving.  The row of the one that joins, until then empty, is v
+over the pivot.
 
 Where coefficients are bounded, members whose box has stopped them are *parked* at its end b: their
-rows of H and B are zero, and all of the above holds for the others, the free ones.  Joining gains
+rows of T are zero, and all of the above holds for the others, the free ones.  Joining gains
 t (z_j - d_j t/2), t being z_j / d_j or the end of the box; a parked member pulls by z_i - lam b,
 and without it c rises by (z_i - lam b) b + d_i b^2/2.  After every move members are parked and
 freed until all boxes are kept (``_mend``), so that gains are what a move promises at best: a swap
@@ -40,7 +48,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import i8, njit
 from numpy.typing import NDArray
 
 from polysharp.engines.compiling import CACHED
@@ -53,6 +61,7 @@ ENTRY: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
     "fastmath": {"contract", "reassoc"},
+    "_nrt": False,  # nothing is allocated, no references are counted: less to compile
     "no_cfunc_wrapper": True,  # nobody calls these from C, and a wrapper takes time to compile
 }
 INNER = ENTRY | {"no_cpython_wrapper": True}
@@ -63,10 +72,17 @@ class Equations(NamedTuple):
 
     table: Array
     place: Ints
-    q: Array
-    ridged: Array  # G_jj + lam
     yy: float
     lam: float
+
+
+class Boxed(NamedTuple):
+    """Ends of the coefficients, and which of them are reached."""
+
+    low: Array
+    high: Array
+    parked: NDArray[np.bool_]  # slots of members that stand at an end of their box
+    broken: Ints  # (REFRESH): entrants whose swaps did not keep what they promised
 
 
 class RuleTable(NamedTuple):
@@ -80,20 +96,42 @@ class RuleTable(NamedTuple):
     fixed: NDArray[np.bool_]  # members that may not leave
     used: Ints  # (p + 1): members that use each input; the last one always counts as used
     inside: Ints  # (f + 1): 1 for members
+    orphans: Ints  # members that lack a parent
+
+
+# Rows of the tableau below those of the slots.
+Z, D = -9, -8
+LEAST = -7  # what d_j must exceed for j to join: the floor, infinite for members
+Q, RIDGED, FLOOR = -6, -5, -4  # what the three above are without members; d is G_jj + lam then
+GAINS, COSTS, V = -3, -2, -1  # to work in: of the monomials, of the members, the row v
+NAMED = 9
 
 
 class State(NamedTuple):
-    """The regression on the members."""
+    """The regression on the members.  Few arrays: they are passed on field by field."""
 
     members: Ints
-    H: Array
-    B: Array
-    w: Array
-    z: Array
-    d: Array
-    least: Array  # what d_j must exceed for j to join: the floor, infinite for members
-    floor: Array
-    parked: NDArray[np.bool_]  # slots of members that stand at an end of their box
+    T: Array  # (slots + NAMED, f + slots)
+    f: int
+
+    def named(self, row: int) -> Array:
+        """Return one of the named rows, as far as it is about monomials."""
+        return self.T[row, : self.f]
+
+    @property
+    def H(self) -> Array:
+        """The inverse of G_SS + lam I."""
+        return self.T[: len(self.members), self.f :]
+
+    @property
+    def w(self) -> Array:
+        """The coefficients of the members."""
+        return -self.T[Z, self.f :]
+
+    @property
+    def z(self) -> Array:
+        """The correlations of all monomials with the residual."""
+        return self.named(Z)
 
 
 class Stand(NamedTuple):
@@ -122,7 +160,7 @@ class Climb(NamedTuple):
     last: int
     needed: float  # a swap must lower c by more than this; infinite for no swaps
     share: float  # and by more than this share of c
-    drop: int = -1  # the slot of a member that leaves first
+    drop: int = -1  # the slot of a member that leaves first; kernels take the last one
 
 
 class Book(NamedTuple):
@@ -147,105 +185,82 @@ class Chase(NamedTuple):
 
 
 @njit(**INNER)
-def _axpy(a, x, y):  # type: ignore[no-untyped-def]
-    for b in range(x.size):
-        y[b] += a * x[b]
-
-
-@njit(**INNER)
-def _move(equations, boxes, rules, state, slot, count, j):  # type: ignore[no-untyped-def]
-    """Empty one of the ``count`` slots in use, if it has a member, then put j there, if j >= 0."""
-    members = state.members
-    for turn in range(2):
-        m = j if turn else members[slot]
-        if m < 0:
-            continue
-        if boxes is not None and state.parked[slot]:
-            _shift(equations, state, slot, count, -state.w[slot])
-            state.parked[slot] = False
-        else:
-            _change(equations, state, slot, count, j if turn else -1)
-        state.least[m] = np.inf if turn else state.floor[m]
-        if rules is not None:
-            rules.inside[m] = turn
-            for i in rules.inputs[m]:
-                rules.used[i] += 2 * turn - 1
-    members[slot] = j
-
-
-@njit(**INNER)
-def _leftover(equations, state, count, m, v):  # type: ignore[no-untyped-def]
-    """Write G_m: - G_mS B, what of monomial m the free members leave over."""
-    row = equations.table[equations.place[m]]
-    for b in range(v.size):
-        v[b] = row[b]
+def _leftover(equations, state, count, m):  # type: ignore[no-untyped-def]
+    """Write what of monomial m the free members leave over into the row v."""
+    T, row = state.T, equations.table[equations.place[m]]
+    for b in range(row.size):
+        T[V, b] = row[b]
+    for b in range(row.size, T.shape[1]):
+        T[V, b] = 0.0
     for a in range(count):
         if state.members[a] >= 0:
-            _axpy(-row[state.members[a]], state.B[a], v)
+            share = row[state.members[a]]
+            for b in range(T.shape[1]):
+                T[V, b] -= share * T[a, b]
 
 
 @njit(**INNER)
 def _shift(equations, state, slot, count, step):  # type: ignore[no-untyped-def]
     """Change the coefficient of a parked member; the free ones follow."""
-    m, v = state.members[slot], np.empty(state.z.size)
-    _leftover(equations, state, count, m, v)
-    _axpy(-step, v, state.z)
-    for a in range(count):
-        state.w[a] -= step * state.B[a, m]
-    state.w[slot] += step
+    T = state.T
+    _leftover(equations, state, count, state.members[slot])
+    for b in range(T.shape[1]):
+        T[Z, b] -= step * T[V, b]
+    T[Z, state.f + slot] -= step
 
 
 @njit(**INNER)
-def _change(equations, state, slot, count, j):  # type: ignore[no-untyped-def]
-    """Take the member of a slot out of the regression, or j in, if j >= 0.
-
-    Leaving and joining are the same change of rank one: with
-
-        leaving:   u = H_:i / H_ii,  v = B_i:,                       omega = w_i,       s = 1 / H_ii
-        joining:   u = B_:j,         v = (G_j: - G_jS B) / d_j,      omega = z_j / d_j, s = -d_j
-
-    (u is -1 in the slot of the one that joins) H loses u u' / s, B loses u v', w loses omega u, z
-    gains omega s v, and d gains s v^2.
-    """
-    H, B, w, z, d = state.H, state.B, state.w, state.z, state.d
-    u, v = np.empty(count), np.empty(z.size)
-    if j >= 0:
-        omega, s = z[j] / d[j], -d[j]
-        for b in range(v.size):
-            B[slot, b] = 0.0
-        for a in range(count):
-            u[a], H[a, slot], H[slot, a] = B[a, j], 0.0, 0.0
-        _leftover(equations, state, count, j, v)
-        for b in range(v.size):
-            v[b] /= d[j]
-        u[slot], w[slot] = -1.0, 0.0
-    else:
-        omega, s = w[slot], 1.0 / H[slot, slot]
-        for a in range(count):
-            u[a] = H[a, slot] * s
-        for b in range(v.size):
-            v[b] = B[slot, b]
-    for b in range(v.size):
-        z[b] += omega * s * v[b]
-        d[b] += s * v[b] * v[b]
-    for a in range(count):
-        w[a] -= omega * u[a]
-        _axpy(-u[a], v, B[a])
-        for b in range(count):
-            H[a, b] -= u[a] * u[b] / s
+def _change(equations, boxes, state, slot, count, j):  # type: ignore[no-untyped-def]
+    """Take the member of a slot, if it has one, out of the regression, then j in, if j >= 0."""
+    T = state.T
+    for joins in range(2):
+        column = state.f + slot
+        if joins and j >= 0:
+            _leftover(equations, state, count, j)
+            T[V, column] = 1.0
+            column, inverse = j, 1.0 / T[D, j]
+            own = signed = -inverse
+        elif joins or state.members[slot] < 0:
+            continue
+        else:
+            if boxes is not None and boxes.parked[slot]:
+                _shift(equations, state, slot, count, T[Z, column])
+                boxes.parked[slot] = False
+                continue
+            inverse, own = 1.0 / T[slot, column], 1.0
+            signed = inverse
+            for b in range(T.shape[1]):
+                T[V, b] = T[slot, b]
+        for r in range(count + 1):
+            a = r if r < count else T.shape[0] + Z
+            share = own if a == slot else T[a, column] * inverse
+            for b in range(T.shape[1]):
+                T[a, b] -= share * T[V, b]
+            if not joins:
+                T[a, column] = 0.0  # not up to rounding: what is parked stays where it is
+        for b in range(T.shape[1]):
+            T[D, b] += signed * T[V, b] * T[V, b]
 
 
 @njit(**INNER)
-def _park(equations, state, slot, count, end):  # type: ignore[no-untyped-def]
+def _register(rules, state, slot, j):  # type: ignore[no-untyped-def]
+    """Write down that the member of a slot, if it has one, has left, and that j is there now."""
+    for joins in range(2):
+        m = j if joins else state.members[slot]
+        if m >= 0:
+            state.T[LEAST, m] = np.inf if joins else state.T[FLOOR, m]
+            if rules is not None:
+                _book(rules, m, 2 * joins - 1)
+    state.members[slot] = j
+
+
+@njit(**INNER)
+def _park(equations, boxes, state, slot, count, end):  # type: ignore[no-untyped-def]
     """Fix a free member at an end of its box; return by how much c rises."""
-    off = state.w[slot] - end
-    cost = 0.5 * off * off / state.H[slot, slot]
-    _change(equations, state, slot, count, -1)
-    for a in range(count):
-        state.H[a, slot] = state.H[slot, a] = 0.0
-    for b in range(state.z.size):
-        state.B[slot, b] = 0.0
-    state.w[slot], state.parked[slot] = 0.0, True
+    off = state.T[Z, state.f + slot] + end
+    cost = 0.5 * off * off / state.T[slot, state.f + slot]
+    _change(equations, boxes, state, slot, count, i8(-1))
+    boxes.parked[slot] = True
     if end != 0.0:
         _shift(equations, state, slot, count, end)
     return cost
@@ -254,77 +269,76 @@ def _park(equations, state, slot, count, end):  # type: ignore[no-untyped-def]
 @njit(**INNER)
 def _mend(equations, boxes, state, count):  # type: ignore[no-untyped-def]
     """Park and free members until all boxes are kept and none gains by moving; return c's rise."""
-    if boxes is None:
-        return 0.0
-    members, w, H, rise = state.members, state.w, state.H, 0.0
+    members, T, rise = state.members, state.T, 0.0
     for _ in range(4 * count + 8):
         slot, worst, end = -1, 0.0, 0.0
         for a in range(count):
-            if members[a] >= 0 and not state.parked[a]:
-                near = min(max(w[a], boxes.low[members[a]]), boxes.high[members[a]])
-                cost = 0.5 * (w[a] - near) ** 2 / H[a, a]
+            if members[a] >= 0 and not boxes.parked[a]:
+                w = -T[Z, state.f + a]
+                near = min(max(w, boxes.low[members[a]]), boxes.high[members[a]])
+                cost = 0.5 * (w - near) ** 2 / T[a, state.f + a]
                 if cost > worst:
                     slot, worst, end = a, cost, near
         if slot >= 0:
-            rise += _park(equations, state, slot, count, end)
+            rise += _park(equations, boxes, state, slot, count, end)
             continue
         for a in range(count):
             m = members[a]
-            if m >= 0 and state.parked[a] and state.d[m] > state.floor[m]:
-                pull = state.z[m] - equations.lam * w[a]
-                inwards = (pull > 0.0 and w[a] < boxes.high[m]) or (
-                    pull < 0.0 and w[a] > boxes.low[m]
-                )
-                gain = 0.5 * pull * pull / state.d[m]
+            if m >= 0 and boxes.parked[a] and T[D, m] > T[FLOOR, m]:
+                w = -T[Z, state.f + a]
+                pull = T[Z, m] - equations.lam * w
+                inwards = (pull > 0.0 and w < boxes.high[m]) or (pull < 0.0 and w > boxes.low[m])
+                gain = 0.5 * pull * pull / T[D, m]
                 if inwards and gain > worst + 1e-15 * equations.yy:
                     slot, worst = a, gain
         if slot < 0:
             break
-        _shift(equations, state, slot, count, -w[slot])
-        state.parked[slot] = False
+        _change(equations, boxes, state, slot, count, members[slot])
         rise -= worst
-        _change(equations, state, slot, count, members[slot])
     return rise
 
 
 @njit(**INNER)
 def _cost(equations, boxes, state, slot):  # type: ignore[no-untyped-def]
     """Return by how much c rises without a member."""
-    w = state.w[slot]
-    if boxes is not None and state.parked[slot]:
+    T, column = state.T, state.f + slot
+    w = -T[Z, column]
+    if boxes is not None and boxes.parked[slot]:
         m = state.members[slot]
-        return (state.z[m] - equations.lam * w) * w + 0.5 * state.d[m] * w * w
-    return 0.5 * w * w / state.H[slot, slot]
+        return (T[Z, m] - equations.lam * w) * w + 0.5 * T[D, m] * w * w
+    return 0.5 * w * w / T[slot, column]
 
 
 @njit(**INNER)
-def _gains(state, boxes, row, tilt, inverse, gains):  # type: ignore[no-untyped-def]
+def _gains(state, boxes, row, tilt, inverse):  # type: ignore[no-untyped-def]
     """Write how much each monomial lowers c by joining; return the largest."""
-    # Once member i is out: ``row`` = B_i:, ``tilt`` = w_i / H_ii, ``inverse`` = 1 / H_ii.
-    z, d, least = state.z, state.d, state.least
-    top = 0.0
-    for b in range(gains.size):
-        number = z[b] + row[b] * tilt
-        left = d[b] + row[b] * row[b] * inverse
+    # Once member i is out: row i of T (B_i:), ``tilt`` = w_i / H_ii, ``inverse`` = 1 / H_ii.
+    T, top = state.T, 0.0
+    for b in range(state.f):
+        number = T[Z, b] + T[row, b] * tilt
+        left = T[D, b] + T[row, b] * T[row, b] * inverse
+        least = T[LEAST, b]
+        enough = least if least > left else left  # ``max`` would be compiled as well
         if boxes is None:
-            gains[b] = 0.5 * number * number / max(left, least[b]) * (left > least[b])
+            gain = 0.5 * number * number / enough * (left > least)
         else:
-            step = min(max(number / max(left, least[b]), boxes.low[b]), boxes.high[b])
-            gains[b] = step * (number - 0.5 * left * step) * (left > least[b])
-        top = max(top, gains[b])
+            step = min(max(number / enough, boxes.low[b]), boxes.high[b])
+            gain = step * (number - 0.5 * left * step) * (left > least)
+        T[GAINS, b] = gain
+        top = gain if gain > top else top
     return top
 
 
 @njit(**INNER)
-def _gains_without(equations, boxes, state, slot, count, gains):  # type: ignore[no-untyped-def]
+def _gains_without(equations, boxes, state, slot, count):  # type: ignore[no-untyped-def]
     """Write the gains once a member is out; return the largest."""
-    w = state.w[slot]
-    if boxes is not None and state.parked[slot]:
-        v = np.empty(gains.size)
-        _leftover(equations, state, count, state.members[slot], v)
-        return _gains(state, boxes, v, w, 0.0, gains)
-    h = state.H[slot, slot]
-    return _gains(state, boxes, state.B[slot], w / h, 1.0 / h, gains)
+    column = state.f + slot
+    w = -state.T[Z, column]
+    if boxes is not None and boxes.parked[slot]:
+        _leftover(equations, state, count, state.members[slot])
+        return _gains(state, boxes, state.T.shape[0] + V, w, 0.0)
+    h = state.T[slot, column]
+    return _gains(state, boxes, slot, w / h, 1.0 / h)
 
 
 @njit(**INNER)
@@ -367,96 +381,59 @@ def _keeps(rules, orphans, j):  # type: ignore[no-untyped-def]
 
 
 @njit(**INNER)
-def _best(rules, members, gains, bar):  # type: ignore[no-untyped-def]
+def _best(rules, state, bar):  # type: ignore[no-untyped-def]
     """Return the monomial of largest gain above ``bar`` that may join, -1 for none."""
     # The members alone need not keep the rules: they are what a swap has in between.
-    best = -1
+    best, T, f = -1, state.T, state.f
     if rules is None:
-        for j in range(gains.size):
-            if gains[j] > bar:
-                best, bar = j, gains[j]
+        for j in range(f):
+            if T[GAINS, j] > bar:
+                best, bar = j, T[GAINS, j]
         return best
-    used, inputs, room, n = rules.used, rules.inputs, rules.k, 0
+    used, inputs, orphans, room, n = rules.used, rules.inputs, rules.orphans, rules.k, 0
     for i in range(used.size - 1):
         room -= used[i] > 0
-    orphans = np.empty_like(members)
-    for m in members:
+    for m in state.members:
         if m >= 0 and rules.inside[m] > 0 and _lack(rules, m) > 0:
             orphans[n] = m
             n += 1
     budgets_only = rules.parents.shape[1] == 0 and rules.required.size == 0
-    for j in range(gains.size):
-        if gains[j] > bar:
+    for j in range(f):
+        if T[GAINS, j] > bar:
             new = 0
             for a in range(inputs.shape[1]):
                 new += used[inputs[j, a]] == 0
             if new <= room and (budgets_only or _keeps(rules, orphans[:n], j)):
-                best, bar = j, gains[j]
+                best, bar = j, T[GAINS, j]
     return best
 
 
 @njit(**INNER)
-def _best_swap(equations, boxes, rules, state, count, gains, needed):  # type: ignore[no-untyped-def]
+def _best_swap(equations, boxes, rules, state, count, needed):  # type: ignore[no-untyped-def]
     """Return (gain, slot, entrant) of the swap that lowers c most, by more than ``needed``."""
-    members = state.members
     best, at, entrant = needed, count, -1
     for slot in range(count):
-        m, cost = members[slot], _cost(equations, boxes, state, slot)
-        if _gains_without(equations, boxes, state, slot, count, gains) - cost <= best:
+        m, cost = state.members[slot], _cost(equations, boxes, state, slot)
+        if _gains_without(equations, boxes, state, slot, count) - cost <= best:
             continue
         if rules is not None:
             if rules.fixed[m]:
                 continue
             _book(rules, m, -1)
-        j = _best(rules, members, gains, best + cost)
+        bar = best + cost  # below zero where parking went round in circles; members gain zero
+        j = _best(rules, state, bar if bar > 0.0 else 0.0)
         if rules is not None:
             _book(rules, m, 1)
         if j >= 0:
-            best, at, entrant = gains[j] - cost, slot, j
+            best, at, entrant = state.T[GAINS, j] - cost, slot, j
     return best, at, entrant
-
-
-@njit(**INNER)
-def _load(equations, boxes, rules, state, count):  # type: ignore[no-untyped-def]
-    """Compute everything afresh from the members; return c."""
-    z, d, value = state.z, state.d, 0.5 * equations.yy
-    for b in range(z.size):
-        z[b], d[b], state.least[b] = equations.q[b], equations.ridged[b], state.floor[b]
-    if rules is not None:
-        for i in range(rules.used.size):
-            rules.used[i] = i == rules.used.size - 1
-        for b in range(rules.inside.size):
-            rules.inside[b] = 0
-    for a in range(count):
-        j = state.members[a]
-        # Members that the rules want may explain each other: as if their ridge were larger.
-        d[j] = max(d[j], COLLINEAR * equations.ridged[j])
-        value -= 0.5 * z[j] * z[j] / d[j]
-        state.members[a], state.parked[a] = -1, False
-        _move(equations, boxes, rules, state, a, a + 1, j)
-    return value + _mend(equations, boxes, state, count)
-
-
-@njit(**INNER)
-def _drop(equations, boxes, rules, state, slot, count):  # type: ignore[no-untyped-def]
-    """Take a member out and move the last of the ``count`` slots into its place."""
-    nobody, last = min(slot, -1), count - 1
-    _move(equations, boxes, rules, state, slot, count, nobody)
-    state.members[slot], state.w[slot] = state.members[last], state.w[last]
-    for b in range(state.z.size):
-        state.B[slot, b] = state.B[last, b]
-    for a in range(last):
-        state.H[slot, a] = state.H[a, slot] = state.H[last, a]
-    state.H[slot, slot] = state.H[last, last]
-    state.parked[slot], state.parked[last] = state.parked[last], False
-    state.members[last] = -1
 
 
 @njit(**INNER)
 def _note(equations, boxes, state, book, row, count, value):  # type: ignore[no-untyped-def]
     """Write the support down, and what c would be without its cheapest member."""
     book.value[row], book.without[row] = value, np.inf
-    for a in range(state.members.size):
+    for a in range(book.members.shape[1]):
         book.members[row, a] = state.members[a]
     for a in range(count):
         without = value + _cost(equations, boxes, state, a)
@@ -465,60 +442,82 @@ def _note(equations, boxes, state, book, row, count, value):  # type: ignore[no-
 
 
 @njit(**INNER)
-def _forgive(state, broken, n):  # type: ignore[no-untyped-def]
+def _forgive(boxes, state, n):  # type: ignore[no-untyped-def]
     """Let those join again whose swaps did not keep what they promised; return 0 of them."""
     for a in range(n):
-        state.least[broken[a]] = state.floor[broken[a]]
+        j = boxes.broken[a]
+        state.T[LEAST, j] = state.T[FLOOR, j]
     return 0
 
 
 @njit(**ENTRY)
-def climb(equations, boxes, rules, state, stand, task, book):  # type: ignore[no-untyped-def]
+def climb(equations, boxes, rules, state, stand, task, book):  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
     """Add the best entrant while there is room, else take the best swap, until neither helps.
 
     Once for each size from the first to the last, noted in the book if that has rows.  Pauses
-    after ``REFRESH`` moves, and loads the members afresh where it goes on from there.
+    after ``REFRESH`` moves; where it goes on from there, the members join afresh first.
     """
-    count, value, moves, size = stand.taken, stand.value, stand.moves, task.first
-    gains, broken, n = np.empty(state.z.size), np.empty(REFRESH, dtype=np.int64), 0
+    # Whatever moves does so by one call of ``_change``: it takes longest to compile.
+    members, T, n = state.members, state.T, 0
+    count, value, moves, size, drop = stand.taken, stand.value, stand.moves, task.first, task.drop
+    loaded, need = count, PAUSED
     if moves >= REFRESH:
-        value, moves = _load(equations, boxes, rules, state, count), 0
-    if task.drop >= 0:
-        value += _cost(equations, boxes, state, task.drop)
-        _drop(equations, boxes, rules, state, task.drop, count)
-        count, moves = count - 1, moves + 1
-        value += _mend(equations, boxes, state, count)
-    need = PAUSED
+        count, value, moves = 0, 0.5 * equations.yy, 0
     while moves < REFRESH:
-        at, gain, entrant, needed = count, 0.0, -1, max(task.needed, task.share * value)
-        if count < size:
-            _gains(state, boxes, state.z, 0.0, 0.0, gains)
-            entrant = _best(rules, state.members, gains, 0.0)
-            gain = gains[entrant]
-        if entrant < 0 and needed < np.inf:
-            gain, at, entrant = _best_swap(equations, boxes, rules, state, count, gains, needed)
-        if entrant >= 0:
-            if equations.place[entrant] < 0:
-                need = entrant
-                break
-            before, taken, count = state.members[at], count, max(count, at + 1)
-            _move(equations, boxes, rules, state, at, count, entrant)
-            change, moves = _mend(equations, boxes, state, count) - gain, moves + 1
-            if boxes is not None and at < taken and change >= -needed:
-                _move(equations, boxes, rules, state, at, count, before)
-                _mend(equations, boxes, state, count)
-                change, state.least[entrant], broken[n], n = 0.0, np.inf, entrant, n + 1
-            elif n > 0:
-                n = _forgive(state, broken, n)
-            value += change
+        at, gain, entrant, needed = count, 0.0, -1, task.share * value
+        needed = task.needed if task.needed > needed else needed
+        if count < loaded:
+            entrant, members[at] = members[at], -1
+            if boxes is not None:
+                boxes.parked[at] = False
+            # Members that the rules want may explain each other: as if their ridge were larger.
+            left = COLLINEAR * T[RIDGED, entrant]
+            T[D, entrant] = left if left > T[D, entrant] else T[D, entrant]
+            gain = 0.5 * T[Z, entrant] * T[Z, entrant] / T[D, entrant]
+        elif drop >= 0:
+            at, gain = count - 1, -_cost(equations, boxes, state, count - 1)
         else:
+            if count < size:
+                _gains(state, boxes, T.shape[0] + Z, 0.0, 0.0)
+                entrant = _best(rules, state, 0.0)
+                gain = T[GAINS, entrant]
+            if entrant < 0 and needed < np.inf:
+                gain, at, entrant = _best_swap(equations, boxes, rules, state, count, needed)
+        if entrant < 0 and drop < 0:
             if book.value.size > 0:
                 _note(equations, boxes, state, book, size - 1, count, value)
+            if boxes is not None:
+                n = _forgive(boxes, state, n)
             if size >= task.last:
                 need = DONE
                 break
-            size, n = size + 1, _forgive(state, broken, n)
-    _forgive(state, broken, n)
+            size += 1
+            continue
+        if entrant >= 0 and equations.place[entrant] < 0:
+            need = entrant
+            break
+        if count >= loaded:
+            moves += 1
+        before = members[at]
+        if at == count:
+            count += 1
+        _change(equations, boxes, state, at, count, entrant)
+        _register(rules, state, at, entrant)
+        value -= gain
+        if entrant < 0:
+            count, loaded, drop = count - 1, 0, -1
+        if boxes is not None and count >= loaded:
+            change = _mend(equations, boxes, state, count)
+            if entrant >= 0 and before >= 0 and change - gain >= -needed:
+                _change(equations, boxes, state, at, count, before)
+                _register(rules, state, at, before)
+                _mend(equations, boxes, state, count)
+                change, T[LEAST, entrant], boxes.broken[n], n = gain, np.inf, entrant, n + 1
+            else:
+                n = _forgive(boxes, state, n)
+            value += change
+    if boxes is not None:
+        _forgive(boxes, state, n)
     return count, size, value, moves, need
 
 
@@ -528,41 +527,43 @@ def walk(equations, boxes, rules, state, stand, chase):  # type: ignore[no-untyp
 
     c may rise.  Ends early where nothing may move, or below the record.
     """
-    members, until = state.members, chase.until
+    members, T, until = state.members, state.T, chase.until
     count, value, moves, steps = stand.taken, stand.value, stand.moves, len(chase.draws)
-    gains, costs = np.empty(state.z.size), np.empty(count)
     for s in range(steps):
         step = chase.step + s + 1
         for a in range(count):
-            costs[a] = _cost(equations, boxes, state, a)
+            T[COSTS, a] = _cost(equations, boxes, state, a)
             if until[members[a]] > step:
-                costs[a] = np.inf
+                T[COSTS, a] = np.inf
             if rules is not None and rules.fixed[members[a]]:
-                costs[a] = np.inf
+                T[COSTS, a] = np.inf
         j, slot, cost = -1, 0, 0.0
         while j < 0:
             slot, cost = 0, np.inf
             for a in range(count):
-                if costs[a] < cost:
-                    slot, cost = a, costs[a]
+                if T[COSTS, a] < cost:
+                    slot, cost = a, T[COSTS, a]
             if cost == np.inf:
                 return count, s, value, moves + s, DONE
-            m, costs[slot] = members[slot], np.inf
-            _gains_without(equations, boxes, state, slot, count, gains)
-            for b in range(gains.size):  # whose time has not come must beat the record
-                if until[b] > step and value + cost - gains[b] >= chase.record:
-                    gains[b] = 0.0
+            m, T[COSTS, slot] = members[slot], np.inf
+            _gains_without(equations, boxes, state, slot, count)
+            for b in range(state.f):  # whose time has not come must beat the record
+                if until[b] > step and value + cost - T[GAINS, b] >= chase.record:
+                    T[GAINS, b] = 0.0
             if rules is not None:
                 _book(rules, m, -1)
-            j = _best(rules, members, gains, 0.0)
+            j = _best(rules, state, 0.0)
             if rules is not None:
                 _book(rules, m, 1)
         if equations.place[j] < 0:
             return count, s, value, moves + s, j
         until[members[slot]] = step + 1 + chase.draws[s, 0]
         until[j] = step + 1 + chase.draws[s, 1]
-        _move(equations, boxes, rules, state, slot, count, j)
-        value += cost - gains[j] + _mend(equations, boxes, state, count)
+        _change(equations, boxes, state, slot, count, j)
+        _register(rules, state, slot, j)
+        value += cost - T[GAINS, j]
+        if boxes is not None:
+            value += _mend(equations, boxes, state, count)
         if value < chase.record:
             return count, s + 1, value, moves + s + 1, PAUSED
     return count, steps, value, moves + steps, PAUSED

@@ -16,14 +16,22 @@ from polysharp.engines.local_search import kernel
 from polysharp.engines.local_search.kernel import (
     COLLINEAR,
     DONE,
+    FLOOR,
+    LEAST,
+    NAMED,
     REFRESH,
+    RIDGED,
     Book,
+    Boxed,
     Chase,
     Climb,
+    D,
     Equations,
+    Q,
     RuleTable,
     Stand,
     State,
+    Z,
 )
 from polysharp.moments.gram import DenseGram
 from polysharp.problem.problem import Problem
@@ -55,18 +63,15 @@ class RidgeModel:
         self.problem, self.slots = problem, slots
         self.rules = _rules(problem)
         self._rows = _Rows(problem, slots)
-        ridged = self._rows.equations.ridged
-        self.state = State(
-            members=np.full(slots, -1),
-            H=np.empty((slots, slots)),
-            B=np.empty((slots, f)),
-            w=np.empty(slots),
-            z=np.empty(f),
-            d=np.empty(f),
-            least=np.empty(f),
-            floor=COLLINEAR * ridged,
-            parked=np.zeros(slots, dtype=bool),
-        )
+        self.state = State(np.full(slots, -1), np.empty((slots + NAMED, f + slots)), f)
+        self.state.T[slots:] = 0.0
+        self.state.named(Q)[:] = problem.q
+        self.state.named(RIDGED)[:] = problem.gram.diagonal + problem.lam
+        self.boxes: Boxed | None = None
+        if (boxes := problem.structure.boxes) is not None:
+            parked, broken = np.zeros(slots, dtype=bool), np.empty(REFRESH, dtype=np.int64)
+            self.boxes = Boxed(boxes.low, boxes.high, parked, broken)
+        self.confine()
         self.load(start)
 
     @property
@@ -91,30 +96,34 @@ class RidgeModel:
 
     def confine(self, among: NDArray[np.bool_] | None = None) -> None:
         """Let only the monomials of a mask join, all by default, from the next load on."""
-        self.state.floor[:] = COLLINEAR * self._rows.equations.ridged
+        floor = self.state.named(FLOOR)
+        floor[:] = COLLINEAR * self.state.named(RIDGED)
         if among is not None:
-            self.state.floor[~among] = np.inf
+            floor[~among] = np.inf
 
     def gains(self) -> Array:
         """How much each monomial would lower c by joining, the rules apart."""
-        z, d, least = self.state.z, self.state.d, self.state.least
+        z, d, least = map(self.state.named, (Z, D, LEAST))
         low, high = self.problem.boxes
         step = np.clip(z / np.maximum(d, least), low, high)
         return step * (z - 0.5 * d * step) * (d > least)
 
     def costs(self) -> Array:
         """How much each member would raise c by leaving."""
-        m, state = self.count, self.state
-        w, z, d = state.w[:m], state.z[self.support], state.d[self.support]
-        parked = (z - self.problem.lam * w) * w + 0.5 * d * w * w
-        free = 0.5 * w * w / np.where(state.parked[:m], 1.0, np.diagonal(state.H)[:m])
-        costs: Array = np.where(state.parked[:m], parked, free)
+        S, w, H = self.support, self.state.w[: self.count], np.diagonal(self.state.H)[: self.count]
+        if self.boxes is None:
+            return 0.5 * w * w / H
+        parked = self.boxes.parked[: self.count]
+        stopped = (self.state.z[S] - self.problem.lam * w) * w + 0.5 * self.state.named(D)[
+            S
+        ] * w * w
+        costs: Array = np.where(parked, stopped, 0.5 * w * w / np.where(parked, 1.0, H))
         return costs
 
     def _run(self, function: Any, *task: Any) -> int:
         """Let a kernel go on from here, and see that the row of G it needs is at hand."""
         stand = Stand(self.count, self.progress, self.objective, self.moves, DONE)
-        parts = self._rows.equations, self.problem.structure.boxes, self.rules, self.state
+        parts = self._rows.equations, self.boxes, self.rules, self.state
         found = function(*parts, stand, *task)
         self.count, self.progress, self.objective, self.moves, need = found
         if need >= 0:
@@ -123,9 +132,30 @@ class RidgeModel:
 
     def climb(self, task: Climb, book: Book = NO_BOOK) -> bool:
         """Climb on, for a while; return whether nothing is left to do."""
+        if task.drop >= 0:
+            self._put_last(task.drop)
+        if self.moves >= REFRESH:
+            self._empty()
         while (need := self._run(kernel.climb, task, book)) >= 0:
             task = task._replace(first=self.progress, drop=-1)
         return need == DONE
+
+    def _empty(self) -> None:
+        """Take all members out of the regression; the kernel lets them join afresh."""
+        self.state.T[: self.slots] = 0.0
+        self.state.T[[Z, D, LEAST]] = self.state.T[[Q, RIDGED, FLOOR]]
+        if self.rules is not None:
+            self.rules.inside[:], self.rules.used[:-1], self.rules.used[-1] = 0, 0, 1
+
+    def _put_last(self, slot: int) -> None:
+        """Let a member change places with the last one."""
+        members, T, f = self.state
+        if (last := self.count - 1) != slot:
+            pair, turned = [slot, last], [last, slot]
+            members[pair], T[pair] = members[turned], T[turned]
+            T[:, f + slot], T[:, f + last] = T[:, f + last], T[:, f + slot].copy()
+            if self.boxes is not None:
+                self.boxes.parked[pair] = self.boxes.parked[turned]
 
     def walk(self, chase: Chase) -> tuple[int, bool]:
         """Walk on; return the steps made, and whether nothing may move any more."""
@@ -151,9 +181,7 @@ class _Rows:
             place = np.full(f, -1)
         self._owner = np.full(len(table), -1)  # the monomial of each row of the table
         self._next = 0
-        self.equations = Equations(
-            table, place, problem.q, gram.diagonal + problem.lam, float(problem.yy), problem.lam
-        )
+        self.equations = Equations(table, place, float(problem.yy), problem.lam)
 
     def hold(self, S: Indices, members: Indices) -> None:
         """See that some rows are at hand, in place of the longest held ones; members' stay."""
@@ -189,4 +217,5 @@ def _rules(problem: Problem) -> RuleTable | None:
         fixed=fixed,
         used=np.empty(structure.n_inputs + 1, dtype=np.int64),
         inside=np.empty(f + 1, dtype=np.int64),
+        orphans=np.empty(f, dtype=np.int64),
     )

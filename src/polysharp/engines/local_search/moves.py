@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from polysharp.engines.local_search.kernel import ENTRY, INNER, Climb
-from polysharp.engines.local_search.model import RidgeModel
+from polysharp.engines.local_search.model import EMPTY, RidgeModel
 from polysharp.monomials.structure import Structure
 from polysharp.typing import Array, Indices
 
@@ -199,14 +199,15 @@ def narrowed(model: RidgeModel, support: Indices) -> Indices:
     model.load(support)
     m, table = len(support), structure.input_table[support]
     H, w = model.state.H[:m, :m].copy(), model.state.w[:m].copy()
-    for a in np.flatnonzero(model.state.parked[:m]):  # as if it stood alone, at what it costs
+    parked = EMPTY if model.boxes is None else np.flatnonzero(model.boxes.parked[:m])
+    for a in parked:  # as if it stood alone, at what it costs
         cost = model.costs()[a]
         H[a, a] = 0.5 * w[a] ** 2 / cost if cost > 0.0 else 1.0
     left: Indices = support[_narrow(H, w, table, structure.n_inputs, structure.max_inputs)]
     return left
 
 
-@njit(**INNER)
+@njit(**INNER | {"_nrt": True})
 def _give_up(H, w, D):  # type: ignore[no-untyped-def]
     """Return by how much 2 c rises without the members D: w_D' (H_DD)^-1 w_D, by elimination."""
     n, loss = len(D), 0.0
@@ -227,7 +228,7 @@ def _give_up(H, w, D):  # type: ignore[no-untyped-def]
     return loss
 
 
-@njit(**ENTRY)
+@njit(**ENTRY | {"_nrt": True})
 def _narrow(H, w, inputs, p, k):  # type: ignore[no-untyped-def]
     """Give up the input that is missed least until at most k are used; mark the members left."""
     # Row a of ``inputs`` has the inputs of member a, filled up with p.  H and w are overwritten.

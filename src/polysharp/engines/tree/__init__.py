@@ -8,7 +8,7 @@ few_supports nodes whose supports are tried one by one
 sharpening   relaxations with their best diagonals
 together     how many are bounded at once on a device
 effort       settings, and what may be spent on a node
-ends         all supports of a node, tried one by one
+ends         all supports of a node, tried one by one; ends_kernel has the compiled search
 relaxation   the compiled solver of a relaxation, with its safe bound
 input_sets   all sets of inputs that fill the budget k, bounded one by one
 rounding     incumbents
@@ -58,10 +58,11 @@ class Tree(Settings, Engine):
                 f"this problem has {problem.size:,}; lower degree or n_candidates"
             )
         # No clock runs yet.  Where supports are so few that they are tried one by one, relaxations
-        # are compiled only if it comes to them.
+        # are compiled only if it comes to them; where they are fewer still, nothing is.
         terms = problem.structure.max_terms
         if terms > FEW_TERMS or ways(problem.size, terms) > FEW_WAYS:
             self.kernel.compile()
+        self.kind.node_type.ready(problem.structure, problem.size)
 
     def search(self, run: Run) -> Stop:
         """Prove the incumbent or improve it until the gap is closed."""

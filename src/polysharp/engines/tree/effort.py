@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from polysharp.engines.base import Run
-from polysharp.engines.tree.ends import Quest, ways
+from polysharp.engines.tree.ends import ways
+from polysharp.engines.tree.ends_kernel import Quest
 from polysharp.engines.tree.relaxation import RATE, Aim
 
 MEMORY = 0.9  # weight of the past in a running mean

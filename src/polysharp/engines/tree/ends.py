@@ -1,19 +1,9 @@
 """Exhaustive ends: a node with few supports left is finished by trying all of them.
 
 H is the Schur complement of G + lam I on the free monomials, b what is left of q, both scaled so
-that H has unit diagonal; at most L monomials join.  They are chosen depth first in order: choosing
-j turns H and b into Schur complements on the later monomials.  The last two are chosen together:
-with D the diagonal of H and T twice the gain that is still needed, a pair gains more than T/2 iff
-
-    D_k (b_a^2 - T D_a) + D_a b_k^2 + H_ak (T H_ak - 2 b_a b_k) > 0,
-
-without a division or a branch.  Summed as positive parts over two rows this takes 0.4 nanoseconds a
-pair (and 20 a row); the update of H by the monomial before the pair is part of the same pass.  Rows
-are padded with zeros, which add nothing, to whole blocks of BLOCK numbers.
-
-Rules are met on the way where that is cheap: monomials that need too many inputs are skipped.
-Whatever gains enough is then asked for all rules.  Without rules only supports of L terms count,
-since more terms never cost more; with rules, shorter ones count too, down to ``fewest``.
+that H has unit diagonal; at most L monomials join.  Choosing j turns H and b into Schur complements
+on the other monomials.  Few choices are followed side by side, one array operation for all of them;
+many are gone through depth first, which is compiled (``ends_kernel``).
 
 Rounding (see ``bounds``): k eliminations are exact for data changed by a relative eps in every
 entry, eps = unit (s_j / sqrt(H_jj))^2 + (k + 12) u; if mu bounds the eigenvalues of the scaled H
@@ -21,10 +11,8 @@ from below, gains of k terms change by at most
 
     slack = eps (B + B^2 / 2) + (k + 12) u  times |y|^2,     B^2 = k / mu.
 
-So supports that come within twice that of the threshold are listed, with the pairs whose test is
-positive up to its own rounding: less than 64 u (b^2/D + |T|) D_a D_k, where b^2/D and |T| are at
-most twice the cost before any gain, so that NOISE times that cost is added to it.  The caller
-bounds the listed ones one by one.
+So supports that come within twice that of the threshold are listed.  The caller bounds the listed
+ones one by one.
 """
 
 from __future__ import annotations
@@ -32,24 +20,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
 from math import comb, sqrt
-from typing import NamedTuple
 
 import numpy as np
-from numba import b1, f8, i8, types, u1, u8
 from numpy.typing import NDArray
 
-from polysharp.engines.compiling import Compiler
+from polysharp.engines.tree.ends_kernel import BLOCK, Demands, Levels, Quest, search
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import UNIT, Quadratic
 from polysharp.problem.propagation import FREE, IN, States
 from polysharp.typing import Array, Indices
 
-ROW = 50.0  # pair tests that take as long as what a row takes beside them
-BLOCK = 16  # numbers that one turn of the vectorised loop takes
-NOISE = 512.0 * UNIT
 LONG, LOOK_AROUND = 3e8, 0.1  # pair tests, seconds: a longer search looks around now and then
 MOST_HITS = 5_000  # supports listed; more, and the threshold is too far below the optimum
+AT_ONCE, SHORT = 2_000, 4  # supports, and terms of one, that are tried at once, uncompiled
 
 
 def ways(free: int, budget: int) -> float:
@@ -57,45 +43,6 @@ def ways(free: int, budget: int) -> float:
     return comb(free, budget) + sum(
         cost * comb(free, budget - less) for less, cost in ((1, 50), (2, 200)) if budget >= less
     )
-
-
-class Quest(NamedTuple):
-    """What to look for."""
-
-    need: float  # gain from which a support is listed
-    cost: float  # before any gain
-    share: float  # of the cost of a support that is listed, by which others need not beat it
-    room: float = 0.0  # supports whose gain is less by no more than this are listed all the same
-    fewest: float = 0.0  # terms of a support that is listed
-    doubt: float = 0.0  # what rounding may take off the gain of all monomials together
-    work: float = np.inf  # pair tests, or what takes as long, after which to give up
-
-
-class Levels(NamedTuple):
-    """H, b and D after 0, 1, 2, ... monomials have been chosen, and room to work in."""
-
-    H: Array
-    b: Array
-    D: Array
-    scratch: Array  # four rows
-    factor: Array
-
-
-class Demands(NamedTuple):
-    """What a choice of free monomials must satisfy, given what is in.
-
-    Row i of a list of lists, ``items[starts[i] : starts[i + 1]]``, names free monomials.  One of
-    each of the first ``always`` rows must be chosen in any case; one (or all, if ``strong``) of row
-    ``always + j`` when monomial j is chosen.
-    """
-
-    uses: NDArray[np.uint8]  # inputs of the free monomials that are not in yet
-    room: int  # how many of those inputs may join
-    starts: NDArray[np.int64]
-    items: NDArray[np.int64]
-    always: int
-    strong: bool
-    plain: bool  # whether there are no rules beyond the number of terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,26 +67,76 @@ def exhaust(
     None where more than ``most`` come close, where that would be too much work, and when the time
     is up.
     """
-    size = len(b)
-    L, width = min(budget, size), size + BLOCK
-    root = np.sqrt(np.diagonal(H))
+    L, root = min(budget, len(b)), np.sqrt(np.diagonal(H))
+    H, b = H / np.multiply.outer(root, root), b / root
+    if rules.plain and few(len(b), L):
+        return _at_once(H, b, L, task, most)
+    return one_by_one(H, b, L, task, rules, most, expired)
+
+
+def few(size: int, budget: int) -> bool:
+    """Whether no choice among so many monomials, or fewer, needs the compiled search."""
+    return budget <= SHORT and comb(size, budget) <= AT_ONCE
+
+
+@cache
+def _choices(size: int, L: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return all choices as columns, and the positions in H of the pairs of each."""
+    chosen = np.array(list(combinations(range(size), L)), dtype=np.int64).T
+    first, second = np.triu_indices(L)
+    return chosen, chosen[first] * size + chosen[second]
+
+
+def _at_once(H: Array, b: Array, L: int, task: Quest, most: int) -> Exhausted | None:
+    """Eliminate the monomials of all choices, the first of each, then the second, ..."""
+    chosen, pairs = _choices(len(b), L)
+    rows = iter(np.take(H, pairs))
+    left = {(a, e): next(rows) for a in range(L) for e in range(a, L)}
+    rest, gains = np.take(b, chosen), np.zeros(chosen.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        for a in range(L):
+            inverse = 1.0 / np.maximum(left[a, a], 1e-300)
+            gains += 0.5 * rest[a] * rest[a] * inverse
+            for e in range(a + 1, L):
+                share = left[a, e] * inverse
+                rest[e] -= share * rest[a]
+                for c in range(e, L):
+                    left[e, c] -= share * left[a, c]
+    need, hits = task.need, list[int]()
+    for hit in np.flatnonzero(~(gains <= need)).tolist():
+        if not gains[hit] <= need:
+            hits.append(hit)
+            need = task.raised(need, gains[hit])
+    return Exhausted(chosen.T[hits], float(need)) if len(hits) <= most else None
+
+
+def one_by_one(
+    H: Array,
+    b: Array,
+    L: int,
+    task: Quest,
+    rules: Demands,
+    most: int,
+    expired: Callable[[], bool],
+) -> Exhausted | None:
+    """Go through the choices depth first."""
+    size, width = len(b), len(b) + BLOCK
     levels = Levels(
-        np.zeros((max(L - 2, 1), width, width)),
-        np.zeros((max(L, 2), width)),
-        np.zeros((max(L, 2), width)),
-        np.zeros((4, width)),
-        np.zeros((width, width)),
+        np.zeros((max(L - 1, 2), width, width)),
+        np.zeros((2 * max(L, 2) + 4, width)),
+        np.zeros((3, max(L + 2, rules.uses.shape[1])), dtype=np.int64),
     )
-    levels.H[0, :size, :size] = H / np.multiply.outer(root, root)
-    levels.b[0, :size] = b / root
-    levels.D[0, :size] = 1.0
+    levels.H[0, :size, :size] = H
+    levels.rows[0, :size] = b
+    levels.rows[1, :size] = 1.0
     hits = np.empty((most, max(L, 1)), dtype=np.int64)
     need = np.array([task.need, 0.0])  # and a flag that ends the search
+    task, asked = Quest(*map(float, task)), None if rules.plain else rules
     if task.work < LONG:
-        count = _search(levels, size, L, task, rules, need, hits)
+        count = search(levels, size, L, task, asked, need, hits)
     else:  # beside this thread, which stays awake for the clock and for Ctrl-C
         with ThreadPoolExecutor(1) as beside:
-            running = beside.submit(_search, levels, size, L, task, rules, need, hits)
+            running = beside.submit(search, levels, size, L, task, asked, need, hits)
             try:
                 while not wait([running], LOOK_AROUND).done:
                     need[1] = float(expired())
@@ -147,6 +144,23 @@ def exhaust(
                 need[1] = 1.0
             count = running.result()
     return Exhausted(hits[:count], float(need[0])) if 0 <= count <= most else None
+
+
+def ready(structure: Structure, size: int) -> None:
+    """Compile what the ends of a problem need, or load it: no clock runs yet."""
+    if not structure.plain or structure.inputs_bind:
+        _compile(plain=False)
+        _compile(plain=True)
+    elif not few(size, structure.max_terms):
+        _compile(plain=True)
+
+
+@cache
+def _compile(*, plain: bool) -> None:
+    nothing = np.zeros(1, dtype=np.int64)
+    rules = Demands(np.zeros((1, 0), dtype=np.uint8), 1, nothing, nothing[:0], 0, False, plain)
+    task = Quest(np.inf, 0.0, 0.0, work=0.0)
+    one_by_one(np.ones((1, 1)), np.zeros(1), 1, task, rules, 1, lambda: False)
 
 
 def rounding_slack(system: Quadratic, least: float, terms: int) -> float:
@@ -209,253 +223,3 @@ def _wanted(structure: Structure, terms: States, j: np.intp) -> Indices:
     if structure.heredity == "weak" and np.any(terms[parents] == IN):
         return parents[:0]
     return np.asarray(parents[terms[parents] == FREE])
-
-
-VEC, MAT, CUBE, INTS, INTS2 = f8[::1], f8[:, ::1], f8[:, :, ::1], i8[::1], i8[:, ::1]
-TASK = types.NamedUniTuple(f8, 7, Quest)
-LEVELS = types.NamedTuple((CUBE, MAT, MAT, MAT, MAT), Levels)
-RULES = types.NamedTuple((u1[:, ::1], i8, INTS, INTS, i8, b1, b1), Demands)
-ROWS = types.Tuple((i8, i8, f8, f8))
-kernel = Compiler(__file__)
-
-
-@kernel(i8(MAT, VEC, VEC, VEC, VEC, ROWS), any_order=True)
-def _next_rows(H, v, b, bb, D, rows):  # type: ignore[no-untyped-def]
-    """Return the first row a such that a pair of row a or a + 1 passes, or the end of the rows.
-
-    H stands for H - v v'.  Two rows are tried together: they share what is read.  Positions are
-    unsigned: where they might count from the end, nothing is vectorised.
-    """
-    low, high, T, lowered = u8(rows[0]), u8(rows[1]), rows[2], rows[3]
-    for a in range(low, high, u8(2)):
-        e = a + u8(1)
-        v_a, b_a, D_a, c_a = v[a], 2.0 * b[a], D[a], bb[a] - lowered * D[a]
-        v_e, b_e, D_e, c_e = v[e], 2.0 * b[e], D[e], bb[e] - lowered * D[e]
-        x = H[a, e] - v_a * v_e
-        total = max(D_e * c_a + D_a * bb[e] + x * (T * x - b_a * b[e]), 0.0)
-        first = a + u8(2)
-        blocks = (max(high, first) - first + u8(BLOCK - 1)) // u8(BLOCK)
-        for k in range(first, first + blocks * u8(BLOCK)):
-            x = H[a, k] - v_a * v[k]
-            y = H[e, k] - v_e * v[k]
-            x = D[k] * c_a + D_a * bb[k] + x * (T * x - b_a * b[k])
-            y = D[k] * c_e + D_e * bb[k] + y * (T * y - b_e * b[k])
-            total += max(x, 0.0) + max(y, 0.0)
-        if total > 0.0:
-            return i8(a)
-    return i8(high)
-
-
-@kernel(types.void(VEC, VEC, VEC, f8), any_order=True)
-def _row_minus(out, h, v, v_a):  # type: ignore[no-untyped-def]
-    for k in range(h.shape[0]):
-        out[k] = h[k] - v_a * v[k]
-
-
-@kernel(b1(RULES, INTS, i8))
-def _allowed(rules, chosen, count):  # type: ignore[no-untyped-def]
-    """Whether the chosen monomials satisfy the rules."""
-    new = 0
-    for i in range(rules.uses.shape[1]):
-        for a in range(count):
-            if rules.uses[chosen[a], i] > 0:
-                new += 1
-                break
-    if new > rules.room:
-        return False
-    for a in range(-rules.always, count):
-        if a >= 0 and rules.starts.shape[0] == rules.always + 1:
-            break
-        row = a + rules.always if a < 0 else rules.always + chosen[a]
-        start, stop = rules.starts[row], rules.starts[row + 1]
-        met = 0
-        for i in range(start, stop):
-            for c in range(count):
-                if chosen[c] == rules.items[i]:
-                    met += 1
-                    break
-        every = rules.strong and a >= 0
-        if (every and met < stop - start) or (stop > start and met == 0):
-            return False
-        if a < 0 and stop == start:
-            return False
-    return True
-
-
-@kernel(i8(TASK, RULES, INTS, i8, f8, VEC, INTS2, i8))
-def _note(task, rules, chosen, count, gain, need, hits, noted):  # type: ignore[no-untyped-def]
-    """List a support that gains more than needed, if the rules allow it; return how many are."""
-    if not rules.plain and (count < task.fewest or not _allowed(rules, chosen, count)):
-        return noted
-    if noted < hits.shape[0]:
-        for a in range(hits.shape[1]):
-            hits[noted, a] = chosen[a] if a < count else -1
-    # What is found need not be found again: from now on only what is better by the tolerance.
-    if gain <= task.cost:  # or it is rounding
-        need[0] = max(need[0], gain + task.share * (task.cost - gain) - task.room)
-    return noted + 1
-
-
-@kernel(i8(TASK, RULES, LEVELS, INTS, INTS2, VEC, types.UniTuple(i8, 4), f8))
-def _pairs(task, rules, levels, chosen, hits, need, where, gain):  # type: ignore[no-untyped-def]
-    """Try all pairs of later monomials; H is that of the level less v v'."""
-    depth, low, high, noted = where
-    level = depth - 1 if depth > 0 else 0
-    H, b, D, v, bb = (
-        levels.H[level],
-        levels.b[depth],
-        levels.D[depth],
-        levels.scratch[0],
-        levels.scratch[1],
-    )
-    if depth == 0:
-        for k in range(low, high):
-            bb[k] = b[k] * b[k]
-    noise = NOISE * task.cost  # the rounding of the test itself
-    if not rules.plain:
-        for a in range(low, high):
-            T = 2.0 * (need[0] - gain)
-            if not (T > 0.0 and bb[a] <= T * D[a]):
-                chosen[depth] = a
-                alone = gain + 0.5 * bb[a] / D[a]
-                noted = _note(task, rules, chosen, depth + 1, alone, need, hits, noted)
-    a = low - 2
-    while noted <= hits.shape[0]:
-        T = 2.0 * (need[0] - gain)
-        # With nothing left to gain every pair will do: the test would only see its own rounding.
-        a = _next_rows(H, v, b, bb, D, (a + 2, high, T, T - noise)) if T > 0.0 else a + 2
-        if a >= high:
-            break
-        for e in range(a, min(a + 2, high)):
-            for k in range(e + 1, high):
-                h = H[e, k] - v[e] * v[k]
-                D_e = D[e]
-                c = bb[e] - (T - noise) * D_e
-                x = D[k] * c + D_e * bb[k] + h * (T * h - 2.0 * b[e] * b[k])
-                if not (T > 0.0 and x <= 0.0):
-                    determinant = max(D_e * D[k] - h * h, 1e-300)
-                    both = (bb[e] * D[k] + bb[k] * D_e - 2.0 * h * b[e] * b[k]) / determinant
-                    chosen[depth], chosen[depth + 1] = e, k
-                    both = gain + 0.5 * both
-                    noted = _note(task, rules, chosen, depth + 2, both, need, hits, noted)
-                    T = 2.0 * (need[0] - gain)
-    return noted
-
-
-@kernel(f8(LEVELS, i8, i8, i8))
-def _chosen(levels, depth, j, size):  # type: ignore[no-untyped-def]
-    """Write b, b^2, D and v of the next level, in which j has been eliminated; return its gain."""
-    H, b, D, v, bb = levels.H, levels.b, levels.D, levels.scratch[0], levels.scratch[1]
-    here, there = u8(depth), u8(depth + 1)
-    inverse, b_j = 1.0 / D[here, u8(j)], b[here, u8(j)]
-    root = np.sqrt(inverse)
-    for k in range(u8(j + 1), u8(size)):
-        x = H[here, u8(j), k] * root
-        y = b[here, k] - x * b_j * root
-        v[k], b[there, k], bb[k] = x, y, y * y
-        # Never below zero: the ridge is part of H.
-        D[there, k] = max(D[here, k] - x * x, 1e-300)
-    return 0.5 * b_j * b_j * inverse
-
-
-@kernel(types.void(LEVELS, i8, i8, i8))
-def _descend(levels, depth, j, size):  # type: ignore[no-untyped-def]
-    """Write H of the next level, above its diagonal."""
-    v = levels.scratch[0]
-    for a in range(j + 1, size - 1):
-        first = a + 1
-        stop = first + (size - first + BLOCK - 1) // BLOCK * BLOCK
-        old, new = levels.H[depth, a, first:stop], levels.H[depth + 1, a, first:stop]
-        _row_minus(new, old, v[first:stop], v[a])
-
-
-@kernel(f8(VEC, VEC, i8, i8), any_order=True)
-def _dot(x, y, low, high):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for k in range(u8(low), u8(high)):
-        total += x[k] * y[k]
-    return total
-
-
-@kernel(i8(LEVELS, i8, i8, i8, f8))
-def _cut(levels, depth, low, size, missing):  # type: ignore[no-untyped-def]
-    """Return the first position from which on all monomials together gain less than is missing.
-
-    They are taken in from the last one on, row by row of a factorisation, until they gain enough.
-    """
-    H, b, D, U = levels.H[depth], levels.b[depth], levels.D[depth], levels.factor
-    z, inverse = levels.scratch[2], levels.scratch[3]
-    gain = 0.0
-    for i in range(size - 1, low - 1, -1):
-        u = U[i]
-        for k in range(size - 1, i, -1):
-            u[k] = (H[i, k] - _dot(u, U[k], k + 1, size)) * inverse[k]
-        pivot = max(D[i] - _dot(u, u, i + 1, size), 1e-300)
-        inverse[i] = 1.0 / np.sqrt(pivot)
-        z[i] = (b[i] - _dot(u, z, i + 1, size)) * inverse[i]
-        gain += 0.5 * z[i] * z[i]
-        if not gain < missing:
-            return i + 1
-    return low
-
-
-@kernel(i8(RULES, INTS, i8, i8))
-def _count(rules, used, j, change):  # type: ignore[no-untyped-def]
-    """Count the inputs of j in ``used`` or take them off; return how many were or are new."""
-    new = 0
-    for i in range(used.shape[0]):
-        if rules.uses[j, i] > 0:
-            before = used[i]
-            used[i] += change
-            if before == 0 or used[i] == 0:
-                new += 1
-    return new
-
-
-@kernel(i8(LEVELS, i8, i8, TASK, RULES, VEC, INTS2), entry=True)
-def _search(levels, size, L, task, rules, need, hits):  # type: ignore[no-untyped-def]
-    """Go through all choices depth first; return how many supports were listed."""
-    chosen, gains = np.zeros(L + 2, dtype=np.int64), np.zeros(L + 1)
-    used, room, noted, depth = np.zeros(rules.uses.shape[1], dtype=np.int64), rules.room, 0, 0
-    ends = np.zeros(L + 1, dtype=np.int64)  # of the positions to choose from
-    work = 0.0
-    if L == 2:
-        return _pairs(task, rules, levels, chosen, hits, need, (0, 0, size, 0), 0.0)
-    chosen[0] = -1
-    while noted <= hits.shape[0]:
-        chosen[depth] += 1
-        j = chosen[depth]
-        first = 0 if depth == 0 else chosen[depth - 1] + 1
-        if j == first:
-            # Without rules a choice that cannot be completed is left to others.
-            ends[depth] = max(size - (L - depth) + 1, 0) if rules.plain else size
-            if L > 2:
-                missing = need[0] - gains[depth] - task.doubt
-                ends[depth] = min(ends[depth], _cut(levels, depth, j, size, missing))
-                work += ROW * (size - ends[depth])
-        if j >= ends[depth]:
-            depth -= 1
-            if depth < 0:
-                break
-            room += _count(rules, used, chosen[depth], -1)
-            continue
-        new = _count(rules, used, j, 1)
-        if new <= room:
-            gain = gains[depth] + _chosen(levels, depth, j, size)
-            if not gain <= need[0] and (L == 1 or not rules.plain):
-                noted = _note(task, rules, chosen, depth + 1, gain, need, hits, noted)
-            left = size - j
-            work += (0.5 * left + ROW) * left
-            if work > task.work or need[1] > 0.0:
-                return -1
-            if depth == L - 3:
-                where = (depth + 1, j + 1, size, noted)
-                noted = _pairs(task, rules, levels, chosen, hits, need, where, gain)
-            elif L > 1:
-                _descend(levels, depth, j, size)
-                room -= new
-                gains[depth + 1], chosen[depth + 1] = gain, j
-                depth += 1
-                continue
-        _count(rules, used, j, -1)
-    return noted

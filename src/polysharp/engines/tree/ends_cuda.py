@@ -32,7 +32,8 @@ import torch
 import triton
 import triton.language as tl
 
-from polysharp.engines.tree.ends import MOST_HITS, NOISE, Exhausted, Quest
+from polysharp.engines.tree.ends import MOST_HITS, Exhausted
+from polysharp.engines.tree.ends_kernel import NOISE, Quest
 from polysharp.typing import Array
 
 TILE, WARPS = 32, 2  # the fastest of four shapes on an H200

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from polysharp.certificate.proof import Diagonal, Kind, Screening, Vector
-from polysharp.engines.tree.ends import exhaust
+from polysharp.engines.tree.ends import exhaust, ready
 from polysharp.engines.tree.loop import Node
 from polysharp.engines.tree.relaxation import Aim, Relaxed, Warm, fresh_warm, solve_relaxation
 from polysharp.monomials.coefficient_bounds import Boxes
@@ -56,6 +56,7 @@ class ListedNode(Node):
     ends: float = 0.0  # seconds to try its supports, while it is open
 
     exhaust = staticmethod(exhaust)  # goes through all of its supports
+    ready = staticmethod(ready)  # compiles that
 
     @property
     def held(self) -> Indices:
