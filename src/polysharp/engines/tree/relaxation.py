@@ -358,23 +358,18 @@ def _primal(system, part, point, nu, aa):  # type: ignore[no-untyped-def]
     return chosen, _scaled_cost(system.yy, qw, aa, (fixed, rest), t)
 
 
-@kernel(f8(SYSTEM, PART, VEC, VEC, f8))
-def _cost(system, part, w, rho, nu):  # type: ignore[no-untyped-def]
-    """Return what sweeps minimise, for this price of the budget; infinite outside the boxes."""
-    cost = 0.0
-    for a in range(len(w)):
-        term = 0.5 * system.ridge[a] * w[a] * w[a]
-        cost -= 0.5 * w[a] * (system.q[a] + rho[a])
-        if part.boxed and not system.low[a] <= w[a] <= system.high[a]:
-            return np.inf
-        if part.state[a] == 0 and term > 0.0:
-            s = np.sqrt(term / nu)
-            if part.boxed:
-                s = max(s, abs(w[a]) / (system.high[a] if w[a] > 0.0 else -system.low[a]))
-            s = min(1.0, s)
-            term = term / s + nu * s
-        cost += term
-    return cost
+@kernel(f8(f8, f8, f8, f8))
+def _penalty(w, ridge, end, nu):  # type: ignore[no-untyped-def]
+    """Return what a coefficient costs with the share that is best for this price of the budget."""
+    if abs(w) > end:
+        return np.inf
+    term = 0.5 * ridge * w * w
+    if term == 0.0 or nu == 0.0:  # nothing, or in
+        return term
+    s = np.sqrt(term / nu)
+    if s * end < abs(w):
+        s = abs(w) / end
+    return term / s + nu * s if s < 1.0 else term + nu
 
 
 @kernel(types.void(SYSTEM, PART, ITERATE, f8, MAT))
@@ -382,10 +377,10 @@ def _extrapolate(system, part, point, nu, trail):  # type: ignore[no-untyped-def
     """Replace the iterate by a combination of the last ones, where that costs less.
 
     Sweeps shrink errors by about the same matrix each time, so that the combination of iterates
-    whose last moves cancel best is far ahead of them (Anderson).  ``trail`` has the w of each sweep
-    and then their rho, of which the same combination is that of the new w.
+    whose moves cancel best is far ahead of them (Anderson).  ``trail`` has the w before and after
+    each sweep and then their rho, which combine alike, and room for the equations.
     """
-    size, M = len(point.w), np.empty((SWEEPS, SWEEPS + 1))
+    size, M = len(point.w), trail[2 * SWEEPS + 2 :]
     for i in range(SWEEPS):
         for j in range(i + 1):
             total = 0.0
@@ -404,24 +399,30 @@ def _extrapolate(system, part, point, nu, trail):  # type: ignore[no-untyped-def
     for i in range(SWEEPS):
         M[i, SWEEPS] /= M[i, i]
         weight += M[i, SWEEPS]
-    w, rho = trail[0], trail[SWEEPS + 1]
+    change = 0.0
     for a in range(size):
-        at, left = 0.0, 0.0
+        w, rho = 0.0, 0.0
         for i in range(SWEEPS):
             share = M[i, SWEEPS] / weight
-            at += share * trail[i + 1, a]
-            left += share * trail[SWEEPS + 2 + i, a]
-        w[a], rho[a] = at, left
-    if _cost(system, part, w, rho, nu) < _cost(system, part, point.w, point.rho, nu):
+            w += share * trail[i + 1, a]
+            rho += share * trail[SWEEPS + 2 + i, a]
+        trail[0, a], trail[SWEEPS + 1, a] = w, rho
+        change += 0.5 * (point.w[a] * (system.q[a] + point.rho[a]) - w * (system.q[a] + rho))
+        price = nu if part.state[a] == 0 else 0.0
+        end = system.high[a] if w > 0.0 else -system.low[a]
+        change += _penalty(w, system.ridge[a], end, price)
+        end = system.high[a] if point.w[a] > 0.0 else -system.low[a]
+        change -= _penalty(point.w[a], system.ridge[a], end, price)
+    if change < 0.0:
         for a in range(size):
-            point.w[a], point.rho[a] = w[a], rho[a]
+            point.w[a], point.rho[a] = trail[0, a], trail[SWEEPS + 1, a]
 
 
 @kernel(types.Tuple((b1, TALLY))(SYSTEM, PART, GOAL, ITERATE, TALLY, SCRATCH, i8))
 def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-untyped-def]
     """Sweep the working set, steering nu, until settled; row 0 ends as its w."""
     A, work = np.empty((count, count)), scratch.places[0]
-    L, trail = np.empty((10, count)), np.empty((2 * SWEEPS + 2, count))
+    L, trail = np.empty((10, count)), np.empty((3 * SWEEPS + 2, max(count, SWEEPS + 1)))
     w, rho, state, q, ridge, sizes = L[0], L[1], L[2], L[3], L[4], L[5]
     low, high, Z, cuts = L[6], L[7], L[8], L[9]
     for a in range(count):
