@@ -8,7 +8,8 @@ from instances import make_instance, optimum
 
 from polysharp.engines.base import Limits
 from polysharp.engines.tree import Tree
-from polysharp.engines.tree.relaxation import SOLVED, STOPPED, Aim, fresh_warm, solve_relaxation
+from polysharp.engines.tree.relaxation import Aim, fresh_warm, solve_relaxation
+from polysharp.engines.tree.relaxation_kernel import SOLVED, STOPPED
 from polysharp.problem.bounds import Accuracy, Quadratic
 
 

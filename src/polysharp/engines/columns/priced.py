@@ -20,15 +20,8 @@ from polysharp.data.functions import PLAIN, Library
 from polysharp.engines.columns.dual_point import Bounded, DualPoint
 from polysharp.engines.columns.search import Search
 from polysharp.engines.tree.loop import Node
-from polysharp.engines.tree.relaxation import (
-    PRUNED,
-    SOLVED,
-    Aim,
-    Relaxed,
-    fresh_warm,
-    kernel,
-    solve_relaxation,
-)
+from polysharp.engines.tree.relaxation import Aim, Relaxed, fresh_warm, solve_relaxation
+from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED, kernel
 from polysharp.pricing.panels import Keys
 from polysharp.pricing.pool import Pool
 from polysharp.problem.bounds import Quadratic, price, scaled_value, tangent_value

@@ -21,15 +21,8 @@ from numba import f8, i8
 
 from polysharp.engines.compiling import Compiler
 from polysharp.engines.tree.listed import shares
-from polysharp.engines.tree.relaxation import (
-    PRUNED,
-    SOLVED,
-    Aim,
-    Relaxed,
-    Warm,
-    scaled_cost,
-    steered,
-)
+from polysharp.engines.tree.relaxation import Aim, Relaxed, Warm
+from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED, scaled_cost, steered
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.problem.bounds import price
 from polysharp.problem.joint import JointCore

@@ -9,7 +9,7 @@ sharpening   relaxations with their best diagonals
 together     how many are bounded at once on a device
 effort       settings, and what may be spent on a node
 ends         all supports of a node, tried one by one; ends_kernel has the compiled search
-relaxation   the compiled solver of a relaxation, with its safe bound
+relaxation   the relaxation of a node with its safe bound; relaxation_kernel solves it, compiled
 input_sets   all sets of inputs that fill the budget k, bounded one by one
 rounding     incumbents
 census       every support within a factor of the best one
@@ -25,7 +25,7 @@ from typing import ClassVar
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.compiling import Compiler
-from polysharp.engines.tree import relaxation
+from polysharp.engines.tree import relaxation_kernel
 from polysharp.engines.tree.branching import ListedKind
 from polysharp.engines.tree.effort import Settings
 from polysharp.engines.tree.ends import ways
@@ -43,7 +43,7 @@ class Tree(Settings, Engine):
 
     name: ClassVar[str] = "tree"
     kind: ClassVar[type[ListedKind]] = ListedKind
-    kernel: ClassVar[Compiler] = relaxation.kernel
+    kernel: ClassVar[Compiler] = relaxation_kernel.kernel
     needs_start: ClassVar[bool] = False
     max_open: int = 100_000  # nodes; an open one holds a byte per monomial and a sparse vector
     largest: int = 25_000  # monomials; their Gram matrix takes 5 GB

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from polysharp.engines.tree.relaxation import Descent, scaled_cost
+from polysharp.engines.tree.relaxation import Descent
+from polysharp.engines.tree.relaxation_kernel import scaled_cost
 from polysharp.problem.problem import Problem
 from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.typing import Array
