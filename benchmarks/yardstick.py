@@ -38,8 +38,10 @@ def lasso_path_seconds(instance: Instance, threads: int = 1) -> float:
 
 def warm_up(engine: str) -> None:
     """Compile what the engine compiles, on a small instance."""
-    for max_inputs in (3, None):
-        setting = Setting(60, p=6, degree=2, max_terms=4, max_inputs=max_inputs, planted_inputs=3)
+    for p, terms, max_inputs in ((6, 4, 3), (6, 4, None), (10, 6, None)):  # the last: relaxations
+        setting = Setting(
+            60, p=p, degree=2, max_terms=terms, max_inputs=max_inputs, planted_inputs=3
+        )
         instance = make_instance(setting, 0)
         make_engine(engine).solve(instance.problem, limits=Limits(20.0, 1e-4))
 
