@@ -98,7 +98,7 @@ class PricedKind(NodeKind[PricedNode]):
         else:
             self.unproved = True
         # A reader forms the residual y - Mw afresh, with roundings of its own.
-        t = max(1.0, node.proved_by(used).t)
+        t = max(1.0, used.multiple, used.multiple * node.proved_by(used).t)
         self.claim = min(
             self.claim, value - 16.0 * (len(used.w) + 8.0) * UNIT * (t * used.reach) ** 2
         )
@@ -110,9 +110,7 @@ class PricedKind(NodeKind[PricedNode]):
                 self.close(node)
         terms = [*self.search.best.monomials, *self.search.rules.include_terms]
         self.writer.places(self.search.rules.with_parents([*(self.writer.names or ()), *terms]))
-        # What a statement cannot say of monomials that are not listed has no proof.
-        rules = self.search.rules
-        if self.unproved or rules.library.applied or rules.coefficients.bind:
+        if self.unproved:
             return None
         return self.writer.proof(min(self.search.bound, self.claim))
 
@@ -120,7 +118,8 @@ class PricedKind(NodeKind[PricedNode]):
         """Return a dual point as the proof names it, the same one each time."""
         if id(dual) not in self._vectors:
             values = np.array(list(dual.w.values()), dtype=np.float64)
-            self._vectors[id(dual)] = dual, Vector(self.writer.places(dual.w), values)
+            named = Vector(self.writer.places(dual.w), values, multiple=dual.multiple)
+            self._vectors[id(dual)] = dual, named
         return self._vectors[id(dual)][1]
 
     def divide(self, node: PricedNode) -> Iterator[PricedNode]:
