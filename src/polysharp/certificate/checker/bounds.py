@@ -87,17 +87,17 @@ def _one_side(rho: Array, ridge: Any, end: Array) -> Any:
 def value(point: Point, spent: Any, *, scalable: bool) -> Any:
     """Return the lower bound for a sum of prices; the residual may be scaled where d = 0.
 
-    It is never NaN, which would vanish in a minimum.
+    No cost is negative; and it is never NaN, which would vanish in a minimum.
     """
     base, ya, aa = point[:3]
     plain = base - spent - 4.0 * U * (np.abs(base) + spent)
     if not scalable:
-        return np.fmax(plain, -inf)
+        return np.fmax(plain, 0.0)
     # Any multiple t a of the residual will do; this one is best unless |a| is rounding.
     whole, ya = aa + 2.0 * spent, np.maximum(ya, 0.0)
     t = np.divide(ya, np.maximum(whole, 1e-6 * ya + TINY))
     scaled = t * ya - 0.5 * t * t * whole - 8.0 * U * (t * ya + t * t * np.abs(whole))
-    return np.fmax(np.fmax(plain, scaled), -inf)
+    return np.fmax(np.fmax(plain, scaled), 0.0)
 
 
 class Tangent:

@@ -197,7 +197,7 @@ class ProofReader:
     def multiple(self, vector: Vector) -> float:
         """Return what a residual is multiplied with."""
         t, plain = float(vector.multiple), vector.diagonal == -1
-        demand(0.0 < t < inf and (t == 1.0 or plain), "a vector is multiplied with no number")
+        demand(0.0 <= t < inf and (t == 1.0 or plain), "a vector is multiplied with no number")
         return t
 
     def tangent(self, vector: Vector, at: Fixings, *, close: bool) -> Tangent:
