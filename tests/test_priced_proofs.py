@@ -143,12 +143,19 @@ def check(seed: int, limit: float = 20.0) -> None:
     assert not found.proof.statement.listed
     verdict = verify(found.proof, case.X, case.y, case.weights)
     assert verdict, f"{label}: {verdict}"
-    assert found.bound * (1.0 - 1e-6) - slack <= verdict.bound <= best * (1.0 + 1e-9), label
+    assert verdict.bound <= best * (1.0 + 1e-9), label
+    assert verdict.bound >= found.bound * (1.0 - 1e-6) - slack or limit < 1.0, label
 
 
 @pytest.mark.parametrize("group", range(4))
 def test_agrees_with_enumeration_and_is_accepted(group):
     for seed in range(group, LIGHT, 4):
+        check(seed)
+
+
+def test_what_was_found():
+    """More inputs allowed than there are; products whose factors are out, under heredity."""
+    for seed in (13, 55):
         check(seed)
 
 

@@ -9,8 +9,8 @@ node costs less than
 
 Z_j is the largest value of rho_j b - (lam + d_j) b^2/2 over the coefficients b that matter
 (``boxes``): rho_j^2 / (2 (lam + d_j)) where b = rho_j / (lam + d_j) is one of them; beyond the end
-of their interval it grows like |rho_j|, whatever the sign of lam + d_j.  The second form is for
-coefficients that nothing bounds.
+of their interval it grows like |rho_j|, whatever the sign of lam + d_j.  The second form, with the
+best t, is for coefficients that nothing bounds; where some are bounded, t comes with the vector.
 
 Forcing a monomial in or out changes only ``spent``: that is what screening rests on.  Numbers
 come as a ``Point``, already rounded to the safe side; here each further operation adds its own

@@ -78,14 +78,16 @@ def dearest(columns: Columns, a: Array, inputs: Indices) -> tuple[list[Correlate
             across = tail[None] if d == 1 else np.multiply.outer(tail, tail)
             error = scales * across * (unit * float(np.prod(norms[list(head)]))) + TINY
             rho = sums * scales
-            demand(np.isfinite(np.abs(rho) + error).all(), "its powers leave the floats")
-            sizes = np.where(products.allowed(head, d), np.abs(rho) + error, -1.0).ravel()
-            top = np.flatnonzero(sizes >= 0.0)
+            sizes = np.abs(rho) + error
+            demand(np.isfinite(sizes).all(), "its powers leave the floats")
+            sizes = np.where(products.allowed(head, d), sizes, -1.0).ravel()
+            top = np.flatnonzero(sizes > rest)
             if len(top) > KEPT:
                 top = top[np.argpartition(-sizes[top], KEPT)]
                 rest = max(rest, float(sizes[top[KEPT]]))
                 top = top[:KEPT]
-            parts = sizes[top], (rho + error).ravel()[top], (error - rho).ravel()[top]
+            own, wrong = rho.ravel()[top], error.ravel()[top]
+            parts = sizes[top], wrong + own, wrong - own
             names = products.names(head, d, *np.divmod(top, sums.shape[1]))
             found += map(Correlated, *(part.tolist() for part in parts), names)
             if len(found) > 4 * KEPT:
@@ -138,10 +140,8 @@ class _ColumnProducts:
         """Which entries of a matrix are monomials that the rules allow, each once."""
         s, h, first = self.s, list(head), _first(head)
         owners, within = self.owners[first:], self.owners[h]
-        new, good = (
-            ~np.isin(owners[None], within),
-            ~self.clash[h, first:].any(axis=0, keepdims=True),
-        )
+        new = np.not_equal(owners, within[:, None]).all(axis=0, keepdims=True)
+        good = np.asarray(~self.clash[h, first:].any(axis=0, keepdims=True))
         count = len(set(within.tolist())) + new.astype(np.intp)
         if d > 1:
             count = count.T + (new & (owners[:, None] != owners))
