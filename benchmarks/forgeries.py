@@ -60,7 +60,9 @@ def _vector(proof: Proof, rng: Rng, vector: Vector | None) -> Vector:
         index = _positions(proof, rng)
         size = 10.0 ** rng.uniform(-6, 12)
         return Vector(index, size * rng.standard_normal(len(index)), int(rng.integers(-1, 2)))
-    how = int(rng.integers(5))
+    how = int(rng.integers(6))
+    if how == 5:
+        return replace(vector, multiple=vector.multiple * float(_any(rng, FACTORS)))
     if how == 0:
         return replace(vector, value=vector.value * float(_any(rng, FACTORS)))
     if how == 1:

@@ -220,14 +220,17 @@ def check_boxes(seed: int, options: argparse.Namespace, tally: Tally) -> None:
     for engine in (
         (options.engine,)
         if options.engine
-        else ("tree", "branching", "enumeration", "local-search")
+        else ("tree", "branching", "priced", "enumeration", "local-search")
     ):
         own = plain.options | {"engine": engine, "coefficient_bounds": (low, high)}
+        own["n_candidates"] = "auto"  # one problem for all of them
         case = replace(plain, options=own, label=f"{plain.label} in {low, high} by {engine}")
         model = attempt(case, tally)
         if model is not None:
             solved[engine] = model.solution_
             tally.count(f"{engine}: {model.solution_.status}")
+            if model.solution_.proof is not None:
+                accepted(model.solution_.proof, case, tally)
     for engine, solution in solved.items():
         for other, model in solved.items():
             if solution.bound > model.objective:
@@ -244,12 +247,17 @@ def honest_proof(seed: int, options: argparse.Namespace, tally: Tally) -> tuple[
     if proof is None:
         tally.count("no proof")
         return None
-    verdict = judged(proof, case, tally, exact=options.exact and proof.statement.listed)
-    if verdict is None:
-        return None
-    if not verdict:
+    exact = options.exact and proof.statement.listed
+    return (case, proof) if accepted(proof, case, tally, exact=exact) else None
+
+
+def accepted(proof: Proof, case: Case, tally: Tally, **how: Any) -> bool:
+    """Check an honest proof; return whether there was a verdict at all."""
+    verdict = judged(proof, case, tally, **how)
+    tally.count("honest proofs checked")
+    if verdict is not None and not verdict:
         tally.find("honest proof rejected", case.label, verdict.reason)
-    return case, proof
+    return verdict is not None
 
 
 def judged(proof: Proof, case: Case, tally: Tally, **how: Any) -> Any:

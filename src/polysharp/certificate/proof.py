@@ -22,7 +22,8 @@ A vector is a sparse w; it stands for the dual vector a = y - M w, and its value
 with Q = G - diag(d), ridge = lam + d > 0.  The diagonal d is 0 or one of ``diagonals``; its
 entries may have any sign, and it needs G - diag(d) >= 0 on the monomials alive at the node.  With
 d = 0 the residual may be scaled: 1/2 (y'a)^2 / (|a|^2 + 2 sum_in Z + 2 top_L Z) with
-y'a = yy - q'w, |a|^2 = yy - 2 q'w + w'Qw.
+y'a = yy - q'w, |a|^2 = yy - 2 q'w + w'Qw.  Where coefficients are bounded, Z_j is the largest
+rho_j b - ridge_j b^2/2 within the bounds, and the ``multiple`` that serves is the vector's own.
 
 After every fixing the rules of the structure apply (``propagation``).  Indices of monomials are
 positions in the basis of the problem, which the statement lists.  Where that list is not complete
@@ -55,11 +56,12 @@ CLAIM_ROOM = 1e-9  # of the bound: a thousand times what rounding takes on ordin
 
 @dataclass(frozen=True, eq=False)
 class Vector:
-    """A sparse w and the number of the diagonal it is used with (-1: none)."""
+    """A sparse w, the number of its diagonal (-1: none) and, without one, what a is times."""
 
     index: Indices
     value: Array
     diagonal: int = -1
+    multiple: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +184,7 @@ class ProofWriter:
 
         def vector(v: Vector) -> Vector:
             diagonal = v.diagonal + moved if v.diagonal >= 0 else -1
-            return seen.setdefault(id(v), Vector(places[v.index], v.value, diagonal))
+            return seen.setdefault(id(v), replace(v, index=places[v.index], diagonal=diagonal))
 
         for a, node in enumerate(inner.nodes):
             screenings = tuple(

@@ -62,6 +62,9 @@ def save(proof: Proof, path: str | PathLike[str]) -> None:
         **_joined("diagonal_index", [d.index for d in proof.diagonals]),
         "diagonal_value": _end_to_end([d.value for d in proof.diagonals]),
     }
+    multiples = np.array([v.multiple for v in vectors.listed], dtype=np.float64)
+    if np.any(multiples != 1.0):
+        arrays["vector_multiple"] = multiples
     if proof.exceptions:
         arrays |= _joined("exceptions", proof.exceptions)
     if any(s.along is not None for s in screenings):
@@ -130,10 +133,15 @@ def _refuse(constant: str) -> NoReturn:
 
 def _proof(header: dict[str, Any], stored: dict[str, Numbers]) -> Proof:
     values = _cut(stored["vector_value"], stored["vector_index_length"])
+    multiples = stored.get("vector_multiple", np.ones(len(values)))
     vectors = [
-        Vector(index, value.astype(np.float64), diagonal)
-        for index, value, diagonal in zip(
-            _lists(stored, "vector_index"), values, stored["vector_diagonal"].tolist(), strict=True
+        Vector(index, value.astype(np.float64), diagonal, float(multiple))
+        for index, value, diagonal, multiple in zip(
+            _lists(stored, "vector_index"),
+            values,
+            stored["vector_diagonal"].tolist(),
+            multiples.tolist(),
+            strict=True,
         )
     ]
     along: list[Numbers | None] = [None] * len(stored["screening_vector"])

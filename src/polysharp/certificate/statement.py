@@ -174,7 +174,9 @@ class Statement:
             fit_intercept=not rules.constant,
             gamma=solution.gamma,
             max_terms=structure.max_terms if named is None else rules.max_terms,
-            max_inputs=structure.max_inputs if named is None else rules.max_inputs or len(inputs),
+            max_inputs=structure.max_inputs
+            if named is None
+            else min(rules.max_inputs or len(inputs), len(inputs)),
             required_terms=rules.include_terms,
             required_inputs=rules.include_inputs,
             heredity=rules.heredity,

@@ -370,10 +370,10 @@ def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> tuple[P
             search.improve(effort.start)
     found = search_all_inputs(search)
     prepared = Prepared(opened, found.basis, found.assembled, inputs, ranking, extent)
-    # A reader prices monomials of inputs, and none of functions of them.
-    proof = None if opened.rules.library else found.solution.proof
-    solution = replace(found.solution, scope=prepared.scope, proof=proof)
-    return prepared, effort.timed(prepared.stated(solution), seconds)
+    solution = replace(found.solution, scope=prepared.scope)
+    others = tuple(np.setdiff1d(np.arange(opened.rows.shape[1]), inputs).tolist())
+    stated = prepared.stated(solution, replace(opened.rules, exclude_inputs=others))
+    return prepared, effort.timed(stated, seconds)
 
 
 def priced_search(

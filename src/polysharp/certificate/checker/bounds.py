@@ -9,8 +9,8 @@ node costs less than
 
 Z_j is the largest value of rho_j b - (lam + d_j) b^2/2 over the coefficients b that matter
 (``boxes``): rho_j^2 / (2 (lam + d_j)) where b = rho_j / (lam + d_j) is one of them; beyond the end
-of their interval it grows like |rho_j|, whatever the sign of lam + d_j.  The second form is for
-coefficients that nothing bounds.
+of their interval it grows like |rho_j|, whatever the sign of lam + d_j.  The second form, with the
+best t, is for coefficients that nothing bounds; where some are bounded, t comes with the vector.
 
 Forcing a monomial in or out changes only ``spent``: that is what screening rests on.  Numbers
 come as a ``Point``, already rounded to the safe side; here each further operation adds its own
@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from polysharp.certificate.checker.boxes import CheckedBoxes
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.rows import SAFE, TINY, Point, U, sides
 from polysharp.certificate.checker.rules import (
@@ -56,16 +57,17 @@ def certified(moments: Moments, index: Indices, value: Any, what: str) -> Array:
     raise Rejected(f"{what} exceeds the curvature there is")
 
 
-def prices(moments: Moments, index: Indices, at: Point, d: Array | None) -> Array:
-    """Return upper bounds on Z_j; up, down and d are those of the monomials ``index``."""
-    lam, boxes = moments.lam, moments.boxes
+def prices(
+    lam: float, boxes: CheckedBoxes, up: Array, down: Array, *, d: Any = None, of: Any = slice(None)
+) -> Array:
+    """Return upper bounds on Z_j; up, down and d are those of monomials ``of`` the boxes."""
     if d is None and not boxes.stated:
-        return free_prices(np.maximum(at.up, at.down), lam)
+        return free_prices(np.maximum(up, down), lam)
     ridge: Any = lam * (1.0 - 4.0 * U)
     if d is not None:
         ridge = lam + d - 4.0 * U * (lam + np.abs(d))
-    right = _one_side(np.maximum(at.up, 0.0), ridge, boxes.high[index])
-    left = _one_side(np.maximum(at.down, 0.0), ridge, -boxes.low[index])
+    right = _one_side(np.maximum(up, 0.0), ridge, boxes.high[of])
+    left = _one_side(np.maximum(down, 0.0), ridge, -boxes.low[of])
     Z: Array = np.maximum(right, left)
     return Z
 
@@ -85,17 +87,17 @@ def _one_side(rho: Array, ridge: Any, end: Array) -> Any:
 def value(point: Point, spent: Any, *, scalable: bool) -> Any:
     """Return the lower bound for a sum of prices; the residual may be scaled where d = 0.
 
-    It is never NaN, which would vanish in a minimum.
+    No cost is negative; and it is never NaN, which would vanish in a minimum.
     """
     base, ya, aa = point[:3]
     plain = base - spent - 4.0 * U * (np.abs(base) + spent)
     if not scalable:
-        return np.fmax(plain, -inf)
+        return np.fmax(plain, 0.0)
     # Any multiple t a of the residual will do; this one is best unless |a| is rounding.
     whole, ya = aa + 2.0 * spent, np.maximum(ya, 0.0)
     t = np.divide(ya, np.maximum(whole, 1e-6 * ya + TINY))
     scaled = t * ya - 0.5 * t * t * whole - 8.0 * U * (t * ya + t * t * np.abs(whole))
-    return np.fmax(np.fmax(plain, scaled), -inf)
+    return np.fmax(np.fmax(plain, scaled), 0.0)
 
 
 class Tangent:
@@ -187,7 +189,7 @@ def _costs(moments: Moments, sets: Indices, w: Array, fixed: Any, L: int, mu: fl
     wGw, ya = np.einsum("si,si->s", w, Gw), moments.yy - np.einsum("si,si->s", q, w)
     base, aa = 0.5 * (moments.yy - wGw) - error, 2.0 * ya - moments.yy + wGw + error
     point = Point(base, ya - error, aa, *sides(q - Gw, slack))
-    spent = _spent(prices(moments, sets, point, None), fixed, L)
+    spent = _spent(prices(lam, moments.boxes, point.up, point.down, of=sets), fixed, L)
     values = value(point, spent, scalable=not moments.boxes.stated)
     if mu > 0.0:
         d = _moved(np.diagonal(G, axis1=1, axis2=2), lam, mu)
@@ -196,7 +198,7 @@ def _costs(moments: Moments, sets: Indices, w: Array, fixed: Any, L: int, mu: fl
         extra = 0.5 * np.einsum("si,si->s", dw, w)
         extra -= (size + 4.0) * U * np.einsum("si,si->s", np.abs(dw), np.abs(w))
         point = Point(base + extra, ya, aa, *sides(q - Gw + dw, slack))
-        spent = _spent(prices(moments, sets, point, d), fixed, L)
+        spent = _spent(prices(lam, moments.boxes, point.up, point.down, d=d, of=sets), fixed, L)
         values = np.fmax(values, value(point, spent, scalable=False))
     return np.asarray(values)
 
@@ -207,8 +209,7 @@ def _closer_cost(moments: Moments, J: Indices, fixed: Any, L: int) -> float:
     if boxes.stated:
         w = boxes.fit(moments.G[np.ix_(J, J)] + moments.lam * np.eye(len(J)), moments.q[J], J)
     point = moments.closer(J, w, J)
-    point = point._replace(up=point.up[J], down=point.down[J])
-    spent = _spent(prices(moments, J, point, None)[None], fixed, L)
+    spent = _spent(prices(moments.lam, boxes, point.up[J], point.down[J], of=J)[None], fixed, L)
     return float(value(point, spent[0], scalable=not boxes.stated))
 
 

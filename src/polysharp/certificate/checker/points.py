@@ -39,6 +39,7 @@ from polysharp.certificate.checker.rules import (
     Rules,
     all_monomials,
     demand,
+    owner,
 )
 
 CHUNK = 1024  # monomials formed at a time
@@ -107,7 +108,9 @@ def _joining(columns: Columns, rules: Rules, at: Fixings) -> list[Monomial]:
     undecided = {int(i) for i in kept[at.inputs == FREE]}
     left = rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
     return [
-        m for m in all_monomials(own) if m not in decided and len(undecided.intersection(m)) <= left
+        m
+        for m in all_monomials(own)
+        if m not in decided and len(undecided.intersection(owner(c, s) for c in m)) <= left
     ]
 
 

@@ -1,34 +1,27 @@
-"""The dearest of all monomials that a statement allows, none of them listed.
+"""Proofs that speak of monomials which nobody has listed: all of them are priced, none is formed.
 
-For a vector a over the rows and b = sqrt(v) a, made to sum to zero where the intercept is free,
+A vector is multiplied with every monomial that a statement allows (``dearest``).  Those with the
+largest products get the prices of ``bounds``, within the intervals of their coefficients; all
+others cost no more than the largest product among them would if nothing bounded it.
 
-    m_j'a = scale_j sum_t b_t prod_{i in j} x_ti,
-
-which for all monomials of degree 2 is the matrix X'diag(b)X, for degree 3 one such matrix per
-input i with b x_i in place of b, and so on.  The vector that is priced is the one that b
-stands for exactly, so only these sums are rounded: by at most (n + 4 d + 8) u |m_j| |a|, with
-|m_j| <= scale_j prod_i (sum_t v_t x_ti^(2d))^(1/2d) by Hoelder's inequality; and what is left of
-the sum of b counts with the mean of the monomial, which is at most |m_j| / sqrt(sum v).
-
-ProofPart of the checker: nothing here is shared with the search.
+Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import combinations_with_replacement
-from math import comb, inf, sqrt
+from math import comb, inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.certificate.checker.bounds import Tangent, free_prices
+from polysharp.certificate.checker.bounds import Tangent, free_prices, prices
+from polysharp.certificate.checker.dearest import KEPT, dearest
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.points import points_of
 from polysharp.certificate.checker.reader import ProofPart, ProofReader
-from polysharp.certificate.checker.rows import SAFE, TINY, Columns, U, scale_squared
+from polysharp.certificate.checker.rows import TINY, Columns, Point, U
 from polysharp.certificate.checker.rules import (
     FREE,
     IN,
@@ -37,124 +30,30 @@ from polysharp.certificate.checker.rules import (
     Fixings,
     Indices,
     Monomial,
+    Rejected,
     Rules,
     all_monomials,
-    count_monomials,
+    columns_of,
     demand,
     may_live,
+    owner,
+    plain_count,
 )
 
 if TYPE_CHECKING:
     from polysharp.certificate.proof import Proof, ProofNode, Screening, Vector
     from polysharp.certificate.statement import Statement
-
-KEPT = 8192  # monomials that a pass names
 MOST_WORK = 1e15  # multiply-adds of all passes together
 EACH = 2e10  # that a matrix counts for beyond degree 4, where they are small and many
 NOTHING = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
 
 
 class Unlisted(NamedTuple):
-    """The dearest monomials that are not listed, with |m_j'a| at most ``sizes``, largest first."""
+    """The dearest monomials that are not listed, largest price first."""
 
     monomials: list[Monomial]
-    sizes: Array
+    prices: Array
     rest: float  # of any other one; 0 where there is none
-
-
-def price(columns: Columns, a: Array, inputs: Indices) -> Unlisted:
-    """Return the dearest unlisted monomials of some inputs (numbers in the table)."""
-    s, v, n = columns.s, columns.rows.v, len(a)
-    b = columns.root * a
-    if s.fit_intercept:
-        b -= v * (b.sum() / columns.total)
-    size = sqrt(float((b * b / v).sum())) * (1.0 + n * U)
-    left = abs(float(b.sum())) + n * U * float(np.abs(b).sum())
-    error = (n + 12.0) * U * size * sqrt(columns.total)  # of the constant
-    found: list[tuple[float, Monomial]] = [] if s.fit_intercept else [(left + error, ())]
-    rest = 0.0
-    X, once = columns.coded[:, inputs], np.isin(inputs, s.two_valued)
-    for d in range(1, s.degree + 1) if len(inputs) else ():
-        norm = sqrt(scale_squared(tuple(range(d)), s.degree)) * np.float64(_largest(X, v, d)) ** d
-        off = left / sqrt(columns.total) if s.fit_intercept else 0.0
-        error = SAFE * norm * ((n + 4.0 * d + 8.0) * U * size + off) + TINY
-        for head, sums in _sums(X, b, d):
-            first = head[-1] if head else 0
-            sizes = np.where(_repeats(head, d, once), -1.0, _scaled(s, head, sums, d)).ravel()
-            top = np.flatnonzero(sizes >= 0.0)
-            if len(top) > KEPT:
-                top = top[np.argpartition(-sizes[top], KEPT)]
-                rest = max(rest, float(sizes[top[KEPT]]) + error)
-                top = top[:KEPT]
-            for place, value in zip(top.tolist(), sizes[top].tolist(), strict=True):
-                j, k = divmod(place, sums.shape[1])
-                tail = (first + k,) if d == 1 else (first + j, first + k)
-                found.append((value + error, (*head, *tail)))
-            if len(found) > 4 * KEPT:
-                rest = max(rest, _cut(found))
-    rest = max(rest, _cut(found)) if len(found) > KEPT else rest
-    listed = set(columns.monomials)
-    names, found = inputs.tolist(), sorted(found, reverse=True)
-    named = [(value, tuple(names[i] for i in m)) for value, m in found]
-    named = [(value, m) for value, m in named if m not in listed and may_live(m, s)]
-    return Unlisted([m for _, m in named], np.array([value for value, _ in named]), rest)
-
-
-def _cut(found: list[tuple[float, Monomial]]) -> float:
-    """Leave the dearest ones in place; return the price of the dearest that goes."""
-    found.sort(reverse=True)
-    gone = found[KEPT][0]
-    del found[KEPT:]
-    return gone
-
-
-def _sums(X: Array, b: Array, d: int) -> Iterator[tuple[Monomial, Array]]:
-    """Sums of the monomials of degree d: the first inputs, and a matrix over the last two."""
-    if d == 1:
-        yield (), (b @ X)[None, :]
-        return
-    for head in combinations_with_replacement(range(X.shape[1]), d - 2):
-        weight = b * np.prod(X[:, np.array(head)], axis=1) if head else b
-        tail = X[:, head[-1] :] if head else X
-        yield head, (tail * weight[:, None]).T @ tail
-
-
-def _scaled(s: Statement, head: Monomial, sums: Array, d: int) -> Array:
-    """Return |m_j'a|; -1 for what the rules do not allow and what stands twice."""
-    # Entry (j, k) is the monomial head + (first + j, first + k), so that equal factors are those
-    # with j = 0 (equal to the last of the head) and with j = k.
-    size, repeated = sums.shape[1], head.count(head[-1]) if head else 0
-    scale = sqrt(scale_squared((*head, *((-1, -2)[: d - len(head)])), s.degree))
-    sizes = np.abs(sums) * (scale * (1.0 + 8.0 * U))
-    distinct = np.full(sums.shape, len(set(head)) + d - len(head))
-    if d > 1:
-        sizes[np.arange(1, size), np.arange(1, size)] /= sqrt(2.0)
-        sizes[0, 1:] /= sqrt(repeated + 1.0)
-        sizes[0, 0] /= sqrt((repeated + 1.0) * (repeated + 2.0))
-        distinct[np.diag_indices(size)] -= 1
-        distinct[0] -= bool(head)
-        sizes[np.tril_indices(size, -1)] = -1.0
-    allowed = (distinct <= s.max_interaction) & ((distinct < 2) | (d <= s.interaction_degree))
-    if s.heredity is not None and d > s.max_terms:
-        allowed[:] = False  # its ancestors down to degree one would be d terms
-    return np.where(allowed, sizes, -1.0)
-
-
-def _repeats(head: Monomial, d: int, once: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether entry (j, k) of ``_scaled`` has one of the inputs ``once`` twice."""
-    tail = once[head[-1] :] if head else once
-    if d == 1:
-        return np.zeros((1, len(tail)), dtype=np.bool_)
-    twice: NDArray[np.bool_] = np.diag(tail)
-    twice[0] |= bool(head) and bool(tail[0])
-    return twice | any(once[i] and head.count(i) > 1 for i in head)
-
-
-def _largest(X: Array, v: Array, d: int) -> float:
-    """The largest (sum_t v_t x_ti^(2d))^(1/2d) of an input, rounded up."""
-    peak = float(np.abs(X).max(initial=0.0)) or 1.0
-    power = (v @ (X / peak) ** (2 * d)) ** (0.5 / d)
-    return SAFE * peak * float(power.max(initial=0.0))
 
 
 class PricedReader(ProofReader):
@@ -171,49 +70,74 @@ class PricedReader(ProofReader):
     def visit(
         self, node: ProofNode, at: Fixings | None, claim: float
     ) -> tuple[float, list[ProofPart]]:
-        """Look first whether all monomials of the inputs alive are listed."""
+        """Look first whether all monomials that may be alive are listed."""
         if at is not None and at.rest:
+            s, out = self.columns.s, np.flatnonzero(at.terms == OUT).tolist()
+            gone = {*s.excluded_terms, *(s.monomials[j] for j in out)}
             alive = tuple(self.kept[at.inputs != OUT].tolist())
-            s = replace(self.columns.s, kept_inputs=alive)
+            s = replace(s, kept_inputs=alive, excluded_terms=tuple(gone))
             if s.heredity is not None:  # ancestors down to degree one would be more terms
                 s = replace(s, degree=min(s.degree, s.max_terms))
-            if count_monomials(s) <= KEPT:
-                at.rest = not set(self.columns.monomials).issuperset(all_monomials(s))
+            at.rest = plain_count(s) > KEPT or not self._names_all(s)
         return super().visit(node, at, claim)
+
+    def _names_all(self, s: Statement) -> bool:
+        """Whether all monomials of a statement, at most as many as a pass names, are listed."""
+        try:
+            return set(self.columns.monomials).issuperset(all_monomials(s, KEPT))
+        except Rejected:
+            return False
 
     def tangent(self, vector: Vector, at: Fixings, *, close: bool) -> Tangent:
         """Evaluate a vector at a node, by its products with every monomial there is."""
         demand(vector.diagonal == -1, "a diagonal does not cover it")
         ((index, w),) = self.vectors(vector)
-        alive, L, f = np.flatnonzero(at.terms != OUT), self.rules.room(at), len(at.terms)
+        alive, L = np.flatnonzero(at.terms != OUT), self.rules.room(at)
         point = self.columns.closer(index, w, alive, np.longdouble if close else np.float64)
+        point, boxes = point.times(self.multiple(vector)), self.columns.boxes
         others = self._others(vector, index, w, at, L, close) if at.rest else np.zeros(0)
-        Z = free_prices(np.append(np.maximum(point.up, point.down), others), self.columns.lam)
-        return Tangent(point, Z[:f], at, L, scalable=True, others=Z[f:])
+        Z = prices(self.columns.lam, boxes, point.up, point.down)
+        return Tangent(point, Z, at, L, scalable=not boxes.stated, others=others)
 
     def _others(
         self, vector: Vector, index: Indices, w: Array, at: Fixings, L: int, close: bool
     ) -> Array:
-        """Return the sizes of the L + 1 dearest unlisted monomials that a node leaves alive."""
+        """Return the prices of the L + 1 dearest unlisted monomials that a node leaves alive."""
         alive = at.inputs != OUT
         known = self._priced.get(id(vector))
         if known is None or np.any(alive & ~known[0]) or (close and np.any(alive != known[0])):
-            degree, count = self.columns.s.degree, int(np.count_nonzero(alive))
-            self.work += float(len(self.columns.root)) * comb(count + degree, degree)
-            self.work += EACH * sum(comb(count + d - 3, d - 2) for d in range(5, degree + 1))
-            demand(self.work <= MOST_WORK, "it has more monomials to price than a reader can")
-            found = price(self.columns, self.columns.residual(index, w), self.kept[alive])
-            known = self._priced[id(vector)] = alive, found
-        prices_, sizes = known[1], []
-        place = {int(i): a for a, i in enumerate(self.kept)}
+            a, t = self.columns.residual(index, w), self.multiple(vector)
+            known = self._priced[id(vector)] = alive, self._unlisted(a, t, self.kept[alive])
+        found, Z = known[1], list[float]()
+        place, s = {int(i): a for a, i in enumerate(self.kept)}, self.columns.s
         left = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
-        for m, size in zip(prices_.monomials, prices_.sizes.tolist(), strict=True):
-            states = [at.inputs[place[i]] for i in set(m)]
+        for m, own in zip(found.monomials, found.prices.tolist(), strict=True):
+            states = [at.inputs[place[i]] for i in {owner(c, s) for c in m}]
             if OUT not in states and states.count(FREE) <= left:
-                sizes.append(size)
-            if len(sizes) > L:
-                return np.array(sizes)
-        return np.array(sizes + [prices_.rest] * (L + 1 - len(sizes) if prices_.rest > 0.0 else 0))
+                Z.append(own)
+            if len(Z) > L:
+                return np.array(Z)
+        return np.array(Z + [found.rest] * (L + 1 - len(Z) if found.rest > 0.0 else 0))
+
+    def _unlisted(self, a: Array, t: float, inputs: Indices) -> Unlisted:
+        """Price t times a vector against all monomials of some inputs."""
+        columns, s, degree = self.columns, self.columns.s, self.columns.s.degree
+        count = sum(map(len, columns_of(inputs.tolist(), s).values()))
+        self.work += float(len(a)) * comb(count + degree, degree)
+        self.work += EACH * sum(comb(count + d - 3, d - 2) for d in range(5, degree + 1))
+        demand(self.work <= MOST_WORK, "it has more monomials to price than a reader can")
+        found, beyond = dearest(columns, a, inputs)
+        listed = set(columns.monomials)
+        found = [one for one in found if one.monomial not in listed and may_live(one.monomial, s)]
+        names = [one.monomial for one in found]
+        up, down = (np.array([one[side] for one in found], dtype=np.float64) for side in (1, 2))
+        point = Point(0.0, 0.0, 0.0, up, down).times(t)
+        rest = float(free_prices(np.array([beyond * t * (1.0 + 4.0 * U)]), columns.lam)[0])
+        rest += TINY if beyond > 0.0 else 0.0  # none is no price that is too small for a float
+        boxes = columns.boxes_of(names) if columns.boxes.stated else columns.boxes
+        Z = np.maximum(prices(columns.lam, boxes, point.up, point.down), rest)
+        order = np.argsort(-Z, kind="stable").tolist()
+        return Unlisted([names[j] for j in order], Z[order], rest)
 
     def screened(
         self, screening: Screening, at: Fixings, *, close: bool

@@ -194,19 +194,29 @@ class ProofReader:
         of, index = np.divmod(places, len(self.rules.uses))
         return [(index[of == t], w[of == t]) for t in range(len(self.every))]
 
+    def multiple(self, vector: Vector) -> float:
+        """Return what a residual is multiplied with."""
+        t, plain = float(vector.multiple), vector.diagonal == -1
+        demand(0.0 <= t < inf and (t == 1.0 or plain), "a vector is multiplied with no number")
+        return t
+
     def tangent(self, vector: Vector, at: Fixings, *, close: bool) -> Tangent:
         """Evaluate a vector at a node, from the moments or more closely, from the rows."""
         parts, alive, every = self.vectors(vector), np.flatnonzero(at.terms != OUT), self.every
         d = None
         if vector.diagonal != -1:
             d = self._diagonal(vector.diagonal, np.concatenate([own for own, _ in parts]), at)
+        times = self.multiple(vector)
         points = [
             own.closer(*part, alive) if close and d is None else own.at(*part, d, alive)
             for own, part in zip(every, parts, strict=True)
         ]
-        all_terms = np.arange(len(at.terms))
-        own_prices = zip(every, points, strict=True)
-        Z = np.sum([prices(own, all_terms, point, d) for own, point in own_prices], axis=0)
+        points = [point.times(times) for point in points]
+        own_prices = [
+            prices(own.lam, own.boxes, point.up, point.down, d=d)
+            for own, point in zip(every, points, strict=True)
+        ]
+        Z = np.sum(own_prices, axis=0)
         point = points[0]
         if len(every) > 1:
             Z *= 1.0 + (len(every) + 4.0) * U

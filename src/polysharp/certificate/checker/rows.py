@@ -67,6 +67,15 @@ class Point(NamedTuple):
     up: Array  # >= m_j'a + d_j w_j, for every monomial that was asked for
     down: Array  # >= -(m_j'a + d_j w_j)
 
+    def times(self, t: float) -> Point:
+        """Return the same of t a; only where d = 0."""
+        if t == 1.0:
+            return self
+        ya, aa, up, down = t * self.ya, t * t * self.aa, t * self.up, t * self.down
+        base = ya - 0.5 * aa - 8.0 * U * (abs(ya) + aa) - TINY
+        up, down = (side + 4.0 * U * np.abs(side) + TINY for side in (up, down))
+        return Point(base, ya - 4.0 * U * abs(ya) - TINY, aa * (1.0 + 8.0 * U) + TINY, up, down)
+
 
 class CheckedRows(NamedTuple):
     """Inputs and functions of them, response and weights; rows of weight zero are left out."""
@@ -206,9 +215,13 @@ class Columns:
         self.norms, self.error = norms[:f], SAFE * error[:f] + TINY
         self.y_norm, self.y_error = float(norms[f]), SAFE * float(error[f])
         self.off, self.sizes = SAFE * error, norms
+        self.boxes = self.boxes_of(monomials)
+
+    def boxes_of(self, monomials: Sequence[Monomial]) -> CheckedBoxes:
+        """Return the intervals of the coefficients of some monomials."""
         most = SAFE * (self.y_norm + self.y_error) / sqrt(self.lam)  # no better |w_j|
-        scale = np.sqrt([float(scale_squared(m, s.degree)) for m in monomials])
-        self.boxes = CheckedBoxes(s, monomials, scale * rows.unit, most)
+        scale = np.sqrt([float(scale_squared(m, self.s.degree)) for m in monomials])
+        return CheckedBoxes(self.s, monomials, scale * self.rows.unit, most)
 
     def _plain(
         self, b: slice, index: Indices, real: Any = np.float64, *, added: bool = False

@@ -8,6 +8,7 @@ Part of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb, isfinite
@@ -72,8 +73,6 @@ def check_statement(s: Statement) -> None:
     demand(not kept or (kept[0] >= 0 and kept[-1] < p), "kept_inputs are not inputs of the table")
     demand(all(0 <= i < p for i, _ in s.functions), "a function is not one of an input")
     demand(len(set(s.functions)) == len(s.functions), "a function is named twice")
-    # Prices of unlisted monomials are those of inputs alone.
-    demand(s.listed or not s.functions, "functions of inputs need a list of all monomials")
     demand(s.basis in ("monomials", *ORTHOGONAL), "the basis is unknown")
     if s.basis in ORTHOGONAL:
         demand(not s.functions, "there are functions beside orthogonal polynomials")
@@ -96,7 +95,6 @@ def check_statement(s: Statement) -> None:
             list(s.monomials) == all_monomials(s), "the monomials are not all that the rules allow"
         )
     else:
-        demand(not s.functions, "monomials of functions are not listed")
         demand(_are_allowed(s), "a monomial is named twice or not one that the rules allow")
     demand(set(s.required_terms) <= set(s.monomials), "a required term is not a candidate")
 
@@ -106,7 +104,16 @@ def owner(c: int, s: Statement) -> int:
     return c if c < len(s.names) else s.functions[c - len(s.names)][0]
 
 
-def _is_trivial(m: Monomial, s: Statement) -> bool:
+def columns_of(inputs: Iterable[int], s: Statement) -> dict[int, list[int]]:
+    """The columns of some inputs: each itself, then functions of it."""
+    columns = {i: [i] for i in inputs}
+    for c, (i, _) in enumerate(s.functions, start=len(s.names)):
+        if i in columns:
+            columns[i].append(c)
+    return columns
+
+
+def is_trivial(m: Monomial, s: Statement) -> bool:
     """Whether it holds an input and its inverse, a square root or an input of two values twice."""
     p, owners = len(s.names), [owner(c, s) for c in m]
     if any(owners.count(i) > 1 for i in s.two_valued):
@@ -118,25 +125,25 @@ def _is_trivial(m: Monomial, s: Statement) -> bool:
     )
 
 
-def count_monomials(s: Statement) -> int:
-    """How many monomials of plain inputs degree and interactions allow."""
+def plain_count(s: Statement) -> int:
+    """How many monomials of inputs alone degree and interactions allow."""
     p, mixed = len(s.kept_inputs), min(s.interaction_degree, s.degree)
     widths = range(2, min(s.max_interaction, mixed, p) + 1)
     return 1 + p * s.degree + sum(comb(p, t) * comb(mixed, t) for t in widths)
 
 
-def all_monomials(s: Statement) -> list[Monomial]:
+def all_monomials(s: Statement, most: int = MOST_LISTED) -> list[Monomial]:
     """All monomials of the statement's kind, degree by degree."""
     level: list[Monomial] = [()]
     shaped = [] if s.fit_intercept else level.copy()
-    kept_inputs, every = set(s.kept_inputs), range(len(s.names) + len(s.functions))
-    columns = [c for c in every if owner(c, s) in kept_inputs]
+    columns = columns_of(s.kept_inputs, s)
+    every = sorted(c for own in columns.values() for c in own)
     for _ in range(s.degree):
         shorter, level = level, []
         for m in shorter:
-            level += _longer(m, columns, s)
-            few = len(shaped) + len(level) <= MOST_LISTED
-            demand(few, f"it has more than {MOST_LISTED} monomials to list")
+            level += _longer(m, columns, every, s)
+            few = len(shaped) + len(level) <= most
+            demand(few, f"it has more than {most} monomials to list")
         shaped += level
     kept: dict[Monomial, None] = {}
     excluded = set(s.excluded_terms)
@@ -146,12 +153,14 @@ def all_monomials(s: Statement) -> list[Monomial]:
     return list(kept)
 
 
-def _longer(m: Monomial, columns: list[int], s: Statement) -> list[Monomial]:
+def _longer(
+    m: Monomial, columns: dict[int, list[int]], every: list[int], s: Statement
+) -> list[Monomial]:
     """The monomials of the statement's shape with one more factor, not before the last one."""
-    alone = len(set(m)) == s.max_interaction or len(m) >= s.interaction_degree
-    if m and alone and not s.functions:
-        columns = [m[-1]]  # no other input may join
-    later = ((*m, c) for c in columns if not m or c >= m[-1])
+    inputs = {owner(c, s) for c in m}
+    if m and (len(inputs) == s.max_interaction or len(m) >= s.interaction_degree):
+        every = sorted(c for i in inputs for c in columns[i])  # no other input may join
+    later = ((*m, c) for c in every if not m or c >= m[-1])
     return [longer for longer in later if shape_allowed(longer, s)]
 
 
@@ -170,7 +179,7 @@ def shape_allowed(m: Monomial, s: Statement) -> bool:
     distinct = len({owner(c, s) for c in m})
     mixed = distinct < 2 or len(m) <= s.interaction_degree
     within = len(m) <= s.degree and distinct <= s.max_interaction and mixed
-    return within and not _is_trivial(m, s)
+    return within and not is_trivial(m, s)
 
 
 def _are_allowed(s: Statement) -> bool:

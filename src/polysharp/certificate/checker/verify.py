@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.certificate.checker.boxes import bounds_any, check_intervals
+from polysharp.certificate.checker.boxes import check_intervals
 from polysharp.certificate.checker.exact import Exact, read_table
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.pricing import PricedReader
@@ -154,7 +154,6 @@ def _reader(
     if not s.listed:
         demand(not exact, "monomials that are not listed are priced in floats only")
         demand(not proof.exceptions, "it has exceptions, and monomials that are not listed")
-        demand(not bounds_any(s), "it bounds coefficients of unlisted terms")
         rows = read_rows(s, X, y, weight, functions)
         return PricedReader(proof, rules, Columns(s, rows, terms))
     every: list[Moments] = []

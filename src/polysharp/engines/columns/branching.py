@@ -22,7 +22,7 @@ import numpy as np
 from polysharp.certificate.proof import Proof, ProofNode, ProofWriter, Screening, Vector
 from polysharp.certificate.solution import Stop
 from polysharp.engines.columns.dual_point import DualPoint
-from polysharp.engines.columns.few_terms import FewTerms
+from polysharp.engines.columns.few_terms import FewTerms, readable
 from polysharp.engines.columns.priced import Handed, PricedNode, few_survivors, raise_bound
 from polysharp.engines.columns.search import Search
 from polysharp.engines.tree.loop import BranchAndBound, NodeKind
@@ -98,7 +98,7 @@ class PricedKind(NodeKind[PricedNode]):
         else:
             self.unproved = True
         # A reader forms the residual y - Mw afresh, with roundings of its own.
-        t = max(1.0, node.proved_by(used).t)
+        t = max(1.0, used.multiple, used.multiple * node.proved_by(used).t)
         self.claim = min(
             self.claim, value - 16.0 * (len(used.w) + 8.0) * UNIT * (t * used.reach) ** 2
         )
@@ -110,9 +110,7 @@ class PricedKind(NodeKind[PricedNode]):
                 self.close(node)
         terms = [*self.search.best.monomials, *self.search.rules.include_terms]
         self.writer.places(self.search.rules.with_parents([*(self.writer.names or ()), *terms]))
-        # What a statement cannot say of monomials that are not listed has no proof.
-        rules = self.search.rules
-        if self.unproved or rules.library.applied or rules.coefficients.bind:
+        if self.unproved:
             return None
         return self.writer.proof(min(self.search.bound, self.claim))
 
@@ -120,7 +118,8 @@ class PricedKind(NodeKind[PricedNode]):
         """Return a dual point as the proof names it, the same one each time."""
         if id(dual) not in self._vectors:
             values = np.array(list(dual.w.values()), dtype=np.float64)
-            self._vectors[id(dual)] = dual, Vector(self.writer.places(dual.w), values)
+            named = Vector(self.writer.places(dual.w), values, multiple=dual.multiple)
+            self._vectors[id(dual)] = dual, named
         return self._vectors[id(dual)][1]
 
     def divide(self, node: PricedNode) -> Iterator[PricedNode]:
@@ -175,8 +174,6 @@ class PricedKind(NodeKind[PricedNode]):
             left = few.below(cost, most_pairs) if cost > node.bound else None
             if left is not None:
                 self._hand_over(node, left.monomials, cost, left.along)
-                if node.handed is not None and not few.readable:
-                    node.handed = replace(node.handed, proof=None)
         if node.bound < search.threshold:
             self.in_vain += search.seconds - began
 
@@ -226,27 +223,25 @@ class PricedKind(NodeKind[PricedNode]):
             allowed = problem.structure.allows(support)
             # Heredity may have dropped all survivors: what lies beyond them still costs others.
             cost = least_cost(problem, fit) if allowed else np.inf
-            node.bound = max(node.bound, min(cost, others))
             node.single = others == np.inf
-            end = Proof(cost, (ProofNode("exhausted"),))
-            value = min(cost, others)
-            node.handed = Handed(node.dual, basis.monomials, family, end, value, along)
+            end, value = Proof(cost, (ProofNode("exhausted"),)), min(cost, others)
+            self._keep(node, Handed(node.dual, basis.monomials, family, end, value, along))
             if allowed:
                 search.offer(fit, problem, basis)
         else:
-            self._solve(node, problem, basis, family, others)
-            if node.handed is not None:
-                node.handed = replace(node.handed, along=along)
+            rest = Handed(node.dual, basis.monomials, family, None, others, along)
+            self._solve(node, problem, basis, rest)
 
-    def _solve(
-        self,
-        node: PricedNode,
-        problem: Problem,
-        basis: Basis,
-        family: list[Monomial],
-        others: float,
-    ) -> None:
-        """Solve what is left of a node with the engine."""
+    def _keep(self, node: PricedNode, handed: Handed) -> None:
+        """Keep what has been proved of a node, where that is more than before."""
+        if handed.along is not None and not readable(self.search):
+            handed = replace(handed, proof=None)
+        node.bound = max(node.bound, handed.value)
+        if node.handed is None or handed.value > node.handed.value:
+            node.handed = handed
+
+    def _solve(self, node: PricedNode, problem: Problem, basis: Basis, rest: Handed) -> None:
+        """Solve what is left of a node, beside what the rest of it costs, with the engine."""
         search = self.search
         left = search.limits.part(HANDED_SHARE, HANDED_SHARE * search.seconds)
         try:
@@ -265,10 +260,8 @@ class PricedKind(NodeKind[PricedNode]):
         support = np.array(solution.support, dtype=np.intp)
         fit = Fit(support, solution.coefficients, solution.objective)
         search.offer(fit, problem, basis)
-        node.bound = max(node.bound, min(solution.bound, others))
         proof = None if solution.proof is None else self._over_inputs(solution.proof, basis)
-        value = min(solution.bound, others)
-        node.handed = Handed(node.dual, basis.monomials, family, proof, value)
+        self._keep(node, replace(rest, proof=proof, value=min(solution.bound, rest.value)))
         if solution.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
 

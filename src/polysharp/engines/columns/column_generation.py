@@ -40,11 +40,12 @@ def search_all_inputs(search: Search) -> Found:
     stop = Stop.LOCAL
     with np.errstate(all="ignore"):  # see ``Engine.solve``
         try:
-            dual = find(search)
-            if search.engine.proves:
-                stop = prove(search, dual)
-        except OutOfTime:
-            stop = Stop.TIME
+            try:
+                find(search)
+            except OutOfTime:
+                stop = Stop.TIME
+            if search.engine.proves and search.dual is not None:
+                stop = prove(search, search.dual)  # which says at once that time is up
         except KeyboardInterrupt:
             stop = Stop.INTERRUPTED
         return _found(search, stop)
@@ -64,6 +65,8 @@ def find(search: Search) -> DualPoint:
         inside = frozenset(search.rules.include_terms)
         free = search.max_terms - len(inside)
         proved = dual.bounded(inside, free, lambda _: True).bound
+        if search.dual is None or proved > search.bound:
+            search.dual = dual
         search.raise_bound(min(proved, search.objective))
         if search.proved:
             return dual

@@ -65,9 +65,10 @@ class Bounded:
 
 @dataclass(frozen=True, eq=False)
 class DualPoint:
-    """A vector a = y - M w with its prices."""
+    """A multiple of a vector y - M w with its prices."""
 
     w: dict[Monomial, float]
+    multiple: float
     ya: float
     aa: float
     prices: dict[Monomial, float]  # Z_j of the monomials listed, largest first
@@ -117,6 +118,7 @@ class DualPoint:
         order = np.argsort(-listed, kind="stable")  # what pricing took for ties may be out of order
         return cls(
             w=w,
+            multiple=t,
             ya=t * ya * (1.0 - 4.0 * UNIT),
             aa=t * t * aa * (1.0 + 4.0 * UNIT),
             prices={priced.monomials[j]: float(listed[j]) for j in order},

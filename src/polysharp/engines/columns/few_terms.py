@@ -56,6 +56,11 @@ class FewLeft(NamedTuple):
     along: list[Monomial]
 
 
+def readable(search: Search) -> bool:
+    """Whether a reader of a proof can go through all monomials."""
+    return search.rules.count(len(search.rules.library.inputs_of(search.inputs))) <= MOST_READ
+
+
 class FewTerms:
     """What may join one node, where that is one monomial or two."""
 
@@ -72,12 +77,6 @@ class FewTerms:
             if room == 2:
                 yield LOW * search.threshold, min(MOST, affordable)
             yield search.threshold, min(MOST, affordable)
-
-    @property
-    def readable(self) -> bool:
-        """Whether a reader of a proof can go through all monomials."""
-        rules = self.search.rules
-        return rules.count(len(rules.library.inputs_of(self.search.inputs))) <= MOST_READ
 
     def below(self, cost: float, most_pairs: float) -> FewLeft | None:
         """Return what may join at less than a cost; None where too many are left."""

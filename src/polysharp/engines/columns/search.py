@@ -84,6 +84,7 @@ class Search(Record):
         self.engine, self.seed, self.threads = engine, seed, threads
         self.sizes = Sizes() if sizes is None else sizes
         self.proof: Proof | None = None
+        self.dual: DualPoint | None = None  # what the bound rests on until it is proved
         self.pool = Pool.of(self.design, rules.with_parents(self._seeds()))
         self.fresh: dict[Monomial, int] = {}  # the pass that last wanted a monomial
         problem, basis = self.problem(self.pool, rules)
