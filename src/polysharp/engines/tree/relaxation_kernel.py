@@ -323,12 +323,13 @@ def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-un
     here, among = Iterate(w, rho), Part(state, part.budget, part.boxed)
     value, nu, used, left, settled = at.primal, at.nu, at.nu, at.work, False
     rising, power = False, 1.0
-    for _ in range(TURNS):
+    for look in range(TURNS):
         for turn in range(SWEEPS + 1):
             for a in range(count):
                 trail[turn, a], trail[SWEEPS + 1 + turn, a] = w[a], rho[a]
             if turn == SWEEPS:
                 _extrapolate(small, among, here, nu, trail)
+            if turn == SWEEPS or (turn == 1 and look == 0):  # one sweep closes many a node
                 break
             left -= count * count
             if _sweep(small, among, here, nu, cuts) < STILL * abs(at.bound):
