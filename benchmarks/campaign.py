@@ -221,7 +221,7 @@ def _commit() -> str:
 
 TITLES = {
     "solves": "hostile problems solved",
-    "boxes": "hostile problems with bounded coefficients, each by four engines",
+    "boxes": "hostile problems with bounded coefficients, each by five engines",
     "proofs": "honest proofs, and ten forgeries of each",
     "files": "damaged files of proofs",
 }
@@ -250,17 +250,17 @@ def page(folder: Path) -> str:
 
 def in_all(folder: Path) -> str:
     """Return a sentence with the counts of all solves and proofs."""
-    solves, proofs = (
+    solves, proofs, boxes = (
         [json.loads(path.read_text()) for path in sorted(folder.glob(f"fuzz-{what}*.json"))]
-        for what in ("solves", "proofs")
+        for what in ("solves", "proofs", "boxes")
     )
     faults = sum(
         count for facts in solves for name, count in facts["counts"].items() if "FAULT" in name
     )
     total: Counter[str] = Counter()
-    for facts in proofs:
+    for facts in [*proofs, *boxes]:
         total.update(facts["counts"])
-    honest = sum(count for name, count in total.items() if name.startswith("honest proofs"))
+    honest = total["honest proofs checked"]
     accepted, rejected = (total[f"FAULT {what}"] for what in
                           ("forgery accepted", "honest proof rejected"))  # fmt: skip
     count, forged = sum(facts["seeds"] for facts in solves), total["forgeries"]
