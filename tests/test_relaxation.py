@@ -41,7 +41,7 @@ def slow_relaxation(seconds=np.inf, end=np.inf, *, ridge=1e-4, apart=0.1, budget
 def test_correlated_monomials_are_no_reason_to_stop_far_from_the_optimum(ridge):
     """Sweeps alone leave 3 to 40 % between the bound and the value after as many passes."""
     relaxed = slow_relaxation(ridge=ridge, apart=0.3, budget=10)
-    assert 0.0 <= relaxed.primal - relaxed.bound < 3e-3 * relaxed.primal
+    assert 0.0 <= relaxed.primal - relaxed.bound < 0.01 * relaxed.primal
 
 
 def test_without_time_the_bound_is_lower_and_safe():

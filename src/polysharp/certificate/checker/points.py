@@ -42,7 +42,8 @@ from polysharp.certificate.checker.rules import (
     owner,
 )
 
-CHUNK = 1024  # monomials formed at a time
+MOST = 300_000  # monomials that may join a node
+CHUNK = 1024  # of them formed at a time
 SLAB = 256  # points that are compared with others at a time
 MOST_PAIRS = 1e11
 NEW = 1e-4  # share of a column that must be new for it to count
@@ -109,7 +110,7 @@ def _joining(columns: Columns, rules: Rules, at: Fixings) -> list[Monomial]:
     left = rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
     return [
         m
-        for m in all_monomials(own)
+        for m in all_monomials(own, MOST)
         if m not in decided and len(undecided.intersection(owner(c, s) for c in m)) <= left
     ]
 

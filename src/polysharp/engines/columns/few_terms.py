@@ -44,7 +44,7 @@ VECTORS = 16  # that a round adds
 ROUNDS = 3
 SAMPLE = 512  # monomials that vectors are chosen from
 LARGEST = 1_000_000  # products swept
-MOST_READ = 100_000  # monomials that a reader of a proof goes through
+MOST_READ = 300_000  # monomials that a reader of a proof goes through
 FAINT = 1e-6  # of the square of a vector: more of it must be new
 READER = 4.0  # a reader of the proof rounds in a way of its own
 

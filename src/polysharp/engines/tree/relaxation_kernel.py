@@ -26,6 +26,7 @@ from polysharp.problem.bounds import Quadratic
 from polysharp.typing import Array
 
 SWEEPS, TURNS = 5, 30  # sweeps before an extrapolation, and how often that is done at most
+FIRST = 3  # sweeps before the first look: many a node can be closed by then
 STILL = 1e-12  # a sweep that moves less, as a share of the bound, will lead nowhere
 SOLVED, PRUNED, UNFINISHED, STOPPED = 0, 1, 2, 3  # stopped: no work left
 
@@ -329,7 +330,7 @@ def _inner(system, part, goal, point, at, scratch, count):  # type: ignore[no-un
                 trail[turn, a], trail[SWEEPS + 1 + turn, a] = w[a], rho[a]
             if turn == SWEEPS:
                 _extrapolate(small, among, here, nu, trail)
-            if turn == SWEEPS or (turn == 1 and look == 0):  # one sweep closes many a node
+            if turn == SWEEPS or (turn == FIRST and look == 0):
                 break
             left -= count * count
             if _sweep(small, among, here, nu, cuts) < STILL * abs(at.bound):
