@@ -69,7 +69,7 @@ class Tree(Settings, Engine):
         with one_blas_thread(), ThreadPoolExecutor(max(1, run.threads)) as pool:
             kind = self.kind(self, run, pool)
             # With children of several nodes at hand no thread waits for another's last child.
-            width = run.threads if kind.effort.diagonals is None else self.width
+            width = max(1, run.threads) if kind.effort.diagonals is None else self.width
             loop = BranchAndBound(run, kind, self.max_open, self.patience, width)
             try:
                 return loop.run()

@@ -61,8 +61,6 @@ class Settings:
     ends_worth : float
         A node is ended by trying all its supports if that takes no longer than so many relaxations
         with their best diagonals; closing it by relaxations takes about ten of them.
-    ends_worth_descents : float
-        The same where relaxations are solved by coordinate descent, which closes less.
     ends_worth_together : float
         The same where a device relaxes many nodes at once, of which each is cheap.
     ends_seconds : float
@@ -94,7 +92,6 @@ class Settings:
     sharp_share: float = 0.05
     sharp_tol: float = 0.5
     ends_worth: float = 4.0
-    ends_worth_descents: float = 4.0
     ends_worth_together: float = 24.0
     ends_seconds: float = 0.0
     outright_share: float = 0.3
@@ -189,8 +186,7 @@ class Spending:
         there = self.descents is not None and free >= self.settings.descents_from
         if there or not self.sharpens(free):
             worth = max(
-                self.settings.ends_seconds,
-                self.settings.ends_worth_descents * self.descent * free**2,
+                self.settings.ends_seconds, self.settings.ends_worth * self.descent * free**2
             )
         elif self.diagonals is None or self.run.nodes == 0:  # the root is alone in any case
             worth = self.settings.ends_worth * self.steps * self._step(free)
@@ -238,7 +234,8 @@ class Spending:
             self.device_way = MEMORY * self.device_way + (1.0 - MEMORY) * way
         elif given_up:
             self.ways[budget] = 2.0 * self._way(budget)
-        elif not there and budget > 2 and seconds > WORTH_TIMING:  # of two terms others are no more
+        elif not there and budget > 2 and seconds > WORTH_TIMING:
+            # Of two terms there are so few that their time says nothing of three.
             way = max(seconds - ELIMINATED * free * free, 0.1 * seconds) / ways(free, budget)
             self.ways[budget] = MEMORY * self.ways.get(budget, way) + (1.0 - MEMORY) * way
 
