@@ -1117,3 +1117,22 @@ def test_products_that_are_zero_in_every_row_are_no_fault():
     model = SparsePolynomialRegressor(3, 2, gamma=1.0, engine="tree").fit(X, y)
     verdict = verify(model.solution_.proof, X, y)
     assert verdict.valid, verdict.reason
+
+
+@pytest.mark.parametrize("weights", [None, np.array([2.0, 2.0])])
+def test_no_shift_proves_more_than_is_true(weights):
+    """With a free intercept no cost of a straight line depends on a shift, however large.
+
+    A shift of 1e9 leaves the mean of a column no digits, and long doubles keep eleven more.
+    """
+    X, y = np.array([[1.67387549e-05], [-7.45976875e-05]]), np.array([1.80181, -0.18528404])
+    proof = fit(X, y, weights, degree=1, max_terms=1, gamma=24.56, center=True).solution_.proof
+    valid = []
+    for power in range(14):
+        statement = proof.statement
+        moved = replace(statement, shift=statement.shift + 10.0**power, objective=1e9)
+        verdict = verify(replace(proof, statement=moved, bound=0.9 * proof.bound), X, y, weights)
+        assert verdict.bound <= statement.objective
+        valid.append(bool(verdict))
+    assert valid == sorted(valid, reverse=True)  # as long as digits are left
+    assert valid[0]

@@ -264,14 +264,19 @@ class Columns:
         """Return m_j'a for the columns a of A and those that are alive, y last, and all errors."""
         n, u = len(A), float(np.finfo(real).eps) / 2
         sums, size = np.zeros((len(alive) + 1, A.shape[1]), dtype=real), self.length(A)
+        left = np.zeros(len(alive) + 1, dtype=real)
         for big in blocks_of(n, BLOCK):
             M, part = self.centred(big, alive, real), A[big]
+            left += np.sqrt(self.rows.v[big].astype(real)) @ M
             for small in blocks_of(len(M), self.block):
                 sums += M[small].T @ part[small]
-        # What centring left of a mean counts with what it left of that of a.
+        # What centring left of a mean counts with what it left of that of a.  The means are those
+        # of columns in double precision: of others, and of the exact ones, more is left.
         along = np.abs(self.root @ A) / self.total + n * U * size / sqrt(self.total)
-        drift = np.abs(self.drift) + (16.0 + n / BLOCK) * U * sqrt(self.total) * self.sizes
-        unit = (self.unit * self.sizes + self.off) * (u / U)
+        sizes, off = self.sizes + self.off, self.off * (u / U)
+        drift = sqrt(self.total) * ((n + 16.0) * u * sizes + off)
+        drift[np.append(alive, len(self.monomials))] += np.abs(left).astype(np.float64)
+        unit = self.unit * (u / U) * sizes + off
         mean = np.multiply.outer(drift, along) * self.s.fit_intercept
         return sums, SAFE * (np.multiply.outer(unit, size) + mean) + TINY
 
