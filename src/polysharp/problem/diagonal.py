@@ -228,14 +228,14 @@ class _Method:
     def _centre(self, mu: float) -> None:
         """Set the dual variables of R, delta and nu to where the barrier of weight mu has them."""
         assert self.factor is not None
-        self.mu, self.V = mu, _inverse(self.factor)
+        self.mu, self.V = mu, factor_inverse(self.factor)
         self.Y, self.zeta, self.eta = mu * self.V, mu / self.delta, mu / self.nu
 
     def _measure(self) -> None:
         """Keep the point if it is the best so far, and raise the value that none can beat."""
         w, Y = self.w, self.Y
         Rw = self.R @ w
-        gain = 0.5 * float(w @ Rw) + _top(self.Z, self.L)
+        gain = 0.5 * float(w @ Rw) + top_gain(self.Z, self.L)
         if gain < self.gain:
             self.gain, self.best = gain, (self.delta, w, self.s)
         # W = ww' + 2Y with s_j W_jj >= w_j^2 is feasible for the dual; its value is c'w - <C, W>/2.
@@ -250,10 +250,10 @@ class _Method:
         """Take one Newton step; False where rounding lets none through."""
         s, delta, w, r, nu = self.s, self.delta, self.w, self.r, self.nu
         rest, x = 1.0 - s, self.Z - nu
-        t, y = _slacks(x, self.mu)
+        t, y = slacks(x, self.mu)
         products = self.RY + float(delta @ self.zeta + t @ rest + y @ s) + nu * self.eta
         mu = self.mu = self.share_of_centre * products / (4 * self.m + 1)
-        t, y = _slacks(x, mu)
+        t, y = slacks(x, mu)
         both = s * t + rest * y
         k = s * rest
         towards = (mu * (rest - s) + k * x) / both  # ds while x = t - y stays
@@ -274,7 +274,7 @@ class _Method:
         B.ravel()[:: self.m + 1] += 1.0
         B_factor, B_info = dpotrf(B.T, lower=1, overwrite_a=1)
         f = d_ud / E
-        S = _inverse(B_factor)
+        S = factor_inverse(B_factor)
         S *= f
         S *= f[:, None]
         S += self.V * self.Y
@@ -313,8 +313,10 @@ class _Method:
         d_Y -= self.Y
         d_zeta = (mu - self.zeta * d_delta) / delta - self.zeta
         d_eta = (mu - self.eta * d_nu) / nu - self.eta
-        primal = _longest(d_nu / nu, d_delta / delta)
-        dual = _longest(d_eta / self.eta, d_s / self.s, d_s / (self.s - 1.0), d_zeta / self.zeta)
+        primal = longest_step(d_nu / nu, d_delta / delta)
+        dual = longest_step(
+            d_eta / self.eta, d_s / self.s, d_s / (self.s - 1.0), d_zeta / self.zeta
+        )
         for _ in range(40):
             R, factor = self._factored(delta + primal * d_delta)
             if factor is not None:
@@ -332,7 +334,7 @@ class _Method:
         self.delta, self.nu = delta + primal * d_delta, nu + primal * d_nu
         self.R, self.factor = R, factor
         if dual > 0.0:
-            self.V = _inverse(factor)
+            self.V = factor_inverse(factor)
             self.Y, self.zeta = Y, self.zeta + dual * d_zeta
             self.eta, self.s = self.eta + dual * d_eta, self.s + dual * d_s
         else:  # Y has lost its definiteness to rounding: begin again from the primal point
@@ -345,13 +347,13 @@ class _Method:
         return isfinite(float(self.w.sum()))
 
 
-def _top(Z: Array, count: int) -> float:
+def top_gain(Z: Array, count: int) -> float:
     if count >= len(Z):
         return float(Z.sum())
     return float(np.partition(Z, len(Z) - count)[len(Z) - count :].sum())
 
 
-def _inverse(factor: Array) -> Array:
+def factor_inverse(factor: Array) -> Array:
     """Return the inverse of a matrix from its lower factor, with zeros above."""
     lower = dpotri(factor, lower=1)[0]
     inverse: Array = lower + lower.T
@@ -359,7 +361,7 @@ def _inverse(factor: Array) -> Array:
     return inverse
 
 
-def _slacks(x: Array, mu: float) -> tuple[Array, Array]:
+def slacks(x: Array, mu: float) -> tuple[Array, Array]:
     """Return t and t - x for the t > max(0, x) with mu/t + mu/(t - x) = 1."""
     size = np.abs(x)
     less = mu + 2.0 * mu * mu / (np.hypot(x, 2.0 * mu) + size)
@@ -367,7 +369,7 @@ def _slacks(x: Array, mu: float) -> tuple[Array, Array]:
     return less + above, less + (size - above)
 
 
-def _longest(rate: float, *rates: Array) -> float:
+def longest_step(rate: float, *rates: Array) -> float:
     """Return the longest step, at most 1, that keeps values positive which change at such rates."""
     fastest = -min(rate, *(float(own.min()) for own in rates))
     return min(1.0, INSIDE / fastest) if fastest > 0.0 else 1.0
