@@ -104,6 +104,16 @@ class Accuracy:
         """
         return replace(self, sizes=np.sqrt(self.sizes**2 + lam + ridge))
 
+    def coupled(self, diagonal: Array) -> Accuracy:
+        """Return the accuracy where a coupling with this diagonal has been taken away from G.
+
+        None of its entries exceeds the root of two of the diagonal (``coupling``), each is made
+        by four operations, and taking it away is one more.
+        """
+        return replace(
+            self, unit=self.unit + 8.0 * UNIT, sizes=np.sqrt(self.sizes**2 + diagonal)
+        )
+
     def among(self, index: Indices) -> Accuracy:
         """Return the accuracy of the moments of some monomials."""
         return Accuracy(self.unit, self.sizes[index], self.response)

@@ -348,6 +348,7 @@ class _Method:
 
 
 def top_gain(Z: Array, count: int) -> float:
+    """Return the sum of so many of the largest prices."""
     if count >= len(Z):
         return float(Z.sum())
     return float(np.partition(Z, len(Z) - count)[len(Z) - count :].sum())

@@ -15,6 +15,7 @@ from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import (
     UNIT,
+    Accuracy,
     Quadratic,
     choice_bounds,
     semidefinite,
@@ -161,24 +162,34 @@ class Subproblem:
             costs.append(choice_bounds(own, held, free, W))
         return np.asarray(_sum_below(costs))
 
-    def curved(self, among: Indices, ridge: Array) -> Quadratic | None:
-        """Return the quadratic of some monomials with these ridges; None if that is not proved."""
+    def curved(self, among: Indices, ridge: Array, K: Array | None = None) -> Quadratic | None:
+        """Return the quadratic of some monomials with these ridges; None if that is not proved.
+
+        A coupling K, which the supports in question do not feel, is taken away from G as well.
+        """
         G, known = self.gram(among), self.problem.accuracy.among(self.index[among])
+        if K is not None:
+            G -= K
+            known = known.coupled(np.diagonal(K))
         if not (np.all(ridge > 0.0) and semidefinite(G, ridge - self.problem.lam, known)):
             return None
-        return self.with_ridge(among, ridge, G)
+        return self.with_ridge(among, ridge, G, known)
 
-    def with_ridge(self, among: Indices, ridge: Array, G: Array) -> Quadratic:
+    def with_ridge(
+        self, among: Indices, ridge: Array, G: Array, known: Accuracy | None = None
+    ) -> Quadratic:
         """Return the quadratic of some monomials with ridges that are proved; G is written to.
 
         Where Q is not looked at, G may be empty.
         """
-        lam, known = self.problem.lam, self.problem.accuracy.among(self.index[among])
+        lam = self.problem.lam
+        if known is None:
+            known = self.problem.accuracy.among(self.index[among])
         if len(G):
             G.ravel()[:: len(among) + 1] -= ridge - lam
         sizes = known.with_ridge(lam, ridge).sizes
         return self.problem.system(self.index[among], G)._replace(
-            ridge=ridge, sizes=sizes, scalable=False
+            ridge=ridge, sizes=sizes, unit=known.unit, scalable=False
         )
 
     def least_eigenvalue(self) -> float:

@@ -229,7 +229,8 @@ class ListedKind(NodeKind[ListedNode]):
         fixed[out] = OUT
         return self.node_type(
             node.bound, node.core, terms, inputs, node.warm.copy() if node.warm else None,
-            vector=node.vector, moved=node.moved, point=node.point, record=self.writer.reserve(),
+            vector=node.vector, moved=node.moved, point=node.point, coupling=node.coupling,
+            record=self.writer.reserve(),
         )  # fmt: skip
 
     def _sift(self, node: ListedNode) -> list[ListedNode] | None:

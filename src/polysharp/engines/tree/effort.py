@@ -58,6 +58,13 @@ class Settings:
         coordinate descent and screening close everything soon, large matrices are not worth it.
     sharp_tol : float
         How near to the best a diagonal must be, as a share of the distance to the threshold.
+    couplings : bool
+        Whether couplings are looked for where a best diagonal falls short.
+    coupling_share : float
+        Share of the time left that one may take.
+    coupling_hope : float
+        One is looked for where the bound falls short by no more than so many times what couplings
+        have gained so far: those that close a node stop there, and could have gained more.
     ends_worth : float
         A node is ended by trying all its supports if that takes no longer than so many relaxations
         with their best diagonals; closing it by relaxations takes about ten of them.
@@ -91,6 +98,9 @@ class Settings:
     sharp_seconds: float = 0.5
     sharp_share: float = 0.05
     sharp_tol: float = 0.5
+    couplings: bool = True
+    coupling_share: float = 0.2
+    coupling_hope: float = 1.5
     ends_worth: float = 4.0
     ends_worth_together: float = 24.0
     ends_seconds: float = 0.0
@@ -113,6 +123,10 @@ class Spending:
     device_way: float = 4e-12  # and on a CUDA device
     step: float = 1.0  # seconds of a second-order step over the guess
     steps: float = 8.0  # of one relaxation
+    coupling_step: float = 1.0  # seconds of a step towards a coupling over the guess
+    coupling_steps: float = 15.0  # of one coupling
+    # What they gain, as a share of the cost, by terms left.
+    coupling_gains: dict[int, float] = field(default_factory=dict)
     ended: float = 0.0  # seconds spent on trying supports
     ends_left: float = 0.0  # seconds to try the supports of all open nodes
     cancelled: bool = False  # for threads that still evaluate nodes when the search has ended
@@ -220,6 +234,24 @@ class Spending:
         """Whether a relaxation of so many monomials is solved with its best diagonal."""
         return self.settings.best_diagonals and self.diagonal_pays(free)
 
+    def coupling_pays(self, free: int, budget: int, short: float) -> bool:
+        """Whether a coupling may close a node whose bound falls short by this share of the cost."""
+        seconds = self.coupling_steps * self.coupling_step * _coupling_guess(free)
+        allowed = self.settings.coupling_share * self._left
+        hopeful = short <= self.settings.coupling_hope * self.coupling_gains.get(budget, np.inf)
+        return self.settings.couplings and 1 < budget < free and seconds <= allowed and hopeful
+
+    def note_coupling(self, size: tuple[int, int], steps: int, seconds: float, gains: Any) -> None:
+        """Learn what a coupling has taken, and what it has gained of what was missing."""
+        (free, budget), (gained, short) = size, gains
+        known = self.coupling_gains.get(budget, gained)
+        closed = gained >= short  # and it went no further
+        self.coupling_gains[budget] = max(known, gained) if closed else 0.5 * (known + gained)
+        if steps:
+            ratio = seconds / (steps * _coupling_guess(free))
+            self.coupling_step = MEMORY * self.coupling_step + (1.0 - MEMORY) * ratio
+            self.coupling_steps = MEMORY * self.coupling_steps + (1.0 - MEMORY) * steps
+
     def strengthening_pays(self, size: int) -> bool:
         """Whether the smallest eigenvalue of so many monomials is worth looking for."""
         return 2e-11 * float(size) ** 3 <= 0.2 * self._left
@@ -288,3 +320,8 @@ class Spending:
 def _guess(free: int) -> float:
     """Seconds of one second-order step."""
     return 3e-4 + 4e-10 * free**3
+
+
+def _coupling_guess(free: int) -> float:
+    """Seconds of one step towards a coupling: some forty products of matrices, and more besides."""
+    return 1e-3 + 2e-7 * free**2 + 2e-9 * free**3

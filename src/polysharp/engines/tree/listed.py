@@ -19,6 +19,7 @@ from polysharp.engines.tree.loop import Node
 from polysharp.engines.tree.relaxation import Aim, Relaxed, Warm, fresh_warm, solve_relaxation
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.problem.bounds import forcing_costs
+from polysharp.problem.coupling import Coupling
 from polysharp.problem.diagonal import Start
 from polysharp.problem.propagation import FREE, IN, OUT, States, propagate
 from polysharp.problem.subproblem import Subproblem
@@ -46,6 +47,7 @@ class ListedNode(Node):
     vector: Vector | None = None  # proves the bound
     moved: Diagonal | None = None  # with this diagonal, if there is one
     point: Start | None = None  # the best diagonal's solution, over the core, once it was asked for
+    coupling: Coupling | None = None  # that goes with the point
     chain: Indices | None = None  # what to branch on, problem positions, where a device has said so
     # What was fixed on the way, with the diagonals that the vectors are used with.
     screenings: list[tuple[Screening, Diagonal | None]] = field(default_factory=list)
@@ -121,7 +123,7 @@ class ListedNode(Node):
         self.kind = kind
         if kind in {"single", "void", "exhausted"} or (vector is not None and bound >= self.bound):
             self.bound, self.vector, self.moved = bound, vector, None
-        self.warm = self.stored = self.point = None
+        self.warm = self.stored = self.point = self.coupling = None
 
     def compress(self) -> None:
         """Keep only the nonzero coefficients while the node waits."""

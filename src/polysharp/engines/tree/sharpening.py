@@ -1,13 +1,16 @@
 """A node's relaxation solved together with its best diagonal, and what follows from that.
 
 The diagonal is looked for once what is in has been eliminated (``diagonal``), by second-order steps
-here or by a device for many nodes at once (``together``).  What it proves is a bound like any
+here or by a device for many nodes at once (``together``); where it falls short, a coupling of the
+monomials (``coupling``) may take it further, and serves the nodes below.  What it proves is a bound like any
 other; its solution is where children start, and says which monomials to branch on.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +20,7 @@ from polysharp.engines.tree.listed import ListedNode, PricedPoint
 from polysharp.engines.tree.relaxation import fresh_warm, solve_relaxation
 from polysharp.moments.gram import solve_spd
 from polysharp.problem.bounds import Quadratic, priced_bound
+from polysharp.problem.coupling import Coupling, couple
 from polysharp.problem.diagonal import (
     HELD_RIDGE,
     INWARDS,
@@ -30,47 +34,119 @@ from polysharp.problem.diagonal import (
 from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.typing import Array, Indices
 
+RETREATS = (0.7, 0.4)  # multiples of a coupling that are tried where it is too much as it is
+WARM = 0.6  # of a coupling and a diagonal, from where a better coupling is looked for
+BEYOND = 0.1  # of the way to the aim, that a coupling should go beyond it
+
+
+class _Relaxed(NamedTuple):
+    """A relaxation with its best diagonal, the coupling it goes with, and a diagonal well inside."""
+
+    result: Sharpened
+    coupling: Coupling | None
+    inside: Array
+
 
 def sharpened(node: ListedNode, effort: Spending) -> bool:
-    """Solve the relaxation with its best diagonal and bound the node; False where that fails."""
+    """Solve the relaxation with its best diagonal and bound the node; False where that fails.
+
+    It goes on from what the node above has left.  Where that falls short by no more than couplings
+    have been seen to gain, one is made for the node.
+    """
     core, held, free, began = node.core, node.held, node.free, perf_counter()
     left = core.eliminated(held, free)
     if left is None or not np.any(left[1]):
         return False
     H, b, cost = left
-    if node.point is None:
-        start = first_start(H, node.budget)
-        if start is None:
-            return False
-        start = start._replace(shares=0.5 * (start.shares + node.shares()[free]))
-    else:
-        start = node.point.among(free)
-    result = sharpen(
-        H, b, node.budget, start,
-        aim=cost - effort.threshold * (1.0 + 1e-7),
-        tol=effort.settings.sharp_tol, expired=effort.expired,
-    )  # fmt: skip
-    if result is None:
+    aim = cost - effort.threshold * (1.0 + 1e-7)
+    relaxed = _relaxed(node, H, b, aim, effort)
+    if relaxed is None:
         return False
-    effort.note_diagonal(len(free), result.steps, perf_counter() - began)
-    use_diagonal(node, start.inside, result, effort)
+    effort.note_diagonal(len(free), relaxed.result.steps, perf_counter() - began)
+    short = (relaxed.result.gain - aim) / max(effort.threshold, 1e-300)
+    if short > 0.0 and effort.coupling_pays(len(free), node.budget, short):
+        relaxed = _coupled(node, (H, b), aim, relaxed, effort)
+    use_diagonal(node, relaxed, effort)
     return True
 
 
-def use_diagonal(node: ListedNode, inside: Array, result: Sharpened, effort: Spending) -> None:
+def _relaxed(
+    node: ListedNode, H: Array, b: Array, aim: float, effort: Spending
+) -> _Relaxed | None:
+    """Return the best diagonal from where the node above has left it, or from nothing."""
+    settings: Any = {"aim": aim, "tol": effort.settings.sharp_tol, "expired": effort.expired}
+    coupling, point = node.coupling if node.budget > 1 else None, node.point
+    if point is not None and coupling is not None:
+        # With a monomial taken in, less of the curvature among the others is left.
+        for factor in (1.0, *RETREATS):
+            less = coupling if factor == 1.0 else coupling.times(factor)
+            own = point.among(node.free)
+            start = own._replace(delta=factor * own.delta, inside=factor * own.inside)
+            K = less.matrix(node.core.index[node.free], True, node.budget)
+            result = sharpen(H - K, b, node.budget, start, **settings)
+            if result is not None:
+                return _Relaxed(result, less, start.inside)
+        point = None
+    if point is not None:
+        start = point.among(node.free)
+    else:
+        first = first_start(H, node.budget)
+        if first is None:
+            return None
+        start = first._replace(shares=0.5 * (first.shares + node.shares()[node.free]))
+    result = sharpen(H, b, node.budget, start, **settings)
+    return None if result is None else _Relaxed(result, None, start.inside)
+
+
+def _coupled(
+    node: ListedNode, left: tuple[Array, Array], aim: float, before: _Relaxed, effort: Spending
+) -> _Relaxed:
+    """Return the relaxation with a coupling of its own, where that is better than before."""
+    (H, b), budget, began = left, node.budget, perf_counter()
+    beyond = aim - BEYOND * (before.result.gain - aim)  # rounding to bytes takes some of it back
+    if before.coupling is None:
+        first, K = first_start(H, budget), None
+        start = None if first is None else first._replace(delta=first.inside)
+    else:
+        K = WARM * before.coupling.matrix(node.core.index[node.free], True, budget)
+        delta = WARM * before.result.delta
+        start = Start(delta, delta, before.result.shares)
+    found = None
+    if start is not None:
+        found = couple(H, b, budget, start, K=K, aim=beyond, expired=effort.expired)
+    after = before
+    if found is not None:
+        coupling = found.coupling(node.core.index[node.free])
+        K = coupling.matrix(coupling.index, True, budget)
+        near = Start(0.98 * found.delta, 0.5 * found.delta, found.shares)
+        tol = effort.settings.sharp_tol
+        result = sharpen(H - K, b, budget, near, aim=aim, tol=tol, expired=effort.expired)
+        if result is not None and result.gain < before.result.gain:
+            after = _Relaxed(result, coupling, near.inside)
+    gains = np.array([before.result.gain - after.result.gain, before.result.gain - aim])
+    steps, size = 0 if found is None else found.steps, (len(H), budget)
+    effort.note_coupling(size, steps, perf_counter() - began, gains / effort.threshold)
+    return after
+
+
+def use_diagonal(node: ListedNode, relaxed: _Relaxed, effort: Spending) -> None:
     """Bound a node with a diagonal that was proposed, if it can be proved."""
     core, held, free = node.core, node.held, node.free
+    result, coupling, inside = relaxed
     _keep_point(node, free, inside, result)
-    among, w = node.alive, np.zeros(core.size)
+    node.coupling = coupling
+    among, w, K = node.alive, np.zeros(core.size), None
     w[free] = result.w
     if len(held):
         rest = core.system.q[held] - core.system.Q[held[:, None], free] @ result.w
         w[held] = solve_spd(core.problem.hessian(core.index[held]), rest)
+    if coupling is not None:
+        K = coupling.matrix(core.index[among], node.terms[among] == FREE, node.budget)
     ridge = np.full(core.size, HELD_RIDGE * core.problem.lam)
     # What is not proved as it stands is moved inwards.
     for inwards in INWARDS:
         ridge[free] = (1.0 - inwards) * result.delta + inwards * inside
-        system = core.curved(among, ridge[among])
+        system = core.curved(among, ridge[among], K)
         if system is not None:
             _use(node, among, _priced(system, w[among], node, effort), system.ridge, effort)
             break
@@ -80,6 +156,7 @@ def use_proved(node: ListedNode, inside: Array, proved: Proved, effort: Spending
     """Bound a node with a diagonal that has been proved elsewhere."""
     core, held, free = node.core, node.held, node.free
     _keep_point(node, free, inside, proved.result)
+    node.coupling = None
     node.chain = core.index[free[proved.chain]]
     if proved.ridge is None:
         return
@@ -110,6 +187,9 @@ def _use(
     bound, at, prices[among] = priced
     vector = Vector(core.index[among], at)
     moved = Diagonal(core.index[among], ridge - core.problem.lam)
+    if node.coupling is not None:
+        coupled = np.intersect1d(core.index[node.free], node.coupling.index, assume_unique=True)
+        moved = replace(moved, coupling=node.coupling, free=coupled, terms=node.budget)
     node.take(PricedPoint(bound, prices, vector, moved), effort.threshold)
 
 
@@ -148,6 +228,8 @@ def drop_chain(node: ListedNode, length: int) -> Indices | None:
     if left is None:
         return None
     H, b, _ = left
+    if node.coupling is not None:
+        H -= node.coupling.matrix(node.core.index[free], True, node.budget)
     delta, _, s = node.point.among(free)
     s = np.clip(s, 1e-6, 1.0)
     H.ravel()[:: len(free) + 1] += delta * (1.0 / s - 1.0)
