@@ -369,6 +369,40 @@ def test_a_forged_coupling_is_rejected(sample: tuple[Case, Coupled], change: Cha
     assert verdict.reason
 
 
+# What is said of some of them: that they are no couplings, before anything is computed.
+REASONS = {
+    "a ratio of -1": "a ratio of one",
+    "another ratio": "not symmetric",
+    "a pair of one": "with themselves",
+    "wider ratios": "of no bytes",
+    "fewer ratios": "of no bytes",
+    "no reach": "negative or leaves the floats",
+    "one negative reach": "negative or leaves the floats",
+    "huge reach": "negative or leaves the floats",
+    "shorter reach": "of another length",
+    "the same monomial twice": "not in order",
+    "monomials beyond": "not in order",
+    "no coupling": "of no numbers",
+    "an empty coupling": "leaves its coupling",
+    "fewer terms": "fewer terms than may join",
+    "no terms": "no number of terms",
+    "countless terms": "no number of terms",
+    "terms of a float": "no number of terms",
+    "free beyond": "leaves the problem",
+    "free twice": "repeats itself",
+    "free as floats": "no list of monomials",
+    "a diagonal that covers less": "does not cover its coupling",
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_the_reason_is_what_is_wrong(sample: tuple[Case, Coupled], name: str) -> None:
+    case, found = sample
+    first = found.proof.diagonals[0]
+    forged = replace(found.proof, diagonals=(FORGERIES[name](first, first.coupling),))
+    assert REASONS[name] in verify(forged, case.X, case.y).reason
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_changed_couplings_prove_nothing_false(sample: tuple[Case, Coupled], seed: int) -> None:
     """Whatever reach, ratios, F, terms and diagonal are: above the optimum nothing is accepted."""
