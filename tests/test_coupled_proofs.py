@@ -20,7 +20,9 @@ from polysharp import (
 )
 from polysharp.certificate.checker.curvature import Curvature
 from polysharp.certificate.checker.moments import CheckedMoments
+from polysharp.certificate.checker.reader import ProofReader
 from polysharp.certificate.checker.rows import read_rows
+from polysharp.certificate.checker.rules import Rejected, Rules
 from polysharp.certificate.checker.verify import _reader
 from polysharp.certificate.proof import Diagonal, ProofNode, ProofWriter, Screening, Vector
 from polysharp.problem.coupling import Coupling, couple
@@ -561,3 +563,28 @@ def test_a_coupling_counts_once_and_moves_with_its_monomials(sample: tuple[Case,
     assert np.array_equal(K[np.ix_(order, order)], there)
     vectors = len(proof.nodes[0].vector.index)
     assert grafted.stored == 3 * f + 1 + f * f // 16 + f + 1 + vectors + f
+
+
+def test_a_coupling_is_read_where_its_monomials_stand_elsewhere(
+    sample: tuple[Case, Coupled],
+) -> None:
+    """After a screening that leaves some of many monomials, which are read by a list of places."""
+    case, found = sample
+    f = case.f
+    where = np.random.default_rng(3).permutation(3 * f)[:f]
+    writer = ProofWriter(limit=10**6)
+    screening = Screening(Vector(NONE, np.zeros(0)), NONE, NONE, only=np.sort(where))
+    writer.graft(writer.reserve(), screening, found.proof, where)
+    place = np.full(3 * f, -1)
+    place[where] = np.arange(f)
+    moved = replace(found.proof, nodes=tuple(writer.nodes), diagonals=tuple(writer.diagonals))
+    reader = ProofReader(moved, Rules(found.proof.statement), [case.moments], place)
+    at = reader.rules.root()
+    reader.rules.deduce(at)
+    there = reader.tangent(moved.nodes[0].vector, at, close=False).bound
+    assert there == pytest.approx(tangent_bound(case, found.proof), rel=1e-12)
+    lost = place.copy()
+    lost[where[0]] = -1  # no longer part of the problem, yet K acts on it
+    reader = ProofReader(moved, Rules(found.proof.statement), [case.moments], lost)
+    with pytest.raises(Rejected, match="leaves the problem"):
+        reader.tangent(moved.nodes[0].vector, at, close=False)
