@@ -1,8 +1,8 @@
 """Changes to a proof: some break it, some leave it true, some claim what is false.
 
-``forge(proof, rng)`` applies a few at random, to nodes, vectors, diagonals, screenings and the
-statement, and often raises the claim.  Whatever comes out, a checker may accept it only if what it
-then calls proved is true of the changed statement.
+``forge(proof, rng)`` applies a few at random, to nodes, vectors, diagonals, couplings, screenings
+and the statement, and often raises the claim.  Whatever comes out, a checker may accept it only if
+what it then calls proved is true of the changed statement.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from polysharp.certificate.proof import Diagonal, Proof, ProofNode, Screening, Vector
+from polysharp.problem.coupling import Coupling
 
 Rng = np.random.Generator
 KINDS = ("dual", "single", "void", "split", "sets", "exhausted")
@@ -157,6 +158,53 @@ def change_a_diagonal(proof: Proof, rng: Rng) -> Proof:
     return replace(proof, diagonals=diagonals)
 
 
+def _made_up(proof: Proof, rng: Rng, diagonal: Diagonal) -> Diagonal:
+    """Give a diagonal a coupling that nothing speaks against, and less of everything else."""
+    index, T = np.sort(diagonal.index), int(rng.integers(1, 7))
+    c = np.triu(rng.integers(-127, 128, (len(index), len(index))), 1)
+    size = float(np.sqrt(np.abs(diagonal.value).mean())) if len(index) else 0.0
+    reach = size * 10.0 ** rng.uniform(-3, 1) * rng.random(len(index))
+    coupling = Coupling(index, reach, (c + c.T).astype(np.int8))
+    free = rng.permutation(index)[: int(rng.integers(0, len(index) + 1))]
+    value = float(rng.uniform(-1, 1)) * diagonal.value
+    return replace(diagonal, value=value, coupling=coupling, free=free, terms=T)
+
+
+def _coupling(proof: Proof, rng: Rng, diagonal: Diagonal) -> Diagonal:
+    """Change what a diagonal's coupling is, or where and for how many terms it counts."""
+    if diagonal.coupling is None or rng.random() < 0.1:
+        return _made_up(proof, rng, diagonal)
+    index, reach, ratios = (getattr(diagonal.coupling, n) for n in ("index", "reach", "ratios"))
+    how, size = int(rng.integers(8)), len(ratios)
+    if how == 0:
+        return replace(diagonal, terms=int(_any(rng, (diagonal.terms - 1, diagonal.terms + 1, 0))))
+    if how == 1:
+        return replace(diagonal, free=_positions(proof, rng))
+    if how == 2:
+        return replace(diagonal, coupling=None)
+    if how == 3:
+        reach = reach * float(_any(rng, FACTORS))
+    if how == 4:
+        reach = reach * 10.0 ** rng.uniform(-1, 1, len(reach))
+    if how == 5:  # stays a coupling
+        c = np.triu(rng.integers(-127, 128, (size, size)), 1)
+        ratios = np.where(rng.random() < 0.5, c + c.T, -ratios).astype(np.int8)
+    if how == 6 and size:  # is none
+        ratios = ratios.copy()
+        ratios[int(rng.integers(size)), int(rng.integers(size))] = int(_any(rng, (-128, 127, 1)))
+    if how == 7:
+        index = _any(rng, (index[::-1], index + 1, _positions(proof, rng)))
+    return replace(diagonal, coupling=Coupling(index, reach, ratios))
+
+
+def change_a_coupling(proof: Proof, rng: Rng) -> Proof:
+    """Change the couplings of diagonals, or make some up."""
+    diagonals = tuple(
+        _coupling(proof, rng, d) if rng.random() < 0.5 else d for d in proof.diagonals
+    )
+    return replace(proof, diagonals=diagonals)
+
+
 def change_the_statement(proof: Proof, rng: Rng) -> Proof:
     """Change a field of the statement."""
     s = proof.statement
@@ -196,5 +244,5 @@ def change_the_statement(proof: Proof, rng: Rng) -> Proof:
 
 CHANGES = (
     *(change_a_kind, change_a_vector, change_a_screening, change_the_tree),
-    *(close_the_root, change_a_diagonal, change_the_statement),
+    *(close_the_root, change_a_diagonal, change_a_coupling, change_the_statement),
 )

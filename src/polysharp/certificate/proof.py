@@ -19,11 +19,14 @@ A vector is a sparse w; it stands for the dual vector a = y - M w, and its value
 
     1/2 yy - 1/2 w'Qw - sum_in Z_j - top_L(Z_j, j free),   rho = q - Qw,  Z_j = rho_j^2/(2 ridge_j),
 
-with Q = G - diag(d), ridge = lam + d > 0.  The diagonal d is 0 or one of ``diagonals``; its
-entries may have any sign, and it needs G - diag(d) >= 0 on the monomials alive at the node.  With
-d = 0 the residual may be scaled: 1/2 (y'a)^2 / (|a|^2 + 2 sum_in Z + 2 top_L Z) with
-y'a = yy - q'w, |a|^2 = yy - 2 q'w + w'Qw.  Where coefficients are bounded, Z_j is the largest
-rho_j b - ridge_j b^2/2 within the bounds, and the ``multiple`` that serves is the vector's own.
+with Q = G - diag(d) - K, ridge = lam + d > 0.  The diagonal d is 0 or one of ``diagonals``; its
+entries may have any sign, and it needs Q >= 0 on the monomials alive at the node.  K is 0, or a
+coupling (``polysharp.problem.coupling``) that acts on the monomials F of the diagonal's ``free``:
+v'Kv >= 0 for all v with at most T = ``terms`` entries other than zero in F, and no support of the
+node may have more of them.  Without a diagonal the residual may be scaled:
+1/2 (y'a)^2 / (|a|^2 + 2 sum_in Z + 2 top_L Z) with y'a = yy - q'w, |a|^2 = yy - 2 q'w + w'Qw.
+Where coefficients are bounded, Z_j is the largest rho_j b - ridge_j b^2/2 within the bounds, and
+the ``multiple`` that serves is the vector's own.
 
 After every fixing the rules of the structure apply (``propagation``).  Indices of monomials are
 positions in the basis of the problem, which the statement lists.  Where that list is not complete
@@ -44,6 +47,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from polysharp.problem.coupling import Coupling
 from polysharp.typing import Array, Indices, Monomial
 
 if TYPE_CHECKING:
@@ -66,10 +70,17 @@ class Vector:
 
 @dataclass(frozen=True, eq=False)
 class Diagonal:
-    """d on the monomials ``index``; G - diag(d) is positive semidefinite there."""
+    """d on the monomials ``index``; G - diag(d) - K is positive semidefinite there.
+
+    K is that of the ``coupling``, acting on the monomials ``free`` alone, of which a support has at
+    most so many ``terms``.  Many diagonals share one coupling.
+    """
 
     index: Indices
     value: Array
+    coupling: Coupling | None = None
+    free: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    terms: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +159,7 @@ class ProofWriter:
     nodes: list[ProofNode] = field(default_factory=list)
     diagonals: list[Diagonal] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
+    couplings: set[int] = field(default_factory=set)  # by id, of diagonals that are listed
     stored: int = 0
     names: dict[Monomial, int] | None = None
 
@@ -165,9 +177,17 @@ class ProofWriter:
         """Return the number of a diagonal, which is listed when it is first asked for."""
         if id(diagonal) not in self.numbers:
             self.numbers[id(diagonal)] = len(self.diagonals)
-            self.diagonals.append(diagonal)  # and so it keeps its id
-            self.stored += len(diagonal.index)
+            self._list(diagonal)
         return self.numbers[id(diagonal)]
+
+    def _list(self, diagonal: Diagonal) -> None:
+        """Keep a diagonal, and with it its id; a coupling counts once, its pairs as bytes."""
+        self.diagonals.append(diagonal)
+        self.stored += len(diagonal.index)
+        coupling = diagonal.coupling
+        if coupling is not None and id(coupling) not in self.couplings:
+            self.couplings.add(id(coupling))
+            self.stored += len(coupling.index) ** 2 // 16 + len(coupling.index)
 
     def places(self, monomials: Iterable[Monomial]) -> Indices:
         """Return the positions of monomials, naming new ones."""
@@ -178,8 +198,14 @@ class ProofWriter:
         """Go on, after a screening, with a proof about monomials that stand at ``places``."""
         shift, moved = len(self.nodes), len(self.diagonals)
         self.nodes += [ProofNode("split")] * (len(inner.nodes) - 1)
-        self.diagonals += [Diagonal(places[d.index], d.value) for d in inner.diagonals]
-        self.stored += sum(len(d.index) for d in inner.diagonals)
+        couplings: dict[int, Coupling] = {}
+        for d in inner.diagonals:
+            coupling = d.coupling
+            if coupling is not None:
+                if id(coupling) not in couplings:
+                    couplings[id(coupling)] = _placed(coupling, places)
+                coupling = couplings[id(coupling)]
+            self._list(replace(d, index=places[d.index], coupling=coupling, free=places[d.free]))
         seen: dict[int, Vector] = {}
 
         def vector(v: Vector) -> Vector:
@@ -224,3 +250,11 @@ class ProofWriter:
         claim, names = bound - CLAIM_ROOM * abs(bound), self.names
         named = None if names is None else tuple(names)
         return Proof(claim, tuple(self.nodes), tuple(self.diagonals), monomials=named)
+
+
+def _placed(coupling: Coupling, places: Indices) -> Coupling:
+    """Return a coupling of monomials that stand at ``places``, in their order there."""
+    index = places[coupling.index]
+    order = np.argsort(index)
+    ratios = coupling.ratios[np.ix_(order, order)]
+    return Coupling(index[order], coupling.reach[order], ratios)

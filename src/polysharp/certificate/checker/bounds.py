@@ -1,11 +1,11 @@
 """The lower bounds that a proof rests on, evaluated afresh and rounded downwards.
 
-For any w and any diagonal d with G - diag(d) >= 0 on the monomials alive at a node, write
-Q = G - diag(d), rho = q - Qw.  With ``in`` fixed and at most L more monomials, no support of the
-node costs less than
+For any w, any diagonal d and any coupling K of as many terms as a node may have (``curvature``),
+with Q = G - diag(d) - K >= 0 on the monomials alive there, write rho = q - Qw.  With ``in`` fixed
+and at most L more monomials, no support of the node costs less than
 
     yy/2 - w'Qw/2 - spent,                   spent = sum_in Z_j + top_L(Z_j, j free),
-    t y'a - t^2 (|a|^2/2 + spent)            where d = 0, with a = y - Mw, for any t.
+    t y'a - t^2 (|a|^2/2 + spent)            where Q = G, with a = y - Mw, for any t.
 
 Z_j is the largest value of rho_j b - (lam + d_j) b^2/2 over the coefficients b that matter
 (``boxes``): rho_j^2 / (2 (lam + d_j)) where b = rho_j / (lam + d_j) is one of them; beyond the end
@@ -21,12 +21,14 @@ Part of the checker: nothing here is shared with the search.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from typing import Any
 
 import numpy as np
 
 from polysharp.certificate.checker.boxes import CheckedBoxes
+from polysharp.certificate.checker.curvature import Curvature
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.rows import SAFE, TINY, Point, U, sides
 from polysharp.certificate.checker.rules import (
@@ -37,22 +39,19 @@ from polysharp.certificate.checker.rules import (
     Fixings,
     Indices,
     Rejected,
-    demand,
 )
 
 DAMPINGS = (0.0, 1e-12, 1e-9)  # relative to the diagonal
 CLOSER = 100  # supports of which the rows are asked, at most, where G has too few digits
 
 
-def certified(moments: Moments, index: Indices, value: Any, what: str) -> Array:
-    """Return d with G - diag(d) >= 0: as given, or a little less where rounding asks for it."""
-    d = np.asarray(value, dtype=np.float64)
-    demand(d.shape == index.shape and np.isfinite(d).all(), f"{what} is no list of numbers")
-    step = moments.slack(index, d) * moments.lengths(index, d) ** 2
+def certified(moments: Moments, moved: Curvature, what: str) -> Curvature:
+    """Return d with G - diag(d) - K >= 0: as given, or a little less where rounding asks for it."""
+    step = moments.slack(moved) * moments.lengths(moved) ** 2
     step += 4.0 * U * moments.lam  # d may be a difference of two ridges
     for times in (0.0, 1.0, 4.0):
-        lowered: Array = d - times * step
-        if moments.is_curvature(index, lowered):
+        lowered = replace(moved, d=moved.d - times * step)
+        if moments.is_curvature(lowered):
             return lowered
     raise Rejected(f"{what} exceeds the curvature there is")
 

@@ -8,9 +8,10 @@ an integer over 2^s, and then a = y - Mw, y'a, |a|^2 and M'a / sqrt(orderings) c
 integer matrices, with no rounding at all.  Only what is left, a few sums of prices, is done in
 floats, rounded downwards.
 
-G - diag(d) >= 0 is shown by an integer identity: for a lower triangular L (from a factorisation
-in floats) the rest R = F (G - diag(d)) F - L L', F a positive diagonal, is computed exactly and
-is diagonally dominant.
+G - diag(d) - K >= 0 is shown by an integer identity: for a lower triangular L (from a factorisation
+in floats) the rest R = F (G - diag(d) - K) F - L L', F a positive diagonal, is computed exactly and
+is diagonally dominant.  A coupling K is one whatever its reach is; so each is taken times
+sqrt(orderings_j) over the nearest float, and products with K allow for that.
 
 Part of the checker: nothing here is shared with the search.
 """
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from polysharp.certificate.checker.curvature import Curvature
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.rows import (
     TINY,
@@ -49,11 +51,12 @@ Key = tuple[bytes, bytes]
 
 
 class Products(NamedTuple):
-    """y'a and |a|^2 exactly, M'a to the nearest float."""
+    """y'a and |a|^2 exactly, M'a and the coefficients of a = y - Mw to 4 roundings."""
 
     ya: Fraction
     aa: Fraction
     rho: Array
+    w: Array
 
 
 def rationals(values: Any) -> list[Fraction]:
@@ -116,23 +119,20 @@ class Exact(Moments):
             for (index, w), products in zip(some, self._products(some, None), strict=True):
                 self._known[_key(index, w)] = products
 
-    def at(self, index: Indices, w: Array, d: Array | None, alive: Indices) -> Point:
+    def at(self, index: Indices, w: Array, moved: Curvature | None, alive: Indices) -> Point:
         """Evaluate a vector exactly; one that was not learnt, for the monomials alive only."""
         found = self._known.get(_key(index, w))
         if found is None:
             found = self._products([(index, w)], np.union1d(index, alive))[0]
-        ya, aa, rho = found
-        slack, moved = 8.0 * U * np.abs(rho) + TINY, 0.0
-        if d is not None:
-            dw = d[index] * w
-            rho = rho.copy()
-            rho[index] += dw
-            slack[index] += 8.0 * U * np.abs(dw)
-            moved = 0.5 * float(dw @ w)
-            moved -= 4.0 * (len(index) + 4.0) * U * float(np.abs(dw) @ np.abs(w))
+        ya, aa, rho, rounded = found
+        slack, own = 8.0 * U * np.abs(rho) + TINY, 0.0
+        if moved is not None:
+            more, doubt, own = moved.applied(index, rounded, len(rho))
+            rho = rho + more
+            slack += doubt + 4.0 * U * np.abs(more)
         base = _down(ya - aa / 2)
         return Point(
-            base + moved - 2.0 * U * (abs(base) + abs(moved)),
+            base + 0.5 * own - 2.0 * U * (abs(base) + abs(own)),
             _down(ya),
             -_down(-aa),
             *sides(rho, slack),
@@ -172,7 +172,9 @@ class Exact(Moments):
             where = columns.tolist()
             sums = [[_dot(self.P[j], b) for j in where] for b in weighted]
         found = []
-        for a, b, row, s in zip(residuals, weighted, sums, scales, strict=True):
+        for (index, _), c, a, b, row, s in zip(
+            vectors, coefficients, residuals, weighted, sums, scales, strict=True
+        ):
             scale = self.y_scale << s
             unit = self.sum_v * self.v_scale * scale
             rho = np.zeros(f)
@@ -182,7 +184,8 @@ class Exact(Moments):
                 for j, x in zip(where, row, strict=True)
             ]  # fmt: skip
             ya = Fraction(_dot(self.y, b), unit * self.y_scale)
-            found.append(Products(ya, Fraction(_dot(a, b), unit * scale), rho))
+            w = self._coefficients(index, c, s)
+            found.append(Products(ya, Fraction(_dot(a, b), unit * scale), rho, w))
         return found
 
     def _all_columns(self) -> Any:
@@ -206,6 +209,12 @@ class Exact(Moments):
         exact = Fraction(w) * Fraction(sqrt(self.orderings[j])) * self.g[j]
         return (exact.numerator << s) // exact.denominator
 
+    def _coefficients(self, index: Indices, rounded: list[int], s: int) -> Array:
+        """Return the w_j of integers w_j sqrt(orderings_j) g_j 2^s."""
+        parts = [(rounded[j], self.g[j], sqrt(self.orderings[j])) for j in index.tolist()]
+        w = [x * g.denominator / (g.numerator << s) / root for x, g, root in parts]
+        return np.array(w, dtype=np.float64)
+
     def _weighted(self, a: list[int]) -> list[int]:
         """Return V (a - mean) in units of 1 / total."""
         if not self.s.fit_intercept:
@@ -213,9 +222,9 @@ class Exact(Moments):
         mean = _dot(self.v, a)
         return [v * (self.sum_v * x - mean) for v, x in zip(self.v, a, strict=True)]
 
-    def is_curvature(self, index: Indices, d: Array) -> bool:
-        """Whether G - diag(d) >= 0 on some monomials, by an integer identity."""
-        some = index.tolist()
+    def is_curvature(self, moved: Curvature) -> bool:
+        """Whether G - diag(d) - K >= 0 on some monomials, by an integer identity."""
+        some = moved.index.tolist()
         plain = self._matrix([self.P[j] for j in some])
         K = plain * self._matrix([self._weighted(self.P[j]) for j in some]).transpose()
         unit, one, size = self.sum_v * self.v_scale, 1 << (2 * FINE), len(some)
@@ -224,9 +233,18 @@ class Exact(Moments):
         T = [[_shifted(int(K[a, b]), 2 * FINE - h[a] - h[b]) // unit for b in range(size)]
              for a in range(size)]  # fmt: skip
         for a, j in enumerate(some):
-            entry = Fraction(float(d[a])) / (self.orderings[j] * self.g[j] ** 2)
+            entry = Fraction(float(moved.d[a])) / (self.orderings[j] * self.g[j] ** 2)
             T[a][a] -= _shifted(entry.numerator, 2 * FINE - 2 * h[a]) // entry.denominator
-        A = np.array([[x / one for x in row] for row in T]).reshape(size, size)
+        places = moved.places.tolist()
+        roots = [Fraction(sqrt(self.orderings[some[a]])) * self.g[some[a]] for a in places]
+        units = [1 / (Fraction(2) ** h[a] * root) for a, root in zip(places, roots, strict=True)]
+        for a, row in zip(places, moved.in_integers(units, 2 * FINE), strict=True):
+            for b, x in zip(places, row, strict=True):
+                T[a][b] -= x
+        try:
+            A = np.array([[x / one for x in row] for row in T]).reshape(size, size)
+        except OverflowError:
+            return False
         for shift in (4.0, 64.0):
             try:
                 lower = np.linalg.cholesky(A - shift * size**1.5 * U * np.eye(size))
@@ -236,7 +254,7 @@ class Exact(Moments):
                 return False
             L = self._matrix([[int(x * 2.0**FINE) for x in row] for row in lower.tolist()])
             rest = (self._matrix(T) - L * L.transpose()).tolist()
-            # Entries of T were rounded by less than four units.
+            # Entries of T were rounded by less than four units, six on the diagonal.
             if all(int(2 * row[a]) - sum(abs(int(x)) + 4 for x in row) >= 4
                    for a, row in enumerate(rest)):  # fmt: skip
                 return True

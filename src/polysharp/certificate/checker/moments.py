@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from polysharp.certificate.checker.curvature import Curvature
 from polysharp.certificate.checker.rows import (
     BLOCK,
     SAFE,
@@ -65,51 +66,52 @@ class CheckedMoments(Columns):
         tiny = TINY if reach > 0.0 else 0.0  # no error where all is zero
         return SAFE * reach, SAFE * (eps * reach + moved), SAFE * error + tiny
 
-    def at(self, index: Indices, w: Array, d: Array | None, alive: Indices) -> Point:
-        """Evaluate the vector w on ``index``, with the diagonal d of all monomials if given."""
+    def at(self, index: Indices, w: Array, moved: Curvature | None, alive: Indices) -> Point:
+        """Evaluate the vector w on ``index``, with what has been moved into the ridge."""
         reach, step, error = self.margins(index, w)
         Qw = _product(self.G, index, w, alive)
         wGw, qw = float(w @ Qw[index]), float(self.q[index] @ w)
-        rho, moved = self.q - Qw, 0.0
+        rho, own = self.q - Qw, 0.0
         slack = self.norms * step + self.error * (reach + step) + TINY
-        if d is not None:
-            dw = d[index] * w
-            rho[index] += dw
-            slack[index] += 4.0 * U * (np.abs(dw) + np.abs(rho[index]))
-            moved = float(dw @ w) - 2.0 * (len(index) + 2.0) * U * float(np.abs(dw) @ np.abs(w))
+        if moved is not None:
+            more, doubt, own = moved.applied(index, w, len(rho))
+            rho += more
+            slack += doubt + 4.0 * U * (np.abs(more) + np.abs(rho))
         return Point(
-            0.5 * (self.yy - wGw + moved) - error - 4.0 * U * abs(moved),
+            0.5 * (self.yy - wGw + own) - error - 4.0 * U * abs(own),
             self.yy - qw - error,
             self.yy - 2.0 * qw + wGw + error,
             *sides(rho, slack),
         )
 
-    def slack(self, index: Indices, d: Array) -> Array:
-        """By how much rounding may falsify G - diag(d), on the diagonal, in units of the norms.
+    def slack(self, moved: Curvature) -> Array:
+        """By how much rounding may falsify G - diag(d) - K, on the diagonal, in units of lengths.
 
         Columns are scaled to unit length.  The matrix is then wrong by at most unit + r_i + r_j in
         each entry, r = error / norms, hence by no more than the row sums on the diagonal; and a
         Cholesky factorisation that succeeds shows A + c I >= 0 with c = 4 (s + 4) u trace(A)
         (Rump: its backward error is gamma_(s+1) trace(A), doubled for reciprocals of pivots, and
-        again to be safe).
+        again to be safe).  An entry of K goes through 4 roundings, and one more as it is taken off.
         """
-        size, norms = len(index), self.lengths(index, d)
-        ratio, part = self.error[index] / norms, d / norms**2
+        index, size, norms = moved.index, len(moved.index), self.lengths(moved)
+        ratio, part = self.error[index] / norms, moved.d / norms**2
         slack = size * (self.unit + 4.0 * U + ratio) + ratio.sum()
+        slack[moved.places] += 16.0 * U * moved.scaled(norms)[1]
         slack += 8.0 * U * (1.0 + np.abs(part) + slack)
         trace = float(np.maximum(self.G[index, index] / norms**2 - part, 0.0).sum())
         return np.asarray(SAFE * (slack + 4.0 * (size + 4.0) * U * trace) + TINY)
 
-    def lengths(self, index: Indices, d: Array) -> Array:
-        """Lengths of columns of G - diag(d), errors included, none of them zero."""
-        norms = np.maximum(self.norms[index] + self.error[index], 1e-140)
-        return np.asarray(np.sqrt(norms**2 + np.maximum(-d, 0.0)))
+    def lengths(self, moved: Curvature) -> Array:
+        """Lengths of columns of G, d < 0 and K with all errors, none of them zero."""
+        norms = np.maximum(self.norms[moved.index] + self.error[moved.index], 1e-140)
+        return np.asarray(np.sqrt(norms**2 + np.maximum(-moved.d, 0.0) + moved.own()))
 
-    def is_curvature(self, index: Indices, d: Array) -> bool:
-        """Whether G - diag(d) >= 0 on some monomials, beyond the doubts of rounding."""
-        norms = self.lengths(index, d)
+    def is_curvature(self, moved: Curvature) -> bool:
+        """Whether G - diag(d) - K >= 0 on some monomials, beyond the doubts of rounding."""
+        index, norms = moved.index, self.lengths(moved)
         C = self.G[np.ix_(index, index)] / np.multiply.outer(norms, norms)
-        C[np.diag_indices(len(index))] -= d / norms**2 + self.slack(index, d)
+        C[np.ix_(moved.places, moved.places)] -= moved.scaled(norms)[0]
+        C[np.diag_indices(len(index))] -= moved.d / norms**2 + self.slack(moved)
         return is_definite(C)
 
 

@@ -6,7 +6,7 @@ narrower reader goes on with these, and ``place`` says where they stand in its o
 
 Several responses share one support, and its cost is the sum over them, each divided by the scale
 that the statement names (data here: the numbers that double precision makes of that).  For vectors
-w_t, one per response, with one diagonal for all, the bounds of ``bounds`` add:
+w_t, one per response, with one diagonal and coupling for all, the bounds of ``bounds`` add:
 
     sum_t base_t - spent,   spent = sum_in Z_j + top_L(Z_j, j free),   Z_j = sum_t Z_tj,
     s sum_t y_t'a_t - s^2 (sum_t |a_t|^2 / 2 + spent)      where d = 0, for any s.
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polysharp.certificate.checker.bounds import Tangent, certified, prices
+from polysharp.certificate.checker.curvature import Curvature, check_coupling, read_curvature
 from polysharp.certificate.checker.ends import Exhaustion, least_of_sets
 from polysharp.certificate.checker.rows import Point, U, rounded_sum
 from polysharp.certificate.checker.rules import (
@@ -67,7 +68,8 @@ class ProofReader:
         self.proof, self.rules, self.place = proof, rules, place
         self.every, self.moments = every, every[0]  # of each response
         self.ends = Exhaustion(every, rules, self._excepted() if rules.listed else frozenset())
-        self._diagonals: dict[int, tuple[Indices, Array]] = {}
+        self._diagonals: dict[int, Curvature] = {}
+        self._couplings: dict[int, Any] = {}  # that have been found sound
 
     def _excepted(self) -> frozenset[tuple[int, ...]]:
         """Return the supports that the claim leaves out, which must be allowed themselves."""
@@ -203,12 +205,13 @@ class ProofReader:
     def tangent(self, vector: Vector, at: Fixings, *, close: bool) -> Tangent:
         """Evaluate a vector at a node, from the moments or more closely, from the rows."""
         parts, alive, every = self.vectors(vector), np.flatnonzero(at.terms != OUT), self.every
-        d = None
+        moved = d = None
         if vector.diagonal != -1:
-            d = self._diagonal(vector.diagonal, np.concatenate([own for own, _ in parts]), at)
+            moved = self._moved(vector.diagonal, np.concatenate([own for own, _ in parts]), at)
+            d = moved.over_all(len(at.terms))
         times = self.multiple(vector)
         points = [
-            own.closer(*part, alive) if close and d is None else own.at(*part, d, alive)
+            own.closer(*part, alive) if close and d is None else own.at(*part, moved, alive)
             for own, part in zip(every, parts, strict=True)
         ]
         points = [point.times(times) for point in points]
@@ -230,16 +233,27 @@ class ProofReader:
         scalable = d is None and not self.moments.boxes.stated
         return Tangent(point, Z, at, self.rules.room(at), scalable=scalable, others=Z[:0])
 
-    def _diagonal(self, number: int, index: Indices, at: Fixings) -> Array:
-        """Return a diagonal over all monomials, checked once, that covers a vector and a node."""
+    def _moved(self, number: int, index: Indices, at: Fixings) -> Curvature:
+        """Return a diagonal and its coupling, checked once, that cover a vector and a node."""
         demand(0 <= number < len(self.proof.diagonals), "a diagonal does not exist")
+        what = f"diagonal {number}"
         if number not in self._diagonals:
-            given, what = self.proof.diagonals[number], f"diagonal {number}"
-            where = self.read(given.index, what)
-            self._diagonals[number] = where, certified(self.moments, where, given.value, what)
-        where, value = self._diagonals[number]
-        within, d = np.zeros(len(at.terms), dtype=bool), np.zeros(len(at.terms))
-        within[where], d[where] = True, value
+            given = read_curvature(self.proof.diagonals[number], self.read, self._sound, what)
+            self._diagonals[number] = certified(self.moments, given, what)
+        moved = self._diagonals[number]
+        within = np.zeros(len(at.terms), dtype=bool)
+        within[moved.index] = True
         covers = within[at.terms != OUT].all() and within[index].all()
-        demand(covers, f"diagonal {number} does not cover it")
-        return d
+        demand(covers, f"{what} does not cover it")
+        if len(moved.places):
+            held = int(np.count_nonzero(at.terms[moved.free] == IN))
+            few = held + self.rules.room(at) <= moved.terms
+            demand(few, f"{what} has a coupling of fewer terms than may join")
+        return moved
+
+    def _sound(self, coupling: Any, what: str) -> None:
+        """Check a coupling, once for all diagonals that share it."""
+        if id(coupling) not in self._couplings:
+            listed = self.rules.uses if self.place is None else self.place
+            check_coupling(coupling, len(listed), what)
+            self._couplings[id(coupling)] = coupling  # and so it keeps its id

@@ -48,6 +48,7 @@ def demand(holds: bool | np.bool_, otherwise: str) -> None:
 def read_indices(given: Any, size: int, what: str) -> Indices:
     """Return positions below ``size``, all different."""
     index = np.array(given, dtype=np.intp)
+    demand(index.ndim == 1, f"{what} is no list")
     demand(np.all((index >= 0) & (index < size)), f"{what} leaves the problem")
     demand(np.all(np.diff(np.sort(index)) > 0), f"{what} repeats itself")
     return index

@@ -128,6 +128,8 @@ def verify(
             bound = _least(proof, ProofPart(0, reader.rules.root(), reader))
     except Rejected as failure:
         return Verdict(False, 0.0, objective, str(failure))
+    except OverflowError:  # of integers, which become floats in the end
+        return Verdict(False, 0.0, objective, "its numbers leave the floats")
     excepted = len(proof.exceptions)
     return Verdict(True, bound if excepted else min(bound, objective), objective, "", excepted)
 
