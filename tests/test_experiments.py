@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from experiments import input_ranking, page
+from experiments import input_ranking, page, wide_tables
 from experiments.data import planted
 from experiments.methods import METHODS, NEEDS
 from experiments.plot import FIGURES, draw
@@ -171,6 +171,21 @@ def test_no_two_cells_have_one_key(name):
     cells = list(experiment.cells(Plan(seeds=[100, 101])))
     keys = {tuple(cell.columns[column] for column in experiment.key) for cell in cells}
     assert len(keys) == len(cells)
+
+
+def test_a_table_that_is_not_there_is_skipped_with_a_sentence(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("POLYSHARP_DATA", str(tmp_path))
+    plan = Plan(seeds=[100])
+    without = {cell.data["data"] for cell in wide_tables.cells(plan)}
+    assert f"riboflavin is skipped: {tmp_path / 'riboflavin.npz'} is not there" in (
+        capsys.readouterr().out
+    )
+    np.savez(tmp_path / "riboflavin.npz", X=np.eye(3), y=np.arange(3.0))
+    there = {cell.data["data"] for cell in wide_tables.cells(plan)}
+    assert there - without == {"riboflavin"}
+    X, y = wide_tables.DATA["riboflavin"](100)
+    assert X.shape == (3, 3)
+    assert y.tolist() == [0.0, 1.0, 2.0]
 
 
 def test_processes_give_the_rows_of_one_process(tmp_path):
