@@ -25,7 +25,8 @@ from polysharp.certificate.checker.rows import read_rows
 from polysharp.certificate.checker.rules import Rejected, Rules
 from polysharp.certificate.checker.verify import _reader
 from polysharp.certificate.proof import Diagonal, ProofNode, ProofWriter, Screening, Vector
-from polysharp.problem.coupling import Coupling, couple
+from polysharp.problem.coupling import Coupling
+from polysharp.problem.coupling_method import couple
 from polysharp.problem.diagonal import Start, first_start, sharpen
 
 NONE = np.zeros(0, dtype=np.intp)

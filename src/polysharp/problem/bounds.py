@@ -110,9 +110,7 @@ class Accuracy:
         None of its entries exceeds the root of two of the diagonal (``coupling``), each is made
         by four operations, and taking it away is one more.
         """
-        return replace(
-            self, unit=self.unit + 8.0 * UNIT, sizes=np.sqrt(self.sizes**2 + diagonal)
-        )
+        return replace(self, unit=self.unit + 8.0 * UNIT, sizes=np.sqrt(self.sizes**2 + diagonal))
 
     def among(self, index: Indices) -> Accuracy:
         """Return the accuracy of the moments of some monomials."""

@@ -63,8 +63,8 @@ class Settings:
     coupling_share : float
         Share of the time left that one may take.
     coupling_hope : float
-        One is looked for where the bound falls short by no more than so many times what couplings
-        have gained so far: those that close a node stop there, and could have gained more.
+        One is looked for where the bound falls short by no more than so many times the most that
+        couplings have gained with as many terms left: what is hardly within reach is split first.
     ends_worth : float
         A node is ended by trying all its supports if that takes no longer than so many relaxations
         with their best diagonals; closing it by relaxations takes about ten of them.
@@ -100,7 +100,7 @@ class Settings:
     sharp_tol: float = 0.5
     couplings: bool = True
     coupling_share: float = 0.2
-    coupling_hope: float = 1.5
+    coupling_hope: float = 0.3
     ends_worth: float = 4.0
     ends_worth_together: float = 24.0
     ends_seconds: float = 0.0

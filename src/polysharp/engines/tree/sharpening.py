@@ -2,8 +2,8 @@
 
 The diagonal is looked for once what is in has been eliminated (``diagonal``), by second-order steps
 here or by a device for many nodes at once (``together``); where it falls short, a coupling of the
-monomials (``coupling``) may take it further, and serves the nodes below.  What it proves is a bound like any
-other; its solution is where children start, and says which monomials to branch on.
+monomials (``coupling``) may take it further, and serves the nodes below.  What it proves is a bound
+like any other; its solution is where children start, and says which monomials to branch on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from polysharp.engines.tree.listed import ListedNode, PricedPoint
 from polysharp.engines.tree.relaxation import fresh_warm, solve_relaxation
 from polysharp.moments.gram import solve_spd
 from polysharp.problem.bounds import Quadratic, priced_bound
-from polysharp.problem.coupling import Coupling, couple
+from polysharp.problem.coupling import Coupling
+from polysharp.problem.coupling_method import couple
 from polysharp.problem.diagonal import (
     HELD_RIDGE,
     INWARDS,
@@ -40,7 +41,7 @@ BEYOND = 0.1  # of the way to the aim, that a coupling should go beyond it
 
 
 class _Relaxed(NamedTuple):
-    """A relaxation with its best diagonal, the coupling it goes with, and a diagonal well inside."""
+    """A relaxation with its best diagonal, the coupling it goes with, a diagonal well inside."""
 
     result: Sharpened
     coupling: Coupling | None
@@ -70,9 +71,7 @@ def sharpened(node: ListedNode, effort: Spending) -> bool:
     return True
 
 
-def _relaxed(
-    node: ListedNode, H: Array, b: Array, aim: float, effort: Spending
-) -> _Relaxed | None:
+def _relaxed(node: ListedNode, H: Array, b: Array, aim: float, effort: Spending) -> _Relaxed | None:
     """Return the best diagonal from where the node above has left it, or from nothing."""
     settings: Any = {"aim": aim, "tol": effort.settings.sharp_tol, "expired": effort.expired}
     coupling, point = node.coupling if node.budget > 1 else None, node.point

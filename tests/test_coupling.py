@@ -1,0 +1,155 @@
+"""Couplings: matrices that vectors of few terms do not feel, and what they add to a bound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from polysharp.certificate.solution import Solution
+from polysharp.engines.tree import Tree
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Structure
+from polysharp.problem.coupling import MOST, Coupling
+from polysharp.problem.coupling_method import couple
+from polysharp.problem.diagonal import Sharpened, Start, first_start, sharpen
+from polysharp.problem.problem import Problem
+from tests.instances import make_instance, optimum, with_boxes
+
+# No end tries everything, and every node that a diagonal does not close is coupled.
+COUPLING = Tree(
+    ends_worth=0.0, late_share=0.0, outright_share=0.0, coupling_hope=np.inf, coupling_share=1.0
+)
+
+
+def random_coupling(seed: int, size: int) -> Coupling:
+    rng = np.random.default_rng([60, seed])
+    ratios = np.triu(rng.integers(-MOST, MOST + 1, (size, size)), 1)
+    if seed % 2:
+        ratios = np.sign(ratios) * MOST
+    return Coupling(
+        np.arange(size), rng.exponential(size=size), (ratios + ratios.T).astype(np.int8)
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_vector_of_few_terms_feels_a_coupling(seed: int) -> None:
+    terms = 2 + seed % 4
+    K = random_coupling(seed, 8).matrix(np.arange(8), True, terms)
+    for S in combinations(range(8), terms):
+        assert np.linalg.eigvalsh(K[np.ix_(S, S)])[0] >= -1e-12 * K.max()
+
+
+def test_vectors_of_more_terms_do() -> None:
+    coupling = Coupling(np.arange(8), np.ones(8), np.full((8, 8), -MOST, np.int8))
+    coupling.ratios[np.arange(8), np.arange(8)] = 0
+    assert np.linalg.eigvalsh(coupling.matrix(np.arange(8), True, 3))[0] < -1.0
+
+
+def test_a_coupling_acts_on_what_is_free_and_known() -> None:
+    coupling = random_coupling(0, 6)
+    some = Coupling(np.array([1, 2, 4, 5, 7, 9]), coupling.reach, coupling.ratios)
+    among, free = np.array([0, 1, 4, 6, 9]), np.array([True, True, True, True, False])
+    K = some.matrix(among, free, 3)
+    whole = some.matrix(some.index, True, 3)
+    assert np.array_equal(K[np.ix_([1, 2], [1, 2])], whole[np.ix_([0, 2], [0, 2])])
+    K[np.ix_([1, 2], [1, 2])] = 0.0
+    assert not K.any()
+
+
+def collinear(seed: int, m: int = 14) -> tuple[np.ndarray, np.ndarray]:
+    """Return H and b of monomials that follow three factors, as those of real tables do."""
+    rng = np.random.default_rng([61, seed])
+    X = rng.standard_normal((60, 3)) @ rng.standard_normal((3, m))
+    X += 0.15 * rng.standard_normal((60, m))
+    y = X[:, :3] @ rng.standard_normal(3) + rng.standard_normal(60)
+    return X.T @ X + 0.01 * np.eye(m), X.T @ y
+
+
+def best_gain(H: np.ndarray, b: np.ndarray, terms: int) -> float:
+    sets = (np.array(S) for S in combinations(range(len(b)), terms))
+    return max(float(0.5 * b[S] @ np.linalg.solve(H[np.ix_(S, S)], b[S])) for S in sets)
+
+
+def coupled(H: np.ndarray, b: np.ndarray, terms: int, aim: float) -> tuple[Sharpened, Sharpened]:
+    """Return the best diagonal alone, and the one that goes with a coupling."""
+    start = first_start(H, terms)
+    assert start is not None
+    alone = sharpen(H, b, terms, start, aim=aim, tol=0.01)
+    found = couple(H, b, terms, start._replace(delta=start.inside), aim=aim, max_steps=40)
+    assert alone is not None
+    assert found is not None
+    K = found.coupling(np.arange(len(b))).matrix(np.arange(len(b)), True, terms)
+    near = Start(0.9 * found.delta, 0.5 * found.delta, found.shares)
+    together = sharpen(H - K, b, terms, near, aim=aim, tol=0.01)
+    assert together is not None
+    return alone, together
+
+
+@pytest.mark.parametrize("terms", [2, 3, 4])
+def test_couplings_go_beyond_every_diagonal_and_not_too_far(terms: int) -> None:
+    short = np.zeros(2)
+    for seed in range(6):
+        H, b = collinear(seed)
+        best = best_gain(H, b, terms)
+        alone, together = coupled(H, b, terms, best)
+        assert together.gain >= best * (1.0 - 1e-9)
+        # ``least`` of a result is what no diagonal can beat.
+        short += max(alone.least - best, 0.0), together.gain - best
+    assert short[1] < 0.5 * short[0]
+
+
+def test_a_coupling_is_gone_on_from() -> None:
+    H, b = collinear(1)
+    start = first_start(H, 3)
+    assert start is not None
+    first = couple(H, b, 3, start._replace(delta=start.inside), max_steps=3)
+    assert first is not None
+    K = first.coupling(np.arange(len(b))).matrix(np.arange(len(b)), True, 3)
+    inside = 0.6 * first.delta
+    again = couple(H, b, 3, Start(inside, inside, first.shares), K=0.6 * K, max_steps=3)
+    assert again is not None
+    assert again.gain < first.gain
+
+
+def has_coupling(solution: Solution) -> bool:
+    proof = solution.proof
+    return proof is not None and any(d.coupling is not None for d in proof.diagonals)
+
+
+def agrees(problem: Problem) -> None:
+    """Solve with couplings and compare with enumeration."""
+    best = optimum(problem)
+    solution = COUPLING.solve(problem)
+    assert solution.bound <= best.objective * (1.0 + 1e-9)
+    assert solution.status == "optimal"
+    assert solution.objective <= best.objective * (1.0 + 1.1e-4) + 1e-12 * problem.yy
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_search_with_couplings_agrees_with_enumeration(seed: int) -> None:
+    agrees(make_instance(seed).problem)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_within_boxes_too(seed: int) -> None:
+    agrees(with_boxes(make_instance(seed), seed).problem)
+
+
+def test_a_search_uses_couplings_and_needs_fewer_nodes() -> None:
+    rng = np.random.default_rng(62)
+    basis = Basis.full(40, 1, constant=False)
+    X = rng.standard_normal((120, 5)) @ rng.standard_normal((5, 40))
+    X += 0.3 * rng.standard_normal(X.shape)
+    y = X[:, :12] @ rng.standard_normal(12) + 3.0 * rng.standard_normal(120)
+    structure = Structure.of_basis(basis, 6)
+    problem = Problem.dense(X.T @ X, X.T @ y, float(y @ y), 0.01, structure)
+    solution = COUPLING.solve(problem)
+    without = replace(COUPLING, couplings=False).solve(problem)
+    assert has_coupling(solution)
+    assert not has_coupling(without)
+    assert solution.status == without.status == "optimal"
+    assert solution.objective == pytest.approx(without.objective, rel=1e-4)
+    assert solution.counters.nodes < 0.5 * without.counters.nodes
