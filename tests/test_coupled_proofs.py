@@ -100,7 +100,7 @@ def coupled(case: Case) -> Coupled:
     assert start is not None
     plain = sharpen(H, q, L, start, aim=0.0, tol=1e-4, max_steps=60)
     inside = start._replace(delta=start.inside)
-    found = couple(H, q, L, inside, aim=0.0)
+    found = couple(H, q, L, inside, aim=0.5 * yy - case.least())
     assert plain is not None
     assert found is not None
     coupling = found.coupling(every)
@@ -226,7 +226,7 @@ def test_several_responses_share_a_coupling() -> None:
     G, lam, f = every[0].G, every[0].lam, 8
     H, L = G + lam * np.eye(f), 3
     start = first_start(H, L)
-    found = couple(H, every[0].q, L, start._replace(delta=start.inside))
+    found = couple(H, every[0].q, L, start._replace(delta=start.inside), aim=0.0)
     coupling = found.coupling(np.arange(f))
     K = coupling.matrix(np.arange(f), np.ones(f, dtype=bool), L)
     delta = 0.9 * found.delta

@@ -36,7 +36,7 @@ CHECKER = Path(polysharp.__file__).parent / "certificate" / "checker"
 
 
 # Small problems are ended by trying everything; here they are to be split.
-SPLITTING = Tree(ends_worth=0.0, outright_share=0.0, late_share=0.0)
+SPLITTING = Tree(ends_worth=0.0, outright_share=0.0, late_share=0.0, couplings=False)
 
 
 def make_data(seed=2, n=40):
