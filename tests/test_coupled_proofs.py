@@ -148,10 +148,10 @@ def test_a_coupling_proves_no_more_than_is_true(seed: int) -> None:
 
 
 def test_a_coupling_proves_more_than_any_diagonal() -> None:
-    better = [coupled(make_case(seed, L=3)) for seed in (1, 3)]
+    better = [coupled(make_case(seed, L=3)) for seed in (0, 1, 2, 4)]
     for found in better:
         assert found.bound <= found.best * (1.0 + 1e-9)
-        assert found.bound > found.uncoupled + 0.05 * (found.best - found.uncoupled)
+        assert found.bound > found.uncoupled + 0.5 * (found.best - found.uncoupled)
         assert found.proof.bound > found.uncoupled
 
 
