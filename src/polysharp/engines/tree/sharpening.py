@@ -37,6 +37,7 @@ from polysharp.typing import Array, Indices
 
 RETREATS = (0.7, 0.4)  # multiples of a coupling that are tried where it is too much as it is
 WARM = 0.6  # of a coupling and a diagonal, from where a better coupling is looked for
+TINY = 1e-300  # what a share of a cost of zero is measured in
 BEYOND = 0.1  # of the way to the aim, that a coupling should go beyond it
 
 
@@ -64,7 +65,7 @@ def sharpened(node: ListedNode, effort: Spending) -> bool:
     if relaxed is None:
         return False
     effort.note_diagonal(len(free), relaxed.result.steps, perf_counter() - began)
-    short = (relaxed.result.gain - aim) / max(effort.threshold, 1e-300)
+    short = (relaxed.result.gain - aim) / max(effort.threshold, TINY)
     if short > 0.0 and effort.coupling_pays(len(free), node.budget, short):
         relaxed = _coupled(node, (H, b), aim, relaxed, effort)
     use_diagonal(node, relaxed, effort)
@@ -124,7 +125,7 @@ def _coupled(
             after = _Relaxed(result, coupling, near.inside)
     gains = np.array([before.result.gain - after.result.gain, before.result.gain - aim])
     steps, size = 0 if found is None else found.steps, (len(H), budget)
-    effort.note_coupling(size, steps, perf_counter() - began, gains / effort.threshold)
+    effort.note_coupling(size, steps, perf_counter() - began, gains / max(effort.threshold, TINY))
     return after
 
 
