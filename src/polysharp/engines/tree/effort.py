@@ -235,11 +235,16 @@ class Spending:
         return self.settings.best_diagonals and self.diagonal_pays(free)
 
     def coupling_pays(self, free: int, budget: int, short: float) -> bool:
-        """Whether a coupling may close a node whose bound falls short by this share of the cost."""
+        """Whether a coupling may close a node whose bound falls short by this share of the cost.
+
+        A device that bounds the nodes below knows diagonals alone.
+        """
+        if not self.settings.couplings or self.diagonals is not None:
+            return False
         seconds = self.coupling_steps * self.coupling_step * _coupling_guess(free)
         allowed = self.settings.coupling_share * self._left
         hopeful = short <= self.settings.coupling_hope * self.coupling_gains.get(budget, np.inf)
-        return self.settings.couplings and 1 < budget < free and seconds <= allowed and hopeful
+        return 1 < budget < free and seconds <= allowed and hopeful
 
     def note_coupling(self, size: tuple[int, int], steps: int, seconds: float, gains: Any) -> None:
         """Learn what a coupling has taken, and what it has gained of what was missing."""

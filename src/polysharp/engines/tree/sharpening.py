@@ -75,10 +75,10 @@ def sharpened(node: ListedNode, effort: Spending) -> bool:
 def _relaxed(node: ListedNode, H: Array, b: Array, aim: float, effort: Spending) -> _Relaxed | None:
     """Return the best diagonal from where the node above has left it, or from nothing."""
     settings: Any = {"aim": aim, "tol": effort.settings.sharp_tol, "expired": effort.expired}
-    coupling, point = node.coupling if node.budget > 1 else None, node.point
+    coupling, point = node.coupling, node.point
     if point is not None and coupling is not None:
         # With a monomial taken in, less of the curvature among the others is left.
-        for factor in (1.0, *RETREATS):
+        for factor in (1.0, *RETREATS) if node.budget > 1 else ():
             less = coupling if factor == 1.0 else coupling.times(factor)
             own = point.among(node.free)
             start = own._replace(delta=factor * own.delta, inside=factor * own.inside)
@@ -86,7 +86,7 @@ def _relaxed(node: ListedNode, H: Array, b: Array, aim: float, effort: Spending)
             result = sharpen(H - K, b, node.budget, start, **settings)
             if result is not None:
                 return _Relaxed(result, less, start.inside)
-        point = None
+        point = None  # the diagonal alone may be too much
     if point is not None:
         start = point.among(node.free)
     else:
