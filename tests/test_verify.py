@@ -22,8 +22,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import polysharp
 from polysharp import InputError, Proof, SparsePolynomialRegressor, verify
+from polysharp.certificate.checker.bounds import value
 from polysharp.certificate.checker.exact import Exact
-from polysharp.certificate.checker.rows import CheckedRows
+from polysharp.certificate.checker.rows import CheckedRows, Point
 from polysharp.certificate.proof import Diagonal, Screening, Vector
 from polysharp.certificate.statement import Statement
 from polysharp.engines import make_engine
@@ -1136,3 +1137,11 @@ def test_no_shift_proves_more_than_is_true(weights):
         valid.append(bool(verdict))
     assert valid == sorted(valid, reverse=True)  # as long as digits are left
     assert valid[0]
+
+
+def test_a_multiple_whose_square_vanishes_proves_no_more_than_it_should():
+    ya, aa, spent = 4.3, 4.3, 5e218
+    none = np.zeros(0)
+    proved = float(value(Point(-1.0, ya, aa, none, none), spent, scalable=True))
+    assert 0.0 < proved <= 0.5 * ya * (ya / (aa + 2.0 * spent))
+    assert Point(-1.0, ya, 1e300, none, none).times(1e-170).aa >= 1e-170 * 1e130

@@ -240,7 +240,7 @@ def dual_values(
     qw, wrho = float(system.q[A] @ w), float(w @ rho[A])
     ya, aa = safe_sums(system.yy, qw, wrho, response, reach, delta)
     prices = price(t * rho, t * sizes * delta, system.ridge, system.low, system.high)
-    return t * ya, t * t * aa, prices
+    return t * ya, t * (t * aa), prices
 
 
 class Residual(NamedTuple):

@@ -169,4 +169,4 @@ class JointCore(Subproblem):
             value, t = bounds.scaled_value(ya, aa, spent)
         else:
             value, t = bounds.tangent_value(ya, aa, spent), 1.0
-        return bounds.admitted(float(value), self.problem.yy), t * t * Z, rho, aa
+        return bounds.admitted(float(value), self.problem.yy), t * (t * Z), rho, aa

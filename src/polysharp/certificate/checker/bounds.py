@@ -95,7 +95,8 @@ def value(point: Point, spent: Any, *, scalable: bool) -> Any:
     # Any multiple t a of the residual will do; this one is best unless |a| is rounding.
     whole, ya = aa + 2.0 * spent, np.maximum(ya, 0.0)
     t = np.divide(ya, np.maximum(whole, 1e-6 * ya + TINY))
-    scaled = t * ya - 0.5 * t * t * whole - 8.0 * U * (t * ya + t * t * np.abs(whole))
+    part = t * whole  # before another t, whose square may vanish where this does not
+    scaled = t * ya - 0.5 * t * part - 8.0 * U * (t * ya + t * np.abs(part))
     return np.fmax(np.fmax(plain, scaled), 0.0)
 
 

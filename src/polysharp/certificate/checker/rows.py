@@ -71,7 +71,7 @@ class Point(NamedTuple):
         """Return the same of t a; only where d = 0."""
         if t == 1.0:
             return self
-        ya, aa, up, down = t * self.ya, t * t * self.aa, t * self.up, t * self.down
+        ya, aa, up, down = t * self.ya, t * (t * self.aa), t * self.up, t * self.down
         base = ya - 0.5 * aa - 8.0 * U * (abs(ya) + aa) - TINY
         up, down = (side + 4.0 * U * np.abs(side) + TINY for side in (up, down))
         return Point(base, ya - 4.0 * U * abs(ya) - TINY, aa * (1.0 + 8.0 * U) + TINY, up, down)
