@@ -60,8 +60,8 @@ class Settings:
         How near to the best a diagonal must be, as a share of the distance to the threshold.
     couplings : bool
         Whether couplings are looked for where a best diagonal falls short.
-    coupling_share : float
-        Share of the time left that one may take.
+    coupling_seconds, coupling_share : float
+        Seconds, or share of the time spent so far, that one may take; and share of the time left.
     coupling_hope : float
         One is looked for where the bound falls short by no more than so many times the most that
         couplings have gained with as many terms left: what is hardly within reach is split first.
@@ -99,6 +99,7 @@ class Settings:
     sharp_share: float = 0.05
     sharp_tol: float = 0.5
     couplings: bool = True
+    coupling_seconds: float = 3.0
     coupling_share: float = 0.2
     coupling_hope: float = 0.3
     ends_worth: float = 4.0
@@ -242,9 +243,10 @@ class Spending:
         if not self.settings.couplings or self.diagonals is not None:
             return False
         seconds = self.coupling_steps * self.coupling_step * _coupling_guess(free)
-        allowed = self.settings.coupling_share * self._left
+        share = self.settings.coupling_share
+        allowed = max(self.settings.coupling_seconds, share * self.run.seconds)
         hopeful = short <= self.settings.coupling_hope * self.coupling_gains.get(budget, np.inf)
-        return 1 < budget < free and seconds <= allowed and hopeful
+        return 1 < budget < free and seconds <= min(allowed, share * self._left) and hopeful
 
     def note_coupling(self, size: tuple[int, int], steps: int, seconds: float, gains: Any) -> None:
         """Learn what a coupling has taken, and what it has gained of what was missing."""
@@ -328,5 +330,5 @@ def _guess(free: int) -> float:
 
 
 def _coupling_guess(free: int) -> float:
-    """Seconds of one step towards a coupling: some forty products of matrices, and more besides."""
+    """Seconds of one step towards a coupling: some twenty products of matrices, and more."""
     return 1e-3 + 2e-7 * free**2 + 2e-9 * free**3
