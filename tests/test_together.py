@@ -17,7 +17,8 @@ from polysharp.monomials.basis import Basis
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import priced_bound
-from polysharp.problem.diagonal import first_start, sharpen
+from polysharp.problem.coupling_method import couple
+from polysharp.problem.diagonal import Start, first_start, sharpen
 from polysharp.problem.problem import Problem
 from polysharp.problem.subproblem import Subproblem
 
@@ -66,12 +67,14 @@ def test_diagonals_are_those_of_one_node_at_a_time(device: str) -> None:
         alone.append(sharpen(H, b, 6 - inn, start, aim=cost - aim * (1.0 + 1e-7), tol=0.02))
     # Little memory: several batches.
     method = DeviceDiagonals(problem, torch.device(device), most_memory=8 * 16 * 40 * 40 * 7)
-    found = method.sharpened(parts, tol=0.02, chain=14)
+    answers = [answer for answer in method.sharpened(parts, tol=0.02) if answer is not None]
+    found = method.proved(parts, [answer.result for answer in answers], chain=14)
     G = problem.gram.block(np.arange(40), np.arange(40))
-    for part, one, many in zip(parts, alone, found, strict=True):
+    for part, one, answer, many in zip(parts, alone, answers, found, strict=True):
         assert one is not None
-        assert many is not None
         result = many.result
+        _, _, cost = core.eliminated(part.held, part.free) or (None, None, 0.0)
+        assert answer.short == pytest.approx(result.gain - cost + part.threshold, rel=1e-5)
         # Nodes that are finished may go on until enough of a batch is: never worse.
         assert result.gain <= one.gain * (1.0 + 1e-6)
         assert result.least <= one.gain * (1.0 + 1e-6)
@@ -85,6 +88,44 @@ def test_diagonals_are_those_of_one_node_at_a_time(device: str) -> None:
         assert len(set(many.chain.tolist())) == min(14, len(part.free))
         assert many.chain.min() >= 0
         assert many.chain.max() < len(part.free)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_couplings_are_those_of_one_node_at_a_time(device: str) -> None:
+    """Nodes of different sizes are padded, and some go on from a coupling."""
+    from polysharp.problem.diagonals import Asked, DeviceDiagonals
+
+    problem, rng = correlated(40, 6), np.random.default_rng(1)
+    core = Subproblem.of(problem)
+    threshold = problem.refit(np.arange(6)).objective
+    parts, alone = [], []
+    for count in range(12):
+        order, inn = rng.permutation(40), int(rng.integers(0, 3))
+        held = np.sort(order[:inn])
+        free = np.sort(order[inn : inn + int(rng.integers(12, 36))])
+        left = core.eliminated(held, free)
+        assert left is not None
+        H, b, cost = left
+        start = first_start(H, 6 - inn)
+        assert start is not None
+        start, coupling, K = start._replace(delta=start.inside), None, None
+        if count % 2:
+            before = couple(H, b, 6 - inn, start, max_steps=2)
+            assert before is not None
+            coupling = before.coupling(free).times(0.6)
+            K, inside = coupling.matrix(free, True, 6 - inn), 0.6 * before.delta
+            start = Start(inside, inside, before.shares)
+        parts.append(Asked(held, free, 6 - inn, start, threshold, coupling))
+        aim = cost - threshold * (1.0 + 1e-7)
+        alone.append(couple(H, b, 6 - inn, start, K=K, aim=aim))
+    found = DeviceDiagonals(problem, torch.device(device)).coupled(parts)
+    for one, many in zip(alone, found, strict=True):
+        assert one is not None
+        assert many is not None
+        assert many.steps == one.steps
+        assert many.gain == pytest.approx(one.gain, rel=1e-6)
+        np.testing.assert_allclose(many.mu, one.mu, rtol=1e-3)
+        np.testing.assert_allclose(many.ratios, one.ratios, atol=1e-3)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -162,13 +203,29 @@ def test_proofs_of_batches_are_verified(device: str, box: float | None, descents
     bounds = None if box is None else (-box, box)
     model = SparsePolynomialRegressor(3, 4, gamma=0.1, coefficient_bounds=bounds, engine="tree")
     here = model.fit(X, y).solution_
-    tree = Tree(**NO_ENDS, batched_on=(device,), descents_from=descents_from)
+    batches = {"batched_on": (device,), "descents_from": descents_from, "couplings": False}
+    tree = Tree(**NO_ENDS, **batches)
     rows = torch.as_tensor(X, device=device)
     there = model.set_params(engine=tree).fit(rows, y).solution_
     assert there.status == here.status == "optimal"
     assert there.counters.nodes > 5
     assert there.objective == pytest.approx(here.objective, rel=1e-8)
     assert verify(there.proof, X, y)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_couplings_of_batches_are_proved(device: str) -> None:
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((80, 4)) + 1.5 * rng.standard_normal((80, 1))
+    y = X[:, 0] * X[:, 1] - X[:, 2] ** 3 + X[:, 3] ** 2 + 8.0 * rng.standard_normal(80)
+    tree = Tree(**NO_ENDS, batched_on=(device,), coupling_hope=np.inf)
+    model = SparsePolynomialRegressor(3, 4, gamma=0.1, engine=tree)
+    found = model.fit(torch.as_tensor(X, device=device), y).solution_
+    here = model.set_params(engine="tree").fit(X, y).solution_
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(here.objective, rel=1e-8)
+    assert any(own.coupling is not None for own in found.proof.diagonals)
+    assert verify(found.proof, X, y)
 
 
 def test_a_search_cut_short_keeps_a_bound() -> None:

@@ -17,6 +17,10 @@ gradients need two products of m x m matrices for each iteration.  The direction
 are the results; what comes out is a proposal, rounded to a byte for each pair, and ``sharpen``
 finds the best diagonal that goes with it.
 
+The method is written for a stack of nodes, of which a processor takes one at a time and a device
+hundreds (``stacks``).  Nodes with fewer monomials are padded with H_jj = 1, b_j = 0, mu_j = 0 and
+delta_j = s_j = 1/2, along which no step leads; sums leave these entries out.
+
 Tried, and no better: cutting planes, one sign pattern of W at a time (a tenth of the way in fifteen
 rounds); conjugate gradients that go on until directions are accurate, and the large modes of R^-1
 dealt with apart (fewer iterations, the same steps, more time).
@@ -25,19 +29,22 @@ dealt with apart (fewer iterations, the same steps, more time).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from polysharp.problem.coupling import Coupling
-from polysharp.problem.diagonal import (
-    FIRST_CENTRE,
-    Start,
-    factor_inverse,
-    longest_step,
-    slacks,
-    top_gain,
+from polysharp.problem.diagonal import FIRST_CENTRE, INSIDE, Start
+from polysharp.problem.stacks import (
+    Nodes,
+    NumPyStacks,
+    Stacks,
+    diagonal,
+    inner,
+    outer,
+    row_sums,
+    times,
 )
 from polysharp.typing import Array, Indices
 
@@ -49,6 +56,7 @@ FAST, MIDDLE, SLOW = 0.15, 0.3, 0.6  # shares of the centre after steps of such 
 SHRINKS = 0.85  # a step that leaves the cone is shortened by this factor
 JAMMED, SHORTEST = 0.15, 1e-4  # shares of a step
 FIRST_LOOK, LATELY = 8, 4  # steps before it is judged, and those by which it is
+MAX_STEPS = 24
 
 
 class Coupled(NamedTuple):
@@ -74,118 +82,117 @@ def couple(
     *,
     K: Array | None = None,
     aim: float = -np.inf,
-    max_steps: int = 24,
-    expired: Callable[[], bool] | None = None,
+    max_steps: int = MAX_STEPS,
+    expired: Callable[[], bool] = lambda: False,
 ) -> Coupled | None:
-    """Return a coupling for 1 < L < m monomials to choose; None where the start is not feasible.
-
-    It goes on from K, if there is one.  Ends when the gain is at most ``aim``, or falls too slowly.
-    """
+    """Return a coupling for one node; None where the start is not feasible."""
+    L, goal = np.array([[float(budget)]]), np.array([[aim]])
+    first = Start(start.delta[None], start.inside[None], start.shares[None])
+    own = None if K is None else K[None]
+    nodes = Nodes(H[None], b[None], np.ones((1, len(b))), L, goal, first, own)
     with np.errstate(all="ignore"):
-        method = _CoupledMethod(H, b, budget, start, K)
-        if method.factor is None:
-            return None
-        seen = [method.gain]
-        while method.gain > aim and method.steps < max_steps:
-            if (expired is not None and expired()) or not method.step():
-                break
-            seen.append(method.gain)
-            # Where it is going, it would not arrive.
-            lately = seen[-1 - min(LATELY, method.steps)] - method.gain
-            left = (max_steps - method.steps) / LATELY
-            if method.steps >= FIRST_LOOK and lately * left < method.gain - aim:
-                break
-        return method.result()
+        return couple_stack(NumPyStacks(), nodes, max_steps, expired)[0]
+
+
+def couple_stack(
+    stacks: Stacks, nodes: Nodes, max_steps: int, expired: Callable[[], bool]
+) -> list[Coupled | None]:
+    """Return a coupling for each node; None where its start is not feasible.
+
+    A node is done when its gain is at most the aim, or falls too slowly to get there.
+    """
+    method = _CoupledMethod(stacks, nodes)
+    while method.at_work and method.steps < max_steps and not expired():
+        method.step()
+        seen, now = method.seen, method.gain
+        lately = seen[-1 - min(LATELY, method.steps)] - now
+        left = (max_steps - method.steps) / LATELY if method.steps >= FIRST_LOOK else np.inf
+        method.go_on_with(((now > method.aim) & (lately * left >= now - method.aim))[:, 0])
+    return method.results()
 
 
 class _Step(NamedTuple):
-    """A direction, or a gradient: of delta, nu, mu (relative) and the ratios."""
+    """Directions, or gradients: of delta, nu, mu (relative) and the ratios."""
 
-    delta: Array
-    nu: float
-    mu: Array
-    pairs: Array
+    delta: Any
+    nu: Any
+    mu: Any
+    pairs: Any
 
-    def dot(self, other: _Step) -> float:
-        """Return the inner product; there are two copies of every pair."""
-        return float(
-            self.delta @ other.delta
-            + self.nu * other.nu
-            + self.mu @ other.mu
-            + 0.5 * np.vdot(self.pairs, other.pairs)
-        )
+    def dot(self, other: _Step) -> Any:
+        """Return the inner products; there are two copies of every pair."""
+        pairs = inner(self.pairs, other.pairs).sum(1)[:, None]
+        vectors = row_sums(self.delta * other.delta + self.mu * other.mu)
+        return vectors + self.nu * other.nu + 0.5 * pairs
 
-    def plus(self, t: float, other: _Step) -> _Step:
+    def plus(self, t: Any, other: _Step) -> _Step:
         """Return the sum with t times another."""
         return _Step(
             self.delta + t * other.delta,
             self.nu + t * other.nu,
             self.mu + t * other.mu,
-            self.pairs + t * other.pairs,
+            self.pairs + t[:, :, None] * other.pairs,
         )
 
     def over(self, sizes: _Step) -> _Step:
         """Return it divided by what each entry is measured in."""
-        return _Step(
-            self.delta / sizes.delta,
-            self.nu / sizes.nu,
-            self.mu / sizes.mu,
-            self.pairs / sizes.pairs,
-        )
+        return _Step(*(own / size for own, size in zip(self, sizes, strict=True)))
 
 
 class _Matrix(NamedTuple):
     """How the matrix that is taken away from R depends on a direction."""
 
-    mu: Array
-    limit: Array  # sqrt(mu_i mu_j)
-    K: Array
-    terms: float  # L - 1
+    mu: Any
+    limit: Any  # sqrt(mu_i mu_j)
+    K: Any
+    terms: Any  # L - 1
 
-    def along(self, x: _Step) -> Array:
+    def along(self, x: _Step) -> Any:
         """Return its change."""
-        N = self.limit * x.pairs + self.K * np.add.outer(0.5 * x.mu, 0.5 * x.mu)
-        N.ravel()[:: len(self.mu) + 1] = x.delta + self.terms * self.mu * x.mu
+        half = 0.5 * x.mu
+        N = self.limit * x.pairs + self.K * (half[:, :, None] + half[:, None, :])
+        diagonal(N)[:] = x.delta + self.terms * self.mu * x.mu
         return N
 
-    def gradient(self, N: Array) -> _Step:
+    def gradient(self, N: Any) -> _Step:
         """Return the derivatives of <N, its change>, N being symmetric."""
-        own = np.diagonal(N)
-        by_mu = self.terms * self.mu * own + np.einsum("ij,ij->i", self.K, N)
+        own = diagonal(N)
+        by_mu = self.terms * self.mu * own + inner(self.K, N)
         pairs = 2.0 * self.limit * N
-        pairs.ravel()[:: len(own) + 1] = 0.0
+        diagonal(pairs)[:] = 0.0
         return _Step(own, 0.0, by_mu, pairs)
 
 
 class _Barrier(NamedTuple):
     """The barriers of all pairs, expanded where W would have the ratios."""
 
-    ratios: Array
-    by_pair: Array
-    across: Array
-    by_both: Array
-    by_mu: Array
-    weight: float
+    ratios: Any
+    by_pair: Any
+    across: Any
+    by_both: Any
+    by_mu: Any
+    weight: Any
 
     @classmethod
-    def at(cls, W: Array, limit: Array, weight: float) -> _Barrier:
-        """Return it for barriers of this weight."""
-        root = weight + np.sqrt(weight * weight + np.square(W * limit))
-        ratios = -W * limit / root
-        inverse = root / (2.0 * weight)  # 1 / (1 - t^2)
+    def at(cls, W: Any, limit: Any, weight: Any, others: Any) -> _Barrier:
+        """Return it for barriers of this weight; a monomial has so many ``others``."""
+        wide, pull = weight[:, :, None], W * limit
+        root = wide + (wide * wide + pull * pull) ** 0.5
+        ratios = -pull / root
+        inverse = root / (2.0 * wide)  # 1 / (1 - t^2)
         square = ratios * ratios
-        e = weight * square * inverse
-        parts = ratios, 2.0 * weight * (1.0 + square) * inverse * inverse, ratios * inverse, e
-        for part in parts:
-            part.ravel()[:: len(W) + 1] = 0.0
-        by_mu = weight * (len(W) - 1.0) + 0.5 * e.sum(axis=1)
-        return cls(ratios, parts[1], -weight * parts[2], -0.5 * e, by_mu, weight)
+        e = wide * square * inverse
+        by_pair = 2.0 * wide * (1.0 + square) * inverse * inverse
+        across = -wide * ratios * inverse
+        for part in (ratios, across, e):
+            diagonal(part)[:] = 0.0
+        return cls(ratios, by_pair, across, -0.5 * e, weight * others + 0.5 * e.sum(2), weight)
 
-    def times(self, x: _Step) -> tuple[Array, Array]:
+    def times(self, x: _Step) -> tuple[Any, Any]:
         """Return the second derivatives times a direction, by mu and by pairs."""
-        by_mu = self.by_mu * x.mu + self.by_both @ x.mu
-        by_mu += np.einsum("ij,ij->i", self.across, x.pairs)
-        return by_mu, self.by_pair * x.pairs + self.across * np.add.outer(x.mu, x.mu)
+        by_mu = self.by_mu * x.mu + times(self.by_both, x.mu) + inner(self.across, x.pairs)
+        both = x.mu[:, :, None] + x.mu[:, None, :]
+        return by_mu, self.by_pair * x.pairs + self.across * both
 
 
 class _Response:
@@ -194,222 +201,329 @@ class _Response:
     With u = dp + Nw, (R^-1 + diag(d_uu)) u is known, as in ``diagonal``.
     """
 
-    def __init__(self, R: Array, w: Array, r: Array, a: Array, k: Array) -> None:
-        self.R, self.w, self.r, self.a, self.k, self.half = R, w, r, a, k, 0.5 * r * r
+    def __init__(self, stacks: Stacks, R: Any, r: Any, a: Any, k: Any) -> None:
+        self.solve, self.R = stacks.solve, R
+        self.r, self.a, self.k, self.half = r, a, k, 0.5 * r * r
         self.d_uu = a + k * r * r
-        self.E = np.sqrt(self.d_uu)
-        B = R * self.E
-        B *= self.E[:, None]
-        B.ravel()[:: len(w) + 1] += 1.0
-        self.factor, self.info = dpotrf(B.T, lower=1, overwrite_a=1)
+        self.E = self.d_uu**0.5
+        B = outer(self.E, self.E) * R
+        diagonal(B)[:] += 1.0
+        self.factor, self.failed = stacks.factored(B)
 
-    def p(self, N: Any, delta: Any, nu: float, g_u: Any = 0.0) -> tuple[Array, Array]:
-        """Return dp and the gradient by p."""
-        moved = N @ self.w if np.ndim(N) else np.zeros(len(self.w))
+    def p(self, moved: Any, delta: Any, nu: Any, g_u: Any = 0.0) -> tuple[Any, Any]:
+        """Return dp and the gradient by p; ``moved`` is Nw."""
         e = self.r * (self.a * delta + self.k * (self.half * delta + nu))
         v = (self.d_uu * moved - e - g_u) / self.E
-        u = self.R @ (self.E * dpotrs(self.factor, v, lower=1)[0])
-        dp = u - moved
+        dp = times(self.R, self.E * self.solve(self.factor, v)) - moved
         return dp, self.d_uu * dp + e
 
-    def price(self, dp: Array, delta: Any, nu: float) -> Array:
+    def price(self, dp: Any, delta: Any, nu: Any) -> Any:
         """Return by how much prices fall below nu, to first order."""
-        return np.asarray(self.r * dp + self.half * delta + nu)
+        return self.r * dp + self.half * delta + nu
 
 
 class _CoupledMethod:
-    """State of the method, in coordinates in which H has unit diagonal."""
+    """State of the method, in coordinates in which H has unit diagonal.
 
-    def __init__(self, H: Array, b: Array, budget: int, start: Start, K: Array | None) -> None:
-        self.L, self.m = budget, len(b)
-        self.root = np.sqrt(np.diagonal(H))
-        scale = np.multiply.outer(self.root, self.root)
-        self.C, self.c = H / scale, b / self.root
-        self.delta = 0.5 * (start.delta + start.inside) / self.root**2
-        self.mu, self.ratios = FIRST_REACH / (budget - 1.0) * self.delta, np.zeros_like(self.C)
-        if K is not None:
-            self.mu = np.maximum(np.diagonal(K) / (budget - 1.0) / self.root**2, 0.1 * self.mu)
-            limit = np.sqrt(np.multiply.outer(self.mu, self.mu))
-            self.ratios = np.clip(K / scale / limit, -NEAR_LIMIT, NEAR_LIMIT)
-            self.ratios.ravel()[:: self.m + 1] = 0.0
-        s = np.clip(0.75 * start.shares + 0.25 * budget / self.m, 1e-9, 0.97)
-        self.s = np.minimum(s * (budget / s.sum()), 0.97)
-        self.gain, self.steps = np.inf, 0
-        self.best = self.mu, self.ratios, self.delta, self.s
-        self.factor: Any = None
-        for _ in range(20):
-            self.R, self.factor = self._factored(self.delta, self.mu, self.ratios)
-            self.delta, self.mu = 0.8 * self.delta, 0.8 * self.mu
-            if self.factor is not None:
-                break
-        # Not just inside.
-        self.R, self.factor = self._factored(self.delta, self.mu, self.ratios)
-        if self.factor is None:
+    What is found is kept for all nodes that were begun, the rest for those at work.
+    """
+
+    AT_WORK = (
+        *("place", "real", "L", "m", "aim", "C", "c", "delta", "s", "mu", "ratios", "R", "factor"),
+        *("V", "Y", "w", "r", "Z", "nu", "beta", "zeta", "eta", "gain", "share_of_centre"),
+    )
+
+    def __init__(self, stacks: Stacks, nodes: Nodes) -> None:
+        self.stacks, self.steps, self.seen = stacks, 0, list[Any]()
+        xp, L, real = stacks.xp, nodes.budget, nodes.real
+        self.L, self.real, self.aim, self.m = L, real, nodes.aim, row_sums(real)
+        self.sizes = [int(size) for size in self.m[:, 0]]
+        self.place = stacks.places(real)
+        self.root = diagonal(nodes.H) ** 0.5
+        scale = outer(self.root, self.root)
+        self.C, self.c = nodes.H / scale, nodes.b / self.root
+        middle = 0.5 * (nodes.start.delta + nodes.start.inside) / self.root**2
+        self.delta = xp.where(real > 0.0, middle, 0.5)
+        self.mu, self.ratios = real * FIRST_REACH / (L - 1.0) * self.delta, 0.0 * self.C
+        if nodes.K is not None:
+            known = diagonal(nodes.K) / (L - 1.0) / self.root**2
+            self.mu = xp.maximum(known, 0.1 * self.mu)
+            reach = xp.where(self.mu > 0.0, self.mu, 1.0) ** 0.5
+            self.ratios = xp.clip(nodes.K / scale / outer(reach, reach), -NEAR_LIMIT, NEAR_LIMIT)
+            diagonal(self.ratios)[:] = 0.0
+        s = xp.clip(0.75 * nodes.start.shares + 0.25 * L / self.m, 1e-9, 0.97)
+        s = xp.clip(s * (L / row_sums(s * real)), 0.0, 0.97)
+        self.s = xp.where(real > 0.0, s, 0.5)
+        self.gain = 0.0 * L + np.inf
+        found = self.mu, self.ratios, self.delta, self.s, self.gain, 0.0 * L
+        self.found = [own + 0.0 for own in found]  # the last ones: gains, and steps taken
+        self._retreat()
+        if self.at_work:
+            self._begin()
+
+    @property
+    def at_work(self) -> bool:
+        """Whether any node is."""
+        return len(self.place) > 0
+
+    def results(self) -> list[Coupled | None]:
+        """Return what was found for every node that was begun."""
+        parts = [self.stacks.numpy(own) for own in (*self.found, self.root)]
+        results = list[Coupled | None]()
+        for size, mu, ratios, delta, s, gain, steps, root in zip(self.sizes, *parts, strict=True):
+            square = root[:size] ** 2
+            own = Coupled(
+                float(gain[0]), mu[:size] * square, ratios[:size, :size], delta[:size] * square,
+                s[:size], int(steps[0]),
+            )  # fmt: skip
+            results.append(own if own.gain < np.inf else None)
+        return results
+
+    def go_on_with(self, which: Any) -> None:
+        """Leave the other nodes as they are."""
+        if bool(which.all()):
             return
+        for name in self.AT_WORK:
+            if hasattr(self, name):
+                setattr(self, name, getattr(self, name)[which])
+        self.seen = [gain[which] for gain in self.seen]
+
+    def _retreat(self) -> None:
+        """Go inwards until R has a factor, and a little further: just inside leads nowhere."""
+        left = self.place
+        for _ in range(20):
+            left = left[self._started(left)[-1]]
+            if not len(left):
+                break
+            self._shrink(left)
+        self._shrink(self.place)
+        self.R, self.factor, failed = self._started(self.place)
+        self.go_on_with(~failed)
+
+    def _started(self, nodes: Any) -> tuple[Any, Any, Any]:
+        return self._factored(nodes, self.delta[nodes], self.mu[nodes], self.ratios[nodes])
+
+    def _shrink(self, nodes: Any) -> None:
+        self.delta[nodes] *= self.stacks.xp.where(self.real[nodes] > 0.0, 0.8, 1.0)
+        self.mu[nodes] *= 0.8
+
+    def _begin(self) -> None:
+        xp = self.stacks.xp
         self._fit()
-        last = self.m - 1 - min(budget, self.m - 1)
-        least = 1e-9 * float(self.c @ self.c) / self.m
-        self.nu = max(float(np.partition(self.Z, last)[last]), least)
-        self.share_of_centre = 0.3
-        self._centre(FIRST_CENTRE * self.nu * budget / self.m)
+        ranked = self.stacks.sorted(xp.where(self.real > 0.0, self.Z, -1.0))
+        last = self.stacks.at(ranked, xp.minimum(self.L, self.m - 1.0))
+        self.nu = xp.maximum(last, 1e-9 * row_sums(self.c**2) / self.m)
+        self.share_of_centre = 0.0 * self.nu + 0.3
+        self.beta = FIRST_CENTRE * self.nu * self.L / self.m
+        self.V = self.stacks.inverse(self.factor)
+        self.Y, self.zeta, self.eta = self._central()
         self._measure()
+        self.seen = [self.gain]
 
-    def result(self) -> Coupled:
-        mu, ratios, delta, s = self.best
-        square = self.root**2
-        return Coupled(self.gain, mu * square, ratios, delta * square, s, self.steps)
-
-    def _factored(self, delta: Array, mu: Array, ratios: Array) -> tuple[Array, Any]:
-        R = self.C - np.sqrt(np.multiply.outer(mu, mu)) * ratios
-        R.ravel()[:: self.m + 1] -= delta + (self.L - 1.0) * mu
-        factor, info = dpotrf(R.T, lower=1)
-        return R, None if info else factor
+    def _factored(self, nodes: Any, delta: Any, mu: Any, ratios: Any) -> tuple[Any, Any, Any]:
+        """Return R of some nodes with its factors, and where it has none."""
+        reach = mu**0.5
+        R = self.C[nodes] - outer(reach, reach) * ratios
+        diagonal(R)[:] -= delta + (self.L[nodes] - 1.0) * mu
+        return (R, *self.stacks.factored(R))
 
     def _fit(self) -> None:
         """Compute w, r and Z that belong to R, delta and s."""
-        A = self.R.copy()
-        A.ravel()[:: self.m + 1] += self.delta / self.s
-        factor = dpotrf(A.T, lower=1, clean=0, overwrite_a=1)[0]
-        self.w = dpotrs(factor, self.c, lower=1)[0]
+        A = self.R + 0.0
+        diagonal(A)[:] += self.delta / self.s
+        self.w = self.stacks.solve(self.stacks.factored(A)[0], self.c)
         self.r = self.w / self.s
         self.Z = 0.5 * self.delta * self.r * self.r
 
-    def _centre(self, beta: float) -> None:
-        self.beta, self.V = beta, factor_inverse(self.factor)
-        self.Y, self.zeta, self.eta = beta * self.V, beta / self.delta, beta / self.nu
+    def _central(self) -> tuple[Any, Any, Any]:
+        """Return Y, zeta and eta where the barrier of weight beta has them."""
+        return self.beta[:, :, None] * self.V, self.beta / self.delta, self.beta / self.nu
 
     def _measure(self) -> None:
-        gain = 0.5 * float(self.w @ (self.R @ self.w)) + top_gain(self.Z, self.L)
-        if gain < self.gain:
-            self.gain, self.best = gain, (self.mu, self.ratios, self.delta, self.s)
+        """Keep the points that are the best so far."""
+        xp, place = self.stacks.xp, self.place
+        top = self.stacks.at(self.stacks.sorted(self.Z).cumsum(1), self.L - 1.0)
+        gain = 0.5 * row_sums(self.w * times(self.R, self.w)) + top
+        better = gain < self.gain
+        self.gain = xp.where(better, gain, self.gain)
+        now = self.mu, self.ratios, self.delta, self.s, self.gain
+        for kept, own in zip(self.found, now, strict=False):
+            taken = better[:, :, None] if own.ndim == 3 else better
+            kept[place] = xp.where(taken, own, kept[place])
 
-    def step(self) -> bool:
-        """Take one step; False where rounding lets none through."""
+    def step(self) -> None:
+        """Take one step for every node; those that rounding lets none through are unsound."""
         s, delta, w, r, nu, mu = self.s, self.delta, self.w, self.r, self.nu, self.mu
-        V, Y, L, zeta, eta = self.V, self.Y, self.L, self.zeta, self.eta
+        V, Y, zeta, eta, real = self.V, self.Y, self.zeta, self.eta, self.real
+        terms, others = self.L - 1.0, self.m - 1.0
         rest, x = 1.0 - s, self.Z - nu
         t, y = slacks(x, self.beta)
-        products = float(np.vdot(self.R, Y) + delta @ zeta + t @ rest + y @ s) + nu * eta
-        beta = self.beta = self.share_of_centre * products / (4 * self.m + 1)
+        padding = row_sums((1.0 - real) * diagonal(self.R) * diagonal(Y))
+        RY = row_sums(inner(self.R, Y)) - padding
+        products = RY + row_sums((delta * zeta + t * rest + y * s) * real) + nu * eta
+        beta = self.beta = self.share_of_centre * products / (4.0 * self.m + 1.0)
         t, y = slacks(x, beta)
-        both, k = s * t + rest * y, s * rest
-        towards = (beta * (rest - s) + k * x) / both  # ds while x = t - y stays
-        k /= both
+        both = s * t + rest * y
+        towards = real * (beta * (rest - s) + s * rest * x) / both  # ds while x = t - y stays
+        k = real * s * rest / both
         near, a = s + towards, s / delta
         ar = a * r
         g_u = w - near * r
-        answer = _Response(self.R, w, r, a, k)
-        if answer.info:
-            return False
-        limit = np.sqrt(np.multiply.outer(mu, mu))
-        taken = _Matrix(mu, limit, limit * self.ratios, L - 1.0)
-        ww = np.multiply.outer(w, w)
-        barrier = _Barrier.at(ww + 2.0 * Y, limit, PAIR_WEIGHT * beta)
+        answer = _Response(self.stacks, self.R, r, a, k)
+        reach = mu**0.5
+        limit = outer(reach, reach)
+        taken = _Matrix(mu, limit, limit * self.ratios, terms)
+        ww = outer(w, w)
+        barrier = _Barrier.at(ww + 2.0 * Y, limit, PAIR_WEIGHT * beta, others)
 
         def product(x: _Step) -> _Step:
             """Multiply a direction with the second derivatives."""
             N = taken.along(x)
-            dp, by_p = answer.p(N, x.delta, x.nu)
-            spread = (V @ N) @ Y - np.multiply.outer(by_p, w)
-            g = taken.gradient(0.5 * (spread + spread.T))
+            dp, by_p = answer.p(times(N, w), x.delta, x.nu)
+            spread = (V @ N) @ Y - outer(by_p, w)
+            g = taken.gradient(0.5 * (spread + spread.mT))
             dearer = k * answer.price(dp, x.delta, x.nu)
             by_mu, by_pairs = barrier.times(x)
             return _Step(
                 g.delta + ar * (dp + r * x.delta) + answer.half * dearer + zeta / delta * x.delta,
-                float(dearer.sum()) + eta / nu * x.nu,
+                row_sums(dearer) + eta / nu * x.nu,
                 g.mu + by_mu,
                 g.pairs + by_pairs,
             )
 
         dp, by_p = answer.p(0.0, 0.0, 0.0, g_u)
-        G = beta * V + 0.5 * ww - np.multiply.outer(w, g_u + by_p)
-        g, off = taken.gradient(0.5 * (G + G.T)), self.ratios - barrier.ratios
+        G = beta[:, :, None] * V + 0.5 * ww - outer(w, g_u + by_p)
+        g, off = taken.gradient(0.5 * (G + G.mT)), self.ratios - barrier.ratios
         weight, half = barrier.weight, answer.half
         downhill = _Step(
-            near * half + beta / delta - g.delta - (ar + k * half * r) * dp,
-            float(near.sum()) - L + beta / nu - float((k * r) @ dp),
-            weight * (self.m - 1.0) - g.mu - np.einsum("ij,ij->i", barrier.across, off),
+            real * (near * half + beta / delta - g.delta - (ar + k * half * r) * dp),
+            row_sums(near * real) - self.L + beta / nu - row_sums(k * r * dp),
+            real * (weight * others - g.mu - inner(barrier.across, off)),
             limit * (ww + 2.0 * Y) - g.pairs - barrier.by_pair * off,
         )
-        downhill.pairs.ravel()[:: self.m + 1] = 0.0
-        own = np.diagonal(V) * np.diagonal(Y)
+        diagonal(downhill.pairs)[:] = 0.0
+        own = diagonal(V) * diagonal(Y)
         sizes = _Step(
             own + zeta / delta + a * (r - w) ** 2 + k * (half - r * w) ** 2,
-            float(k.sum()) + eta / nu,
-            barrier.by_mu + np.square((L - 1.0) * mu) * own,
-            barrier.by_pair + np.eye(self.m),
+            row_sums(k) + eta / nu,
+            barrier.by_mu + (terms * mu) ** 2 * own,
+            barrier.by_pair,
         )
-        step = _conjugate_gradients(product, downhill, sizes)
+        step = _conjugate_gradients(self.stacks.xp, product, downhill, sizes)
         N = taken.along(step)
-        dp, _ = answer.p(N, step.delta, step.nu, g_u)
+        dp, _ = answer.p(times(N, w), step.delta, step.nu, g_u)
         d_s = towards - k * answer.price(dp, step.delta, step.nu)
-        if not np.isfinite(float(step.delta.sum() + step.mu.sum() + d_s.sum())):
-            return False
-        return self._advance(step, N, d_s)
+        sums = row_sums(step.delta + step.mu + d_s) + step.nu
+        sound = self.stacks.xp.isfinite(sums)[:, 0] & ~answer.failed
+        if not bool(sound.all()):
+            self.go_on_with(sound)
+            step, N, d_s = _Step(*(own[sound] for own in step)), N[sound], d_s[sound]
+        if self.at_work:
+            self._advance(step, N, d_s)
 
-    def _moved(self, step: _Step, primal: float) -> tuple[Array, Array, Array, Any] | None:
-        """Return mu, ratios and R with its factor after a step of some length, if R allows it."""
-        mu = self.mu * (1.0 + primal * step.mu)
-        # A pair at its limit stops there; the others go on.
-        ratios = np.clip(self.ratios + primal * step.pairs, -NEAR_LIMIT, NEAR_LIMIT)
-        R, factor = self._factored(self.delta + primal * step.delta, mu, ratios)
-        return None if factor is None else (mu, ratios, R, factor)
-
-    def _advance(self, step: _Step, N: Array, d_s: Array) -> bool:
-        """Go along a direction while all cones allow, primal and dual each as far as they can."""
-        beta, delta, nu = self.beta, self.delta, self.nu
+    def _advance(self, step: _Step, N: Any, d_s: Any) -> None:
+        """Go along directions while all cones allow, primal and dual each as far as they can."""
+        xp, beta, delta, nu = self.stacks.xp, self.beta, self.delta, self.nu
         spread = (self.V @ N) @ self.Y
-        d_Y = 0.5 * (spread + spread.T) + beta * self.V - self.Y
+        d_Y = 0.5 * (spread + spread.mT) + beta[:, :, None] * self.V - self.Y
         d_zeta = (beta - self.zeta * step.delta) / delta - self.zeta
         d_eta = (beta - self.eta * step.nu) / nu - self.eta
-        primal = longest_step(step.nu / nu, step.delta / delta, step.mu)
+        primal = _longest(xp, step.nu / nu, step.delta / delta, step.mu)
         rates = d_s / self.s, d_s / (self.s - 1.0), d_zeta / self.zeta
-        dual = longest_step(d_eta / self.eta, *rates)
-        moved = self._moved(step, primal)
-        while moved is None and primal > SHORTEST:
-            primal *= SHRINKS
-            # Not just inside: there directions lead nowhere.
-            if self._moved(step, primal) is not None:
-                primal *= SHRINKS
-                moved = self._moved(step, primal)
-        if moved is None:
-            return False
-        mu, ratios, R, factor = moved
-        Y = self.Y + dual * d_Y
-        while dual > SHORTEST and dpotrf(Y.T, lower=1, clean=0)[1]:
-            dual *= SHRINKS**2
-            Y = self.Y + dual * d_Y
+        dual = _longest(xp, d_eta / self.eta, *rates)
+        lost = self._take(step, primal)
+        Y = self._dual_step(dual, d_Y)
         self.delta, self.nu = delta + primal * step.delta, nu + primal * step.nu
-        self.mu, self.ratios, self.R, self.factor = mu, ratios, R, factor
-        if dual > SHORTEST:
-            self.V = factor_inverse(factor)
-            self.Y, self.zeta = Y, self.zeta + dual * d_zeta
-            self.eta, self.s = self.eta + dual * d_eta, self.s + dual * d_s
-        else:  # Y has lost its definiteness to rounding: begin again from the primal point
-            self._centre(beta)
-        shortest = min(primal, dual)
-        self.share_of_centre = FAST if shortest > 0.8 else MIDDLE if shortest > 0.4 else SLOW
-        if shortest < JAMMED:  # far from the centre rough directions lead nowhere
-            self._centre(beta)
-            self.share_of_centre = 1.0
+        self.V = self.stacks.inverse(self.factor)
+        self.Y, self.zeta = Y, self.zeta + dual * d_zeta
+        self.eta, self.s = self.eta + dual * d_eta, self.s + dual * d_s
+        shortest = xp.minimum(primal, dual)
+        slow = xp.where(shortest > 0.4, MIDDLE, SLOW)
+        self.share_of_centre = xp.where(shortest > 0.8, FAST, slow)
+        # Far from the centre rough directions lead nowhere, nor where Y is lost to rounding.
+        jammed = shortest < JAMMED
+        Y, zeta, eta = self._central()
+        self.Y = xp.where(jammed[:, :, None], Y, self.Y)
+        self.zeta, self.eta = xp.where(jammed, zeta, self.zeta), xp.where(jammed, eta, self.eta)
+        self.share_of_centre = xp.where(jammed, 1.0, self.share_of_centre)
         self._fit()
         self.steps += 1
+        self.found[-1][self.place] = 0.0 * self.gain + self.steps
         self._measure()
-        return bool(np.isfinite(self.w.sum()))
+        self.seen.append(self.gain)
+        self.go_on_with(~lost & xp.isfinite(self.w.sum(1)))
+
+    def _take(self, step: _Step, primal: Any) -> Any:
+        """Go along directions, shortened in place until R has a factor; return where none is."""
+        every = self.stacks.places(self.real)
+        mu, ratios, self.R, self.factor, failed = self._after(step, primal, every)
+        short = left = every[failed]
+        while len(left):
+            primal[left] *= SHRINKS
+            failed = self._after(step, primal, left)[-1]
+            left = left[failed & (primal[left, 0] > SHORTEST)]
+        lost = every < 0
+        if len(short):
+            primal[short] *= SHRINKS  # not just inside: there directions lead nowhere
+            again = self._after(step, primal, short)
+            for whole, own in zip((mu, ratios, self.R, self.factor, lost), again, strict=True):
+                whole[short] = own
+        self.mu, self.ratios = mu, ratios
+        return lost
+
+    def _after(self, step: _Step, primal: Any, nodes: Any) -> tuple[Any, ...]:
+        """Return mu, ratios, R and its factors after steps of some nodes, and where R has none."""
+        length = primal[nodes]
+        mu = self.mu[nodes] * (1.0 + length * step.mu[nodes])
+        # A pair at its limit stops there; the others go on.
+        ratios = self.ratios[nodes] + length[:, :, None] * step.pairs[nodes]
+        ratios = self.stacks.xp.clip(ratios, -NEAR_LIMIT, NEAR_LIMIT)
+        delta = self.delta[nodes] + length * step.delta[nodes]
+        return (mu, ratios, *self._factored(nodes, delta, mu, ratios))
+
+    def _dual_step(self, dual: Any, d_Y: Any) -> Any:
+        """Return Y after steps that are shortened, in place, until it is definite, to 0 at last."""
+        Y, left = self.Y + dual[:, :, None] * d_Y, self.stacks.places(self.real)
+        while True:
+            left = left[self.stacks.factored(Y[left])[1]]
+            if not len(left):
+                return Y
+            shorter = dual[left] * SHRINKS**2
+            dual[left] = shorter * (shorter > SHORTEST)
+            Y[left] = self.Y[left] + dual[left][:, :, None] * d_Y[left]
+            left = left[dual[left, 0] > 0.0]
 
 
-def _conjugate_gradients(product: Callable[[_Step], _Step], right: _Step, sizes: _Step) -> _Step:
+def slacks(x: Any, beta: Any) -> tuple[Any, Any]:
+    """Return t and t - x for the t > max(0, x) with beta/t + beta/(t - x) = 1."""
+    size = abs(x)
+    less = beta + 2.0 * beta * beta / ((x * x + 4.0 * beta * beta) ** 0.5 + size)
+    above = 0.5 * (x + size)
+    return less + above, less + (size - above)
+
+
+def _longest(xp: Any, *rates: Any) -> Any:
+    """Return the longest steps, at most 1, that keep values positive which change at such rates."""
+    fastest = [-xp.amin(own, 1)[:, None] for own in rates]
+    most = reduce(xp.maximum, fastest)
+    return xp.where(most > INSIDE, INSIDE / xp.where(most > INSIDE, most, 1.0), 1.0)
+
+
+def _conjugate_gradients(
+    xp: Any, product: Callable[[_Step], _Step], right: _Step, sizes: _Step
+) -> _Step:
     """Solve roughly; ``sizes`` is what the matrix is like."""
-    found, residual, towards = right.plus(-1.0, right), right, right.over(sizes)
+    residual, towards = right, right.over(sizes)
     size = residual.dot(towards)
+    found = right.plus(0.0 * size - 1.0, right)
     for _ in range(ITERATIONS):
         image = product(towards)
         curvature = towards.dot(image)
-        if not curvature > 0.0:
-            break
-        found = found.plus(size / curvature, towards)
-        residual = residual.plus(-size / curvature, image)
+        # Where rounding has taken over, and ever after, nothing is added.
+        length = xp.where(curvature > 0.0, size / curvature, 0.0)
+        found = found.plus(length, towards)
+        residual = residual.plus(-length, image)
         scaled = residual.over(sizes)
         before, size = size, residual.dot(scaled)
-        towards = scaled.plus(size / before, towards)
+        towards = scaled.plus(xp.where(curvature > 0.0, size / before, 0.0), towards)
     return found

@@ -23,8 +23,8 @@ from polysharp.problem.diagonal import (
     OLD_SHARES,
     SHRINKS,
     Sharpened,
-    Start,
 )
+from polysharp.problem.stacks import Nodes
 
 STILL_WORTH = 0.8  # share of a batch that is left when the others are dropped
 
@@ -41,12 +41,12 @@ class Methods:
         *("mu", "nu", "zeta", "eta", "RY", "centring", "gain", "least"),
     )
 
-    def __init__(
-        self, H: Any, b: Any, real: Any, budget: Any, aim: Any, start: Start, sound: Any
-    ) -> None:
+    def __init__(self, nodes: Nodes) -> None:
+        H, b, real, self.L, self.aim, start, K = nodes
+        H = H - K if K is not None else H.clone()
         self.root = diagonal_of(H).clamp(min=1e-300).sqrt()
         self.C = H.div_(self.root[:, :, None]).div_(self.root[:, None, :])
-        self.c, self.real, self.L, self.aim = b / self.root, real, budget[:, None], aim[:, None]
+        self.c, self.real = b / self.root, real
         self.m, self.place = row_sums(real), torch.arange(len(b), device=b.device)
         self.sizes = [int(m) for m in self.m[:, 0].tolist()]
         mixed = OLD_DIAGONAL * start.delta + (1.0 - OLD_DIAGONAL) * start.inside
@@ -59,7 +59,7 @@ class Methods:
         self.gain, self.least, self.centring = none, -none, torch.full_like(none, 0.3)
         self.gains, self.leasts, self.steps = none.clone(), -none, torch.zeros_like(none)
         self.R, factor, info = _factored(self.C, self.delta)
-        sound = sound & (info == 0) & ((self.c**2).sum(1) > 0.0)
+        sound = (info == 0) & ((self.c**2).sum(1) > 0.0)
         self._keep(sound)
         self.V = inverse_of(factor[sound])
         if not len(self.place):

@@ -7,7 +7,8 @@ complements made there (``diagonal_batch`` has the method).
 Nothing in the method is rounded to any side: what it finds is a proposal.  That G + lam I less the
 ridges is positive semidefinite is then proved on the device, by multiplying out an approximate
 factor (``bounds.residual_margin``), and rho = q - Q w is summed there, which ``bounds`` allows in
-any order; the bound itself is ``bounds``'s.
+any order; the bound itself is ``bounds``'s.  Couplings (``coupling_method``) are looked for there
+too; diagonals that go with one are proved on the processor.
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ from polysharp.problem.bounds import (
     residual_margin,
     semidefinite_margin,
 )
+from polysharp.problem.coupling import Coupling
+from polysharp.problem.coupling_method import MAX_STEPS, Coupled, couple_stack
 from polysharp.problem.diagonal import (
     HELD_RIDGE,
     INWARDS,
     LIKELY,
     Proved,
+    Sharpened,
     Start,
 )
 from polysharp.problem.diagonal_batch import (
@@ -41,9 +45,10 @@ from polysharp.problem.diagonal_batch import (
     times,
 )
 from polysharp.problem.problem import Problem
+from polysharp.problem.stacks import Nodes, TorchStacks
 from polysharp.typing import Indices
 
-MATRICES = 16  # of a node that are held at a time
+MATRICES, COUPLED_MATRICES = 16, 40  # of a node that are held at a time
 MEMORY_SHARE = 0.4  # of what is free on the device
 LEAST_FILLED = 0.85  # of the largest size in a batch, that the smallest has at least
 RESIDUAL = 6.0  # room for the rounding of a factor that is multiplied out
@@ -57,6 +62,14 @@ class Asked(NamedTuple):
     budget: int
     start: Start
     threshold: float  # the cost that the node's bound should reach
+    coupling: Coupling | None = None  # of the free ones
+
+
+class Answer(NamedTuple):
+    """What ``sharpen`` returns for a node, and by how much it falls short of the aim."""
+
+    result: Sharpened
+    short: float
 
 
 class DeviceDiagonals:
@@ -78,32 +91,44 @@ class DeviceDiagonals:
         *,
         tol: float = 0.1,
         max_steps: int = 40,
-        chain: int = 0,
         expired: Callable[[], bool] = lambda: False,
-    ) -> list[Proved | None]:
-        """Return what ``sharpen`` returns for every part, with a proof and a chain to branch on.
+    ) -> list[Answer | None]:
+        """Return what ``sharpen`` returns for every part, with its coupling taken away from H.
 
         None where a start is not feasible or no coefficient can be anything but zero.
         """
-        found: list[Proved | None] = [None] * len(parts)
-        for places in self._groups(parts):
+        found: list[Answer | None] = [None] * len(parts)
+        for places in self._groups(parts, MATRICES):
             group = [parts[i] for i in places]
-            batch = self._begun(group)
+            nodes = self._nodes(group)
+            batch = Methods(nodes)
             batch.run(tol, max_steps, expired)
-            answers = batch.answers()
-            sound = [i for i, answer in enumerate(answers) if answer is not None]
-            proved = self._proved([group[i] for i in sound], [answers[i] for i in sound], chain)
-            for i, proof in zip(sound, proved, strict=True):
-                found[places[i]] = proof
+            aims = nodes.aim[:, 0].tolist()
+            for i, answer, aim in zip(places, batch.answers(), aims, strict=True):
+                found[i] = None if answer is None else Answer(answer, answer.gain - aim)
         return found
 
-    def _groups(self, parts: Sequence[Asked]) -> Iterator[list[int]]:
+    def coupled(
+        self, parts: Sequence[Asked], *, expired: Callable[[], bool] = lambda: False
+    ) -> list[Coupled | None]:
+        """Return what ``couple`` returns for every part, going on from its coupling."""
+        found: list[Coupled | None] = [None] * len(parts)
+        for fresh in (True, False):
+            some = [i for i, part in enumerate(parts) if (part.coupling is None) == fresh]
+            for places in self._groups([parts[i] for i in some], COUPLED_MATRICES):
+                group = [parts[some[i]] for i in places]
+                proposals = couple_stack(TorchStacks(), self._nodes(group), MAX_STEPS, expired)
+                for i, proposal in zip(places, proposals, strict=True):
+                    found[some[i]] = proposal
+        return found
+
+    def _groups(self, parts: Sequence[Asked], matrices: int) -> Iterator[list[int]]:
         """Yield positions of parts of about the same size, few enough for the memory."""
         order = sorted(range(len(parts)), key=lambda i: -len(parts[i].free))
         memory = min(self.most_memory, MEMORY_SHARE * _free_memory(self.device))
         while order:
             size = max(len(parts[order[0]].free), 1)
-            most = max(1, int(memory // (8 * MATRICES * size * size)))
+            most = max(1, int(memory // (8 * matrices * size * size)))
             count = 0
             while count < min(most, len(order)):
                 if len(parts[order[count]].free) < LEAST_FILLED * size - 8:
@@ -112,8 +137,8 @@ class DeviceDiagonals:
             yield order[:count]
             order = order[count:]
 
-    def _begun(self, parts: list[Asked]) -> Methods:
-        """Eliminate what is in, and start."""
+    def _nodes(self, parts: list[Asked]) -> Nodes:
+        """Eliminate what is in; nothing is left of b where that cannot be done."""
         free, real = _padded([part.free for part in parts], self.device)
         held, used = _padded([part.held for part in parts], self.device)
         H = self.G[free[:, :, None], free[:, None, :]] * (real[:, :, None] * real[:, None, :])
@@ -132,15 +157,36 @@ class DeviceDiagonals:
             b = b - (V[:, :, :-1].mT @ V[:, :, -1:])[:, :, 0]
             gained = (V[:, :, -1] ** 2).sum(1)
         wanted = (1.0 + 1e-7) * self._column([part.threshold for part in parts])
-        starts = (_filled(vectors, real) for vectors in zip(*(p.start for p in parts), strict=True))
-        budget = self._column([part.budget for part in parts])
+        starts = (_filled(rows, real) for rows in zip(*(part.start for part in parts), strict=True))
+        budget = self._column([part.budget for part in parts])[:, None]
         aim = 0.5 * (self.yy - gained) - wanted
-        return Methods(H, b, real, budget, aim, Start(*starts), lost == 0)
+        b = b * (lost == 0)[:, None]
+        K = self._couplings(parts, real)
+        return Nodes(H, b, real, budget, aim[:, None], Start(*starts), K)
 
-    def _proved(self, parts: list[Asked], answers: list[Any], chain: int) -> list[Proved]:
+    def _couplings(self, parts: list[Asked], real: Any) -> Any:
+        """Return K of every part, zero where it has none; None where none has."""
+        if all(part.coupling is None for part in parts):
+            return None
+        K = np.zeros((*real.shape, real.shape[1]))
+        for own, part in zip(K, parts, strict=True):
+            if part.coupling is not None:
+                size = len(part.free)
+                own[:size, :size] = part.coupling.matrix(part.free, True, part.budget)
+        return torch.as_tensor(K, device=self.device)
+
+    def proved(
+        self, parts: Sequence[Asked], answers: Sequence[Sharpened], chain: int
+    ) -> list[Proved]:
+        """Prove diagonals without couplings, with chains of so many monomials to branch on."""
+        found = dict[int, Proved]()
+        for places in self._groups(parts, MATRICES):
+            group = self._proved([parts[i] for i in places], [answers[i] for i in places], chain)
+            found.update(zip(places, group, strict=True))
+        return [found[i] for i in range(len(parts))]
+
+    def _proved(self, parts: list[Asked], answers: list[Sharpened], chain: int) -> list[Proved]:
         """Prove the diagonals, moved inwards where that is needed, and sum rho."""
-        if not parts:
-            return []
         lam, device = self.lam, self.device
         index, real = _padded([np.concatenate([p.held, p.free]) for p in parts], device)
         held = [np.zeros(len(part.held)) for part in parts]

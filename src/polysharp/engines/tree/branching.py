@@ -202,7 +202,7 @@ class ListedKind(NodeKind[ListedNode]):
 
         there = [node for node in children if on_device(node, self.effort)]
         self._each(evaluated, [node for node in children if not on_device(node, self.effort)])
-        evaluate_together(there, self.effort)
+        evaluate_together(there, self.effort, self._each)
         return children
 
     def _chain(self, node: ListedNode, on_inputs: bool) -> list[ListedNode]:

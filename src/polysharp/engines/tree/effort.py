@@ -236,28 +236,31 @@ class Spending:
         return self.settings.best_diagonals and self.diagonal_pays(free)
 
     def coupling_pays(self, free: int, budget: int, short: float) -> bool:
-        """Whether a coupling may close a node whose bound falls short by this share of the cost.
-
-        A device that bounds the nodes below knows diagonals alone.
-        """
-        if not self.settings.couplings or self.diagonals is not None:
-            return False
+        """Whether looking for a coupling may close a node, in a time that is worth it."""
         seconds = self.coupling_steps * self.coupling_step * _coupling_guess(free)
         share = self.settings.coupling_share
         allowed = max(self.settings.coupling_seconds, share * self.run.seconds)
-        hopeful = short <= self.settings.coupling_hope * self.coupling_gains.get(budget, np.inf)
-        return 1 < budget < free and seconds <= min(allowed, share * self._left) and hopeful
+        affordable = seconds <= min(allowed, share * self._left)
+        return affordable and self.coupling_hopeful(free, budget, short)
 
-    def note_coupling(self, size: tuple[int, int], steps: int, seconds: float, gains: Any) -> None:
-        """Learn what a coupling has taken, and what it has gained of what was missing."""
-        (free, budget), (gained, short) = size, gains
-        known = self.coupling_gains.get(budget, gained)
-        closed = gained >= short  # and it went no further
-        self.coupling_gains[budget] = max(known, gained) if closed else 0.5 * (known + gained)
+    def coupling_hopeful(self, free: int, budget: int, short: float) -> bool:
+        """Whether one may close a node whose bound falls short by this share of the cost."""
+        known = self.coupling_gains.get(budget, np.inf)
+        hopeful = 0.0 < short <= self.settings.coupling_hope * known
+        return self.settings.couplings and 1 < budget < free and hopeful
+
+    def note_coupling(self, free: int, steps: int, seconds: float) -> None:
+        """Learn what a coupling has taken."""
         if steps:
             ratio = seconds / (steps * _coupling_guess(free))
             self.coupling_step = MEMORY * self.coupling_step + (1.0 - MEMORY) * ratio
             self.coupling_steps = MEMORY * self.coupling_steps + (1.0 - MEMORY) * steps
+
+    def note_gain(self, budget: int, gained: float, short: float) -> None:
+        """Learn what a coupling has gained of what was missing, as shares of the cost."""
+        known = self.coupling_gains.get(budget, gained)
+        closed = gained >= short  # and it went no further
+        self.coupling_gains[budget] = max(known, gained) if closed else 0.5 * (known + gained)
 
     def strengthening_pays(self, size: int) -> bool:
         """Whether the smallest eigenvalue of so many monomials is worth looking for."""

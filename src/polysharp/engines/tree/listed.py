@@ -71,6 +71,11 @@ class ListedNode(Node):
         return np.flatnonzero(self.terms == FREE)
 
     @property
+    def listed_free(self) -> Indices:
+        """The same, as positions in the problem."""
+        return self.core.index[self.free]
+
+    @property
     def alive(self) -> Indices:
         """Monomials that are not out."""
         return np.flatnonzero(self.terms != OUT)

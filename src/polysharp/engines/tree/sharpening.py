@@ -8,6 +8,7 @@ like any other; its solution is where children start, and says which monomials t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from polysharp.engines.tree.relaxation import fresh_warm, solve_relaxation
 from polysharp.moments.gram import solve_spd
 from polysharp.problem.bounds import Quadratic, priced_bound
 from polysharp.problem.coupling import Coupling
-from polysharp.problem.coupling_method import couple
+from polysharp.problem.coupling_method import Coupled, couple
 from polysharp.problem.diagonal import (
     HELD_RIDGE,
     INWARDS,
@@ -41,7 +42,7 @@ TINY = 1e-300  # what a share of a cost of zero is measured in
 BEYOND = 0.1  # of the way to the aim, that a coupling should go beyond it
 
 
-class _Relaxed(NamedTuple):
+class Relaxation(NamedTuple):
     """A relaxation with its best diagonal, the coupling it goes with, a diagonal well inside."""
 
     result: Sharpened
@@ -66,70 +67,88 @@ def sharpened(node: ListedNode, effort: Spending) -> bool:
         return False
     effort.note_diagonal(len(free), relaxed.result.steps, perf_counter() - began)
     short = (relaxed.result.gain - aim) / max(effort.threshold, TINY)
-    if short > 0.0 and effort.coupling_pays(len(free), node.budget, short):
+    if effort.coupling_pays(len(free), node.budget, short):
         relaxed = _coupled(node, (H, b), aim, relaxed, effort)
     use_diagonal(node, relaxed, effort)
     return True
 
 
-def _relaxed(node: ListedNode, H: Array, b: Array, aim: float, effort: Spending) -> _Relaxed | None:
+def inherited(node: ListedNode) -> Iterator[tuple[Coupling | None, Start]]:
+    """Yield couplings and diagonals to start from that the node above has left, until one will do.
+
+    With a monomial taken in, less of the curvature among the others is left.
+    """
+    if node.point is None or (node.coupling is not None and node.budget == 1):
+        return
+    own = node.point.among(node.free)
+    if node.coupling is None:
+        yield None, own
+        return
+    for factor in (1.0, *RETREATS):
+        start = own._replace(delta=factor * own.delta, inside=factor * own.inside)
+        yield node.coupling if factor == 1.0 else node.coupling.times(factor), start
+
+
+def _relaxed(
+    node: ListedNode, H: Array, b: Array, aim: float, effort: Spending
+) -> Relaxation | None:
     """Return the best diagonal from where the node above has left it, or from nothing."""
     settings: Any = {"aim": aim, "tol": effort.settings.sharp_tol, "expired": effort.expired}
-    coupling, point = node.coupling, node.point
-    if point is not None and coupling is not None:
-        # With a monomial taken in, less of the curvature among the others is left.
-        for factor in (1.0, *RETREATS) if node.budget > 1 else ():
-            less = coupling if factor == 1.0 else coupling.times(factor)
-            own = point.among(node.free)
-            start = own._replace(delta=factor * own.delta, inside=factor * own.inside)
-            K = less.matrix(node.core.index[node.free], True, node.budget)
-            result = sharpen(H - K, b, node.budget, start, **settings)
-            if result is not None:
-                return _Relaxed(result, less, start.inside)
-        point = None  # the diagonal alone may be too much
-    if point is not None:
-        start = point.among(node.free)
-    else:
-        first = first_start(H, node.budget)
-        if first is None:
+    for coupling, start in inherited(node):
+        K = None if coupling is None else coupling.matrix(node.listed_free, True, node.budget)
+        result = sharpen(H if K is None else H - K, b, node.budget, start, **settings)
+        if result is not None:
+            return Relaxation(result, coupling, start.inside)
+        if coupling is None:
             return None
-        start = first._replace(shares=0.5 * (first.shares + node.shares()[node.free]))
+    first = first_start(H, node.budget)  # a diagonal that goes with a coupling may be too much
+    if first is None:
+        return None
+    start = first._replace(shares=0.5 * (first.shares + node.shares()[node.free]))
     result = sharpen(H, b, node.budget, start, **settings)
-    return None if result is None else _Relaxed(result, None, start.inside)
+    return None if result is None else Relaxation(result, None, start.inside)
 
 
 def _coupled(
-    node: ListedNode, left: tuple[Array, Array], aim: float, before: _Relaxed, effort: Spending
-) -> _Relaxed:
+    node: ListedNode, left: tuple[Array, Array], aim: float, before: Relaxation, effort: Spending
+) -> Relaxation:
     """Return the relaxation with a coupling of its own, where that is better than before."""
     (H, b), budget, began = left, node.budget, perf_counter()
-    beyond = aim - BEYOND * (before.result.gain - aim)  # rounding to bytes takes some of it back
-    if before.coupling is None:
-        first, K = first_start(H, budget), None
-        start = None if first is None else first._replace(delta=first.inside)
-    else:
-        K = WARM * before.coupling.matrix(node.core.index[node.free], True, budget)
-        delta = WARM * before.result.delta
-        start = Start(delta, delta, before.result.shares)
-    found = None
-    if start is not None:
-        found = couple(H, b, budget, start, K=K, aim=beyond, expired=effort.expired)
+    short = before.result.gain - aim
+    coupling, start = before_coupling(before)
+    K = None if coupling is None else coupling.matrix(node.listed_free, True, budget)
+    found = couple(H, b, budget, start, K=K, aim=aim - BEYOND * short, expired=effort.expired)
     after = before
     if found is not None:
-        coupling = found.coupling(node.core.index[node.free])
+        effort.note_coupling(len(H), found.steps, perf_counter() - began)
+        coupling, near = after_coupling(node, found)
         K = coupling.matrix(coupling.index, True, budget)
-        near = Start(0.98 * found.delta, 0.5 * found.delta, found.shares)
         tol = effort.settings.sharp_tol
         result = sharpen(H - K, b, budget, near, aim=aim, tol=tol, expired=effort.expired)
         if result is not None and result.gain < before.result.gain:
-            after = _Relaxed(result, coupling, near.inside)
-    gains = np.array([before.result.gain - after.result.gain, before.result.gain - aim])
-    steps, size = 0 if found is None else found.steps, (len(H), budget)
-    effort.note_coupling(size, steps, perf_counter() - began, gains / max(effort.threshold, TINY))
+            after = Relaxation(result, coupling, near.inside)
+    gains = np.array([before.result.gain - after.result.gain, short]) / max(effort.threshold, TINY)
+    effort.note_gain(budget, *gains)
     return after
 
 
-def use_diagonal(node: ListedNode, relaxed: _Relaxed, effort: Spending) -> None:
+def before_coupling(before: Relaxation) -> tuple[Coupling | None, Start]:
+    """Return a coupling and a diagonal, well inside, from where a better coupling is looked for."""
+    result, coupling, inside = before
+    if coupling is None:
+        # Far from the best diagonal: it leaves no room for pairs.
+        return None, Start(inside, inside, result.shares)
+    delta = WARM * result.delta
+    return coupling.times(WARM), Start(delta, delta, result.shares)
+
+
+def after_coupling(node: ListedNode, found: Coupled) -> tuple[Coupling, Start]:
+    """Return a coupling that was found, and a diagonal near the best one that goes with it."""
+    near = Start(0.98 * found.delta, 0.5 * found.delta, found.shares)
+    return found.coupling(node.listed_free), near
+
+
+def use_diagonal(node: ListedNode, relaxed: Relaxation, effort: Spending) -> None:
     """Bound a node with a diagonal that was proposed, if it can be proved."""
     core, held, free = node.core, node.held, node.free
     result, coupling, inside = relaxed

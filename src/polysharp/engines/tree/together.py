@@ -3,12 +3,14 @@
 The same as ``bounding.evaluate`` in rounds: nodes whose supports can be tried, or that rules
 settle, are closed first; those that have a diagonal to start from get their diagonals in one call,
 those with thousands of monomials their relaxations (``descents``), and are screened; those of which
-little is left go into the next round.
+little is left go into the next round.  What the processor does for each node, it does side by side.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -16,24 +18,39 @@ from polysharp.engines.tree.bounding import MAX_SCREENINGS, fewer, finish, settl
 from polysharp.engines.tree.effort import Spending
 from polysharp.engines.tree.listed import ListedNode
 from polysharp.engines.tree.relaxation import Descent, Warm
-from polysharp.engines.tree.sharpening import use_proved
-from polysharp.problem.diagonals import Asked
+from polysharp.engines.tree.sharpening import (
+    BEYOND,
+    TINY,
+    Relaxation,
+    after_coupling,
+    before_coupling,
+    inherited,
+    sharpened,
+    use_diagonal,
+    use_proved,
+)
+from polysharp.problem.coupling import Coupling
+from polysharp.problem.diagonal import Start
+from polysharp.problem.diagonals import Answer, Asked
 from polysharp.problem.propagation import OUT
 
+Each = Callable[[Callable[[ListedNode], Any], list[ListedNode]], list[Any]]  # applied side by side
 
-def evaluate_together(nodes: list[ListedNode], effort: Spending) -> None:
+
+def evaluate_together(nodes: list[ListedNode], effort: Spending, each: Each) -> None:
     """Bound nodes until they are closed, or open with their relaxations solved.
 
     At the time limit they are left as they are.
     """
     left = nodes
     for _ in range(MAX_SCREENINGS):
-        left = [node for node in left if not (effort.expired() or settled(node, effort))]
+        over = each(lambda node: effort.expired() or settled(node, effort), left)
+        left = [node for node, done in zip(left, over, strict=True) if not done]
         if not left or effort.expired():
             break
         sizes = [len(node.free) for node in left]
         many = [node for node in left if node.point is None]
-        _sharpened([node for node in left if node.point is not None], effort)
+        _sharpened([node for node in left if node.point is not None], effort, each)
         _descended(many, effort)
         left = [
             node
@@ -70,23 +87,85 @@ def _descended(nodes: list[ListedNode], effort: Spending) -> None:
     effort.note_descents([len(node.free) for node in nodes], perf_counter() - began)
 
 
-def _sharpened(nodes: list[ListedNode], effort: Spending) -> None:
-    """Bound nodes with their best diagonals, as far as these can be proved."""
+def _sharpened(nodes: list[ListedNode], effort: Spending, each: Each) -> None:
+    """Bound nodes with their best diagonals, and with couplings where these fall short."""
+    relaxed, short = _relaxed(nodes, effort)
+    _couple(relaxed, short, effort)
+    alone = [node for node, own in relaxed.items() if own.coupling is None]
+    parts = [_asked(node, *next(inherited(node)), effort) for node in alone]
+    results = [relaxed[node].result for node in alone]
+    proofs = effort.diagonals.proved(parts, results, effort.settings.longest_chain)
+    for node, proved in zip(alone, proofs, strict=True):
+        use_proved(node, relaxed[node].inside, proved, effort)
+    coupled = [node for node, own in relaxed.items() if own.coupling is not None]
+    # What a coupling has left cannot always be gone on from.
+    lost = [node for node in nodes if node.coupling is not None and node not in relaxed]
+    each(lambda node: use_diagonal(node, relaxed[node], effort), coupled)
+    each(lambda node: sharpened(node, effort), lost)
+
+
+def _relaxed(
+    nodes: list[ListedNode], effort: Spending
+) -> tuple[dict[ListedNode, Relaxation], dict[ListedNode, float]]:
+    """Return relaxations from where the nodes above have left them, and how far they fall short."""
+    relaxed, short = dict[ListedNode, Relaxation](), dict[ListedNode, float]()
+    left = [(node, inherited(node)) for node in nodes]
+    while left:
+        begun = [(node, starts, next(starts, None)) for node, starts in left]
+        tried = [(node, starts, start) for node, starts, start in begun if start is not None]
+        answers = _diagonals([(node, *start) for node, _, start in tried], effort)
+        left = []
+        for (node, starts, (coupling, start)), answer in zip(tried, answers, strict=True):
+            if answer is None:
+                left.append((node, starts))
+            else:
+                relaxed[node] = Relaxation(answer.result, coupling, start.inside)
+                short[node] = answer.short / max(effort.threshold, TINY)
+    return relaxed, short
+
+
+def _couple(
+    relaxed: dict[ListedNode, Relaxation], short: dict[ListedNode, float], effort: Spending
+) -> None:
+    """Give nodes couplings of their own where that may close them."""
+    nodes = [
+        node
+        for node, missing in short.items()
+        if effort.coupling_hopeful(len(node.free), node.budget, missing)
+    ]
     if not nodes:
         return
-    parts = [_asked(node, effort.threshold) for node in nodes]
-    found = effort.diagonals.sharpened(
-        parts,
-        tol=effort.settings.sharp_tol,
-        chain=effort.settings.longest_chain,
-        expired=effort.expired,
+    parts = [
+        _asked(node, *before_coupling(relaxed[node]), effort, 1.0 + BEYOND * short[node])
+        for node in nodes
+    ]
+    found = effort.diagonals.coupled(parts, expired=effort.expired)
+    near = {
+        node: after_coupling(node, proposal)
+        for node, proposal in zip(nodes, found, strict=True)
+        if proposal is not None
+    }
+    answers = _diagonals([(node, *start) for node, start in near.items()], effort)
+    for (node, (coupling, start)), answer in zip(near.items(), answers, strict=True):
+        before = relaxed[node]
+        if answer is not None and answer.result.gain < before.result.gain:
+            relaxed[node] = Relaxation(answer.result, coupling, start.inside)
+        gained = (before.result.gain - relaxed[node].result.gain) / max(effort.threshold, TINY)
+        effort.note_gain(node.budget, gained, short[node])
+
+
+def _diagonals(
+    starts: list[tuple[ListedNode, Coupling | None, Start]], effort: Spending
+) -> list[Answer | None]:
+    parts, tol = [_asked(*start, effort) for start in starts], effort.settings.sharp_tol
+    answers: list[Answer | None] = effort.diagonals.sharpened(
+        parts, tol=tol, expired=effort.expired
     )
-    for node, part, proved in zip(nodes, parts, found, strict=True):
-        if proved is not None:
-            use_proved(node, part.start.inside, proved, effort)
+    return answers
 
 
-def _asked(node: ListedNode, threshold: float) -> Asked:
-    index, point = node.core.index, node.point
-    assert point is not None
-    return Asked(index[node.held], index[node.free], node.budget, point.among(node.free), threshold)
+def _asked(
+    node: ListedNode, coupling: Coupling | None, start: Start, effort: Spending, beyond: float = 1.0
+) -> Asked:
+    held, threshold = node.core.index[node.held], beyond * effort.threshold
+    return Asked(held, node.listed_free, node.budget, start, threshold, coupling)

@@ -1,0 +1,138 @@
+"""Stacks of nodes, and of matrices that are factorised one by one in NumPy or at once in PyTorch.
+
+Matrices are (nodes, m, m), vectors (nodes, m), numbers (nodes, 1).  Here is what a method for many
+nodes needs beyond the arithmetic that both libraries write alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+
+from polysharp.problem.diagonal import Start
+
+
+class Nodes(NamedTuple):
+    """Nodes to find diagonals or couplings for: H and b of ``diagonal``, 1 where not padded.
+
+    L monomials may be chosen, and the gain should fall to ``aim``.  K are couplings that the nodes
+    have, None where none has one.
+    """
+
+    H: Any
+    b: Any
+    real: Any
+    budget: Any
+    aim: Any
+    start: Start
+    K: Any = None
+
+
+class NumPyStacks:
+    """Stacks of NumPy arrays, for few nodes at a time."""
+
+    xp: Any = np
+
+    def numpy(self, v: Any) -> Any:
+        """Return a stack as a NumPy array."""
+        return v
+
+    def places(self, stack: Any) -> Any:
+        """Return the places of all nodes."""
+        return np.arange(len(stack))
+
+    def factored(self, A: Any) -> tuple[Any, Any]:
+        """Return lower factors, zero above, and which matrices have none."""
+        found = [dpotrf(one.T, lower=1) for one in A]
+        return np.array([factor for factor, _ in found]), np.array([info != 0 for _, info in found])
+
+    def inverse(self, factors: Any) -> Any:
+        """Return the inverses of matrices from their factors."""
+        lower = np.array([dpotri(factor, lower=1)[0] for factor in factors])
+        whole = lower + lower.mT
+        diagonal(whole)[:] *= 0.5
+        return whole
+
+    def solve(self, factors: Any, v: Any) -> Any:
+        """Return A^-1 v for each matrix and vector."""
+        pairs = zip(factors, v, strict=True)
+        return np.array([dpotrs(factor, own, lower=1)[0] for factor, own in pairs])
+
+    def sorted(self, v: Any) -> Any:
+        """Return the numbers of each row, largest first."""
+        return np.sort(v, axis=1)[:, ::-1]
+
+    def at(self, rows: Any, places: Any) -> Any:
+        """Return one number of each row, as a column."""
+        return np.take_along_axis(rows, places.astype(np.int64), axis=1)
+
+
+class TorchStacks:
+    """Stacks of PyTorch tensors, on their device."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.xp: Any = torch
+
+    def numpy(self, v: Any) -> Any:
+        """Return a stack as a NumPy array."""
+        return v.cpu().numpy()
+
+    def places(self, stack: Any) -> Any:
+        """Return the places of all nodes."""
+        return self.xp.arange(len(stack), device=stack.device)
+
+    def factored(self, A: Any) -> tuple[Any, Any]:
+        """Return lower factors, and which matrices have none."""
+        factors, info = self.xp.linalg.cholesky_ex(A)
+        return factors, info != 0
+
+    def inverse(self, factors: Any) -> Any:
+        """Return the inverses of matrices from their factors."""
+        one = self.xp.eye(factors.shape[1], dtype=factors.dtype, device=factors.device)
+        root = self.xp.linalg.solve_triangular(factors, one.expand_as(factors), upper=False)
+        return root.mT @ root
+
+    def solve(self, factors: Any, v: Any) -> Any:
+        """Return A^-1 v for each matrix and vector."""
+        half = self.xp.linalg.solve_triangular(factors, v[:, :, None], upper=False)
+        return self.xp.linalg.solve_triangular(factors.mT, half, upper=True)[:, :, 0]
+
+    def sorted(self, v: Any) -> Any:
+        """Return the numbers of each row, largest first."""
+        return v.sort(dim=1, descending=True)[0]
+
+    def at(self, rows: Any, places: Any) -> Any:
+        """Return one number of each row, as a column."""
+        return rows.gather(1, places.long())
+
+
+Stacks = NumPyStacks | TorchStacks
+
+
+def diagonal(A: Any) -> Any:
+    """Return the diagonals of matrices, a view to be written to where they lie row by row."""
+    return A.reshape(len(A), -1)[:, :: A.shape[1] + 1]
+
+
+def row_sums(v: Any) -> Any:
+    """Return the sums of rows, as a column."""
+    return v.sum(1)[:, None]
+
+
+def times(A: Any, v: Any) -> Any:
+    """Return A v for each matrix and vector."""
+    return (A @ v[:, :, None])[:, :, 0]
+
+
+def outer(v: Any, w: Any) -> Any:
+    """Return v w' for each pair of vectors."""
+    return v[:, :, None] * w[:, None, :]
+
+
+def inner(A: Any, B: Any) -> Any:
+    """Return the inner products of the rows of matrices."""
+    return (A * B).sum(2)
