@@ -117,7 +117,9 @@ def of_statsmodels(file: str, separator: str, response: str, inputs: str) -> Tab
     return np.array([[float(row[i]) for i in inputs.split()] for row in rows]), y
 
 
-def measured(cell: Cell, time_limit: float, device: str | None = None) -> dict[str, object] | None:
+def measured(
+    cell: Cell, time_limit: float, device: str | None = None, threads: int = 1
+) -> dict[str, object] | None:
     """Run one cell."""
     from sklearn.exceptions import ConvergenceWarning
 
@@ -135,7 +137,7 @@ def measured(cell: Cell, time_limit: float, device: str | None = None) -> dict[s
         _warm_device(device)
     model = SparsePolynomialRegressor(
         cell.degree, cell.terms, gamma=float(cell.strength(len(y))), n_candidates=None,
-        center=True, engine="tree", time_limit=time_limit, device=device,
+        center=True, engine="tree", time_limit=time_limit, device=device, n_jobs=threads,
     )  # fmt: skip
     s = model.fit(X, y).solution_
     return {

@@ -60,6 +60,8 @@ MOST_CENTRED = 1e6  # columns that centring has reduced further have sizes above
 ENTRY = 32.0  # roundings of an entry of a column of degree r: 3 r + 2, with room to spare
 FEW_ROWS = 1024.0  # sums that moments of unknown origin are taken to be
 
+COUPLED_UNIT = 8.0 * UNIT  # what taking a coupling away adds to the unit of moments
+
 
 @dataclass(frozen=True, eq=False)
 class Accuracy:
@@ -110,7 +112,7 @@ class Accuracy:
         None of its entries exceeds the root of two of the diagonal (``coupling``), each is made
         by four operations, and taking it away is one more.
         """
-        return replace(self, unit=self.unit + 8.0 * UNIT, sizes=np.sqrt(self.sizes**2 + diagonal))
+        return replace(self, unit=self.unit + COUPLED_UNIT, sizes=np.sqrt(self.sizes**2 + diagonal))
 
     def among(self, index: Indices) -> Accuracy:
         """Return the accuracy of the moments of some monomials."""

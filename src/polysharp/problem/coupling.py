@@ -51,18 +51,22 @@ class Coupling:
         reach = np.sqrt(mu)
         return cls(index, np.where((reach > SMALLEST) & (reach < LARGEST), reach, 0.0), steps)
 
-    def matrix(self, among: Indices, free: Any, terms: int) -> Array:
-        """Return K over the sorted monomials ``among``, acting on those that are ``free`` alone.
+    def among(self, monomials: Indices, free: Any = True) -> tuple[Indices, Array]:
+        """Return where sorted monomials stand in it, and their reach: 0 unless known and free."""
+        place = np.minimum(np.searchsorted(self.index, monomials), len(self.index) - 1)
+        known = (self.index[place] == monomials) & free
+        return place, np.where(known, self.reach[place], 0.0)
+
+    def matrix(self, monomials: Indices, free: Any, terms: int) -> Array:
+        """Return K over sorted monomials, acting on those that are ``free`` alone.
 
         At most ``terms`` of these join.
         """
-        place = np.minimum(np.searchsorted(self.index, among), len(self.index) - 1)
-        known = (self.index[place] == among) & free
-        reach = np.where(known, self.reach[place], 0.0)
+        place, reach = self.among(monomials, free)
         K: Array = self.ratios[place[:, None], place] / STEPS
         K *= reach
         K *= reach[:, None]
-        K.ravel()[:: len(among) + 1] = (terms - 1.0) * reach * reach
+        K.ravel()[:: len(place) + 1] = (terms - 1.0) * reach * reach
         return K
 
     def times(self, factor: float) -> Coupling:

@@ -8,7 +8,7 @@ Nothing in the method is rounded to any side: what it finds is a proposal.  That
 ridges is positive semidefinite is then proved on the device, by multiplying out an approximate
 factor (``bounds.residual_margin``), and rho = q - Q w is summed there, which ``bounds`` allows in
 any order; the bound itself is ``bounds``'s.  Couplings (``coupling_method``) are looked for there
-too; diagonals that go with one are proved on the processor.
+as well.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ import torch
 
 from polysharp.moments.gram import DenseGram
 from polysharp.problem.bounds import (
+    COUPLED_UNIT,
     UNIT,
     factorisation_margin,
     residual_margin,
     semidefinite_margin,
 )
-from polysharp.problem.coupling import Coupling
+from polysharp.problem.coupling import STEPS, Coupling
 from polysharp.problem.coupling_method import MAX_STEPS, Coupled, couple_stack
 from polysharp.problem.diagonal import (
     HELD_RIDGE,
@@ -161,24 +162,36 @@ class DeviceDiagonals:
         budget = self._column([part.budget for part in parts])[:, None]
         aim = 0.5 * (self.yy - gained) - wanted
         b = b * (lost == 0)[:, None]
-        K = self._couplings(parts, real)
+        K = self._couplings(parts, real, [0] * len(parts))
         return Nodes(H, b, real, budget, aim[:, None], Start(*starts), K)
 
-    def _couplings(self, parts: list[Asked], real: Any) -> Any:
-        """Return K of every part, zero where it has none; None where none has."""
+    def _couplings(self, parts: list[Asked], real: Any, places: Sequence[int]) -> Any:
+        """Return K of every part, with its free monomials from a place on; None if no part has one.
+
+        As ``Coupling.matrix`` makes it, in no more operations.
+        """
         if all(part.coupling is None for part in parts):
             return None
-        K = np.zeros((*real.shape, real.shape[1]))
-        for own, part in zip(K, parts, strict=True):
+        K = torch.zeros((*real.shape, real.shape[1]), dtype=real.dtype, device=self.device)
+        ratios = dict[int, Any]()  # siblings share theirs
+        for own, part, first in zip(K, parts, places, strict=True):
             if part.coupling is not None:
-                size = len(part.free)
-                own[:size, :size] = part.coupling.matrix(part.free, True, part.budget)
-        return torch.as_tensor(K, device=self.device)
+                key = id(part.coupling.ratios)
+                if key not in ratios:
+                    ratios[key] = torch.as_tensor(part.coupling.ratios, device=self.device)
+                place, a = (
+                    torch.as_tensor(row, device=self.device)
+                    for row in part.coupling.among(part.free)
+                )
+                block = own[first : first + len(place), first : first + len(place)]
+                block.copy_(ratios[key][place[:, None], place] * (a / STEPS)[:, None] * a)
+                block.diagonal().copy_((part.budget - 1.0) * a * a)
+        return K
 
     def proved(
         self, parts: Sequence[Asked], answers: Sequence[Sharpened], chain: int
     ) -> list[Proved]:
-        """Prove diagonals without couplings, with chains of so many monomials to branch on."""
+        """Prove diagonals, with chains of so many monomials to branch on."""
         found = dict[int, Proved]()
         for places in self._groups(parts, MATRICES):
             group = self._proved([parts[i] for i in places], [answers[i] for i in places], chain)
@@ -199,16 +212,20 @@ class DeviceDiagonals:
                 [answer.shares for answer in answers],
             )
         )
-        count = self._column([len(part.held) for part in parts])[:, None]
-        inn = (torch.arange(index.shape[1], device=device) < count).double()
+        count = [len(part.held) for part in parts]
+        inn = (torch.arange(index.shape[1], device=device) < self._column(count)[:, None]).double()
         G = self.G[index[:, :, None], index[:, None, :]] * (real[:, :, None] * real[:, None, :])
+        sizes, unit, K = self.sizes[index], self.unit, self._couplings(parts, real, count)
+        if K is not None:  # as in ``Accuracy.coupled``
+            G -= K
+            sizes, unit = (sizes**2 + diagonal_of(K)).sqrt(), unit + COUPLED_UNIT
         chains = self._chains(G, self.q[index] * real, delta, shares, real * (1.0 - inn), chain)
         ridge = torch.full_like(delta, HELD_RIDGE * lam)
         left = torch.arange(len(parts), device=device)
         for inwards in INWARDS:
             tried = (1.0 - inwards) * delta[left] + inwards * inside[left]
             ridge[left] = torch.where(inn[left] > 0.0, ridge[left], tried)
-            left = left[~self._semidefinite(G[left], ridge[left], index[left], real[left])]
+            left = left[~self._semidefinite(G[left], ridge[left], sizes[left], real[left], unit)]
             if not len(left):
                 break
         w = w * real * (1.0 - inn)
@@ -252,15 +269,15 @@ class DeviceDiagonals:
             inverse.addcmul_((factor[:, None] * column)[:, :, None], column[:, None, :], value=-1.0)
         return torch.stack(found, dim=1).cpu().numpy() if found else np.zeros((len(s), 0), np.int64)
 
-    def _semidefinite(self, G: Any, ridge: Any, index: Any, real: Any) -> Any:
+    def _semidefinite(self, G: Any, ridge: Any, sizes: Any, real: Any, unit: float) -> Any:
         """Whether each G + lam I - diag(ridge) is proved to be, as in ``bounds.semidefinite``."""
         count, d = row_sums(real), real * (ridge - self.lam)
-        sizes = (self.sizes[index] ** 2 + (-d).clamp(min=0.0)).sqrt()
+        sizes = (sizes**2 + (-d).clamp(min=0.0)).sqrt()
         A = G / (sizes[:, :, None] * sizes[:, None, :])
         scaled = d / sizes**2
         diagonal = diagonal_of(A) - scaled
         larger = diagonal.abs().amax(1, keepdim=True).clamp(min=1.0)
-        shift = larger * semidefinite_margin(count, self.unit, RESIDUAL) + 8.0 * UNIT * scaled.abs()
+        shift = larger * semidefinite_margin(count, unit, RESIDUAL) + 8.0 * UNIT * scaled.abs()
         diagonal_of(A).copy_(torch.where(real > 0.0, diagonal - shift, 1.0))
         factor, info = torch.linalg.cholesky_ex(A)
         inside = real[:, :, None] * real[:, None, :]  # zeros are added without an error
@@ -271,7 +288,7 @@ class DeviceDiagonals:
         # What is no number fails the comparison.
         return (info == 0) & (short <= room) & (ridge > 0.0).all(1)
 
-    def _column(self, numbers: list[float]) -> Any:
+    def _column(self, numbers: Sequence[float]) -> Any:
         return torch.tensor(numbers, dtype=torch.float64, device=self.device)
 
 

@@ -171,19 +171,26 @@ def use_diagonal(node: ListedNode, relaxed: Relaxation, effort: Spending) -> Non
             break
 
 
-def use_proved(node: ListedNode, inside: Array, proved: Proved, effort: Spending) -> None:
+def use_proved(node: ListedNode, relaxed: Relaxation, proved: Proved, effort: Spending) -> None:
     """Bound a node with a diagonal that has been proved elsewhere."""
     core, held, free = node.core, node.held, node.free
-    _keep_point(node, free, inside, proved.result)
-    node.coupling = None
+    _keep_point(node, free, relaxed.inside, proved.result)
+    node.coupling = relaxed.coupling
     node.chain = core.index[free[proved.chain]]
     if proved.ridge is None:
         return
     both = np.concatenate([held, free])
     order = np.argsort(both)
     among, ridge, w = both[order], proved.ridge[order], proved.w[order]
-    boxed = core.structure.boxes is not None
-    system = core.with_ridge(among, ridge, core.gram(among) if boxed else np.zeros((0, 0)))
+    known, undecided = core.problem.accuracy.among(core.index[among]), node.terms[among] == FREE
+    # Q is looked at within boxes only.
+    G = core.gram(among) if core.structure.boxes is not None else np.zeros((0, 0))
+    if node.coupling is not None:
+        _, reach = node.coupling.among(core.index[among], undecided)
+        known = known.coupled((node.budget - 1.0) * reach * reach)
+        if len(G):
+            G -= node.coupling.matrix(core.index[among], undecided, node.budget)
+    system = core.with_ridge(among, ridge, G, known)
     _use(node, among, _priced(system, w, node, effort, proved.rho[order]), ridge, effort)
 
 

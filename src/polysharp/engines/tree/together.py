@@ -26,7 +26,6 @@ from polysharp.engines.tree.sharpening import (
     before_coupling,
     inherited,
     sharpened,
-    use_diagonal,
     use_proved,
 )
 from polysharp.problem.coupling import Coupling
@@ -91,16 +90,16 @@ def _sharpened(nodes: list[ListedNode], effort: Spending, each: Each) -> None:
     """Bound nodes with their best diagonals, and with couplings where these fall short."""
     relaxed, short = _relaxed(nodes, effort)
     _couple(relaxed, short, effort)
-    alone = [node for node, own in relaxed.items() if own.coupling is None]
-    parts = [_asked(node, *next(inherited(node)), effort) for node in alone]
-    results = [relaxed[node].result for node in alone]
+    results = [own.result for own in relaxed.values()]
+    parts = [
+        _asked(node, own.coupling, Start(own.result.delta, own.inside, own.result.shares), effort)
+        for node, own in relaxed.items()
+    ]
     proofs = effort.diagonals.proved(parts, results, effort.settings.longest_chain)
-    for node, proved in zip(alone, proofs, strict=True):
-        use_proved(node, relaxed[node].inside, proved, effort)
-    coupled = [node for node, own in relaxed.items() if own.coupling is not None]
+    for (node, own), proved in zip(relaxed.items(), proofs, strict=True):
+        use_proved(node, own, proved, effort)
     # What a coupling has left cannot always be gone on from.
     lost = [node for node in nodes if node.coupling is not None and node not in relaxed]
-    each(lambda node: use_diagonal(node, relaxed[node], effort), coupled)
     each(lambda node: sharpened(node, effort), lost)
 
 
