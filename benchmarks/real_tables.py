@@ -203,7 +203,7 @@ def main() -> None:
         if not rows:
             writer.writeheader()
         for future in as_completed(
-            [pool.submit(measured, cell, limit, options.device) for cell in left]
+            [pool.submit(measured, cell, limit, options.device, options.threads) for cell in left]
         ):
             row = future.result()
             if row is not None:
@@ -252,6 +252,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--terms", nargs="+", type=int)
     parser.add_argument("--time-limit", type=float)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1, help="of each fit")
     parser.add_argument("--device", help="where supports are tried and moments made: cuda")
     parser.add_argument("--open-in", type=Path, help="rows of a run whose open cells are run")
     parser.add_argument("--output", type=Path)

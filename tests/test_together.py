@@ -219,7 +219,7 @@ def test_couplings_of_batches_are_proved(device: str) -> None:
     rng = np.random.default_rng(7)
     X = rng.standard_normal((80, 4)) + 1.5 * rng.standard_normal((80, 1))
     y = X[:, 0] * X[:, 1] - X[:, 2] ** 3 + X[:, 3] ** 2 + 8.0 * rng.standard_normal(80)
-    tree = Tree(**NO_ENDS, batched_on=(device,), coupling_hope_together=np.inf)
+    tree = Tree(**NO_ENDS, batched_on=(device,), coupling_hope=np.inf)
     model = SparsePolynomialRegressor(3, 4, gamma=0.1, engine=tree)
     found = model.fit(torch.as_tensor(X, device=device), y).solution_
     here = model.set_params(engine="tree").fit(X, y).solution_

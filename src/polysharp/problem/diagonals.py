@@ -13,6 +13,7 @@ as well.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ from polysharp.problem.diagonal_batch import (
     times,
 )
 from polysharp.problem.problem import Problem
-from polysharp.problem.stacks import Nodes, TorchStacks
+from polysharp.problem.stacks import Nodes, TorchStacks, outer
 from polysharp.typing import Indices
 
 MATRICES, COUPLED_MATRICES = 16, 40  # of a node that are held at a time
@@ -172,20 +173,22 @@ class DeviceDiagonals:
         """
         if all(part.coupling is None for part in parts):
             return None
-        K = torch.zeros((*real.shape, real.shape[1]), dtype=real.dtype, device=self.device)
-        ratios = dict[int, Any]()  # siblings share theirs
-        for own, part, first in zip(K, parts, places, strict=True):
+        place, reach = np.zeros(real.shape, dtype=np.int64), np.zeros(real.shape)
+        alike = defaultdict[int, list[int]](list)  # siblings share their ratios
+        for i, (part, first) in enumerate(zip(parts, places, strict=True)):
             if part.coupling is not None:
-                key = id(part.coupling.ratios)
-                if key not in ratios:
-                    ratios[key] = torch.as_tensor(part.coupling.ratios, device=self.device)
-                place, a = (
-                    torch.as_tensor(row, device=self.device)
-                    for row in part.coupling.among(part.free)
-                )
-                block = own[first : first + len(place), first : first + len(place)]
-                block.copy_(ratios[key][place[:, None], place] * (a / STEPS)[:, None] * a)
-                block.diagonal().copy_((part.budget - 1.0) * a * a)
+                own = slice(first, first + len(part.free))
+                place[i, own], reach[i, own] = part.coupling.among(part.free)
+                alike[id(part.coupling.ratios)].append(i)
+        at, a = (torch.as_tensor(rows, device=self.device) for rows in (place, reach))
+        K = outer(a / STEPS, a)
+        for nodes in alike.values():
+            coupling = parts[nodes[0]].coupling
+            assert coupling is not None
+            ratios = torch.as_tensor(coupling.ratios, device=self.device)
+            K[nodes] *= ratios[at[nodes][:, :, None], at[nodes][:, None, :]]
+        budget = self._column([part.budget for part in parts])[:, None]
+        diagonal_of(K).copy_((budget - 1.0) * a * a)
         return K
 
     def proved(

@@ -62,10 +62,9 @@ class Settings:
         Whether couplings are looked for where a best diagonal falls short.
     coupling_seconds, coupling_share : float
         Seconds, or share of the time spent so far, that one may take; and share of the time left.
-    coupling_hope, coupling_hope_together : float
+    coupling_hope : float
         One is looked for where the bound falls short by no more than so many times the most that
         couplings have gained with as many terms left: what is hardly within reach is split first.
-        On a device couplings cost less than splitting.
     ends_worth : float
         A node is ended by trying all its supports if that takes no longer than so many relaxations
         with their best diagonals; closing it by relaxations takes about ten of them.
@@ -103,7 +102,6 @@ class Settings:
     coupling_seconds: float = 3.0
     coupling_share: float = 0.2
     coupling_hope: float = 0.3
-    coupling_hope_together: float = 1.0
     ends_worth: float = 4.0
     ends_worth_together: float = 24.0
     ends_seconds: float = 0.0
@@ -247,9 +245,8 @@ class Spending:
 
     def coupling_hopeful(self, free: int, budget: int, short: float) -> bool:
         """Whether one may close a node whose bound falls short by this share of the cost."""
-        alone = self.diagonals is None
-        hope = self.settings.coupling_hope if alone else self.settings.coupling_hope_together
-        hopeful = 0.0 < short <= hope * self.coupling_gains.get(budget, np.inf)
+        known = self.coupling_gains.get(budget, np.inf)
+        hopeful = 0.0 < short <= self.settings.coupling_hope * known
         return self.settings.couplings and 1 < budget < free and hopeful
 
     def note_coupling(self, free: int, steps: int, seconds: float) -> None:
