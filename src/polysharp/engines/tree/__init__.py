@@ -69,7 +69,8 @@ class Tree(Settings, Engine):
         with one_blas_thread(), ThreadPoolExecutor(max(1, run.threads)) as pool:
             kind = self.kind(self, run, pool)
             # With children of several nodes at hand no thread waits for another's last child.
-            width = max(1, run.threads) if kind.effort.diagonals is None else self.width
+            filled = min(self.width, int(self.fill / run.problem.size**2))
+            width = max(1, run.threads, 0 if kind.effort.diagonals is None else filled)
             loop = BranchAndBound(run, kind, self.max_open, self.patience, width)
             try:
                 return loop.run()

@@ -80,8 +80,10 @@ class Settings:
         done.
     longest_chain : int
         Most terms that one split decides where shares come from the best diagonal.
-    width : int
-        Nodes that are split at a time where their diagonals come from a device.
+    width, fill : int, float
+        Nodes that are split at a time where their diagonals come from a device: so many at most,
+        and no more than it takes to fill the device with so many entries of their matrices.  More
+        would be split that a search least bound first would never come to.
     batched_on : tuple of str
         Kinds of device that they come from.
     descents_from : int
@@ -109,6 +111,7 @@ class Settings:
     late_share: float = 0.5
     longest_chain: int = 4
     width: int = 512
+    fill: float = 8e6
     batched_on: tuple[str, ...] = ("cuda",)
     descents_from: int = 1500
 
