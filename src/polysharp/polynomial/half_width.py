@@ -19,24 +19,12 @@ from polysharp.typing import Array
 
 @dataclass(frozen=True, eq=False)
 class HalfWidth:
-    """What an export needs beside the formula to give intervals.
+    """What an export needs beside the formula to give intervals."""
 
-    Parameters
-    ----------
-    coverage : float
-        Share of new rows that the intervals are to hold.
-    factor : float
-        q.
-    constant : float
-        c.
-    rows : tuple of Polynomial
-        In the inputs of the formula; none where it has no terms.
-    """
-
-    coverage: float
-    factor: float
-    constant: float
-    rows: tuple[Polynomial, ...]
+    coverage: float  # share of new rows that the intervals are to hold
+    factor: float  # q
+    constant: float  # c
+    rows: tuple[Polynomial, ...]  # in the inputs of the formula; none where it has no terms
 
     def __call__(self, X: Array) -> Array:
         """Return half the width at the rows of X."""

@@ -241,13 +241,9 @@ def _reduced(
     for a in range(0, len(X), BLOCK_ROWS):
         rows = slice(a, a + BLOCK_ROWS)
         ones = np.full((len(X[rows]), 1), float(free_intercept))
-        block = np.hstack([ones, term_values(polynomial, X[rows]), target[rows, None]])
+        values = polynomial.products(X[rows]) * polynomial.coefficients
+        block = np.hstack([ones, values, target[rows, None]])
         R = qr(np.vstack([R, block * np.sqrt(weights[rows, None])]), mode="r")[0]
     lengths = np.linalg.norm(R[:, :-1], axis=0)
     lengths[lengths == 0.0] = 1.0
     return R[:, :-1] / lengths, R[:, -1], lengths
-
-
-def term_values(polynomial: Polynomial, X: Array) -> Array:
-    """Return the value of every term, coefficient included, at the rows of X."""
-    return polynomial.products(X) * polynomial.coefficients
