@@ -128,10 +128,7 @@ class Library:
 
     def is_trivial(self, monomial: Monomial) -> bool:
         """Whether two of the columns multiplied give a column, or no function."""
-        return bool(self.applied) and any(
-            self.owners[a] == self.owners[b] and {self.kind(a), self.kind(b)} in TRIVIAL
-            for a, b in combinations(monomial, 2)
-        )
+        return bool(self.applied) and bool(self.trivial_keys(np.array([monomial], np.int32))[0])
 
     @cached_property
     def _clashes(self) -> NDArray[np.bool_]:
