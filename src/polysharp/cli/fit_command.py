@@ -40,7 +40,7 @@ OUTPUTS = ("output", "report", "proof")
 CHECKED_SPLITS = 5  # by which the sizes are judged where no search has done so
 SHOWN_COVERAGE = 0.9  # of the prediction intervals that are spoken of
 FEWEST_ROWS = 20  # from which on folds say something about errors to come
-RESAMPLES = 50, 10.0  # behind the coefficients of a report, and seconds for them
+RESAMPLES, SECONDS = 50, 10.0  # behind the coefficients of a report, and the time for them
 MOST_ROWS = 20_000  # that prediction intervals are calibrated on
 CV_NAMES = {"degree": "degrees", "gamma": "gammas", "center": "centers"}
 
@@ -118,9 +118,9 @@ def finish(model: Any, fitted: Any, held_out: Any, options: Namespace) -> ExitCo
             if not options.brief and fitted.y.ndim == 1:
                 about = compare(model, fitted, options)
                 if options.report is not None:
-                    count, seconds = RESAMPLES
-                    found = shared.resampled(options, model, fitted, count, seconds)
-                    about["stability"] = found
+                    about["stability"] = shared.resampled(
+                        options, model, fitted, RESAMPLES, time_limit=SECONDS
+                    )
     except KeyboardInterrupt:
         interrupted = True
         say("the comparison was interrupted")

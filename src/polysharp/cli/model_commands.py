@@ -66,7 +66,9 @@ def run_report(options: Namespace) -> int:
             about["rivals"] = rivals(
                 model, *sample.given, within=options.rivals, time_limit=seconds
             )
-        about["stability"] = shared.resampled(options, model, sample, options.resamples, seconds)
+        about["stability"] = shared.resampled(
+            options, model, sample, options.resamples, time_limit=seconds
+        )
     write_report(model, sample.X, sample.y, options.output, **about)
     print(f"wrote the report to {options.output}")
     return ExitCode.DONE
@@ -89,8 +91,8 @@ def run_explain(options: Namespace) -> int:
     law, sample = model.polynomial_, shared.rows_for(options, model, options.model)
     rows = rows_of(model, *sample.given)
     print(f"{options.table}: {plural(rows.n, 'row')}\n\n{law.formula(options.digits)}")
-    how = options.resamples, options.time_limit, options.within
-    if found := shared.resampled(options, model, sample, *how):
+    how = {"time_limit": options.time_limit, "within": options.within}
+    if found := shared.resampled(options, model, sample, options.resamples, **how):
         print(f"\nCoefficients\n{found}\n{COEFFICIENTS}")
     print(f"\nInputs\n{_shares(law, rows)}\n{INPUTS}")
     print(f"\nStationary points\n{stationary_points(law, rows.X)}\n{STATIONARY}")

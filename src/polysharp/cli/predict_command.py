@@ -43,9 +43,13 @@ def run_predict(options: Namespace) -> int:
     recipe = Recipe.read(load_columns(options.model))
     raw = shared.read_frame(options)
     keep = list(raw.columns) if options.keep_all else shared.columns(options, "keep") or []
-    check_columns(raw, options, laws, recipe, keep, made)
+    used = sorted({i for law in laws for i in law.inputs})  # formulas of folds may use others
+    needed = [polynomial.names[i] for i in used]
+    check_columns(raw, options, laws, recipe, needed, keep, made)
     frame = recipe.apply(raw)
-    X = design(frame, options.table, laws)
+    X = np.zeros((len(frame), len(polynomial.names)))
+    if used:
+        X[:, used] = numbers(frame, options.table, needed).to_numpy()
     result, predicted = raw[keep].copy(), [law(X) for law in formulas]
     for name, values in zip(made, predicted, strict=False):
         result[name] = values
@@ -85,6 +89,7 @@ def check_columns(
     options: Namespace,
     laws: list[Any],
     recipe: Any,
+    needed: list[str],
     keep: list[str],
     made: list[str],
 ) -> None:
@@ -95,8 +100,6 @@ def check_columns(
     for name in made:
         if name in keep:
             raise InputError(f"--keep must not name {name!r}, a column of the predictions")
-    polynomial = laws[0]
-    needed = [polynomial.names[i] for i in inputs_of(laws)]
     columns = [name for name in frame.columns if name not in exclude]
     missing = [name for name in needed if name not in recipe.names(columns)]
     if missing:
@@ -104,7 +107,7 @@ def check_columns(
             f"{options.table!r} must have the columns that the formula of {options.model!r} uses, "
             f"got no {listed(missing)}; it has {listed(columns)}"
         )
-    known = {*polynomial.names, *(law.response for law in laws), *keep}
+    known = {*laws[0].names, *(law.response for law in laws), *keep}
     unknown = [name for name in columns if not known & {name, *recipe.names([name])}]
     if unknown and not options.ignore_unknown:
         raise InputError(
@@ -112,20 +115,6 @@ def check_columns(
             f"{listed(unknown)}; leave them out with --exclude '{joined(unknown)}' "
             "or --ignore-unknown"
         )
-
-
-def inputs_of(laws: list[Any]) -> list[int]:
-    """Return the inputs that some formula uses: those of the folds may use others."""
-    return sorted({i for law in laws for i in law.inputs})
-
-
-def design(frame: Any, source: str, laws: list[Any]) -> Any:
-    """Return one column per input of the model; those that no formula uses are zero."""
-    used, polynomial = inputs_of(laws), laws[0]
-    X = np.zeros((len(frame), len(polynomial.names)))
-    if used:
-        X[:, used] = numbers(frame, source, [polynomial.names[i] for i in used]).to_numpy()
-    return X
 
 
 def compare(frame: Any, source: str, polynomial: Any, predicted: Any) -> None:

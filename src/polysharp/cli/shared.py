@@ -40,22 +40,16 @@ PARAMETERS = {  # of the library, and what the command line calls them
 
 def settings(options: Namespace) -> dict[str, Any]:
     """Return the parameters of the library that the user gave; others keep their defaults."""
-    given = vars(options)
-    found = {name: given.get(option) for name, option in PARAMETERS.items()}
-    if given.get("functions"):
-        found["functions"] = read_functions(options.functions)
-    for option, name, value in (
-        ("no_intercept", "fit_intercept", False),
-        ("no_scale", "scale", False),
-        ("positive", "positive", True),
-    ):
-        found[name] = value if given.get(option) else None
-    bounds = dict(given.get("coefficient_bounds") or ())
-    if bounds:
-        found["coefficient_bounds"] = {whose or "*": pair for whose, pair in bounds.items()}
-    found = {name: value for name, value in found.items() if value is not None}
-    found = {name: None if value is NONE else value for name, value in found.items()}
-    return {**found, "verbose": 0 if options.quiet else 1}
+    found = {name: getattr(options, option) for name, option in PARAMETERS.items()} | {
+        "functions": options.functions and read_functions(options.functions),
+        "fit_intercept": False if options.no_intercept else None,
+        "scale": False if options.no_scale else None,
+        "positive": options.positive or None,
+        "coefficient_bounds": options.coefficient_bounds and dict(options.coefficient_bounds),
+        "verbose": 0 if options.quiet else 1,
+    }
+    given = {name: value for name, value in found.items() if value is not None}
+    return {name: None if value is NONE else value for name, value in given.items()}
 
 
 def read_functions(given: Sequence[str]) -> list[str] | dict[str, list[str]]:
@@ -223,22 +217,15 @@ def load_single(path: str, command: str) -> Any:
     return model
 
 
-def resampled(
-    options: Namespace,
-    model: Any,
-    sample: Any,
-    count: int,
-    seconds: float,
-    within: float = 0.0,
-) -> Any:
-    """Return what resamples of the rows find in some seconds; None where none is wanted."""
+def resampled(options: Namespace, model: Any, sample: Any, count: int, **how: Any) -> Any:
+    """Return what so many resamples of the rows find; None where none is wanted."""
     if count < 0:
         raise InputError(f"--resamples must not be negative, got {count}")
     if count == 0:
         return None
-    how: dict[str, Any] = {"n_resamples": count, "within": within, "time_limit": seconds}
+    how |= {"n_resamples": count, "random_state": options.seed}
     with every_core(options):
-        return stability(model, *sample.given, random_state=options.seed, **how)
+        return stability(model, *sample.given, **how)
 
 
 def split(sample: Sample, share: float | None, seed: int) -> tuple[Sample, Sample | None]:

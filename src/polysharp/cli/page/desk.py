@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from io import BufferedIOBase, StringIO
+from io import StringIO
 from math import isfinite
 from pathlib import Path
 from queue import Empty, Queue
@@ -28,11 +28,9 @@ from time import sleep
 from typing import Any
 
 from polysharp.cli.command import ExitCode
-from polysharp.cli.page.wishes import FILES, Sheet, check_name, form_of, look, words_of
+from polysharp.cli.page.wishes import FILES, Sheet, form_of, look, words_of
 from polysharp.errors import InputError
 from polysharp.progress import Event, Share, describe, watching
-
-CHUNK = 1 << 16
 
 Job = Callable[[], None]
 Hand = Callable[[Job], "Future[None]"]
@@ -42,20 +40,6 @@ class BusyError(InputError):
     """Something else is being done, and has to end first."""
 
     status = HTTPStatus.CONFLICT
-
-
-@dataclass
-class Body:
-    """What comes with a request, of the length that it says."""
-
-    stream: BufferedIOBase
-    rest: int
-
-    def read(self, most: int) -> bytes:
-        """Return what has come, nothing at the end."""
-        part = self.stream.read(min(most, self.rest))
-        self.rest -= len(part)
-        return part
 
 
 @dataclass
@@ -98,13 +82,12 @@ class Desk:
 
     # What requests ask for.
 
-    def receive(self, name: str, body: Body) -> None:
+    def receive(self, name: str, content: bytes) -> None:
         """Take a table in and look at it; the one before is removed."""
-        check_name(name)
+        sheet = Sheet.called(name, self.folder)
         with self._turn() as hand:
             self._clear()
-            sheet = Sheet.called(name, self.folder)
-            _save(body, sheet.file)
+            sheet.file.write_bytes(content)
             hand(lambda: self._look(sheet)).result()
 
     def read_as(self, wish: dict[str, Any]) -> None:
@@ -277,16 +260,3 @@ class Desk:
         self.sheet = self.task = None
         for file in self.folder.iterdir():
             file.unlink()
-
-
-def _save(body: Body, file: Path) -> None:
-    """Write what comes in, whole or not at all."""
-    try:
-        with file.open("wb") as out:
-            while part := body.read(CHUNK):
-                out.write(part)
-        if body.rest:
-            raise InputError(f"the table must come whole, got {body.rest:,} bytes too few")
-    except BaseException:
-        file.unlink(missing_ok=True)
-        raise

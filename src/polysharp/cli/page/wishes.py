@@ -45,13 +45,18 @@ class Sheet:
 
     @classmethod
     def called(cls, name: str, folder: Path) -> Sheet:
-        """Return the place in a folder for a table of that name.
+        """Return the place in a folder for a table of that name, or refuse what is none.
 
         Examples
         --------
         >>> Sheet.called("../../etc/p*wd.CSV", Path("here")).file.as_posix()
         'here/p_wd.csv'
         """
+        if not name.lower().endswith(ENDINGS):
+            raise InputError(
+                f"the name of a table must end in one of {', '.join(ENDINGS)}, got {name[-40:]!r}; "
+                "polysharp fit reads more kinds"
+            )
         last = re.split(r"[/\\]", name)[-1]
         stem, ending = last[: last.rindex(".")], last[last.rindex(".") :].lower()
         stem = re.sub(r"[^\w.() -]+", "_", stem).strip(" .-")[:LONGEST_STEM]
@@ -73,15 +78,6 @@ class Sheet:
                 "missing": self.form.missing[0] if self.form.missing else "",
             },
         }
-
-
-def check_name(name: str) -> None:
-    """Refuse files that are no tables for this page."""
-    if not name.lower().endswith(ENDINGS):
-        raise InputError(
-            f"the name of a table must end in one of {', '.join(ENDINGS)}, got {name[-40:]!r}; "
-            "polysharp fit reads more kinds"
-        )
 
 
 def look(sheet: Sheet, max_bytes: int) -> Sheet:
