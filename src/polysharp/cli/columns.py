@@ -56,32 +56,6 @@ class Sample:
         return Sample(self.X.iloc[index], self.y.iloc[index], weights, self.recipe)
 
 
-def pick(
-    frame: Any,
-    source: str,
-    recipe: Recipe,
-    inputs: Sequence[str],
-    targets: Sequence[str],
-    weights: str | None,
-    drop_missing: bool,
-) -> Sample:
-    """Treat a table by a recipe, and check that inputs and targets are numbers to fit."""
-    columns = [*inputs, *targets, *([] if weights is None else [weights])]
-    made = recipe.apply(frame)
-    table = numbers(made, source, columns, spared=inputs, drop_missing=drop_missing)
-    if len(table) < 2:
-        raise InputError(f"{source!r} must have at least 2 rows to fit, got {len(table)}")
-    for target in targets:
-        y = table[target]
-        if y.min() == y.max():
-            raise InputError(
-                f"the target {target!r} must vary, got {y.iloc[0]:g} in all {len(y)} rows of "
-                f"{source!r}"
-            )
-    y = table[targets[0]] if len(targets) == 1 else table[list(targets)]
-    return Sample(table[list(inputs)], y, table[weights] if weights else None, recipe)
-
-
 def targets_of(columns: Collection[str], given: str) -> tuple[str, ...]:
     """Return the targets that ``a,b`` names; a column of just that name comes first.
 
@@ -102,7 +76,7 @@ def choose_inputs(
     source: str,
     targets: Sequence[str],
     given: Sequence[str] | None,
-    left_out: set[str | None],
+    left_out: Collection[str],
 ) -> list[str]:
     """Return the inputs that are named, or all columns that are nothing else."""
     names = list(frame.columns)

@@ -137,7 +137,12 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
     search: Any = SparsePolynomialRegressorCV
     given = shared.settings(options)
     if len(targets) > 1:
-        check_single(options, targets)
+        for option, given_one in (
+            ("--rule consensus", options.rule == "consensus"),
+            (f"--engine {options.engine}", options.engine not in (None, "auto", "tree")),
+        ):
+            if given_one:
+                raise InputError(f"{option} is for one target, got --target {joined(targets)}")
         single, search = MultiTaskSparsePolynomialRegressor, MultiTaskSparsePolynomialRegressorCV
     if options.max_terms is not None and options.cv is None:
         shared.one_number(given, ("degree", "gamma", "max_inputs"), " without --cv")
@@ -152,17 +157,6 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
     if options.cv is not None:
         given["cv"] = options.cv
     return search(**given)
-
-
-def check_single(options: Namespace, targets: Sequence[str]) -> None:
-    """Refuse what is for one target."""
-    wrong = []
-    if options.rule == "consensus":
-        wrong.append("--rule consensus")
-    if options.engine not in (None, "auto", "tree"):
-        wrong.append(f"--engine {options.engine}")
-    if wrong:
-        raise InputError(f"{wrong[0]} is for one target, got --target {joined(targets)}")
 
 
 def show(model: Any, fitted: Any, held_out: Any, options: Namespace) -> None:

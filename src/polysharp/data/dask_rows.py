@@ -89,7 +89,12 @@ def _opened(
     library = library_of(model, names)
     read = BlockReader(names, responses, library)
     blocks = cut_into_blocks(X, y, sample_weight, several=several)
-    summary = _summary(blocks, read, progress)
+    tell = progress.on_block("checking rows")
+    try:
+        summary: Summary = sum_over_blocks("check", summarise, blocks, read, on_block=tell)
+    except (ValueError, TypeError, KeyError) as failed:  # what the user's own graph raises
+        first = (str(failed).splitlines() or [type(failed).__name__])[0]
+        raise InputError(f"X and y: a block cannot be read: {first}") from failed
     columns = library.column_names(names)
     _check_whole(summary, int(model.degree), columns, sample_weight is not None)
     shape, mean = (summary.n_rows, len(names)), float(summary.centers[0])
@@ -97,17 +102,6 @@ def _opened(
         blocks, read, names, responses[0], shape, summary.weight, mean, summary.ranges, library
     )
     return rows, summary
-
-
-def _summary(blocks: Sequence[Piece], read: BlockReader, progress: Progress) -> Summary:
-    """Go over the blocks once; what the user's own graph raises is told in one sentence."""
-    tell = progress.on_block("checking rows")
-    try:
-        summary: Summary = sum_over_blocks("check", summarise, blocks, read, on_block=tell)
-    except (ValueError, TypeError, KeyError) as failed:
-        first = (str(failed).splitlines() or [type(failed).__name__])[0]
-        raise InputError(f"X and y: a block cannot be read: {first}") from failed
-    return summary
 
 
 def summarise(number: int, x: Any, y: Any, weights: Any, read: BlockReader) -> Summary:

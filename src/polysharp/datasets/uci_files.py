@@ -79,7 +79,9 @@ def find_table(file: UciFile, *, download: bool = True) -> Array:
     except (URLError, OSError) as error:
         raise _nowhere(file, folder, f"{file.url} did not answer ({error})") from error
     table = _from_download(file, content)
-    _keep(file.cached, content)
+    with suppress(OSError):  # without a place to keep it, do without
+        file.cached.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file.cached, content)
     return table
 
 
@@ -151,10 +153,3 @@ def _download(url: str) -> bytes:
         error.close()  # it is the answer as well, and open
         raise
     return content
-
-
-def _keep(path: Path, content: bytes) -> None:
-    """Write the cache at once, so that nobody reads half a file; without a place, do without."""
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, content)

@@ -80,7 +80,7 @@ def residual_histogram(facts: Facts) -> Markup:
     rows = Scale(0.0, 1.08 * float(counts.max()), 300 - BOTTOM, TOP)
     chart = Chart(Scale.over(edges, LEFT, WIDTH - RIGHT), rows, LEFT_OVER, "rows")
     return chart.draw(
-        chart.bars(edges, counts.astype(np.float64), "bars"),
+        chart.bars(edges, counts, "bars"),
         title="Distribution of the residuals",
         description=f"Histogram of the residuals of {facts.n} rows in {bins} bins.",
     )
