@@ -16,12 +16,12 @@ from io import StringIO
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import mean_squared_error, r2_score
 
 from polysharp.cli.delimited import NAMELESS, is_number
 from polysharp.cli.messages import say
 from polysharp.cli.recipe import MOST_VALUES, Recipe, few_texts, to_numbers
 from polysharp.errors import InputError
+from polysharp.estimators.fitted import ShownRows
 
 MOST_NAMES = 8  # of the columns a message lists
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
@@ -242,22 +242,9 @@ def _nearest_first(known: list[str], wanted: list[str]) -> list[str]:
     return sorted(known, key=lambda name: -likeness(name) if likeness(name) > 0.6 else 0.0)
 
 
-def accuracy(observed: Any, predicted: Any, weights: Any = None) -> str:
+def accuracy(rows: ShownRows) -> str:
     """Return root mean squared error and R2 in words."""
-    rmse = mean_squared_error(observed, predicted, sample_weight=weights) ** 0.5
-    if len(observed) < 2:
-        return f"RMSE {rmse:.4g}"
-    return f"RMSE {rmse:.4g}, R2 {r2_score(observed, predicted, sample_weight=weights):.6g}"
-
-
-def accuracies(sample: Sample, predicted: Any) -> list[str]:
-    """Return the errors of the predictions, with its name in front where a target has others."""
-    if sample.y.ndim == 1:
-        return [accuracy(sample.y, predicted, sample.sample_weight)]
-    return [
-        f"{name}: {accuracy(sample.y[name], values, sample.sample_weight)}"
-        for name, values in zip(sample.targets, predicted.T, strict=True)
-    ]
+    return f"RMSE {rows.rmse:.4g}" + ("" if rows.r2 is None else f", R2 {rows.r2:.6g}")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -15,13 +15,13 @@ import numpy as np
 
 from polysharp.certificate.solution import Status, Stop
 from polysharp.cli import shared, sizes
-from polysharp.cli.columns import accuracies, joined
+from polysharp.cli.columns import accuracy, joined
 from polysharp.cli.command import ExitCode
 from polysharp.cli.many_files import fit_files, stands_for_many
 from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.engines.interrupts import DeferredInterrupt
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import laws_of, spread
+from polysharp.estimators.fitted import laws_of, rows_of, spread
 from polysharp.estimators.intervals import calibrations
 from polysharp.estimators.model import fitted_to
 from polysharp.estimators.model_file.model_file import save_model
@@ -175,8 +175,9 @@ def show(model: Any, fitted: Any, held_out: Any, options: Namespace) -> None:
         )
     for sample, what in ((fitted, "rows of the fit"), (held_out, "held-out rows")):
         if sample is not None:
-            for errors in accuracies(sample, model.predict(sample.X)):
-                print(f"{errors} on the {len(sample):,} {what}")
+            for name, own in zip(sample.targets, rows_of(model, *sample.given).each, strict=True):
+                whose = f"{name}: " if len(laws) > 1 else ""
+                print(f"{whose}{accuracy(own)} on the {len(sample):,} {what}")
 
 
 def _in_words(

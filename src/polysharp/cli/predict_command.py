@@ -20,7 +20,7 @@ from polysharp.cli.messages import say
 from polysharp.cli.recipe import Recipe
 from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import laws_of
+from polysharp.estimators.fitted import ShownRows, laws_of
 from polysharp.estimators.intervals import calibrations
 from polysharp.estimators.model import check_coverage
 from polysharp.estimators.model_file.model_file import load_columns, load_model
@@ -64,7 +64,7 @@ def run_predict(options: Namespace) -> int:
         named = ", ".join(law.response for law in formulas)
         print(f"wrote {len(result)} predictions of {named} to {options.output}")
     for law, values in zip(formulas, predicted, strict=True):
-        compare(frame, options.table, law, values)
+        compare(frame, options.table, law, X, values)
     return ExitCode.DONE
 
 
@@ -117,12 +117,13 @@ def check_columns(
         )
 
 
-def compare(frame: Any, source: str, polynomial: Any, predicted: Any) -> None:
+def compare(frame: Any, source: str, polynomial: Any, X: Any, predicted: Any) -> None:
     """Say how far off the predictions are, where the table has the answer."""
     if polynomial.response not in frame.columns:
         return
     try:
-        observed = numbers(frame, source, [polynomial.response])[polynomial.response]
+        observed = numbers(frame, source, [polynomial.response]).to_numpy().ravel()
     except InputError:
         return  # the answer is not there for all rows, as one expects of new rows
-    say(f"{accuracy(observed, predicted)} against the column {polynomial.response!r}")
+    rows = ShownRows(X, observed, predicted, None)
+    say(f"{accuracy(rows)} against the column {polynomial.response!r}")

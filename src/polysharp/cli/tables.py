@@ -23,13 +23,7 @@ EXCEL = frozenset({".xlsx", ".xlsm", ".xls", ".ods"})
 
 
 def read_table(source: str, form: Format | None = None) -> Any:
-    """Return a data frame of the file, or of standard input for ``-``, with distinct names.
-
-    Raises
-    ------
-    InputError
-        If the file is not there, empty, not a table, or has two columns of one name.
-    """
+    """Return a data frame of the file, or of standard input for ``-``, with distinct names."""
     form = form or Format()
     pd = load_pandas()
     path = Path(source)

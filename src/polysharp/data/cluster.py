@@ -45,13 +45,7 @@ def dask_module(name: str = "dask") -> Any:
 
 @contextmanager
 def cluster(address: str | None) -> Iterator[Any]:
-    """Use the cluster whose scheduler is at ``address``; None leaves the choice to Dask.
-
-    Examples
-    --------
-    >>> with cluster(None):
-    ...     pass  # fit here
-    """
+    """Use the cluster whose scheduler is at ``address``; None leaves the choice to Dask."""
     if address is None:
         yield None
         return

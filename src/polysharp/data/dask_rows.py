@@ -109,9 +109,8 @@ def summarise(number: int, x: Any, y: Any, weights: Any, read: BlockReader) -> S
     try:
         rows, n_given = read(number, x, y, weights)
     except InputError as refused:
-        return Summary.nothing(read.width, len(read.responses), refusal=(number, str(refused)))
-    if not len(rows):
-        return Summary.nothing(read.width, len(read.responses), n_given)
+        nothing = Summary.nothing(read.width, len(read.responses))
+        return replace(nothing, refusal=(number, str(refused)))
     Y = rows.y[:, None] if rows.several is None else rows.several.values.T
     return Summary.of(rows.X, Y, rows.weights, n_given)
 
