@@ -14,9 +14,9 @@ import re
 import sys
 import traceback
 from _thread import interrupt_main
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from io import StringIO
@@ -33,7 +33,6 @@ from polysharp.errors import InputError
 from polysharp.progress import Event, Share, describe, watching
 
 Job = Callable[[], None]
-Hand = Callable[[Job], "Future[None]"]
 
 
 class BusyError(InputError):
@@ -75,7 +74,7 @@ class Desk:
         self.task: Task | None = None
         self._jobs: Queue[tuple[Future[None], Job]] = Queue()
         self._lock = Lock()  # of the four below
-        self._busy = False  # a request or a job has the desk
+        self._busy = False  # a job has the desk
         self._stoppable = False  # a fit is going on that a Ctrl-C may end,
         self._stopping = False  # and the page has asked for it
         self._closed = False
@@ -85,26 +84,27 @@ class Desk:
     def receive(self, name: str, content: bytes) -> None:
         """Take a table in and look at it; the one before is removed."""
         sheet = Sheet.called(name, self.folder)
-        with self._turn() as hand:
+
+        def job() -> None:
             self._clear()
             sheet.file.write_bytes(content)
-            hand(lambda: self._look(sheet)).result()
+            self.sheet = look(sheet, self.max_bytes)
+
+        self._hand(job).result()
 
     def read_as(self, wish: dict[str, Any]) -> None:
         """Look at the table again, read in another way."""
-        with self._turn() as hand:
-            sheet = Sheet(self._sheet().file, form_of(wish))
-            self.task = None
-            hand(lambda: self._look(sheet)).result()
+        sheet = Sheet(self._sheet().file, form_of(wish))
+
+        def job() -> None:
+            self.sheet = look(sheet, self.max_bytes)
+
+        self._hand(job).result()
 
     def start(self, wish: dict[str, Any]) -> None:
         """Begin a fit; it goes on after this returns."""
-        with self._turn() as hand:
-            task = Task(words_of(self._sheet(), wish))
-            for name in FILES.values():
-                (self.folder / name).unlink(missing_ok=True)
-            self.task = task
-            hand(lambda: self._fit(task))
+        task = Task(words_of(self._sheet(), wish))
+        self._hand(lambda: self._fit(task), task)
 
     def stop(self) -> None:
         """End the search that is going on; the best formula found so far is kept."""
@@ -115,8 +115,7 @@ class Desk:
 
     def forget(self) -> None:
         """Remove the table and all that was made of it."""
-        with self._turn():
-            self._clear()
+        self._hand(self._clear).result()
 
     def state(self, since: int = 0) -> dict[str, Any]:
         """Return what the page shows; of the moments of the search, those after ``since``."""
@@ -168,10 +167,9 @@ class Desk:
         finally:
             self._stopping = self._busy = False
 
-    def _look(self, sheet: Sheet) -> None:
-        self.sheet = look(sheet, self.max_bytes)
-
     def _fit(self, task: Task) -> None:
+        for name in FILES.values():
+            (self.folder / name).unlink(missing_ok=True)
         code = self._run(task)
         if code == ExitCode.INTERRUPTED and not self._stopping:
             raise KeyboardInterrupt  # it was not the page that asked
@@ -228,28 +226,17 @@ class Desk:
             "files": [what for what, name in FILES.items() if (self.folder / name).is_file()],
         }
 
-    @contextmanager
-    def _turn(self) -> Iterator[Hand]:
-        """Take the desk; what is handed on to the main thread keeps it until that is done."""
+    def _hand(self, job: Job, task: Task | None = None) -> Future[None]:
+        """Hand a job to the main thread, which has the desk until it is done; a fit is a task."""
         with self._lock:
+            if self._closed:
+                raise BusyError("polysharp serve has ended")
             if self._busy:
                 raise BusyError("something else is being done; stop it, or wait for its end")
-            self._busy = True
-        handed: list[Future[None]] = []
-
-        def hand(job: Job) -> Future[None]:
-            with self._lock:
-                if self._closed:
-                    raise BusyError("polysharp serve has ended")
-                handed.append(Future())
-                self._jobs.put((handed[0], job))
-            return handed[0]
-
-        try:
-            yield hand
-        finally:
-            if not handed:
-                self._busy = False
+            self._busy, self.task = True, task
+            future: Future[None] = Future()
+            self._jobs.put((future, job))
+        return future
 
     def _sheet(self) -> Sheet:
         if self.sheet is None:
@@ -257,6 +244,6 @@ class Desk:
         return self.sheet
 
     def _clear(self) -> None:
-        self.sheet = self.task = None
+        self.sheet = None
         for file in self.folder.iterdir():
             file.unlink()
