@@ -134,9 +134,8 @@ def _add_option(group: Any, entry: str) -> None:
     flags = [word for word in names.split() if word.startswith("-")]
     value, _, default = "".join(names.split()[len(flags) :]).partition("=")
     called = value.rstrip("!+")
-    kind = KINDS.get(called)
-    how: dict[str, Any] = {"metavar": called, "type": kind, "required": value.endswith("!")}
-    how["default"] = kind(default) if kind and default else default or None
+    how: dict[str, Any] = {"metavar": called, "type": KINDS.get(called), "default": default or None}
+    how["required"] = value.endswith("!")
     if not flags:
         how = {"nargs": "?"} if called.startswith("[") else {}
         called = called.strip("[]")

@@ -55,10 +55,6 @@ def cycling(n: int = 1000, noise: float = 5.0, random_state: int = 0) -> Dataset
     random_state : int
         Seed.
 
-    Returns
-    -------
-    Dataset
-
     Examples
     --------
     >>> rides = cycling()
@@ -114,10 +110,6 @@ def cycling(n: int = 1000, noise: float = 5.0, random_state: int = 0) -> Dataset
 
 def diabetes() -> Dataset:
     """Return scikit-learn's diabetes data: 442 patients, 10 measurements, progression in a year.
-
-    Returns
-    -------
-    Dataset
 
     Examples
     --------

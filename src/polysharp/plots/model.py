@@ -89,10 +89,6 @@ def plot_gap(solution: Solution, *, ax: Axes | None = None) -> Axes:
         ``model.solution_`` of a fitted model.
     ax : matplotlib Axes or None
         Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     return GapDisplay.from_solution(solution, ax=ax).ax_
 
@@ -189,10 +185,6 @@ def plot_predictions(
         Where to draw; a new figure by default.
     name : str
         Name of the response, for the labels.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     return PredictionDisplay.from_predictions(y_true, y_pred, ax=ax, name=name).ax_
 

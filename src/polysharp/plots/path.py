@@ -173,9 +173,5 @@ def plot_path(path: Path, *, chosen: int | None = None, ax: Axes | None = None) 
         Number of terms to mark.
     ax : matplotlib Axes or None
         Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     return PathDisplay.from_path(path, chosen=chosen, ax=ax).ax_

@@ -75,10 +75,6 @@ def measure_importance(
     sample_weight : array (n,) or None
         Weights of the rows.
 
-    Returns
-    -------
-    Importance
-
     Examples
     --------
     >>> X = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 1.0], [-1.0, 1.0, 2.0], [-1.0, -1.0, 3.0]])

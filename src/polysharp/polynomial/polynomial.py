@@ -200,10 +200,7 @@ class Polynomial:
     def coefficient_units(self, units: Mapping[str, str]) -> tuple[str, ...]:
         """Return the units of the coefficients, given those of the inputs and of the response.
 
-        Parameters
-        ----------
-        units : mapping
-            Units by name, as pint reads them; the one name that is no input is the response.
+        ``units`` are by name, as pint reads them; the one name that is no input is the response.
 
         Examples
         --------
