@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -153,37 +154,32 @@ class Polynomial:
                 f"X must have shape (n, {len(self.names)}), one column per input, "
                 f"got shape {table.shape}"
             )
-        basis = self.basis
         y = np.full(table.shape[0], self.intercept)
-        for rows in basis.blocks(table.shape[0]):
-            y[rows] += self._products(basis, table[rows]) @ self.coefficients
+        for rows in self.basis.blocks(table.shape[0]):
+            y[rows] += self.products(table[rows]) @ self.coefficients
         return y
 
-    @property
+    @cached_property
     def basis(self) -> Basis:
         """The monomials, none of them scaled."""
         return Basis(self.inputs, self.degree, self.monomials, self.library)
 
     def products(self, X: Array) -> Array:
         """Return the values of the monomials, without coefficients, at the rows of X."""
-        return self._products(self.basis, X)
-
-    def _products(self, basis: Basis, X: Array) -> Array:
-        """Clamp, apply functions, shift, divide, multiply."""
-        used = basis.used
+        used, library = self.basis.used, self.basis.library
         if self.ranges is not None:
             X = X.clip(*self.ranges)
         if not self.functions:
             columns = X.T[used]
         else:
-            columns = np.array([basis.library.values(c, X, self.names) for c in used.tolist()])
+            columns = np.array([library.values(c, X, self.names) for c in used.tolist()])
             columns = columns.reshape(len(used), len(X))
         if self.shifts is not None:
             shifts = np.append(self.shifts, np.zeros(len(self.functions)))
             columns = columns - shifts[used, None]
         if self.scales is not None:
             columns = columns / self.scales[used, None]
-        return basis.products(columns, scaled=False)
+        return self.basis.products(columns, scaled=False)
 
     def outside(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Return which rows of X have an input, of those in use, beyond its range.

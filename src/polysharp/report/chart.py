@@ -37,12 +37,12 @@ class Scale:
     stop: float
 
     @classmethod
-    def over(cls, values: Floats, start: float, stop: float) -> Scale:
+    def over(cls, values: Floats, start: float, stop: float, margin: float = 0.04) -> Scale:
         """Span the finite values, with some margin; a single value gets room on both sides."""
         given = np.asarray(values, dtype=np.float64)
         known = given[np.isfinite(given)].tolist() or [0.0]
         low, high = min(known), max(known)
-        room = 0.04 * (high - low)
+        room = margin * (high - low)
         # Below the resolution of floats there is nothing to see but rounding.
         if high - low <= 1e-12 * max(abs(low), abs(high)):
             room = 0.5 * abs(high) or 0.5

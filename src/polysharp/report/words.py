@@ -178,7 +178,7 @@ def ceiling(facts: Facts) -> str | None:
 
 def interval(facts: Facts) -> tuple[float | None, str]:
     """Return half the usual width of the prediction intervals, None without any, and its source."""
-    found = getattr(facts.model, "calibration_", None)
+    found = facts.calibration
     if found is None or found.most < INTERVAL:
         return None, ""
     rows = facts.rows if facts.held_out is None else facts.held_out
