@@ -28,7 +28,5 @@ class HalfWidth:
 
     def __call__(self, X: Array) -> Array:
         """Return half the width at the rows of X."""
-        squares = np.full(len(X), self.constant)
-        for row in self.rows:
-            squares += row(X) ** 2
+        squares = sum((row(X) ** 2 for row in self.rows), np.full(len(X), self.constant))
         return np.asarray(self.factor * np.sqrt(squares))

@@ -145,9 +145,7 @@ class _Products:
             means[i] = mean[at]
             E[i] = C[i] + np.outer(means[i], means[i])
         c = c / (np.abs(c).max(initial=0.0) or 1.0)
-        whole = np.ones((len(c), len(c)))
-        for table in E.values():
-            whole = whole * table
+        whole = np.prod([np.ones((len(c), len(c))), *E.values()], axis=0)
         product = np.prod([np.ones(len(c)), *means.values()], axis=0)
         return cls(c, E, C, means, float(c @ (whole - np.outer(product, product)) @ c))
 
