@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -163,26 +163,21 @@ class DaskRows(Rows):
         on_block: OnBlock | None = None,
     ) -> Any:
         """Add what the blocks that are not empty return, in a tree."""
-        return sum_over_blocks(
-            stage,
-            _on_rows,
-            self.blocks,
-            *(self.read, function, then, *args),
-            then=None if then is None else _then,
-            on_block=on_block,
-        )
+        last = None if then is None else partial(_finish, then)
+        given = self.blocks, self.read, function, *args
+        return sum_over_blocks(stage, _on_rows, *given, then=last, on_block=on_block)
 
 
-def _on_rows(number: int, x: Any, y: Any, weights: Any, *shared: Any) -> Any:
+def _on_rows(number: int, *piece_and_work: Any) -> Any:
     """Read a block and use it; None where it is empty."""
-    read, function, _, *args = shared
+    x, y, weights, read, function, *args = piece_and_work
     rows, _ = read(number, x, y, weights)
     return function(rows, *args) if len(rows) else None
 
 
-def _then(total: Any, *shared: Any) -> Any:
+def _finish(then: Callable[..., Any], total: Any, *shared: Any) -> Any:
     """Finish the work where the sum is."""
-    _, _, then, *args = shared
+    _read, _function, *args = shared
     return then(total, *args)
 
 
