@@ -99,21 +99,11 @@ def search_curve(search: Any) -> SizeCurve:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PathDisplay(Display):
-    """Training and validation error against the number of terms.
+    """Training and validation error against the number of terms."""
 
-    Parameters
-    ----------
-    curves : sequence of SizeCurve
-        One curve for each budget of inputs.
-    chosen : int or None
-        Number of terms to mark.
-    name : str
-        Name of the response.
-    """
-
-    curves: Sequence[SizeCurve]
-    chosen: int | None = None
-    name: str = "response"
+    curves: Sequence[SizeCurve]  #: one for each budget of inputs
+    chosen: int | None = None  #: number of terms to mark
+    name: str = "response"  #: of the response
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:

@@ -21,10 +21,10 @@ from polysharp.typing import Array
 class HalfWidth:
     """What an export needs beside the formula to give intervals."""
 
-    coverage: float  # share of new rows that the intervals are to hold
-    factor: float  # q
-    constant: float  # c
-    rows: tuple[Polynomial, ...]  # in the inputs of the formula; none where it has no terms
+    coverage: float  #: share of new rows that the intervals are to hold
+    factor: float  #: q
+    constant: float  #: c
+    rows: tuple[Polynomial, ...]  #: in the inputs of the formula; none where it has no terms
 
     def __call__(self, X: Array) -> Array:
         """Return half the width at the rows of X."""
