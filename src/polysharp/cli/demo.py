@@ -30,7 +30,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from polysharp.cli import shared
 from polysharp.cli.command import ExitCode
-from polysharp.cli.tables import load_pandas, need, write_table
+from polysharp.cli.tables import need, write_table
 from polysharp.datasets import Dataset, cycling, diabetes
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.files import replacement
@@ -203,7 +203,7 @@ def run_demo(options: Namespace) -> int:
         demonstrate(options.output, options.time_limit)
         return ExitCode.DONE
     rides = cycling()
-    frame = load_pandas().DataFrame(rides.X, columns=rides.input_names)
+    frame = need("pandas", "writing tables").DataFrame(rides.X, columns=rides.input_names)
     frame[rides.response_name] = rides.y
     write_table(frame, options.table)
     if options.table != "-":

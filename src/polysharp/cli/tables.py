@@ -25,7 +25,7 @@ EXCEL = frozenset({".xlsx", ".xlsm", ".xls", ".ods"})
 def read_table(source: str, form: Format | None = None) -> Any:
     """Return a data frame of the file, or of standard input for ``-``, with distinct names."""
     form = form or Format()
-    pd = load_pandas()
+    pd = need("pandas", "reading tables")
     path = Path(source)
     if "://" in source and not path.exists():
         raise InputError(f"{source!r} is an address and no file; download it first")
@@ -73,11 +73,6 @@ def write_table(frame: Any, target: str) -> None:
             frame.to_excel(place, index=False)
         else:
             frame.to_csv(place, index=False, sep="\t" if kind == ".tsv" else ",")
-
-
-def load_pandas() -> Any:
-    """Return pandas, or say how to install it."""
-    return need("pandas", "reading tables")
 
 
 def need(package: str, purpose: str) -> Any:

@@ -33,7 +33,7 @@ from polysharp.cli.command import ExitCode
 from polysharp.cli.messages import say
 from polysharp.cli.page.desk import Desk
 from polysharp.cli.page.wishes import FILES
-from polysharp.cli.tables import load_pandas
+from polysharp.cli.tables import need
 from polysharp.errors import InputError
 from polysharp.progress import plural
 
@@ -233,7 +233,7 @@ def run_serve(options: Namespace) -> int:
         raise InputError(f"--port must be between 0 and 65535, got {options.port}")
     if options.max_size < 1:
         raise InputError(f"--max-size must be at least 1, got {options.max_size}")
-    load_pandas()
+    need("pandas", "reading tables")
     for name in ("SIGTERM", "SIGHUP"):  # a closed terminal ends it like Ctrl-C
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), _interrupt)
