@@ -121,9 +121,8 @@ def numbers(
 
     columns = {name: to_numbers(frame[name]).to_numpy() for name in names}
     wrong = {name: np.isnan(found) & frame[name].notna() for name, found in columns.items()}
-    bad = [name for name in names if wrong[name].any()]
-    if bad:
-        raise InputError(_not_numbers(frame, source, {name: wrong[name] for name in bad}, spared))
+    if bad := {name: cells for name, cells in wrong.items() if cells.any()}:
+        raise InputError(_not_numbers(frame, source, bad, spared))
     for name, found in columns.items():
         infinite = np.flatnonzero(np.isinf(found))
         if len(infinite):

@@ -23,7 +23,7 @@ from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.cli.sizes import path_of
 from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import laws_of, rows_of
+from polysharp.estimators.fitted import rows_of
 from polysharp.estimators.model_file.model_file import load_model
 from polysharp.estimators.rivals import rivals
 from polysharp.polynomial.importance import measure_importance
@@ -50,16 +50,12 @@ def run_report(options: Namespace) -> int:
     """Load, read, compare sizes, write one self-contained HTML page."""
     shared.check_outputs(options, "output", reads=("model", "table"))
     model = load_model(options.model)
-    several = len(laws_of(model)) > 1
     for name in ("target", "rivals"):
-        if several and getattr(options, name) is not None:
-            raise InputError(
-                f"--{name} is for models of one response, and {options.model!r} has "
-                f"{len(laws_of(model))}"
-            )
+        if getattr(options, name) is not None:
+            shared.check_single(model, options.model, f"--{name}")
     sample = shared.rows_for(options, model, options.model)
     about: Any = {"title": options.title, "sample_weight": sample.sample_weight}
-    if not several:
+    if hasattr(model, "polynomial_"):
         seconds = options.time_limit
         about["path"] = _sizes(options, model, sample)
         if options.rivals is not None:

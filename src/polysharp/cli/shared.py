@@ -228,12 +228,16 @@ def rows_for(options: Namespace, model: Any, file: str) -> Sample:
 def load_single(path: str, command: str) -> Any:
     """Return the model of a file, which must be one of a single response."""
     model = load_model(path)
+    check_single(model, path, f"polysharp {command}")
+    return model
+
+
+def check_single(model: Any, path: str, what: str) -> None:
+    """Refuse a model of several responses for what is about one."""
     if not hasattr(model, "polynomial_"):
         raise InputError(
-            f"polysharp {command} is for models of one response, and {path!r} has "
-            f"{len(laws_of(model))}"
+            f"{what} is for models of one response, and {path!r} has {len(laws_of(model))}"
         )
-    return model
 
 
 def resampled(options: Namespace, model: Any, sample: Any, count: int, **how: Any) -> Any:
