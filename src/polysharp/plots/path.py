@@ -85,16 +85,16 @@ def search_curve(search: Any) -> SizeCurve:
     alike = [all(row[name] == chosen[name] for name in others) for row in results["params"]]
     consensus = results["consensus"]
     alike &= consensus == consensus[search.best_index_]
+    sizes = np.asarray(results["param_max_terms"], dtype=np.intp)
     rows = np.flatnonzero(alike & np.isfinite(error))
-    sizes = np.array([results["params"][a]["max_terms"] for a in rows.tolist()], dtype=np.intp)
+    rows = rows[np.argsort(sizes[rows])]
+    # A budget above the number of monomials allows nothing new: the flat end is shown once.
+    moves = np.flatnonzero(np.diff(error[rows]))
+    last = max(sizes[rows][moves + 1].max(initial=0), chosen["max_terms"])
+    rows = rows[sizes[rows] <= last]
     # std_test_score is that of the splits themselves; this is the standard error of their mean.
     std_error = np.asarray(results["std_test_score"])[rows] / max(1, search.n_splits_ - 1) ** 0.5
-    order = np.argsort(sizes)
-    # A budget above the number of monomials allows nothing new: the flat end is shown once.
-    moves = np.flatnonzero(np.diff(error[rows][order]))
-    last = max(sizes[order][moves + 1].max(initial=0), chosen["max_terms"])
-    order = order[sizes[order] <= last]
-    return SizeCurve(chosen["max_inputs"], sizes[order], None, error[rows][order], std_error[order])
+    return SizeCurve(chosen["max_inputs"], sizes[rows], None, error[rows], std_error)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
