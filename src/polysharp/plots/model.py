@@ -75,7 +75,9 @@ class GapDisplay(Display):
 
 
 def plot_gap(solution: Solution, *, ax: Axes | None = None) -> Axes:
-    """Draw objective and proven bound over the time of the search, in percent of the result.
+    """Draw objective and proven bound over the time of the search; return the matplotlib Axes.
+
+    Both are in percent of the result.
 
     Parameters
     ----------
@@ -161,7 +163,7 @@ class ResidualDisplay(PairsDisplay):
 def plot_predictions(
     y_true: ArrayLike, y_pred: ArrayLike, *, ax: Axes | None = None, name: str = "response"
 ) -> Axes:
-    """Draw predictions against observations.
+    """Draw predictions against observations; return the matplotlib Axes.
 
     Parameters
     ----------

@@ -153,7 +153,7 @@ class PathDisplay(Display):
 
 
 def plot_path(path: Path, *, chosen: int | None = None, ax: Axes | None = None) -> Axes:
-    """Draw the accuracy-versus-size curve of a path.
+    """Draw the accuracy-versus-size curve of a path; return the matplotlib Axes.
 
     Parameters
     ----------

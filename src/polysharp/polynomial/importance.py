@@ -64,7 +64,7 @@ class Importance:
 def measure_importance(
     polynomial: Polynomial, X: Array, sample_weight: Array | None = None
 ) -> Importance:
-    """Measure what matters in a polynomial over the rows of a table.
+    """Return the ``Importance`` of terms and inputs of a polynomial over the rows of a table.
 
     Parameters
     ----------

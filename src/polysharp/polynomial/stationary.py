@@ -71,7 +71,7 @@ class StationaryPoints:
 
 
 def stationary_points(polynomial: Polynomial, X: Array) -> StationaryPoints:
-    """Find where a formula has no slope, over the range that the inputs have in a table.
+    """Return the ``StationaryPoints`` of a formula, over the range that inputs have in a table.
 
     Parameters
     ----------
