@@ -71,7 +71,7 @@ def test_a_story_reports_what_the_model_says():
     ours, ridge, lasso = story.scores
     assert (ours.terms, ridge.terms) == (2, 65)
     assert ours.inputs == len(model.polynomial_.inputs) <= 3
-    residual = story.split.y_test - model.predict(story.split.X_test)
+    residual = story.y_test - model.predict(story.X_test)
     assert ours.error == pytest.approx(np.sqrt(np.mean(residual**2)))
     assert lasso.terms <= 65
 
@@ -106,7 +106,7 @@ def test_the_readme_shows_what_the_demo_prints(printed):
 
 @pytest.mark.slow
 def test_gamma_of_the_diabetes_model_is_what_the_training_rows_choose():
-    rows = demo.Split.of(diabetes())
+    X, _, y, _ = demo.split(diabetes())
     model = SparsePolynomialRegressor(
         degree=2, max_terms=6, max_inputs=5, engine="local-search", random_state=0
     )
@@ -114,4 +114,4 @@ def test_gamma_of_the_diabetes_model_is_what_the_training_rows_choose():
     search = GridSearchCV(
         model, {"gamma": [0.01, 0.1, 1.0, 10.0]}, scoring="neg_root_mean_squared_error", cv=folds
     )
-    assert search.fit(rows.X, rows.y).best_params_ == {"gamma": 1.0}
+    assert search.fit(X, y).best_params_ == {"gamma": 1.0}

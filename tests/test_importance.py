@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from polysharp.polynomial.importance import errors_without, measure_importance, term_values
+from polysharp.polynomial.importance import errors_without, measure_importance
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.polynomial.response import response_curve, response_surface
 
@@ -96,7 +96,7 @@ def test_units_and_origins_change_nothing(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_share_of_a_term_is_what_a_fit_without_it_loses(seed):
     polynomial, X = law(seed), table(seed, n=50)
-    parts, y = term_values(polynomial, X), polynomial(X)
+    parts, y = polynomial.products(X) * polynomial.coefficients, polynomial(X)
     np.testing.assert_allclose(parts.sum(axis=1) + 1.5, y)
     shares = measure_importance(polynomial, X).terms
     for j, share in enumerate(shares):
@@ -121,7 +121,8 @@ def test_errors_without_a_term_are_those_of_refits():
     weights = np.arange(60) % 3
     whole, without = errors_without(polynomial, X, y, weights)
     repeated = np.repeat(np.arange(60), weights)
-    parts, z = np.c_[term_values(polynomial, X), np.ones(60)][repeated], y[repeated]
+    parts = np.c_[polynomial.products(X) * polynomial.coefficients, np.ones(60)][repeated]
+    z = y[repeated]
 
     def error(columns):
         return np.sqrt(np.mean((z - columns @ np.linalg.lstsq(columns, z)[0]) ** 2))

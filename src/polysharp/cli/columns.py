@@ -16,12 +16,12 @@ from io import StringIO
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import mean_squared_error, r2_score
 
 from polysharp.cli.delimited import NAMELESS, is_number
 from polysharp.cli.messages import say
 from polysharp.cli.recipe import MOST_VALUES, Recipe, few_texts, to_numbers
 from polysharp.errors import InputError
+from polysharp.estimators.fitted import ShownRows
 
 MOST_NAMES = 8  # of the columns a message lists
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
@@ -56,32 +56,6 @@ class Sample:
         return Sample(self.X.iloc[index], self.y.iloc[index], weights, self.recipe)
 
 
-def pick(
-    frame: Any,
-    source: str,
-    recipe: Recipe,
-    inputs: Sequence[str],
-    targets: Sequence[str],
-    weights: str | None,
-    drop_missing: bool,
-) -> Sample:
-    """Treat a table by a recipe, and check that inputs and targets are numbers to fit."""
-    columns = [*inputs, *targets, *([] if weights is None else [weights])]
-    made = recipe.apply(frame)
-    table = numbers(made, source, columns, spared=inputs, drop_missing=drop_missing)
-    if len(table) < 2:
-        raise InputError(f"{source!r} must have at least 2 rows to fit, got {len(table)}")
-    for target in targets:
-        y = table[target]
-        if y.min() == y.max():
-            raise InputError(
-                f"the target {target!r} must vary, got {y.iloc[0]:g} in all {len(y)} rows of "
-                f"{source!r}"
-            )
-    y = table[targets[0]] if len(targets) == 1 else table[list(targets)]
-    return Sample(table[list(inputs)], y, table[weights] if weights else None, recipe)
-
-
 def targets_of(columns: Collection[str], given: str) -> tuple[str, ...]:
     """Return the targets that ``a,b`` names; a column of just that name comes first.
 
@@ -102,7 +76,7 @@ def choose_inputs(
     source: str,
     targets: Sequence[str],
     given: Sequence[str] | None,
-    left_out: set[str | None],
+    left_out: Collection[str],
 ) -> list[str]:
     """Return the inputs that are named, or all columns that are nothing else."""
     names = list(frame.columns)
@@ -147,9 +121,8 @@ def numbers(
 
     columns = {name: to_numbers(frame[name]).to_numpy() for name in names}
     wrong = {name: np.isnan(found) & frame[name].notna() for name, found in columns.items()}
-    bad = [name for name in names if wrong[name].any()]
-    if bad:
-        raise InputError(_not_numbers(frame, source, {name: wrong[name] for name in bad}, spared))
+    if bad := {name: cells for name, cells in wrong.items() if cells.any()}:
+        raise InputError(_not_numbers(frame, source, bad, spared))
     for name, found in columns.items():
         infinite = np.flatnonzero(np.isinf(found))
         if len(infinite):
@@ -268,22 +241,9 @@ def _nearest_first(known: list[str], wanted: list[str]) -> list[str]:
     return sorted(known, key=lambda name: -likeness(name) if likeness(name) > 0.6 else 0.0)
 
 
-def accuracy(observed: Any, predicted: Any, weights: Any = None) -> str:
+def accuracy(rows: ShownRows) -> str:
     """Return root mean squared error and R2 in words."""
-    rmse = mean_squared_error(observed, predicted, sample_weight=weights) ** 0.5
-    if len(observed) < 2:
-        return f"RMSE {rmse:.4g}"
-    return f"RMSE {rmse:.4g}, R2 {r2_score(observed, predicted, sample_weight=weights):.6g}"
-
-
-def accuracies(sample: Sample, predicted: Any) -> list[str]:
-    """Return the errors of the predictions, with its name in front where a target has others."""
-    if sample.y.ndim == 1:
-        return [accuracy(sample.y, predicted, sample.sample_weight)]
-    return [
-        f"{name}: {accuracy(sample.y[name], values, sample.sample_weight)}"
-        for name, values in zip(sample.targets, predicted.T, strict=True)
-    ]
+    return f"RMSE {rows.rmse:.4g}" + ("" if rows.r2 is None else f", R2 {rows.r2:.6g}")
 
 
 def listed(names: Sequence[str]) -> str:

@@ -75,8 +75,8 @@ def word_or(number: Kind, **words: Any) -> Kind:
     return read
 
 
-def bounds(text: str) -> tuple[str | None, tuple[float | None, ...]]:
-    """Read an interval, with the term or input it is for, None for all."""
+def bounds(text: str) -> tuple[str, tuple[float | None, ...]]:
+    """Read an interval, with the term or input it is for, "*" for all."""
     whose, _, pair = text.rpartition("=")
     try:
         low, high = (float(end) if end.strip() else None for end in pair.split(","))
@@ -84,7 +84,7 @@ def bounds(text: str) -> tuple[str | None, tuple[float | None, ...]]:
         raise argparse.ArgumentTypeError(
             f"must be LOW,HIGH or TERM=LOW,HIGH, of which an end may be left out, got {text!r}"
         ) from None
-    return whose.strip() or None, (low, high)
+    return whose.strip() or "*", (low, high)
 
 
 KINDS: dict[str, Kind] = {
@@ -134,9 +134,8 @@ def _add_option(group: Any, entry: str) -> None:
     flags = [word for word in names.split() if word.startswith("-")]
     value, _, default = "".join(names.split()[len(flags) :]).partition("=")
     called = value.rstrip("!+")
-    kind = KINDS.get(called)
-    how: dict[str, Any] = {"metavar": called, "type": kind, "required": value.endswith("!")}
-    how["default"] = kind(default) if kind and default else default or None
+    how: dict[str, Any] = {"metavar": called, "type": KINDS.get(called), "default": default or None}
+    how["required"] = value.endswith("!")
     if not flags:
         how = {"nargs": "?"} if called.startswith("[") else {}
         called = called.strip("[]")

@@ -47,10 +47,10 @@ def read_text(pd: Any, source: str, form: Format) -> Any:
     """Return a data frame of a file of text, or of standard input for ``-``."""
     try:
         with _opened(source, form.encoding) as file:
-            sample = _beginning(file)
-            _check_text(source, sample)
-            if form.header:
-                _check_comment(source, sample)
+            sample = file.read(SAMPLE)
+            while len(sample.lstrip().splitlines()) < 2 and (more := file.read(SAMPLE)):
+                sample += more  # the whole first line at least
+            _check_beginning(source, sample, form.header)
             delimiter = spelled(form.delimiter) or sniff(sample)
             first = _fields(sample, delimiter)[0]
             names = _names(source, first) if form.header else numbered(len(first))
@@ -215,7 +215,8 @@ def spelled(delimiter: str | None) -> str | None:
     return mark
 
 
-def _check_text(source: str, sample: str) -> None:
+def _check_beginning(source: str, sample: str, header: bool) -> None:
+    """Refuse what is no text, and a remark above the header, which may itself begin with '#'."""
     if not sample.strip():
         raise InputError(f"{source!r} is empty")
     if not re.search(r"[^\s,;|]", sample):
@@ -224,25 +225,13 @@ def _check_text(source: str, sample: str) -> None:
         raise InputError(
             f"{source!r} is not text, and its ending is none of those of Parquet, Feather and Excel"
         )
-
-
-def _check_comment(source: str, sample: str) -> None:
-    """Refuse a remark above the header; a header may itself begin with '#'."""
-    first, *others = [line.strip() for line in sample.splitlines() if line.strip()][:2]
-    cuts = [sum(map(line.count, DELIMITERS)) for line in (first, *others)]
-    if first.startswith("#") and len(set(cuts)) > 1:
+    lines = [line.strip() for line in sample.splitlines() if line.strip()][:2]
+    cuts = {sum(map(line.count, DELIMITERS)) for line in lines}
+    if header and lines[0].startswith("#") and len(cuts) > 1:
         raise InputError(
-            f"{source!r} must begin with a line of names, got the remark {first[:40]!r}; "
+            f"{source!r} must begin with a line of names, got the remark {lines[0][:40]!r}; "
             "remove the lines above the names"
         )
-
-
-def _beginning(file: TextIO) -> str:
-    """Return enough of a file to find the delimiter, the whole first line at least."""
-    sample = file.read(SAMPLE)
-    while len(sample.lstrip().splitlines()) < 2 and (more := file.read(SAMPLE)):
-        sample += more
-    return sample
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from polysharp.cli import shared
 from polysharp.cli.command import ExitCode
-from polysharp.cli.tables import load_pandas, need, write_table
+from polysharp.cli.tables import need, write_table
 from polysharp.datasets import Dataset, cycling, diabetes
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.files import replacement
@@ -50,20 +50,6 @@ PEERS = {
 }
 
 
-class Split(NamedTuple):
-    """Rows to fit and rows to judge by."""
-
-    X: Array
-    X_test: Array
-    y: Array
-    y_test: Array
-
-    @classmethod
-    def of(cls, data: Dataset) -> Split:
-        """Hold out a quarter of the rows."""
-        return cls(*train_test_split(data.X, data.y, test_size=0.25, random_state=0))
-
-
 class Score(NamedTuple):
     """One row of the comparison: size of a model and its error on held-out rows."""
 
@@ -75,11 +61,12 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Story:
-    """One data set, its model and the comparison."""
+    """One data set, its model, the rows held out and the comparison on them."""
 
     data: Dataset
-    split: Split
     model: SparsePolynomialRegressor
+    X_test: Array
+    y_test: Array
     scores: tuple[Score, ...]
 
     @property
@@ -106,7 +93,7 @@ def run(out: Console, data: Dataset, model: SparsePolynomialRegressor, title: st
     out.print(f"{model.solution_}\n")
     if data.law is not None:
         show_law(out, story.formula, data.law)
-    rows, unit = len(story.split.y_test), f" ({data.response_unit})" if data.response_unit else ""
+    rows, unit = len(story.y_test), f" ({data.response_unit})" if data.response_unit else ""
     table = _table("method", "terms", "inputs", f"error on {rows} held-out rows{unit}")
     for method, *counts, error in story.scores:
         table.add_row(method, *map(str, counts), f"{error:.4g}")
@@ -114,19 +101,25 @@ def run(out: Console, data: Dataset, model: SparsePolynomialRegressor, title: st
     return story
 
 
+def split(data: Dataset) -> list[Array]:
+    """Hold out a quarter of the rows; return X and y, each before its held-out rows."""
+    parts: list[Array] = train_test_split(data.X, data.y, test_size=0.25, random_state=0)
+    return parts
+
+
 def tell(data: Dataset, model: SparsePolynomialRegressor) -> Story:
     """Fit the model and its two peers on the same rows."""
-    split = Split.of(data)
-    found = model.fit(split.X, split.y).polynomial_
-    error = test_error(split.y_test, model.predict(split.X_test))
+    X, X_test, y, y_test = split(data)
+    found = model.fit(X, y).polynomial_
+    error = test_error(y_test, model.predict(X_test))
     scores = [Score("polysharp", len(found), len(found.inputs), error)]
     for method, regressor in PEERS.items():
         monomials = PolynomialFeatures(model.degree, include_bias=False)
-        pipeline = make_pipeline(monomials, StandardScaler(), regressor).fit(split.X, split.y)
+        pipeline = make_pipeline(monomials, StandardScaler(), regressor).fit(X, y)
         used = monomials.powers_[regressor.coef_ != 0.0]
-        error = test_error(split.y_test, pipeline.predict(split.X_test))
+        error = test_error(y_test, pipeline.predict(X_test))
         scores.append(Score(method, len(used), int((used > 0).any(axis=0).sum()), error))
-    return Story(data, split, model, tuple(scores))
+    return Story(data, model, X_test, y_test, tuple(scores))
 
 
 def show_law(out: Console, found: Polynomial, law: dict[Monomial, float]) -> None:
@@ -152,12 +145,12 @@ def save_plot(stories: Sequence[Story], path: Path) -> None:
 
     figure: Any = Figure(figsize=(9.0, 3.9 * len(stories)), layout="constrained")
     for story, panel in zip(stories, figure.subfigures(len(stories), squeeze=False), strict=True):
-        split, model, solution = story.split, story.model, story.model.solution_
+        solution = story.model.solution_
         left, right = panel[0].subplots(1, 2)
         unit = f" ({story.data.response_unit})" if story.data.response_unit else ""
         name = story.data.response_name + unit
-        plot_predictions(split.y_test, model.predict(split.X_test), ax=left, name=name)
-        left.set_title(f"{len(split.y_test)} rows that were not in the fit", fontsize="medium")
+        plot_predictions(story.y_test, story.model.predict(story.X_test), ax=left, name=name)
+        left.set_title(f"{len(story.y_test)} rows that were not in the fit", fontsize="medium")
         draw_scores(right, story.scores, unit)
         right.set_title("the same rows, other methods", fontsize="medium")
         # Broken between terms: blanks within a term do not count.
@@ -210,7 +203,7 @@ def run_demo(options: Namespace) -> int:
         demonstrate(options.output, options.time_limit)
         return ExitCode.DONE
     rides = cycling()
-    frame = load_pandas().DataFrame(rides.X, columns=rides.input_names)
+    frame = need("pandas", "writing tables").DataFrame(rides.X, columns=rides.input_names)
     frame[rides.response_name] = rides.y
     write_table(frame, options.table)
     if options.table != "-":

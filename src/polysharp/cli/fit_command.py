@@ -15,13 +15,13 @@ import numpy as np
 
 from polysharp.certificate.solution import Status, Stop
 from polysharp.cli import shared, sizes
-from polysharp.cli.columns import accuracies, joined
+from polysharp.cli.columns import accuracy, joined
 from polysharp.cli.command import ExitCode
 from polysharp.cli.many_files import fit_files, stands_for_many
 from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.engines.interrupts import DeferredInterrupt
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import laws_of, spread
+from polysharp.estimators.fitted import laws_of, rows_of, spread
 from polysharp.estimators.intervals import calibrations
 from polysharp.estimators.model import fitted_to
 from polysharp.estimators.model_file.model_file import save_model
@@ -40,7 +40,7 @@ OUTPUTS = ("output", "report", "proof")
 CHECKED_SPLITS = 5  # by which the sizes are judged where no search has done so
 SHOWN_COVERAGE = 0.9  # of the prediction intervals that are spoken of
 FEWEST_ROWS = 20  # from which on folds say something about errors to come
-RESAMPLES = 50, 10.0  # behind the coefficients of a report, and seconds for them
+RESAMPLES, SECONDS = 50, 10.0  # behind the coefficients of a report, and the time for them
 MOST_ROWS = 20_000  # that prediction intervals are calibrated on
 CV_NAMES = {"degree": "degrees", "gamma": "gammas", "center": "centers"}
 
@@ -118,9 +118,9 @@ def finish(model: Any, fitted: Any, held_out: Any, options: Namespace) -> ExitCo
             if not options.brief and fitted.y.ndim == 1:
                 about = compare(model, fitted, options)
                 if options.report is not None:
-                    count, seconds = RESAMPLES
-                    found = shared.resampled(options, model, fitted, count, seconds)
-                    about["stability"] = found
+                    about["stability"] = shared.resampled(
+                        options, model, fitted, RESAMPLES, time_limit=SECONDS
+                    )
     except KeyboardInterrupt:
         interrupted = True
         say("the comparison was interrupted")
@@ -137,7 +137,12 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
     search: Any = SparsePolynomialRegressorCV
     given = shared.settings(options)
     if len(targets) > 1:
-        check_single(options, targets)
+        for option, given_one in (
+            ("--rule consensus", options.rule == "consensus"),
+            (f"--engine {options.engine}", options.engine not in (None, "auto", "tree")),
+        ):
+            if given_one:
+                raise InputError(f"{option} is for one target, got --target {joined(targets)}")
         single, search = MultiTaskSparsePolynomialRegressor, MultiTaskSparsePolynomialRegressorCV
     if options.max_terms is not None and options.cv is None:
         shared.one_number(given, ("degree", "gamma", "max_inputs"), " without --cv")
@@ -152,17 +157,6 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
     if options.cv is not None:
         given["cv"] = options.cv
     return search(**given)
-
-
-def check_single(options: Namespace, targets: Sequence[str]) -> None:
-    """Refuse what is for one target."""
-    wrong = []
-    if options.rule == "consensus":
-        wrong.append("--rule consensus")
-    if options.engine not in (None, "auto", "tree"):
-        wrong.append(f"--engine {options.engine}")
-    if wrong:
-        raise InputError(f"{wrong[0]} is for one target, got --target {joined(targets)}")
 
 
 def show(model: Any, fitted: Any, held_out: Any, options: Namespace) -> None:
@@ -181,8 +175,9 @@ def show(model: Any, fitted: Any, held_out: Any, options: Namespace) -> None:
         )
     for sample, what in ((fitted, "rows of the fit"), (held_out, "held-out rows")):
         if sample is not None:
-            for errors in accuracies(sample, model.predict(sample.X)):
-                print(f"{errors} on the {len(sample):,} {what}")
+            for name, own in zip(sample.targets, rows_of(model, *sample.given).each, strict=True):
+                whose = f"{name}: " if len(laws) > 1 else ""
+                print(f"{whose}{accuracy(own)} on the {len(sample):,} {what}")
 
 
 def _in_words(

@@ -60,14 +60,13 @@ def run_info(options: Namespace) -> int:
 def exported(model: Any, options: Namespace) -> str | bytes:
     """Return the formula in another language; of several responses, one after the other."""
     laws, form = laws_of(model), getattr(options, "as")
-    single = len(laws) == 1
     for option, given in (
         ("--as onnx", form == "onnx"),
         ("--table", options.table is not None),
         ("--interval", options.interval is not None),
     ):
-        if given and not single:
-            raise InputError(f"{option} is for models of one response, got {len(laws)} responses")
+        if given:
+            shared.check_single(model, options.model, option)
     half = None if options.interval is None else _half_width(model, options)
     if form == "onnx":
         binary: bytes = laws[0].to_onnx(half).SerializeToString()
@@ -80,7 +79,7 @@ def exported(model: Any, options: Namespace) -> str | bytes:
         "c": lambda law, name: law.to_c(name, half),
         "sql": lambda law, _: law.to_sql(options.table, interval=half),
     }
-    names = [options.name] if single else [f"{options.name}_{t}" for t in range(len(laws))]
+    names = [f"{options.name}_{t}" for t in range(len(laws))] if len(laws) > 1 else [options.name]
     written = [writers[form](law, name).rstrip() for law, name in zip(laws, names, strict=True)]
     # Functions stand apart; whose each is, a comment in it says.
     return ("\n\n\n" if form in ("python", "c") else "\n").join(written) + "\n"

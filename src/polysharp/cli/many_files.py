@@ -39,28 +39,22 @@ def fit_files(model: Any, options: Namespace) -> None:
                 f"--{option} needs the rows in memory, and {options.table!r} is read in blocks"
             )
     with cluster(options.scheduler), warnings_as_remarks():
-        opened = open_files(options)
+        opened = scan(
+            options.table,
+            options.target,
+            inputs=shared.columns(options, "inputs"),
+            exclude=shared.columns(options, "exclude") or [],
+            weights=options.weights,
+            drop_missing=options.drop_missing,
+            csv_options=csv_options(options),
+        )
+        say(f"inputs {listed(list(opened.X.columns))}")
+        if options.drop_missing:
+            say("rows with missing values are left out, uncounted")
         blocks, inputs = opened.X.npartitions, plural(len(opened.X.columns), "input")
         print(f"{options.table}: {blocks} blocks, {inputs}, target {options.target}", flush=True)
         with shared.every_core(options):
             model.fit(*opened)
-
-
-def open_files(options: Namespace) -> Any:
-    """Open the files and pick their columns."""
-    opened = scan(
-        options.table,
-        options.target,
-        inputs=shared.columns(options, "inputs"),
-        exclude=shared.columns(options, "exclude") or [],
-        weights=options.weights,
-        drop_missing=options.drop_missing,
-        csv_options=csv_options(options),
-    )
-    say(f"inputs {listed(list(opened.X.columns))}")
-    if options.drop_missing:
-        say("rows with missing values are left out, uncounted")
-    return opened
 
 
 def csv_options(options: Namespace) -> dict[str, Any]:

@@ -26,16 +26,15 @@ def warnings_as_remarks() -> Iterator[None]:
     """Print what the search warns of, such as degrees that it left out."""
     from sklearn.exceptions import ConvergenceWarning
 
-    with warnings.catch_warnings(record=True) as caught:
+    usual = warnings.showwarning
+
+    def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        if not issubclass(category, ConvergenceWarning):
+            usual(message, category, *where, **more)
+        elif not str(message).startswith(NOT_PROVED):
+            say(message)
+
+    with warnings.catch_warnings():
         warnings.simplefilter("always", ConvergenceWarning)
-        try:
-            yield
-        finally:
-            raised = list(caught)
-    for warning in raised:
-        if not issubclass(warning.category, ConvergenceWarning):
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
-        elif not str(warning.message).startswith(NOT_PROVED):
-            say(warning.message)
+        warnings.showwarning = show
+        yield

@@ -23,7 +23,7 @@ from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.cli.sizes import path_of
 from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import laws_of, rows_of
+from polysharp.estimators.fitted import rows_of
 from polysharp.estimators.model_file.model_file import load_model
 from polysharp.estimators.rivals import rivals
 from polysharp.polynomial.importance import measure_importance
@@ -50,23 +50,21 @@ def run_report(options: Namespace) -> int:
     """Load, read, compare sizes, write one self-contained HTML page."""
     shared.check_outputs(options, "output", reads=("model", "table"))
     model = load_model(options.model)
-    several = len(laws_of(model)) > 1
     for name in ("target", "rivals"):
-        if several and getattr(options, name) is not None:
-            raise InputError(
-                f"--{name} is for models of one response, and {options.model!r} has "
-                f"{len(laws_of(model))}"
-            )
+        if getattr(options, name) is not None:
+            shared.check_single(model, options.model, f"--{name}")
     sample = shared.rows_for(options, model, options.model)
     about: Any = {"title": options.title, "sample_weight": sample.sample_weight}
-    if not several:
+    if hasattr(model, "polynomial_"):
         seconds = options.time_limit
         about["path"] = _sizes(options, model, sample)
         if options.rivals is not None:
             about["rivals"] = rivals(
                 model, *sample.given, within=options.rivals, time_limit=seconds
             )
-        about["stability"] = shared.resampled(options, model, sample, options.resamples, seconds)
+        about["stability"] = shared.resampled(
+            options, model, sample, options.resamples, time_limit=seconds
+        )
     write_report(model, sample.X, sample.y, options.output, **about)
     print(f"wrote the report to {options.output}")
     return ExitCode.DONE
@@ -89,8 +87,8 @@ def run_explain(options: Namespace) -> int:
     law, sample = model.polynomial_, shared.rows_for(options, model, options.model)
     rows = rows_of(model, *sample.given)
     print(f"{options.table}: {plural(rows.n, 'row')}\n\n{law.formula(options.digits)}")
-    how = options.resamples, options.time_limit, options.within
-    if found := shared.resampled(options, model, sample, *how):
+    how = {"time_limit": options.time_limit, "within": options.within}
+    if found := shared.resampled(options, model, sample, options.resamples, **how):
         print(f"\nCoefficients\n{found}\n{COEFFICIENTS}")
     print(f"\nInputs\n{_shares(law, rows)}\n{INPUTS}")
     print(f"\nStationary points\n{stationary_points(law, rows.X)}\n{STATIONARY}")

@@ -20,7 +20,7 @@ from polysharp.cli.messages import say
 from polysharp.cli.recipe import Recipe
 from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import laws_of
+from polysharp.estimators.fitted import ShownRows, laws_of
 from polysharp.estimators.intervals import calibrations
 from polysharp.estimators.model import check_coverage
 from polysharp.estimators.model_file.model_file import load_columns, load_model
@@ -43,9 +43,13 @@ def run_predict(options: Namespace) -> int:
     recipe = Recipe.read(load_columns(options.model))
     raw = shared.read_frame(options)
     keep = list(raw.columns) if options.keep_all else shared.columns(options, "keep") or []
-    check_columns(raw, options, laws, recipe, keep, made)
+    used = sorted({i for law in laws for i in law.inputs})  # formulas of folds may use others
+    needed = [polynomial.names[i] for i in used]
+    check_columns(raw, options, laws, recipe, needed, keep, made)
     frame = recipe.apply(raw)
-    X = design(frame, options.table, laws)
+    X = np.zeros((len(frame), len(polynomial.names)))
+    if used:
+        X[:, used] = numbers(frame, options.table, needed).to_numpy()
     result, predicted = raw[keep].copy(), [law(X) for law in formulas]
     for name, values in zip(made, predicted, strict=False):
         result[name] = values
@@ -60,7 +64,7 @@ def run_predict(options: Namespace) -> int:
         named = ", ".join(law.response for law in formulas)
         print(f"wrote {len(result)} predictions of {named} to {options.output}")
     for law, values in zip(formulas, predicted, strict=True):
-        compare(frame, options.table, law, values)
+        compare(frame, options.table, law, X, values)
     return ExitCode.DONE
 
 
@@ -85,6 +89,7 @@ def check_columns(
     options: Namespace,
     laws: list[Any],
     recipe: Any,
+    needed: list[str],
     keep: list[str],
     made: list[str],
 ) -> None:
@@ -95,8 +100,6 @@ def check_columns(
     for name in made:
         if name in keep:
             raise InputError(f"--keep must not name {name!r}, a column of the predictions")
-    polynomial = laws[0]
-    needed = [polynomial.names[i] for i in inputs_of(laws)]
     columns = [name for name in frame.columns if name not in exclude]
     missing = [name for name in needed if name not in recipe.names(columns)]
     if missing:
@@ -104,7 +107,7 @@ def check_columns(
             f"{options.table!r} must have the columns that the formula of {options.model!r} uses, "
             f"got no {listed(missing)}; it has {listed(columns)}"
         )
-    known = {*polynomial.names, *(law.response for law in laws), *keep}
+    known = {*laws[0].names, *(law.response for law in laws), *keep}
     unknown = [name for name in columns if not known & {name, *recipe.names([name])}]
     if unknown and not options.ignore_unknown:
         raise InputError(
@@ -114,26 +117,13 @@ def check_columns(
         )
 
 
-def inputs_of(laws: list[Any]) -> list[int]:
-    """Return the inputs that some formula uses: those of the folds may use others."""
-    return sorted({i for law in laws for i in law.inputs})
-
-
-def design(frame: Any, source: str, laws: list[Any]) -> Any:
-    """Return one column per input of the model; those that no formula uses are zero."""
-    used, polynomial = inputs_of(laws), laws[0]
-    X = np.zeros((len(frame), len(polynomial.names)))
-    if used:
-        X[:, used] = numbers(frame, source, [polynomial.names[i] for i in used]).to_numpy()
-    return X
-
-
-def compare(frame: Any, source: str, polynomial: Any, predicted: Any) -> None:
+def compare(frame: Any, source: str, polynomial: Any, X: Any, predicted: Any) -> None:
     """Say how far off the predictions are, where the table has the answer."""
     if polynomial.response not in frame.columns:
         return
     try:
-        observed = numbers(frame, source, [polynomial.response])[polynomial.response]
+        observed = numbers(frame, source, [polynomial.response]).to_numpy().ravel()
     except InputError:
         return  # the answer is not there for all rows, as one expects of new rows
-    say(f"{accuracy(observed, predicted)} against the column {polynomial.response!r}")
+    rows = ShownRows(X, observed, predicted, None)
+    say(f"{accuracy(rows)} against the column {polynomial.response!r}")

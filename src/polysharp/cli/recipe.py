@@ -127,11 +127,8 @@ def to_numbers(column: Any) -> Any:
     kind = pd.api.types
     if kind.is_bool_dtype(column) and column.notna().all():
         return column.astype(np.float64)
-    if kind.is_numeric_dtype(column) and not kind.is_complex_dtype(column):
-        found = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    elif kind.is_object_dtype(column) or kind.is_string_dtype(column):
-        numbers = pd.to_numeric(column, errors="coerce")
-        found = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
-    else:
-        found = np.full(len(column), np.nan)  # dates, categories, lists
-    return pd.Series(found, index=column.index)
+    if kind.is_object_dtype(column) or kind.is_string_dtype(column):
+        column = pd.to_numeric(column, errors="coerce")
+    elif not kind.is_numeric_dtype(column) or kind.is_complex_dtype(column):
+        return pd.Series(np.nan, index=column.index)  # dates, categories, lists
+    return pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan), index=column.index)

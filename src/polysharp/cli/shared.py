@@ -13,7 +13,15 @@ import numpy as np
 from joblib import parallel_config
 
 from polysharp.certificate.solution import Status, Stop
-from polysharp.cli.columns import Sample, choose_inputs, find, listed, pick, split_names, targets_of
+from polysharp.cli.columns import (
+    Sample,
+    choose_inputs,
+    find,
+    listed,
+    numbers,
+    split_names,
+    targets_of,
+)
 from polysharp.cli.command import NONE, ExitCode
 from polysharp.cli.delimited import Format, is_number
 from polysharp.cli.messages import say
@@ -40,22 +48,16 @@ PARAMETERS = {  # of the library, and what the command line calls them
 
 def settings(options: Namespace) -> dict[str, Any]:
     """Return the parameters of the library that the user gave; others keep their defaults."""
-    given = vars(options)
-    found = {name: given.get(option) for name, option in PARAMETERS.items()}
-    if given.get("functions"):
-        found["functions"] = read_functions(options.functions)
-    for option, name, value in (
-        ("no_intercept", "fit_intercept", False),
-        ("no_scale", "scale", False),
-        ("positive", "positive", True),
-    ):
-        found[name] = value if given.get(option) else None
-    bounds = dict(given.get("coefficient_bounds") or ())
-    if bounds:
-        found["coefficient_bounds"] = {whose or "*": pair for whose, pair in bounds.items()}
-    found = {name: value for name, value in found.items() if value is not None}
-    found = {name: None if value is NONE else value for name, value in found.items()}
-    return {**found, "verbose": 0 if options.quiet else 1}
+    found = {name: getattr(options, option) for name, option in PARAMETERS.items()} | {
+        "functions": options.functions and read_functions(options.functions),
+        "fit_intercept": False if options.no_intercept else None,
+        "scale": False if options.no_scale else None,
+        "positive": options.positive or None,
+        "coefficient_bounds": options.coefficient_bounds and dict(options.coefficient_bounds),
+        "verbose": 0 if options.quiet else 1,
+    }
+    given = {name: value for name, value in found.items() if value is not None}
+    return {name: None if value is NONE else value for name, value in given.items()}
 
 
 def read_functions(given: Sequence[str]) -> list[str] | dict[str, list[str]]:
@@ -140,12 +142,12 @@ def read_frame(options: Namespace) -> Any:
 def columns(options: Namespace, name: str) -> list[str] | None:
     """Return the columns that an option names, None where it was not given."""
     given = split_names(getattr(options, name))
-    return None if given is None else [column(options, each) or "" for each in given]
+    return None if given is None else [column(options, each) for each in given]
 
 
-def column(options: Namespace, name: str | None) -> str | None:
+def column(options: Namespace, name: str) -> str:
     """Return what a column is called; without a header, its number will do."""
-    return f"x{name}" if name and options.no_header and name.isdigit() else name
+    return f"x{name}" if options.no_header and name.isdigit() else name
 
 
 def read_sample(options: Namespace, *, several: bool = False) -> Sample:
@@ -157,36 +159,47 @@ def read_sample(options: Namespace, *, several: bool = False) -> Sample:
     named = targets_of(frame.columns, options.target)
     if len(named) > 1 and not several:
         raise InputError(f"--target must be one column here, got {listed(named)}")
-    targets = [column(options, target) or "" for target in named]
-    weights = _weights(options, frame, targets)
+    targets, weights = [column(options, target) for target in named], _weights(options)
     inputs, exclude = columns(options, "inputs"), columns(options, "exclude") or []
+    find(frame, source, targets, "--target")
+    find(frame, source, weights, "--weights")
     find(frame, source, inputs or (), "--inputs")
     find(frame, source, exclude, "--exclude")
-    chosen = choose_inputs(frame, source, targets, inputs, {*exclude, weights})
+    chosen = choose_inputs(frame, source, targets, inputs, {*exclude, *weights})
     recipe = Recipe.learn(frame[chosen], indicators=options.indicators, impute=options.impute)
     recipe.say()
-    made = recipe.names(chosen)
-    return pick(frame, source, recipe, made, targets, weights, options.drop_missing)
+    return _sample(options, frame, recipe, recipe.names(chosen), targets)
 
 
-def _weights(options: Namespace, frame: Any, targets: Sequence[str]) -> str | None:
-    """Return the column of weights; refuse names of it and of targets that the table has not."""
-    weights = column(options, options.weights)
-    find(frame, options.table, targets, "--target")
-    find(frame, options.table, [] if weights is None else [weights], "--weights")
+def _weights(options: Namespace) -> list[str]:
+    """Return the column of weights, if there is one."""
+    return [] if options.weights is None else [column(options, options.weights)]
+
+
+def _sample(
+    options: Namespace, frame: Any, recipe: Recipe, inputs: Sequence[str], targets: Sequence[str]
+) -> Sample:
+    """Treat a table by a recipe, and check that inputs and targets are numbers to fit."""
+    source, weights = options.table, _weights(options)
     if all(map(is_number, frame.columns)):
-        say(
-            f"the numbers in the first line of {options.table} are taken for names; if not, "
-            "--no-header"
-        )
-    return weights
+        say(f"the numbers in the first line of {source} are taken for names; if not, --no-header")
+    made, names = recipe.apply(frame), [*inputs, *targets, *weights]
+    table = numbers(made, source, names, spared=inputs, drop_missing=options.drop_missing)
+    if len(table) < 2:
+        raise InputError(f"{source!r} must have at least 2 rows to fit, got {len(table)}")
+    for target in targets:
+        y = table[target]
+        if y.min() == y.max():
+            raise InputError(
+                f"the target {target!r} must vary, got {y.iloc[0]:g} in all {len(y)} rows of "
+                f"{source!r}"
+            )
+    y = table[targets[0]] if len(targets) == 1 else table[list(targets)]
+    return Sample(table[list(inputs)], y, table[weights[0]] if weights else None, recipe)
 
 
 def read_rows(
-    options: Namespace,
-    names: Sequence[str],
-    targets: Sequence[str],
-    recipe: Recipe | None = None,
+    options: Namespace, names: Sequence[str], targets: Sequence[str], recipe: Recipe | None = None
 ) -> Sample:
     """Return columns of the table that a model or a proof knows, in its order.
 
@@ -201,8 +214,8 @@ def read_rows(
             f"{options.table!r} must have the inputs and the target of the fit, "
             f"got no {listed(missing)}; it has {listed(list(frame.columns))}"
         )
-    weights = _weights(options, frame, targets)
-    return pick(frame, options.table, recipe, names, targets, weights, options.drop_missing)
+    find(frame, options.table, _weights(options), "--weights")
+    return _sample(options, frame, recipe, names, targets)
 
 
 def rows_for(options: Namespace, model: Any, file: str) -> Sample:
@@ -215,30 +228,27 @@ def rows_for(options: Namespace, model: Any, file: str) -> Sample:
 def load_single(path: str, command: str) -> Any:
     """Return the model of a file, which must be one of a single response."""
     model = load_model(path)
-    if not hasattr(model, "polynomial_"):
-        raise InputError(
-            f"polysharp {command} is for models of one response, and {path!r} has "
-            f"{len(laws_of(model))}"
-        )
+    check_single(model, path, f"polysharp {command}")
     return model
 
 
-def resampled(
-    options: Namespace,
-    model: Any,
-    sample: Any,
-    count: int,
-    seconds: float,
-    within: float = 0.0,
-) -> Any:
-    """Return what resamples of the rows find in some seconds; None where none is wanted."""
+def check_single(model: Any, path: str, what: str) -> None:
+    """Refuse a model of several responses for what is about one."""
+    if not hasattr(model, "polynomial_"):
+        raise InputError(
+            f"{what} is for models of one response, and {path!r} has {len(laws_of(model))}"
+        )
+
+
+def resampled(options: Namespace, model: Any, sample: Any, count: int, **how: Any) -> Any:
+    """Return what so many resamples of the rows find; None where none is wanted."""
     if count < 0:
         raise InputError(f"--resamples must not be negative, got {count}")
     if count == 0:
         return None
-    how: dict[str, Any] = {"n_resamples": count, "within": within, "time_limit": seconds}
+    how |= {"n_resamples": count, "random_state": options.seed}
     with every_core(options):
-        return stability(model, *sample.given, random_state=options.seed, **how)
+        return stability(model, *sample.given, **how)
 
 
 def split(sample: Sample, share: float | None, seed: int) -> tuple[Sample, Sample | None]:

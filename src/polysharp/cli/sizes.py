@@ -36,18 +36,13 @@ def path_of(
     return path(*sample.given, **given)
 
 
-def known_bound(model: Any) -> dict[tuple[int | None, int], float]:
-    """Return the bound of the model itself by its size: its proof had more time than others."""
-    if getattr(model, "reference_", None) is not None:
-        return {}  # it is about a mean of models
-    known = settings_of(model)
-    return {(known["max_inputs"], int(known["max_terms"])): model.solution_.bound}
-
-
 def table_of(model: Any, sizes: Path) -> str:
     """Return a short table of sizes, the model's own marked."""
-    own = int(settings_of(model)["max_terms"])
-    ceilings = sizes.r2_ceilings(known_bound(model))
+    known = settings_of(model)
+    own, bounds = int(known["max_terms"]), {}
+    if getattr(model, "reference_", None) is None:  # whose bound is about a mean of models
+        bounds[known["max_inputs"], own] = model.solution_.bound  # its proof had more time
+    ceilings = sizes.r2_ceilings(bounds)
     lines = [f"  {'terms':>5}  {'error on rows not seen':>22}  {'R2 at most':>10}"]
     for point in sizes:
         mark = ">" if point.max_terms == own else " "

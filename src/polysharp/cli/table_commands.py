@@ -8,7 +8,7 @@ import numpy as np
 
 from polysharp.cli import shared
 from polysharp.cli.command import ExitCode
-from polysharp.cli.tables import load_pandas, write_table
+from polysharp.cli.tables import need, write_table
 from polysharp.data.summary import Ranges
 from polysharp.errors import InputError
 from polysharp.estimators.path import path
@@ -62,7 +62,7 @@ def run_rank(options: Namespace) -> int:
         coded, y, options.degree, gamma, sample_weight=weights, fit_intercept=True
     )
     order = ranking.order[: options.top]
-    table = load_pandas().DataFrame(
+    table = need("pandas", "writing tables").DataFrame(
         {
             "rank": np.arange(1, len(order) + 1),
             "input": [str(name) for name in sample.X.columns[order]],

@@ -23,15 +23,9 @@ EXCEL = frozenset({".xlsx", ".xlsm", ".xls", ".ods"})
 
 
 def read_table(source: str, form: Format | None = None) -> Any:
-    """Return a data frame of the file, or of standard input for ``-``, with distinct names.
-
-    Raises
-    ------
-    InputError
-        If the file is not there, empty, not a table, or has two columns of one name.
-    """
+    """Return a data frame of the file, or of standard input for ``-``, with distinct names."""
     form = form or Format()
-    pd = load_pandas()
+    pd = need("pandas", "reading tables")
     path = Path(source)
     if "://" in source and not path.exists():
         raise InputError(f"{source!r} is an address and no file; download it first")
@@ -50,12 +44,11 @@ def read_table(source: str, form: Format | None = None) -> Any:
         frame = _read_excel(pd, source, form)
     else:
         frame = read_text(pd, source, form)
-    if form.missing and kind in PARQUET | FEATHER | EXCEL:
-        frame = frame.mask(
-            frame.isin([*form.missing, *map(float, filter(is_number, form.missing))])
-        )
-    check_names(source, [str(name) for name in frame.columns])
     frame.columns = [str(name) for name in frame.columns]
+    check_names(source, list(frame.columns))
+    if form.missing and kind in PARQUET | FEATHER | EXCEL:
+        marks = [*form.missing, *map(float, filter(is_number, form.missing))]
+        frame = frame.mask(frame.isin(marks))
     if not len(frame):
         raise InputError(f"{source!r} has a header and no rows")
     return frame
@@ -82,11 +75,6 @@ def write_table(frame: Any, target: str) -> None:
             frame.to_csv(place, index=False, sep="\t" if kind == ".tsv" else ",")
 
 
-def load_pandas() -> Any:
-    """Return pandas, or say how to install it."""
-    return need("pandas", "reading tables")
-
-
 def need(package: str, purpose: str) -> Any:
     """Return a library that is not always installed, or say how to install it."""
     return load_optional(package, purpose, "cli")
@@ -103,7 +91,6 @@ def _read_arrow(source: str, kind: str) -> Any:
             table = feather.read_table(source)
     except (ArrowException, ValueError) as error:
         raise InputError(f"{source!r} cannot be read as {kind}: {first_line(error)}") from error
-    check_names(source, table.column_names)
     # Without pandas' own notes, which would turn columns into an index.
     return table.to_pandas(ignore_metadata=True)
 
@@ -124,7 +111,6 @@ def _read_excel(pd: Any, source: str, form: Format) -> Any:
     header = ["" if pd.isna(cell) else str(cell).strip() for cell in cells.iloc[0]]
     frame = cells.iloc[1:].reset_index(drop=True)
     frame.columns = named(header)
-    check_names(source, list(frame.columns))
     # The header made every column one of mixed cells: let each find its type again.
     return frame.infer_objects()
 

@@ -34,22 +34,14 @@ ROUNDOFF: dict[Precision, float] = {"float32": 2.0**-24, "float64": 2.0**-53}
 
 
 class NumpyArrays:
-    """NumPy on the CPU.
-
-    Parameters
-    ----------
-    chunk : int
-        Rows that are added up in the working precision before they meet float64.
-    stack : int
-        Weighted rows that make a product efficient.
-    block_bytes : int
-        Bytes of the monomials of a block of rows: what fits into the cache, or fills a GPU.
-    """
+    """NumPy on the CPU."""
 
     best_precision: Precision = "float32"  # the fastest one while errors stay bounded
 
     def __init__(self, chunk: int = 4096, stack: int = 256, block_bytes: int = 8 * 2**20) -> None:
-        self.chunk, self.stack, self.block_bytes = chunk, stack, block_bytes
+        self.chunk = chunk  # rows added up in the working precision before they meet float64
+        self.stack = stack  # weighted rows that make a product efficient
+        self.block_bytes = block_bytes  # of the monomials of a block of rows that fits the cache
         self._buffers: dict[str, Any] = {}
 
     def _buffer(self, name: str, shape: tuple[int, int], dtype: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,37 +46,34 @@ def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> MemoryRows:
             f"X must be in memory for {type(model).__name__}, got a Dask collection; call "
             "compute() first, or use SparsePolynomialRegressor"
         )
-    place = Place.find(X, getattr(model, "device", None))
+    rows = _checked(model, X, y, sample_weight)
     # What a Dask array calls its name is a key of its graph.
     response = None if type(y).__module__.startswith("dask.array") else getattr(y, "name", None)
-    X, y, weights, library = _checked(model, X, y, sample_weight)
-    response = response if isinstance(response, str) else "y"
-    names = input_names(model)
-    return MemoryRows(X, y, weights, names, response, place, library=library)
+    return replace(rows, response=response) if isinstance(response, str) else rows
 
 
 def check_responses(model: Any, X: Any, y: Any, sample_weight: Any) -> list[MemoryRows]:
     """Check rows with several responses, the columns of y; return the rows of each."""
-    place = Place.find(X, getattr(model, "device", None))
-    columns = getattr(y, "columns", None)
-    X, y, weights, library = _checked(model, X, y, sample_weight, multi_output=True)
-    if y.ndim != 2:
+    rows = _checked(model, X, y, sample_weight, multi_output=True)
+    if rows.y.ndim != 2:
         raise InputError(
-            f"y must have two dimensions, a column for each response, got shape {y.shape}; for one "
-            "response use SparsePolynomialRegressor"
+            "y must have two dimensions, a column for each response, got shape "
+            f"{rows.y.shape}; for one response use SparsePolynomialRegressor"
         )
-    names = [f"y{t}" for t in range(y.shape[1])] if columns is None else list(map(str, columns))
-    own = input_names(model)
+    names = getattr(y, "columns", None)
+    if names is None:
+        names = [f"y{t}" for t in range(rows.y.shape[1])]
     return [
-        MemoryRows(X, np.ascontiguousarray(values), weights, own, name, place, library=library)
-        for name, values in zip(names, y.T, strict=True)
+        replace(rows, y=np.ascontiguousarray(values), response=str(name))
+        for name, values in zip(names, rows.y.T, strict=True)
     ]
 
 
 def _checked(
     model: Any, X: Any, y: Any, sample_weight: Any, *, multi_output: bool = False
-) -> tuple[Array, Array, Array | None, Library]:
-    """Return columns, responses and weights as floats that the method can work with."""
+) -> MemoryRows:
+    """Return the rows as floats that the method can work with; y may have several columns."""
+    place = Place.find(X, getattr(model, "device", None))
     X, y, sample_weight = as_host(X), as_host(y), as_host(sample_weight)
     with named_columns(X):
         X, y = validate_data(
@@ -98,7 +96,7 @@ def _checked(
     X = library.grown(X, names)
     check_powers(X, int(model.degree), library.column_names(names))
     check_magnitudes(y, 1.0 if weights is None else float(weights.sum()))
-    return X, y, weights, library
+    return MemoryRows(X, y, weights, names, place=place, library=library)
 
 
 def library_of(model: Any, names: tuple[str, ...]) -> Library:

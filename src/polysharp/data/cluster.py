@@ -25,6 +25,7 @@ from typing import Any
 from uuid import uuid4
 
 from polysharp.errors import ClusterError, load_optional
+from polysharp.threads import limited_threads
 from polysharp.typing import OnBlock
 
 FAN_IN = 4  # results added by one task: a worker holds few of them at a time
@@ -44,13 +45,7 @@ def dask_module(name: str = "dask") -> Any:
 
 @contextmanager
 def cluster(address: str | None) -> Iterator[Any]:
-    """Use the cluster whose scheduler is at ``address``; None leaves the choice to Dask.
-
-    Examples
-    --------
-    >>> with cluster(None):
-    ...     pass  # fit here
-    """
+    """Use the cluster whose scheduler is at ``address``; None leaves the choice to Dask."""
     if address is None:
         yield None
         return
@@ -124,8 +119,6 @@ def n_threads() -> int:
 
 def _locally(root: Any, name: str, total: int, on_block: OnBlock | None) -> Any:
     """Compute with the threads or processes of this machine."""
-    from threadpoolctl import threadpool_limits
-
     following: Any = nullcontext()
     if on_block is not None:
         done, tell = count(1), on_block
@@ -136,7 +129,7 @@ def _locally(root: Any, name: str, total: int, on_block: OnBlock | None) -> Any:
 
         following = dask_module("dask.callbacks").Callback(posttask=after)
     # Blocks fill the cores; threads inside their products would compete with them.
-    with following, threadpool_limits(limits=1):
+    with following, limited_threads(1):
         return root.compute()
 
 

@@ -12,7 +12,6 @@ together, with only the columns that are used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import isnan
 from typing import Any
 
@@ -111,8 +110,19 @@ def _beside(X: Any, column: Any, name: str) -> list[Any]:
     """Return y or the weights in the blocks of X."""
     sizes = _known_sizes(X)
     if not is_dask(column):
-        column = _as_collection(column, sizes, name)
-    if sizes is not None and _known_sizes(column) is not None:
+        if sizes is None:
+            raise InputError(
+                f"{name} must be a Dask array or Series in the partitions of X, whose sizes are "
+                f"unknown, got {type(column).__name__}"
+            )
+        values = np.asarray(column)
+        if values.shape[:1] != (sum(sizes),):
+            raise InputError(
+                f"{name} must have one value per row of X, {sum(sizes)}, got shape {values.shape}"
+            )
+        chunks = (sizes, *values.shape[1:])
+        column = dask_module("dask.array").from_array(values, chunks=chunks)
+    elif sizes is not None and _known_sizes(column) is not None:
         if sum(sizes) != column.shape[0]:
             raise InputError(
                 f"{name} must have one value per row of X, {sum(sizes)}, got {column.shape[0]}"
@@ -129,22 +139,6 @@ def _known_sizes(X: Any) -> tuple[int, ...] | None:
     if is_frame(X) or any(isnan(size) for size in X.chunks[0]):
         return None
     return tuple(X.chunks[0])
-
-
-def _as_collection(column: Any, sizes: Sequence[int] | None, name: str) -> Any:
-    """Cut a column in memory as X is cut."""
-    if sizes is None:
-        raise InputError(
-            f"{name} must be a Dask array or Series in the partitions of X, whose sizes are "
-            f"unknown, got {type(column).__name__}"
-        )
-    values = np.asarray(column)
-    if values.shape[:1] != (sum(sizes),):
-        raise InputError(
-            f"{name} must have one value per row of X, {sum(sizes)}, got shape {values.shape}"
-        )
-    chunks = (tuple(sizes), *values.shape[1:])
-    return dask_module("dask.array").from_array(values, chunks=chunks)
 
 
 def _disagree(name: str, wanted: int, got: int) -> InputError:

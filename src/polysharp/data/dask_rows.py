@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,12 @@ def _opened(
     library = library_of(model, names)
     read = BlockReader(names, responses, library)
     blocks = cut_into_blocks(X, y, sample_weight, several=several)
-    summary = _summary(blocks, read, progress)
+    tell = progress.on_block("checking rows")
+    try:
+        summary: Summary = sum_over_blocks("check", summarise, blocks, read, on_block=tell)
+    except (ValueError, TypeError, KeyError) as failed:  # what the user's own graph raises
+        first = (str(failed).splitlines() or [type(failed).__name__])[0]
+        raise InputError(f"X and y: a block cannot be read: {first}") from failed
     columns = library.column_names(names)
     _check_whole(summary, int(model.degree), columns, sample_weight is not None)
     shape, mean = (summary.n_rows, len(names)), float(summary.centers[0])
@@ -99,25 +104,13 @@ def _opened(
     return rows, summary
 
 
-def _summary(blocks: Sequence[Piece], read: BlockReader, progress: Progress) -> Summary:
-    """Go over the blocks once; what the user's own graph raises is told in one sentence."""
-    tell = progress.on_block("checking rows")
-    try:
-        summary: Summary = sum_over_blocks("check", summarise, blocks, read, on_block=tell)
-    except (ValueError, TypeError, KeyError) as failed:
-        first = (str(failed).splitlines() or [type(failed).__name__])[0]
-        raise InputError(f"X and y: a block cannot be read: {first}") from failed
-    return summary
-
-
 def summarise(number: int, x: Any, y: Any, weights: Any, read: BlockReader) -> Summary:
     """Check and summarise one block, or say what is wrong with it."""
     try:
         rows, n_given = read(number, x, y, weights)
     except InputError as refused:
-        return Summary.nothing(read.width, len(read.responses), refusal=(number, str(refused)))
-    if not len(rows):
-        return Summary.nothing(read.width, len(read.responses), n_given)
+        nothing = Summary.nothing(read.width, len(read.responses))
+        return replace(nothing, refusal=(number, str(refused)))
     Y = rows.y[:, None] if rows.several is None else rows.several.values.T
     return Summary.of(rows.X, Y, rows.weights, n_given)
 
@@ -170,26 +163,21 @@ class DaskRows(Rows):
         on_block: OnBlock | None = None,
     ) -> Any:
         """Add what the blocks that are not empty return, in a tree."""
-        return sum_over_blocks(
-            stage,
-            _on_rows,
-            self.blocks,
-            *(self.read, function, then, *args),
-            then=None if then is None else _then,
-            on_block=on_block,
-        )
+        last = None if then is None else partial(_finish, then)
+        given = self.blocks, self.read, function, *args
+        return sum_over_blocks(stage, _on_rows, *given, then=last, on_block=on_block)
 
 
-def _on_rows(number: int, x: Any, y: Any, weights: Any, *shared: Any) -> Any:
+def _on_rows(number: int, *piece_and_work: Any) -> Any:
     """Read a block and use it; None where it is empty."""
-    read, function, _, *args = shared
+    x, y, weights, read, function, *args = piece_and_work
     rows, _ = read(number, x, y, weights)
     return function(rows, *args) if len(rows) else None
 
 
-def _then(total: Any, *shared: Any) -> Any:
+def _finish(then: Callable[..., Any], total: Any, *shared: Any) -> Any:
     """Finish the work where the sum is."""
-    _, _, then, *args = shared
+    _read, _function, *args = shared
     return then(total, *args)
 
 

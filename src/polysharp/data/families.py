@@ -19,7 +19,6 @@ the arguments of other families stay what they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +34,7 @@ class Family:
 
     name: str
     letter: str  # as formulas show them, P2(x); "" for powers
-    step: Callable[[int], tuple[int, int, int]]  # a, b and c above
+    recurrence: tuple[tuple[int, int], ...]  # a, b and c above, u + v d as (u, v)
     spans: bool = False  # whether the range of an input is mapped to [-1, 1], not mean and spread
 
     @property
@@ -47,6 +46,10 @@ class Family:
     def highest(self) -> float:
         """The highest degree."""
         return HIGHEST if self.orthogonal else np.inf
+
+    def step(self, d: int) -> tuple[int, ...]:
+        """Return a, b and c, with which P_{d+1} follows from P_d and P_{d-1}."""
+        return tuple(u + v * d for u, v in self.recurrence)
 
     def values(self, t: Any, highest: int) -> list[Any]:
         """Return P_1(t), P_2(t), ... for numbers of any kind."""
@@ -98,31 +101,13 @@ class Family:
         return f"{column} mapped from [{shift - unit:.{digits}g}, {shift + unit:.{digits}g}]"
 
 
-def _powers(d: int) -> tuple[int, int, int]:
-    del d
-    return 1, 0, 1
-
-
-def _legendre(d: int) -> tuple[int, int, int]:
-    return 2 * d + 1, d, d + 1
-
-
-def _chebyshev(d: int) -> tuple[int, int, int]:
-    del d
-    return 2, 1, 1
-
-
-def _hermite(d: int) -> tuple[int, int, int]:
-    return 1, d, 1
-
-
-MONOMIALS = Family("monomials", "", _powers)
+MONOMIALS = Family("monomials", "", ((1, 0), (0, 0), (1, 0)))
 FAMILIES = {
     family.name: family
     for family in (
         MONOMIALS,
-        Family("legendre", "P", _legendre, spans=True),
-        Family("chebyshev", "T", _chebyshev, spans=True),
-        Family("hermite", "He", _hermite),
+        Family("legendre", "P", ((1, 2), (0, 1), (1, 1)), spans=True),
+        Family("chebyshev", "T", ((2, 0), (1, 0), (1, 0)), spans=True),
+        Family("hermite", "He", ((1, 0), (0, 1), (1, 0))),
     )
 }

@@ -70,8 +70,9 @@ FUNCTIONS = {
 }
 INVERSE = "inverse"
 OTHER_NAMES = {"sqrt": "square-root", "1/x": "inverse"}
-# Two columns of one input whose product is trivial, by what they are ("" is the input itself).
-TRIVIAL = {frozenset(("", INVERSE)), frozenset(("square-root",))}
+# Of the columns that are powers of their input, by what they are ("" is the input itself): the
+# product of two of them is trivial where these add up to 0, no function, or to 1, the input.
+EXPONENTS = {"": 1.0, INVERSE: -1.0, "square-root": 0.5}
 
 
 @dataclass(frozen=True)
@@ -128,32 +129,20 @@ class Library:
 
     def is_trivial(self, monomial: Monomial) -> bool:
         """Whether two of the columns multiplied give a column, or no function."""
-        return bool(self.applied) and any(
-            self.owners[a] == self.owners[b] and {self.kind(a), self.kind(b)} in TRIVIAL
-            for a, b in combinations(monomial, 2)
-        )
+        return bool(self.applied) and bool(self.trivial_keys(np.array([monomial], np.int32))[0])
 
     @cached_property
-    def _clashes(self) -> NDArray[np.bool_]:
-        """Which pairs of kinds of columns are trivial."""
-        return np.array([[{a, b} in TRIVIAL for a in self._names] for b in self._names])
-
-    @cached_property
-    def _names(self) -> list[str]:
-        return ["", *dict.fromkeys(a.function.name for a in self.applied)]
-
-    @cached_property
-    def _kinds(self) -> Indices:
-        kinds = [self._names.index(self.kind(c)) for c in range(len(self.owners))]
-        return np.array(kinds, dtype=np.intp)
+    def _exponents(self) -> Array:
+        """The power of its input that each column is, NaN where it is none."""
+        return np.array([EXPONENTS.get(self.kind(c), np.nan) for c in range(len(self.owners))])
 
     def trivial_keys(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return which of many monomials of one degree, one per row, are trivial."""
-        owners, kinds = self.owners[keys], self._kinds[keys]
+        owners, exponents = self.owners[keys], self._exponents[keys]
         trivial = np.zeros(len(keys), dtype=bool)
         for a, b in combinations(range(keys.shape[1]), 2):
             same = owners[:, a] == owners[:, b]
-            trivial |= same & self._clashes[kinds[:, a], kinds[:, b]]
+            trivial |= same & np.isin(exponents[:, a] + exponents[:, b], (0.0, 1.0))
         return trivial
 
     def values(self, column: int, X: Array, names: Sequence[str]) -> Array:

@@ -87,18 +87,13 @@ def scan(
         if name not in names:
             raise InputError(f"{str(pattern)!r} has no column {name!r}{_hint(name, names)}")
     if inputs is None:
-        inputs = numbers_of(frame)
+        inputs = [str(name) for name, dtype in frame.dtypes.items() if dtype.kind in "biuf"]
     chosen = [name for name in inputs if name not in (*beside, *exclude)]
     if not chosen:
         raise InputError(f"{str(pattern)!r} has no column of numbers besides {target!r}")
     if drop_missing:
         frame = frame.dropna(subset=[*chosen, *beside])
     return Scan(frame[chosen], frame[target], None if weights is None else frame[weights])
-
-
-def numbers_of(frame: Any) -> list[str]:
-    """Return the columns that hold numbers."""
-    return [str(name) for name, dtype in frame.dtypes.items() if dtype.kind in "biuf"]
 
 
 def find_files(pattern: str | Path) -> list[str]:

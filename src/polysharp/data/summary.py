@@ -33,8 +33,9 @@ class Ranges(NamedTuple):
 
     @classmethod
     def of(cls, X: Array, weights: Array) -> Ranges:
-        """Measure the columns of a table."""
-        weight, low, high = weights.sum(), X.min(axis=0), X.max(axis=0)
+        """Measure the columns of a table; without rows the least is infinite, the mean zero."""
+        low, high = X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
+        weight = weights.sum() if len(X) else 1.0
         variance, ends_only = np.zeros(X.shape[1]), np.ones(X.shape[1], dtype=bool)
         with np.errstate(over="ignore", invalid="ignore"):  # ``check_powers`` sees the range
             mean = weights @ X / weight
@@ -46,12 +47,6 @@ class Ranges(NamedTuple):
                     values = part[:, some]
                     ends_only[some] = ((low[some] == values) | (high[some] == values)).all(axis=0)
         return cls(low, high, mean, variance / weight, ends_only)
-
-    @classmethod
-    def of_nothing(cls, p: int) -> Ranges:
-        """Return the ranges of the columns of an empty table."""
-        high, zeros = np.full(p, -np.inf), np.zeros(p)
-        return cls(-high, high, zeros, zeros, np.ones(p, dtype=bool))
 
     @property
     def two_valued(self) -> NDArray[np.bool_]:
@@ -102,11 +97,9 @@ class Summary:
         )
 
     @classmethod
-    def nothing(
-        cls, p: int, responses: int, n_given: int = 0, refusal: tuple[int, str] | None = None
-    ) -> Summary:
-        """Return the summary of no rows that count."""
-        return cls(n_given, 0, 0.0, Ranges.of_nothing(p), Ranges.of_nothing(responses), refusal)
+    def nothing(cls, p: int, responses: int) -> Summary:
+        """Return the summary of no rows."""
+        return cls.of(np.empty((0, p)), np.empty((0, responses)), np.empty(0), 0)
 
     @classmethod
     def of(cls, X: Array, Y: Array, weights: Array, n_given: int) -> Summary:

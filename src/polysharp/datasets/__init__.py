@@ -44,7 +44,7 @@ class Dataset:
 
 
 def cycling(n: int = 1000, noise: float = 5.0, random_state: int = 0) -> Dataset:
-    """Draw rides: the power a cargo bicycle needs, four inputs that matter of twelve.
+    """Return a ``Dataset`` of rides: the power a cargo bicycle needs, four inputs of twelve matter.
 
     Parameters
     ----------
@@ -54,10 +54,6 @@ def cycling(n: int = 1000, noise: float = 5.0, random_state: int = 0) -> Dataset
         Standard deviation of the power meter, in watts.
     random_state : int
         Seed.
-
-    Returns
-    -------
-    Dataset
 
     Examples
     --------
@@ -113,11 +109,7 @@ def cycling(n: int = 1000, noise: float = 5.0, random_state: int = 0) -> Dataset
 
 
 def diabetes() -> Dataset:
-    """Return scikit-learn's diabetes data: 442 patients, 10 measurements, progression in a year.
-
-    Returns
-    -------
-    Dataset
+    """Return the diabetes data as a ``Dataset``: 442 patients, 10 measurements, progression.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import numpy as np
@@ -75,11 +75,16 @@ def find_table(file: UciFile, *, download: bool = True) -> Array:
     if not download:
         raise _nowhere(file, folder, "downloads are switched off")
     try:
-        content = _download(file.url)
-    except (URLError, OSError) as error:
+        with urlopen(file.url, timeout=TIMEOUT) as answer:
+            content = answer.read()
+    except OSError as error:
+        if isinstance(error, HTTPError):
+            error.close()  # it is the answer as well, and open
         raise _nowhere(file, folder, f"{file.url} did not answer ({error})") from error
     table = _from_download(file, content)
-    _keep(file.cached, content)
+    with suppress(OSError):  # without a place to keep it, do without
+        file.cached.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file.cached, content)
     return table
 
 
@@ -141,20 +146,3 @@ def _parse(file: UciFile, content: bytes, *, delimiter: str, header: bool) -> Ar
     if table.shape != tuple(file.shape):
         raise DataError(f"{file.name} must have shape {tuple(file.shape)}, got {table.shape}")
     return np.asarray(table, dtype=np.float64)
-
-
-def _download(url: str) -> bytes:
-    try:
-        with urlopen(url, timeout=TIMEOUT) as answer:
-            content: bytes = answer.read()
-    except HTTPError as error:
-        error.close()  # it is the answer as well, and open
-        raise
-    return content
-
-
-def _keep(path: Path, content: bytes) -> None:
-    """Write the cache at once, so that nobody reads half a file; without a place, do without."""
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, content)

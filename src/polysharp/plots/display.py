@@ -15,13 +15,7 @@ INK, MODEL, BOUND, QUIET = "#1f2933", "#0b6e99", "#c2571a", "#b8c4ce"
 
 
 class Display:
-    """A picture on one Axes.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where ``plot`` has drawn.
-    """
+    """A picture on one Axes; ``ax_`` and ``figure_`` are where ``plot`` has drawn."""
 
     ax_: Axes
     figure_: Figure | SubFigure
@@ -34,13 +28,7 @@ class Display:
 
 
 class PanelDisplay:
-    """A picture on several Axes, at most three side by side.
-
-    Attributes
-    ----------
-    axes_, figure_ : list of matplotlib Axes, and Figure
-        Where ``plot`` has drawn.
-    """
+    """A picture on several Axes, at most three side by side: ``axes_`` of ``figure_``."""
 
     axes_: list[Axes]
     figure_: Figure | SubFigure

@@ -43,17 +43,11 @@ def course(solution: Solution) -> tuple[Array, Array, Array]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GapDisplay(Display):
-    """Objective and proven bound over the time of the search.
-
-    Parameters
-    ----------
-    seconds, objective, bound : array (n_events,)
-        The course of the search, objective and bound in percent of the final objective.
-    """
+    """Objective and proven bound over the time of the search, a number for each event."""
 
     seconds: Array
-    objective: Array
-    bound: Array
+    objective: Array  #: in percent of the final objective
+    bound: Array  #: in percent of the final objective
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
@@ -81,7 +75,9 @@ class GapDisplay(Display):
 
 
 def plot_gap(solution: Solution, *, ax: Axes | None = None) -> Axes:
-    """Draw objective and proven bound over the time of the search, in percent of the result.
+    """Draw objective and proven bound over the time of the search; return the matplotlib Axes.
+
+    Both are in percent of the result.
 
     Parameters
     ----------
@@ -89,29 +85,17 @@ def plot_gap(solution: Solution, *, ax: Axes | None = None) -> Axes:
         ``model.solution_`` of a fitted model.
     ax : matplotlib Axes or None
         Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     return GapDisplay.from_solution(solution, ax=ax).ax_
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PairsDisplay(Display):
-    """Observed and predicted values; subclasses say what is drawn against what.
+    """Observed and predicted values; subclasses say what is drawn against what."""
 
-    Parameters
-    ----------
-    y_true, y_pred : array-like of shape (n,)
-        Observed and predicted values, best of rows the model has not seen.
-    name : str
-        Name of the response, for the labels.
-    """
-
-    y_true: Any
-    y_pred: Any
-    name: str = "response"
+    y_true: Any  #: observed values, best of rows the model has not seen
+    y_pred: Any  #: predicted values
+    name: str = "response"  #: of the response, for the labels
 
     def __post_init__(self) -> None:
         self.y_true = np.asarray(self.y_true, dtype=np.float64)
@@ -179,7 +163,7 @@ class ResidualDisplay(PairsDisplay):
 def plot_predictions(
     y_true: ArrayLike, y_pred: ArrayLike, *, ax: Axes | None = None, name: str = "response"
 ) -> Axes:
-    """Draw predictions against observations.
+    """Draw predictions against observations; return the matplotlib Axes.
 
     Parameters
     ----------
@@ -189,10 +173,6 @@ def plot_predictions(
         Where to draw; a new figure by default.
     name : str
         Name of the response, for the labels.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     return PredictionDisplay.from_predictions(y_true, y_pred, ax=ax, name=name).ax_
 
@@ -209,22 +189,12 @@ def plot_residuals(
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BarsDisplay(Display):
-    """One bar per input, the longest on top; inputs of the formula are coloured.
-
-    Parameters
-    ----------
-    values : array (p,)
-        Lengths of the bars.
-    names : tuple of str
-        Names of the inputs.
-    used : tuple of int
-        Inputs that the formula uses.
-    """
+    """One bar per input, the longest on top; inputs of the formula are coloured."""
 
     label = ""
-    values: Array
-    names: tuple[str, ...]
-    used: tuple[int, ...]
+    values: Array  #: lengths of the bars
+    names: tuple[str, ...]  #: of the inputs
+    used: tuple[int, ...]  #: inputs that the formula uses
 
     def plot(self, ax: Axes | None = None, *, max_bars: int = 20) -> Self:
         """Draw the ``max_bars`` longest, none for inputs at zero; returns the display."""

@@ -33,7 +33,7 @@ class SizeCurve:
     sizes: NDArray[np.intp]
     training_error: Array | None
     validation_error: Array | None
-    std_error: Array | None
+    std_error: Array  # of the validation errors
 
     @property
     def error(self) -> Array:
@@ -45,7 +45,7 @@ class SizeCurve:
     def judged(self, size: int) -> tuple[float, float] | None:
         """Return mean and standard error of a size on rows not seen, where they are known."""
         at = np.flatnonzero(self.sizes == size)
-        if not len(at) or self.validation_error is None or self.std_error is None:
+        if not len(at) or self.validation_error is None:
             return None
         error = float(self.validation_error[at[0]])
         return (error, float(self.std_error[at[0]])) if np.isfinite(error) else None
@@ -59,7 +59,7 @@ class SizeCurve:
             np.array([point.max_terms for point in points], dtype=np.intp),
             np.array([point.training_error for point in points]),
             np.array([point.validation_error for point in points], float) if judged else None,
-            np.array([point.validation_std_error or 0.0 for point in points]) if judged else None,
+            np.array([point.validation_std_error or 0.0 for point in points]),
         )
 
 
@@ -85,35 +85,25 @@ def search_curve(search: Any) -> SizeCurve:
     alike = [all(row[name] == chosen[name] for name in others) for row in results["params"]]
     consensus = results["consensus"]
     alike &= consensus == consensus[search.best_index_]
+    sizes = np.asarray(results["param_max_terms"], dtype=np.intp)
     rows = np.flatnonzero(alike & np.isfinite(error))
-    sizes = np.array([results["params"][a]["max_terms"] for a in rows.tolist()], dtype=np.intp)
+    rows = rows[np.argsort(sizes[rows])]
+    # A budget above the number of monomials allows nothing new: the flat end is shown once.
+    moves = np.flatnonzero(np.diff(error[rows]))
+    last = max(sizes[rows][moves + 1].max(initial=0), chosen["max_terms"])
+    rows = rows[sizes[rows] <= last]
     # std_test_score is that of the splits themselves; this is the standard error of their mean.
     std_error = np.asarray(results["std_test_score"])[rows] / max(1, search.n_splits_ - 1) ** 0.5
-    order = np.argsort(sizes)
-    # A budget above the number of monomials allows nothing new: the flat end is shown once.
-    moves = np.flatnonzero(np.diff(error[rows][order]))
-    last = max(sizes[order][moves + 1].max(initial=0), chosen["max_terms"])
-    order = order[sizes[order] <= last]
-    return SizeCurve(chosen["max_inputs"], sizes[order], None, error[rows][order], std_error[order])
+    return SizeCurve(chosen["max_inputs"], sizes[rows], None, error[rows], std_error)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PathDisplay(Display):
-    """Training and validation error against the number of terms.
+    """Training and validation error against the number of terms."""
 
-    Parameters
-    ----------
-    curves : sequence of SizeCurve
-        One curve for each budget of inputs.
-    chosen : int or None
-        Number of terms to mark.
-    name : str
-        Name of the response.
-    """
-
-    curves: Sequence[SizeCurve]
-    chosen: int | None = None
-    name: str = "response"
+    curves: Sequence[SizeCurve]  #: one for each budget of inputs
+    chosen: int | None = None  #: number of terms to mark
+    name: str = "response"  #: of the response
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
@@ -136,10 +126,15 @@ class PathDisplay(Display):
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw; returns the display."""
         ax = self._begin(ax)
+        style: Any = {"marker": "o", "markersize": 4, "linewidth": 1.2}
         if len(self.curves) == 1:
-            self._draw_errors(ax, self.curves[0])
+            self._draw_errors(ax, self.curves[0], style)
         else:
-            self._draw_budgets(ax)
+            shades = np.linspace(0.25, 1.0, len(self.curves))
+            for curve, shade in zip(self.curves, shades, strict=True):
+                label = f"{'all' if curve.max_inputs is None else curve.max_inputs} inputs"
+                look = {**style, "color": MODEL, "alpha": shade}
+                ax.plot(curve.sizes, curve.error, label=label, **look)
         if self.chosen is not None:
             ax.axvline(self.chosen, color=INK, linewidth=0.8, linestyle=":")
         ax.legend(frameon=False, fontsize="small")
@@ -147,27 +142,18 @@ class PathDisplay(Display):
         tidy(ax, "terms allowed", f"error of {self.name}")
         return self
 
-    def _draw_errors(self, ax: Axes, curve: SizeCurve) -> None:
+    def _draw_errors(self, ax: Axes, curve: SizeCurve, style: Any) -> None:
         """Draw both errors of one curve."""
-        style: Any = {"marker": "o", "markersize": 4, "linewidth": 1.2}
         if curve.training_error is not None:
             ax.plot(curve.sizes, curve.training_error, color=MODEL, label="training", **style)
-        error, spread = curve.validation_error, curve.std_error
-        if error is not None and spread is not None:
+        if (error := curve.validation_error) is not None:
             ax.plot(curve.sizes, error, color=BOUND, label="validation", **style)
-            band = error - spread, error + spread
+            band = error - curve.std_error, error + curve.std_error
             ax.fill_between(curve.sizes, *band, color=BOUND, alpha=0.15, lw=0)
-
-    def _draw_budgets(self, ax: Axes) -> None:
-        """Draw one error of every curve: validation where there is one."""
-        style: Any = {"color": MODEL, "ms": 4, "lw": 1.2}
-        for curve, shade in zip(self.curves, np.linspace(0.25, 1.0, len(self.curves)), strict=True):
-            label = f"{'all' if curve.max_inputs is None else curve.max_inputs} inputs"
-            ax.plot(curve.sizes, curve.error, "o-", alpha=shade, label=label, **style)
 
 
 def plot_path(path: Path, *, chosen: int | None = None, ax: Axes | None = None) -> Axes:
-    """Draw the accuracy-versus-size curve of a path.
+    """Draw the accuracy-versus-size curve of a path; return the matplotlib Axes.
 
     Parameters
     ----------
@@ -177,9 +163,5 @@ def plot_path(path: Path, *, chosen: int | None = None, ax: Axes | None = None) 
         Number of terms to mark.
     ax : matplotlib Axes or None
         Where to draw; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
     """
     return PathDisplay.from_path(path, chosen=chosen, ax=ax).ax_

@@ -22,21 +22,11 @@ from polysharp.typing import Array
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ResponseDisplay(PanelDisplay):
-    """Response curves, one panel per input.
-
-    Parameters
-    ----------
-    curves : sequence of Curve
-        What is drawn.
-    polynomial : Polynomial
-        For the names.
-    X : array (n, p)
-        Rows shown as a rug.
-    """
+    """Response curves, one panel per input."""
 
     curves: Sequence[Curve]
-    polynomial: Polynomial
-    X: Array
+    polynomial: Polynomial  #: for the names
+    X: Array  #: rows shown as a rug
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, inputs: Any = None, *, ax: Any = None) -> Self:
@@ -66,21 +56,11 @@ class ResponseDisplay(PanelDisplay):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SurfaceDisplay(PanelDisplay):
-    """Response surfaces of the strongest interactions, one panel per pair of inputs.
-
-    Parameters
-    ----------
-    surfaces : sequence of Surface
-        What is drawn.
-    polynomial : Polynomial
-        For the names.
-    X : array (n, p)
-        Rows shown as points.
-    """
+    """Response surfaces of the strongest interactions, one panel per pair of inputs."""
 
     surfaces: Sequence[Surface]
-    polynomial: Polynomial
-    X: Array
+    polynomial: Polynomial  #: for the names
+    X: Array  #: rows shown as points
 
     @classmethod
     def from_estimator(

@@ -10,7 +10,6 @@ with a_d, a_{d-1}, ... from the highest powers down; a product of factors is mul
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -44,7 +43,7 @@ def _shares(given: Polynomial, other: Polynomial, c: int, order: int) -> list[fl
     """Return a_0, ..., a_d of one factor of the polynomial given."""
     if c >= len(given.names):  # functions of inputs are the same in both
         return [*[0.0] * order, 1.0]
-    (shift, scale), (new_shift, new_scale) = _mapping(given, c), _mapping(other, c)
+    (shift, scale), (new_shift, new_scale) = given.mapping(c), other.mapping(c)
     t = Powers([(new_shift - shift) / scale, new_scale / scale])
     rest = [*given.family.values(t, order)[-1].coef.tolist(), *[0.0] * order][: order + 1]
     shares = [0.0] * (order + 1)
@@ -53,9 +52,3 @@ def _shares(given: Polynomial, other: Polynomial, c: int, order: int) -> list[fl
         shares[d] = share = rest[d] / own[d]
         rest = [r - share * a for r, a in zip(rest, own, strict=False)]
     return shares
-
-
-def _mapping(law: Polynomial, c: int) -> Iterator[float]:
-    """Return what is subtracted from an input, and what it is divided by then."""
-    yield 0.0 if law.shifts is None else float(law.shifts[c])
-    yield 1.0 if law.scales is None else float(law.scales[c])

@@ -19,28 +19,14 @@ from polysharp.typing import Array
 
 @dataclass(frozen=True, eq=False)
 class HalfWidth:
-    """What an export needs beside the formula to give intervals.
+    """What an export needs beside the formula to give intervals."""
 
-    Parameters
-    ----------
-    coverage : float
-        Share of new rows that the intervals are to hold.
-    factor : float
-        q.
-    constant : float
-        c.
-    rows : tuple of Polynomial
-        In the inputs of the formula; none where it has no terms.
-    """
-
-    coverage: float
-    factor: float
-    constant: float
-    rows: tuple[Polynomial, ...]
+    coverage: float  #: share of new rows that the intervals are to hold
+    factor: float  #: q
+    constant: float  #: c
+    rows: tuple[Polynomial, ...]  #: in the inputs of the formula; none where it has no terms
 
     def __call__(self, X: Array) -> Array:
         """Return half the width at the rows of X."""
-        squares = np.full(len(X), self.constant)
-        for row in self.rows:
-            squares += row(X) ** 2
+        squares = sum((row(X) ** 2 for row in self.rows), np.full(len(X), self.constant))
         return np.asarray(self.factor * np.sqrt(squares))

@@ -64,7 +64,7 @@ class Importance:
 def measure_importance(
     polynomial: Polynomial, X: Array, sample_weight: Array | None = None
 ) -> Importance:
-    """Measure what matters in a polynomial over the rows of a table.
+    """Return the ``Importance`` of terms and inputs of a polynomial over the rows of a table.
 
     Parameters
     ----------
@@ -74,10 +74,6 @@ def measure_importance(
         Rows over which the inputs vary, usually those of the fit.
     sample_weight : array (n,) or None
         Weights of the rows.
-
-    Returns
-    -------
-    Importance
 
     Examples
     --------
@@ -149,9 +145,7 @@ class _Products:
             means[i] = mean[at]
             E[i] = C[i] + np.outer(means[i], means[i])
         c = c / (np.abs(c).max(initial=0.0) or 1.0)
-        whole = np.ones((len(c), len(c)))
-        for table in E.values():
-            whole = whole * table
+        whole = np.prod([np.ones((len(c), len(c))), *E.values()], axis=0)
         product = np.prod([np.ones(len(c)), *means.values()], axis=0)
         return cls(c, E, C, means, float(c @ (whole - np.outer(product, product)) @ c))
 
@@ -241,13 +235,9 @@ def _reduced(
     for a in range(0, len(X), BLOCK_ROWS):
         rows = slice(a, a + BLOCK_ROWS)
         ones = np.full((len(X[rows]), 1), float(free_intercept))
-        block = np.hstack([ones, term_values(polynomial, X[rows]), target[rows, None]])
+        values = polynomial.products(X[rows]) * polynomial.coefficients
+        block = np.hstack([ones, values, target[rows, None]])
         R = qr(np.vstack([R, block * np.sqrt(weights[rows, None])]), mode="r")[0]
     lengths = np.linalg.norm(R[:, :-1], axis=0)
     lengths[lengths == 0.0] = 1.0
     return R[:, :-1] / lengths, R[:, -1], lengths
-
-
-def term_values(polynomial: Polynomial, X: Array) -> Array:
-    """Return the value of every term, coefficient included, at the rows of X."""
-    return polynomial.products(X) * polynomial.coefficients

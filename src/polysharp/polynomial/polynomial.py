@@ -17,10 +17,10 @@ fits well within the rows seen may be anything a little outside of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,9 +34,6 @@ from polysharp.monomials.units import Units
 from polysharp.polynomial.change_of_basis import in_basis_of
 from polysharp.polynomial.exports import code, onnx_graph, text
 from polysharp.typing import Array, Monomial
-
-if TYPE_CHECKING:
-    from polysharp.polynomial.half_width import HalfWidth
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,22 +105,9 @@ class Polynomial:
         response: str = "y",
         ranges: Array | None = None,
     ) -> Polynomial:
-        """Return to the user's units from coefficients of scaled monomials of coded variables.
+        """Return to the user's units from coefficients w of scaled monomials of coded variables.
 
-        Parameters
-        ----------
-        basis : Basis
-            The monomials of the model.
-        w : ndarray
-            Their coefficients, as a search finds them.
-        intercept : float
-            Added to every prediction.
-        scaling : Scaling
-            Shift and unit of every input; shifts of zero are no shifts.
-        names, response
-            As the user calls them.
-        ranges : ndarray or None
-            Where inputs are clamped to.
+        Shifts of zero are no shifts.
         """
         coefficients = scaling.invert(basis.monomials, w * basis.scales)
         shifts = scaling.shift[: len(names)] if scaling.shift.any() else None
@@ -160,18 +144,7 @@ class Polynomial:
     @property
     def term_names(self) -> tuple[str, ...]:
         """Readable name of every term, as the formula shows it."""
-        return text.term_names(self)
-
-    def names_of(self, monomials: Iterable[Monomial]) -> tuple[str, ...]:
-        """Return readable names of any terms in the same inputs, as this formula would show them.
-
-        Examples
-        --------
-        >>> Polynomial((), np.zeros(0), 0.0, ("a", "b")).names_of([(0, 0), (0, 1)])
-        ('a^2', 'a b')
-        """
-        terms = tuple(monomials)
-        return replace(self, monomials=terms, coefficients=np.ones(len(terms))).term_names
+        return self.names_of(self.monomials)
 
     def __call__(self, X: ArrayLike) -> Array:
         """Evaluate at the rows of X, shape (n, p)."""
@@ -181,37 +154,32 @@ class Polynomial:
                 f"X must have shape (n, {len(self.names)}), one column per input, "
                 f"got shape {table.shape}"
             )
-        basis = self.basis
         y = np.full(table.shape[0], self.intercept)
-        for rows in basis.blocks(table.shape[0]):
-            y[rows] += self._products(basis, table[rows]) @ self.coefficients
+        for rows in self.basis.blocks(table.shape[0]):
+            y[rows] += self.products(table[rows]) @ self.coefficients
         return y
 
-    @property
+    @cached_property
     def basis(self) -> Basis:
         """The monomials, none of them scaled."""
         return Basis(self.inputs, self.degree, self.monomials, self.library)
 
     def products(self, X: Array) -> Array:
         """Return the values of the monomials, without coefficients, at the rows of X."""
-        return self._products(self.basis, X)
-
-    def _products(self, basis: Basis, X: Array) -> Array:
-        """Clamp, apply functions, shift, divide, multiply."""
-        used = basis.used
+        used, library = self.basis.used, self.basis.library
         if self.ranges is not None:
             X = X.clip(*self.ranges)
         if not self.functions:
             columns = X.T[used]
         else:
-            columns = np.array([basis.library.values(c, X, self.names) for c in used.tolist()])
+            columns = np.array([library.values(c, X, self.names) for c in used.tolist()])
             columns = columns.reshape(len(used), len(X))
         if self.shifts is not None:
             shifts = np.append(self.shifts, np.zeros(len(self.functions)))
             columns = columns - shifts[used, None]
         if self.scales is not None:
             columns = columns / self.scales[used, None]
-        return basis.products(columns, scaled=False)
+        return self.basis.products(columns, scaled=False)
 
     def outside(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Return which rows of X have an input, of those in use, beyond its range.
@@ -222,17 +190,13 @@ class Polynomial:
         if self.ranges is None:
             return np.zeros(len(table), dtype=bool)
         used, (low, high) = list(self.inputs), self.ranges
-        return np.asarray(
-            ((table[:, used] < low[used]) | (table[:, used] > high[used])).any(axis=1)
-        )
+        beyond = (table[:, used] < low[used]) | (table[:, used] > high[used])
+        return np.asarray(beyond.any(axis=1))
 
     def coefficient_units(self, units: Mapping[str, str]) -> tuple[str, ...]:
         """Return the units of the coefficients, given those of the inputs and of the response.
 
-        Parameters
-        ----------
-        units : mapping
-            Units by name, as pint reads them; the one name that is no input is the response.
+        ``units`` are by name, as pint reads them; the one name that is no input is the response.
 
         Examples
         --------
@@ -267,90 +231,22 @@ class Polynomial:
             return self
         return in_basis_of(replace(self, shifts=shifts, scales=scales, family=family), self)
 
+    def mapping(self, i: int) -> tuple[float, float]:
+        """Return what is subtracted from an input, and what it is divided by then."""
+        shift = 0.0 if self.shifts is None else float(self.shifts[i])
+        return shift, 1.0 if self.scales is None else float(self.scales[i])
+
+    names_of = text.names_of
+    formula = text.formula
+    to_latex = text.to_latex
+    to_sympy = code.to_sympy
+    to_python = code.to_python
+    to_c = code.to_c
+    to_sql = code.to_sql
+    to_onnx = onnx_graph.to_onnx
+
     def __str__(self) -> str:
         return self.formula()
 
-    def formula(self, digits: int = 4) -> str:
-        """Return the formula as text, coefficients with so many significant digits."""
-        return text.formula(self, digits)
-
-    def to_latex(self, digits: int = 4) -> str:
-        r"""Return the formula in LaTeX mathematics.
-
-        Examples
-        --------
-        >>> Polynomial(((0, 0),), np.array([2.0]), 1e-6, ("x0",)).to_latex()
-        '\\mathrm{y} = 1 \\times 10^{-6} + 2\\, \\mathrm{x0}^{2}'
-        """
-        return text.to_latex(self, digits)
-
     def _repr_latex_(self) -> str:
-        return f"${text.to_latex(self, wrap=4)}$"
-
-    def to_sympy(self) -> Any:
-        """Return the right-hand side as a SymPy expression in symbols of the inputs' names.
-
-        It is the polynomial itself: inputs that the model clamps are not clamped in it.
-        """
-        return code.to_sympy(self)
-
-    def to_python(self, name: str = "predict", interval: HalfWidth | None = None) -> str:
-        """Return the source of a Python function of the inputs used, which imports nothing.
-
-        Names that are no identifiers are changed; comments say which column each argument is.  With
-        ``interval``, the ``half_width`` of a calibrated model, a second function, NAME_interval,
-        returns the ends of prediction intervals; the exports to C, SQL and ONNX have them too.
-
-        Examples
-        --------
-        >>> law = Polynomial(((0, 0), (2,)), np.array([2.0, -0.5]), 1.5, ("a", "b", "air gap"))
-        >>> print(law.to_python())
-        def predict(a, air_gap):
-            # returns "y"
-            # a: "a"
-            # air_gap: "air gap"
-            return (
-                1.5
-                + 2.0 * a * a
-                - 0.5 * air_gap
-            )
-        """
-        return code.to_python(self, name, interval)
-
-    def to_c(self, name: str = "predict", interval: HalfWidth | None = None) -> str:
-        """Return the source of a C function of the inputs used, which needs no header.
-
-        Examples
-        --------
-        >>> print(Polynomial(((0, 0),), np.array([2.0]), -1.5, ("a",)).to_c("power"))
-        double power(double a)
-        {
-            // returns "y"
-            // a: "a"
-            return -1.5
-                + 2.0 * a * a;
-        }
-        """
-        return code.to_c(self, name, interval)
-
-    def to_sql(
-        self, table: str | None = None, quote: str = '"', interval: HalfWidth | None = None
-    ) -> str:
-        """Return a SQL expression, or with ``table`` the query that evaluates it.
-
-        ``quote`` is what opens a quoted name: ``"`` in standard SQL, a backtick in MySQL, ``[``
-        in SQL Server.
-
-        Examples
-        --------
-        >>> print(Polynomial(((0, 0),), np.array([2.0]), -1.5, ("air gap",)).to_sql())
-        -1.5e0 + 2.0e0 * "air gap" * "air gap"
-        """
-        return code.to_sql(self, table, quote, interval)
-
-    def to_onnx(self, interval: HalfWidth | None = None) -> Any:
-        """Return an ``onnx.ModelProto`` in double precision, from ``X`` to ``prediction``.
-
-        With ``interval`` it has the outputs ``lower`` and ``upper`` too.
-        """
-        return onnx_graph.to_onnx(self, interval)
+        return f"${self.to_latex(wrap=4)}$"

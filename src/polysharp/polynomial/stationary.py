@@ -71,7 +71,7 @@ class StationaryPoints:
 
 
 def stationary_points(polynomial: Polynomial, X: Array) -> StationaryPoints:
-    """Find where a formula has no slope, over the range that the inputs have in a table.
+    """Return the ``StationaryPoints`` of a formula, over the range that inputs have in a table.
 
     Parameters
     ----------
@@ -80,10 +80,6 @@ def stationary_points(polynomial: Polynomial, X: Array) -> StationaryPoints:
         terms hold functions of inputs, nothing is looked for.
     X : array (n, p)
         Rows that tell the ranges of the inputs, usually those of the fit.
-
-    Returns
-    -------
-    StationaryPoints
 
     Examples
     --------
@@ -186,13 +182,11 @@ def _point(slopes: _Slopes, v: Array) -> StationaryPoint:
     x, (_, (H,)) = slopes.rows(v[None, :]), slopes.at(v[None, :])
     sizes, axes = np.linalg.eigh(H)
     zero = FLAT * float(np.abs(sizes).max())
-    kind: Kind
+    kind: Kind = "minimum" if sizes[0] > 0.0 else "maximum"
     if sizes[0] < -zero and sizes[-1] > zero:
         kind = "saddle"
     elif (np.abs(sizes) <= zero).any():
         kind = "flat"
-    else:
-        kind = "minimum" if sizes[0] > 0.0 else "maximum"
     inside = bool((np.abs(v) <= 1.0 + 1e-9).all())
     value = float(slopes.polynomial(x)[0])
     return StationaryPoint(x[0], value, kind, inside, sizes, axes)

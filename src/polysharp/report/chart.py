@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from polysharp.report.html import tag
 from polysharp.typing import Array
@@ -21,7 +23,8 @@ WIDTH = 400
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 46  # room for the axes' numbers and names
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
-Floats = Array | Sequence[float]
+Numbers = NDArray[Any]
+Floats = Numbers | Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,12 @@ class Scale:
     stop: float
 
     @classmethod
-    def over(cls, values: Floats, start: float, stop: float) -> Scale:
+    def over(cls, values: Floats, start: float, stop: float, margin: float = 0.04) -> Scale:
         """Span the finite values, with some margin; a single value gets room on both sides."""
         given = np.asarray(values, dtype=np.float64)
         known = given[np.isfinite(given)].tolist() or [0.0]
         low, high = min(known), max(known)
-        room = 0.04 * (high - low)
+        room = margin * (high - low)
         # Below the resolution of floats there is nothing to see but rounding.
         if high - low <= 1e-12 * max(abs(low), abs(high)):
             room = 0.5 * abs(high) or 0.5
@@ -165,14 +168,14 @@ class Chart:
             aria_hidden="true",
         )
 
-    def line(self, xs: Array, ys: Array, class_: str) -> Markup:
+    def line(self, xs: Numbers, ys: Array, class_: str) -> Markup:
         """Draw straight lines from point to point; points that are not known are left out."""
         known = np.isfinite(ys)
         points = zip(self.x.of(xs[known]), self.y.of(ys[known]), strict=True)
         d = "L".join(f"{x} {y}" for x, y in points)
         return tag("path", d=f"M{d}" if d else "", class_=f"line {class_}")
 
-    def area(self, xs: Array, low: Array, high: Array, class_: str) -> Markup:
+    def area(self, xs: Numbers, low: Array, high: Array, class_: str) -> Markup:
         """Fill between two lines, where both are known."""
         known = np.isfinite(low) & np.isfinite(high)
         xs, low, high = xs[known], low[known], high[known]
@@ -181,7 +184,7 @@ class Chart:
         return tag("path", d="M" + "L".join([*there, *reversed(back)]) + "Z", class_=class_)
 
     def dots(
-        self, xs: Array, ys: Array, class_: str, r: float = 2.4, notes: Sequence[str] = ()
+        self, xs: Numbers, ys: Array, class_: str, r: float = 2.4, notes: Sequence[str] = ()
     ) -> Markup:
         """Draw one dot per point that is known; notes are shown when a dot is pointed at."""
         said: list[Markup | None] = [tag("title", note) for note in notes] or [None] * len(xs)
@@ -195,7 +198,7 @@ class Chart:
         places = sorted(set(self.x.of(xs)))
         return tag("path", d="".join(f"M{x} {foot}v-7" for x in places), class_="rug")
 
-    def bars(self, edges: Array, heights: Array, class_: str) -> Markup:
+    def bars(self, edges: Array, heights: Numbers, class_: str) -> Markup:
         """Draw the bars of a histogram."""
         foot, at, tops = self.y.start, self.x.of(edges), self.y.of(heights)
         d = "".join(

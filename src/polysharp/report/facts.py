@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
@@ -15,10 +15,8 @@ import numpy as np
 
 from polysharp._version import __version__
 from polysharp.certificate.solution import Solution, Status
-from polysharp.errors import InputError
 from polysharp.estimators.fitted import ShownRows, laws_of, ranking_of, rows_of, settings_of
-from polysharp.estimators.intervals import calibrations
-from polysharp.estimators.regressor import SparsePolynomialRegressor
+from polysharp.estimators.intervals import Calibration, calibrations
 from polysharp.plots.path import SizeCurve, curves_of
 from polysharp.polynomial.importance import Importance, errors_without, measure_importance
 from polysharp.polynomial.polynomial import Polynomial
@@ -50,6 +48,7 @@ class Facts:
     peers: Sequence[Peer] = ()
     rivals: Rivals | None = None
     faces: tuple[Facts, ...] = ()  # of several responses, those of each
+    at: int = 0  # which of several responses
 
     @classmethod
     def of(
@@ -65,28 +64,29 @@ class Facts:
     ) -> Facts:
         """Check the model and the rows; of several responses, the rows of each."""
         laws = laws_of(model)
-        if not hasattr(model, "polynomials_"):
-            title = f"A formula for {laws[0].response}" if title is None else title
-            others = None if held_out is None else rows_of(model, *held_out)
-            return cls(model, rows_of(model, X, y, sample_weight), title, held_out=others, **about)
-        apart: list[Any] = [None] * len(laws)
-        if held_out is not None:
-            other, observed, *weights = held_out
-            apart = [(other, column, *weights) for column in _columns(observed, len(laws)).T]
-        faces = tuple(
-            cls.of(_face(model, t), X, own, sample_weight=sample_weight, held_out=others)
-            for t, (own, others) in enumerate(zip(_columns(y, len(laws)).T, apart, strict=True))
-        )
+        rows = rows_of(model, X, y, sample_weight).each
+        others = [None] * len(laws) if held_out is None else rows_of(model, *held_out).each
         if title is None:
             *names, last = (law.response for law in laws)
-            listed = f"{', '.join(names)} and {last}" if names else last
-            title = f"Formulas for {listed if len(laws) < 5 else f'{len(laws)} responses'}"
-        return cls(model, faces[0].rows, title, held_out=faces[0].held_out, faces=faces, **about)
+            listed = f"{', '.join(names)} and {last}" if len(laws) < 5 else f"{len(laws)} responses"
+            title = f"Formulas for {listed}" if names else f"A formula for {last}"
+        whole = cls(model, rows[0], title, held_out=others[0], **about)
+        if len(laws) == 1:
+            return whole
+        pairs = enumerate(zip(rows, others, strict=True))
+        faces = [replace(whole, rows=own, held_out=other, at=t) for t, (own, other) in pairs]
+        return replace(whole, faces=tuple(faces))
 
     @property
     def polynomial(self) -> Polynomial:
         """The formula; of several responses the first, whose terms and inputs are those of all."""
-        return laws_of(self.model)[0]
+        return laws_of(self.model)[self.at]
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What prediction intervals are made of, where the model has it."""
+        found = calibrations(self.model)
+        return found[self.at] if found else None
 
     @property
     def shown(self) -> tuple[Facts, ...]:
@@ -238,26 +238,3 @@ class Facts:
     def written(self) -> str:
         """Date of the report."""
         return datetime.now().astimezone().strftime("%Y-%m-%d")
-
-
-def _columns(y: Any, count: int) -> Array:
-    """Return the responses as columns."""
-    Y = np.asarray(y, dtype=np.float64)
-    if Y.ndim != 2 or Y.shape[1] != count:
-        raise InputError(f"y must have {count} columns, one per response, got shape {Y.shape}")
-    return Y
-
-
-def _face(model: Any, t: int) -> SparsePolynomialRegressor:
-    """Return one response of a model as a model of its own, to predict and to draw with."""
-    law, found = laws_of(model)[t], calibrations(model)
-    known = SparsePolynomialRegressor().get_params(deep=False)
-    settings = settings_of(model)
-    face = SparsePolynomialRegressor(**{name: settings[name] for name in known})
-    face.polynomial_, face.solution_, face.gamma_ = law, model.solution_, model.gamma_
-    face.n_features_in_ = model.n_features_in_
-    if found:
-        face.calibration_ = found[t]
-    if hasattr(model, "feature_names_in_"):
-        face.feature_names_in_ = model.feature_names_in_
-    return face

@@ -80,7 +80,7 @@ def residual_histogram(facts: Facts) -> Markup:
     rows = Scale(0.0, 1.08 * float(counts.max()), 300 - BOTTOM, TOP)
     chart = Chart(Scale.over(edges, LEFT, WIDTH - RIGHT), rows, LEFT_OVER, "rows")
     return chart.draw(
-        chart.bars(edges, counts.astype(np.float64), "bars"),
+        chart.bars(edges, counts, "bars"),
         title="Distribution of the residuals",
         description=f"Histogram of the residuals of {facts.n} rows in {bins} bins.",
     )
@@ -127,8 +127,9 @@ def response_surface(facts: Facts, pair: tuple[int, int]) -> Markup:
     names, (i, j) = facts.polynomial.names, pair
     surface = slices.response_surface(facts.polynomial, facts.rows.X, pair)
     height = 320
-    x_scale = _exactly(surface.x, LEFT, WIDTH - RIGHT - LEGEND)
-    y_scale = _exactly(surface.y, height - BOTTOM, TOP)
+    # Without a margin, for colours reach to the frame.
+    x_scale = Scale.over(surface.x, LEFT, WIDTH - RIGHT - LEGEND, margin=0.0)
+    y_scale = Scale.over(surface.y, height - BOTTOM, TOP, margin=0.0)
     chart = Chart(x_scale, y_scale, names[i], names[j], height, grid=False)
     low, high = float(surface.response.min()), float(surface.response.max())
     levels = np.linspace(low, high, BANDS + 1)[:-1]
@@ -149,18 +150,11 @@ def response_surface(facts: Facts, pair: tuple[int, int]) -> Markup:
     )
 
 
-def _exactly(values: Array, start: float, stop: float) -> Scale:
-    """Span the values without a margin, for colours reach to the frame."""
-    if values[0] < values[-1]:
-        return Scale(float(values[0]), float(values[-1]), start, stop)
-    return Scale.over(values, start, stop)
-
-
 def _legend(low: float, high: float, height: int) -> Markup:
     """Colours with the numbers they stand for."""
     left, width, bottom, top = WIDTH - LEGEND, 12, height - BOTTOM, TOP + 14
     step = (bottom - top) / BANDS
-    scale = Scale(low, high, bottom, top) if low < high else Scale.over([low], bottom, top)
+    scale = Scale.over([low, high], bottom, top, margin=0.0)
     ticks = scale.ticks(5)
     texts, power = labels(ticks)
     boxes = [{"y": round(bottom - (a + 1) * step, 2), "class_": f"band-{a}"} for a in range(BANDS)]

@@ -35,22 +35,10 @@ class Peer:
 def compare_peers(
     X: Any, y: Any, sample_weight: Any = None, *, cv: int = 5, seed: int = 0
 ) -> tuple[Peer, ...]:
-    """Cross-validate linear regression and boosting; ``seed`` shuffles the rows into folds.
+    """Cross-validate linear regression and boosting on so many folds of the rows.
 
-    Parameters
-    ----------
-    X, y : table of shape (n, p), array of shape (n,)
-        The rows; of more than 20,000, evenly spaced ones are taken.
-    sample_weight : array of shape (n,) or None
-        Weights of the rows.
-    cv : int
-        Number of folds.
-    seed : int
-        Of the folds, and of boosting.
-
-    Returns
-    -------
-    tuple of Peer
+    ``seed`` shuffles the rows into folds, and is that of boosting; of more than 20,000 rows, evenly
+    spaced ones are taken.
     """
     table, observed = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     weights = np.ones(len(table)) if sample_weight is None else np.asarray(sample_weight, float)

@@ -6,8 +6,6 @@ chose the budgets, which knows the validation errors alone.
 
 from __future__ import annotations
 
-from math import isfinite
-
 import numpy as np
 from markupsafe import Markup
 
@@ -32,17 +30,17 @@ def aim(facts: Facts) -> str:
 def draw(facts: Facts) -> Markup:
     """Draw errors against size."""
     curves = facts.curves
-    alone = curves[0] if len(curves) == 1 else None
-    drawn = [part for curve in curves for part in _drawn(curve, alone is not None)]
-    values, sizes = np.concatenate(drawn), np.concatenate([curve.sizes for curve in curves])
+    alone = len(curves) == 1
+    values = np.concatenate([part for curve in curves for part in _drawn(curve, alone)])
+    sizes = np.concatenate([curve.sizes for curve in curves])
     name = f"error of {facts.polynomial.response}"
-    chart = Chart.over(sizes.astype(np.float64), values, "terms allowed", name, whole_x=True)
+    chart = Chart.over(sizes, values, "terms allowed", name, whole_x=True)
     marks = []
     if facts.place is not None:
         at = chart.x(facts.budget)
         marks.append(tag("path", d=f"M{at} {chart.y.start}V{chart.y.stop}", class_="chosen"))
-    if alone is not None:
-        marks += _errors(chart, alone)
+    if alone:
+        marks += _errors(chart, curves[0])
     else:
         marks += [
             _noted(chart, curve, curve.error, _shade(a), _budget(curve))
@@ -58,7 +56,7 @@ def draw(facts: Facts) -> Markup:
 
 def _drawn(curve: SizeCurve, alone: bool) -> list[Array]:
     """Return all values that the chart must have room for."""
-    if not alone or curve.validation_error is None or curve.std_error is None:
+    if not alone or curve.validation_error is None:
         return [curve.error]
     parts = [curve.validation_error - curve.std_error, curve.validation_error + curve.std_error]
     return parts if curve.training_error is None else [*parts, curve.training_error]
@@ -67,10 +65,9 @@ def _drawn(curve: SizeCurve, alone: bool) -> list[Array]:
 def _errors(chart: Chart, curve: SizeCurve) -> list[Markup]:
     """Draw what is known of one curve: validation with its band, training."""
     marks = []
-    if curve.validation_error is not None and curve.std_error is not None:
-        error, std = curve.validation_error, curve.std_error
-        sizes = curve.sizes.astype(np.float64)
-        marks.append(chart.area(sizes, error - std, error + std, "spread"))
+    if (error := curve.validation_error) is not None:
+        low, high = error - curve.std_error, error + curve.std_error
+        marks.append(chart.area(curve.sizes, low, high, "spread"))
         marks.append(_noted(chart, curve, error, "second", "validation"))
     if curve.training_error is not None:
         marks.append(_noted(chart, curve, curve.training_error, "first", "training"))
@@ -83,9 +80,8 @@ def _noted(chart: Chart, curve: SizeCurve, error: Array, class_: str, what: str)
         f"{plural(size, 'term')}, {what}: {number(value, 4)}"
         for size, value in zip(curve.sizes.tolist(), error.tolist(), strict=True)
     ]
-    sizes = curve.sizes.astype(np.float64)
-    dots = chart.dots(sizes, error, f"points {class_}", 3.6, notes)
-    return tag("g", chart.line(sizes, error, class_), dots)
+    dots = chart.dots(curve.sizes, error, f"points {class_}", 3.6, notes)
+    return tag("g", chart.line(curve.sizes, error, class_), dots)
 
 
 def keys(curves: list[SizeCurve]) -> list[tuple[str, str]]:
@@ -136,8 +132,8 @@ def _row(curve: SizeCurve, a: int) -> list[str]:
     row = [str(curve.sizes[a])]
     if curve.training_error is not None:
         row.append(number(float(curve.training_error[a]), 4))
-    if curve.validation_error is not None and curve.std_error is not None:
-        error, std = float(curve.validation_error[a]), float(curve.std_error[a])
+    if curve.validation_error is not None:
         # A size that some split could not reach has no error.
-        row.append(plus_minus(error, std) if isfinite(error) else DASH)
+        known = curve.judged(int(curve.sizes[a]))
+        row.append(DASH if known is None else plus_minus(*known))
     return row

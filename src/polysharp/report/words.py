@@ -178,7 +178,7 @@ def ceiling(facts: Facts) -> str | None:
 
 def interval(facts: Facts) -> tuple[float | None, str]:
     """Return half the usual width of the prediction intervals, None without any, and its source."""
-    found = getattr(facts.model, "calibration_", None)
+    found = facts.calibration
     if found is None or found.most < INTERVAL:
         return None, ""
     rows = facts.rows if facts.held_out is None else facts.held_out
@@ -214,20 +214,15 @@ def over_resamples(picked: Stability, monomial: Monomial) -> list[str | None]:
     return [number(picked.without_ridge[at], 4), f"{low} to {high}", share(picked.shares[at], 0)]
 
 
-def search_in_python(facts: Facts) -> str:
-    """Return the search that chose the model, as Python."""
-    return _in_python(facts, type(facts.model), facts.model.get_params(deep=False), "y")
+def in_python(facts: Facts, *, search: bool = False) -> str:
+    """Return the fit of the model itself as Python, or the search that chose it.
 
-
-def fit_in_python(facts: Facts) -> str:
-    """Return the fit of the model itself, as Python."""
-    kind = type(getattr(facts.model, "best_estimator_", facts.model))
-    target = "y" if facts.reference is None else "reference"
-    return _in_python(facts, kind, facts.settings, target)
-
-
-def _in_python(facts: Facts, kind: type, given: dict[str, Any], response: str) -> str:
-    """Return a fit with what defines the model and all that is not at its default."""
+    It holds what defines the model and all that is not at its default.
+    """
+    kind, given, response = type(facts.model), facts.model.get_params(deep=False), "y"
+    if not search:
+        kind, given = type(getattr(facts.model, "best_estimator_", facts.model)), facts.settings
+        response = "y" if facts.reference is None else "reference"
     changed = [
         f"    {key}={_python(given[key])},\n"
         for key, known in inspect.signature(kind).parameters.items()

@@ -14,12 +14,12 @@ import re
 import sys
 import traceback
 from _thread import interrupt_main
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from io import BufferedIOBase, StringIO
+from io import StringIO
 from math import isfinite
 from pathlib import Path
 from queue import Empty, Queue
@@ -28,34 +28,17 @@ from time import sleep
 from typing import Any
 
 from polysharp.cli.command import ExitCode
-from polysharp.cli.page.wishes import FILES, Sheet, check_name, form_of, look, words_of
+from polysharp.cli.page.wishes import FILES, Sheet, form_of, look, words_of
 from polysharp.errors import InputError
 from polysharp.progress import Event, Share, describe, watching
 
-CHUNK = 1 << 16
-
 Job = Callable[[], None]
-Hand = Callable[[Job], "Future[None]"]
 
 
 class BusyError(InputError):
     """Something else is being done, and has to end first."""
 
     status = HTTPStatus.CONFLICT
-
-
-@dataclass
-class Body:
-    """What comes with a request, of the length that it says."""
-
-    stream: BufferedIOBase
-    rest: int
-
-    def read(self, most: int) -> bytes:
-        """Return what has come, nothing at the end."""
-        part = self.stream.read(min(most, self.rest))
-        self.rest -= len(part)
-        return part
 
 
 @dataclass
@@ -91,37 +74,37 @@ class Desk:
         self.task: Task | None = None
         self._jobs: Queue[tuple[Future[None], Job]] = Queue()
         self._lock = Lock()  # of the four below
-        self._busy = False  # a request or a job has the desk
+        self._busy = False  # a job has the desk
         self._stoppable = False  # a fit is going on that a Ctrl-C may end,
         self._stopping = False  # and the page has asked for it
         self._closed = False
 
     # What requests ask for.
 
-    def receive(self, name: str, body: Body) -> None:
+    def receive(self, name: str, content: bytes) -> None:
         """Take a table in and look at it; the one before is removed."""
-        check_name(name)
-        with self._turn() as hand:
+        sheet = Sheet.called(name, self.folder)
+
+        def job() -> None:
             self._clear()
-            sheet = Sheet.called(name, self.folder)
-            _save(body, sheet.file)
-            hand(lambda: self._look(sheet)).result()
+            sheet.file.write_bytes(content)
+            self.sheet = look(sheet, self.max_bytes)
+
+        self._hand(job).result()
 
     def read_as(self, wish: dict[str, Any]) -> None:
         """Look at the table again, read in another way."""
-        with self._turn() as hand:
-            sheet = Sheet(self._sheet().file, form_of(wish))
-            self.task = None
-            hand(lambda: self._look(sheet)).result()
+        sheet = Sheet(self._sheet().file, form_of(wish))
+
+        def job() -> None:
+            self.sheet = look(sheet, self.max_bytes)
+
+        self._hand(job).result()
 
     def start(self, wish: dict[str, Any]) -> None:
         """Begin a fit; it goes on after this returns."""
-        with self._turn() as hand:
-            task = Task(words_of(self._sheet(), wish))
-            for name in FILES.values():
-                (self.folder / name).unlink(missing_ok=True)
-            self.task = task
-            hand(lambda: self._fit(task))
+        task = Task(words_of(self._sheet(), wish))
+        self._hand(lambda: self._fit(task), task)
 
     def stop(self) -> None:
         """End the search that is going on; the best formula found so far is kept."""
@@ -132,8 +115,7 @@ class Desk:
 
     def forget(self) -> None:
         """Remove the table and all that was made of it."""
-        with self._turn():
-            self._clear()
+        self._hand(self._clear).result()
 
     def state(self, since: int = 0) -> dict[str, Any]:
         """Return what the page shows; of the moments of the search, those after ``since``."""
@@ -185,10 +167,9 @@ class Desk:
         finally:
             self._stopping = self._busy = False
 
-    def _look(self, sheet: Sheet) -> None:
-        self.sheet = look(sheet, self.max_bytes)
-
     def _fit(self, task: Task) -> None:
+        for name in FILES.values():
+            (self.folder / name).unlink(missing_ok=True)
         code = self._run(task)
         if code == ExitCode.INTERRUPTED and not self._stopping:
             raise KeyboardInterrupt  # it was not the page that asked
@@ -245,28 +226,17 @@ class Desk:
             "files": [what for what, name in FILES.items() if (self.folder / name).is_file()],
         }
 
-    @contextmanager
-    def _turn(self) -> Iterator[Hand]:
-        """Take the desk; what is handed on to the main thread keeps it until that is done."""
+    def _hand(self, job: Job, task: Task | None = None) -> Future[None]:
+        """Hand a job to the main thread, which has the desk until it is done; a fit is a task."""
         with self._lock:
+            if self._closed:
+                raise BusyError("polysharp serve has ended")
             if self._busy:
                 raise BusyError("something else is being done; stop it, or wait for its end")
-            self._busy = True
-        handed: list[Future[None]] = []
-
-        def hand(job: Job) -> Future[None]:
-            with self._lock:
-                if self._closed:
-                    raise BusyError("polysharp serve has ended")
-                handed.append(Future())
-                self._jobs.put((handed[0], job))
-            return handed[0]
-
-        try:
-            yield hand
-        finally:
-            if not handed:
-                self._busy = False
+            self._busy, self.task = True, task
+            future: Future[None] = Future()
+            self._jobs.put((future, job))
+        return future
 
     def _sheet(self) -> Sheet:
         if self.sheet is None:
@@ -274,19 +244,6 @@ class Desk:
         return self.sheet
 
     def _clear(self) -> None:
-        self.sheet = self.task = None
+        self.sheet = None
         for file in self.folder.iterdir():
             file.unlink()
-
-
-def _save(body: Body, file: Path) -> None:
-    """Write what comes in, whole or not at all."""
-    try:
-        with file.open("wb") as out:
-            while part := body.read(CHUNK):
-                out.write(part)
-        if body.rest:
-            raise InputError(f"the table must come whole, got {body.rest:,} bytes too few")
-    except BaseException:
-        file.unlink(missing_ok=True)
-        raise

@@ -31,9 +31,9 @@ from urllib.parse import parse_qs, urlsplit
 
 from polysharp.cli.command import ExitCode
 from polysharp.cli.messages import say
-from polysharp.cli.page.desk import CHUNK, Body, Desk
+from polysharp.cli.page.desk import Desk
 from polysharp.cli.page.wishes import FILES
-from polysharp.cli.tables import load_pandas
+from polysharp.cli.tables import need
 from polysharp.errors import InputError
 from polysharp.progress import plural
 
@@ -147,13 +147,7 @@ class PageRequest(BaseHTTPRequestHandler):
     def _post(self, path: str, query: dict[str, str]) -> Reply:
         desk = self.server.desk
         if path == "table":
-            body = self._body(desk.max_bytes, "a table")
-            try:
-                desk.receive(query.get("name", ""), body)
-            except InputError:  # a browser that may not send on shows no answer
-                while body.read(CHUNK):
-                    pass
-                raise
+            desk.receive(query.get("name", ""), self._body(desk.max_bytes, "a table"))
             return _json(desk.state())
         actions: dict[str, Callable[[dict[str, Any]], None]] = {
             "read": desk.read_as,
@@ -198,7 +192,8 @@ class PageRequest(BaseHTTPRequestHandler):
             raise Refused(HTTPStatus.FORBIDDEN, "the address must be the one in the terminal")
         return handle(rest, {name: values[0] for name, values in parse_qs(query).items()})
 
-    def _body(self, most: int, what: str) -> Body:
+    def _body(self, most: int, what: str) -> bytes:
+        """Read all that comes with the request: a browser that may not send on shows no answer."""
         given = self.headers.get("Content-Length", "")
         if not given.isdecimal():
             raise Refused(HTTPStatus.LENGTH_REQUIRED, f"{what} must come with its length")
@@ -208,10 +203,13 @@ class PageRequest(BaseHTTPRequestHandler):
                 f"{what} must have at most {plural(most, 'byte')}, got {int(given):,}; "
                 "polysharp serve --max-size allows more, and polysharp fit knows no limit",
             )
-        return Body(self.rfile, int(given))
+        content = self.rfile.read(int(given))
+        if missing := int(given) - len(content):
+            raise InputError(f"{what} must come whole, got {plural(missing, 'byte')} too few")
+        return content
 
     def _wish(self) -> dict[str, Any]:
-        content = self._body(MOST_WISHES, "a wish").read(MOST_WISHES)
+        content = self._body(MOST_WISHES, "a wish")
         try:
             wish = json.loads(content or b"{}")
         except (ValueError, RecursionError):
@@ -235,7 +233,7 @@ def run_serve(options: Namespace) -> int:
         raise InputError(f"--port must be between 0 and 65535, got {options.port}")
     if options.max_size < 1:
         raise InputError(f"--max-size must be at least 1, got {options.max_size}")
-    load_pandas()
+    need("pandas", "reading tables")
     for name in ("SIGTERM", "SIGHUP"):  # a closed terminal ends it like Ctrl-C
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), _interrupt)

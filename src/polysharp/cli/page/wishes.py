@@ -29,6 +29,7 @@ SHOWN_ROWS, SHOWN_CHARACTERS = 5, 200
 FILES = {"model": "model.json", "report": "report.html", "proof": "model.proof"}
 ENCODINGS = ("utf-8-sig", "cp1252", "latin-1", "utf-16")
 MISSING = {"refuse": None, "leave out": "--drop-missing", "fill": "--impute=median"}
+LIMITS = {"degree": 20, "max-terms": 1000, "time-limit": 86_400}
 LONGEST_MARK = 100  # characters that stand for a missing value
 
 
@@ -45,13 +46,18 @@ class Sheet:
 
     @classmethod
     def called(cls, name: str, folder: Path) -> Sheet:
-        """Return the place in a folder for a table of that name.
+        """Return the place in a folder for a table of that name, or refuse what is none.
 
         Examples
         --------
         >>> Sheet.called("../../etc/p*wd.CSV", Path("here")).file.as_posix()
         'here/p_wd.csv'
         """
+        if not name.lower().endswith(ENDINGS):
+            raise InputError(
+                f"the name of a table must end in one of {', '.join(ENDINGS)}, got {name[-40:]!r}; "
+                "polysharp fit reads more kinds"
+            )
         last = re.split(r"[/\\]", name)[-1]
         stem, ending = last[: last.rindex(".")], last[last.rindex(".") :].lower()
         stem = re.sub(r"[^\w.() -]+", "_", stem).strip(" .-")[:LONGEST_STEM]
@@ -73,15 +79,6 @@ class Sheet:
                 "missing": self.form.missing[0] if self.form.missing else "",
             },
         }
-
-
-def check_name(name: str) -> None:
-    """Refuse files that are no tables for this page."""
-    if not name.lower().endswith(ENDINGS):
-        raise InputError(
-            f"the name of a table must end in one of {', '.join(ENDINGS)}, got {name[-40:]!r}; "
-            "polysharp fit reads more kinds"
-        )
 
 
 def look(sheet: Sheet, max_bytes: int) -> Sheet:
@@ -142,21 +139,21 @@ def words_of(sheet: Sheet, wish: dict[str, Any]) -> list[str]:
     """Return the command that fits a table."""
     count = len(sheet.names)
     target = _number(wish, "target", 0, count - 1)
-    given = wish.get("inputs")
-    if not isinstance(given, list) or len(given) > count:
-        raise InputError(f"inputs must be a list of at most {count} columns, got {given!r:.40}")
-    inputs = {_number({"inputs": i}, "inputs", 0, count - 1) for i in given} - {target}
+    named = wish.get("inputs")
+    if not isinstance(named, list) or len(named) > count:
+        raise InputError(f"inputs must be a list of at most {count} columns, got {named!r:.40}")
+    inputs = {_number({"inputs": i}, "inputs", 0, count - 1) for i in named} - {target}
     if not inputs:
         raise InputError("inputs must hold a column beside the target, got none")
     others = [name for i, name in enumerate(sheet.names) if i != target and i not in inputs]
+    given = {name for name, value in wish.items() if value is not None}
     kinds = {sheet.columns[i]["kind"] for i in inputs}
     chosen = [
         f"--target={sheet.names[target]}",
         *([f"--exclude={joined(others)}"] if others else []),
         *(["--indicators"] if "few" in kinds else []),
         MISSING[_one_of(wish, "missing", tuple(MISSING))],
-        *(_option(wish, name, most) for name, most in (("degree", 20), ("max-terms", 1000))),
-        _option(wish, "time-limit", 86_400),
+        *(f"--{name}={_number(wish, name, 1, LIMITS[name])}" for name in LIMITS if name in given),
     ]
     outputs = ("--output", FILES["model"], "--report", FILES["report"], "--proof", FILES["proof"])
     return ["fit", sheet.file.name, *_reading(sheet.form), *filter(None, chosen), *outputs]
@@ -173,12 +170,6 @@ def _reading(form: Format) -> list[str]:
         *(f"--missing={mark}" for mark in form.missing),
     ]
     return [word for word in said if word]
-
-
-def _option(wish: dict[str, Any], name: str, most: int) -> str | None:
-    if wish.get(name) is None:
-        return None
-    return f"--{name}={_number(wish, name, 1, most)}"
 
 
 def _number(wish: dict[str, Any], name: str, least: int, most: int) -> int:

@@ -96,12 +96,10 @@ class Language:
         return lines + list(self.clamped(polynomial, variables).values())
 
     def _shifted(self, polynomial: Polynomial, i: int, name: str) -> str:
-        shift = 0.0 if polynomial.shifts is None else float(polynomial.shifts[i])
+        shift, scale = polynomial.mapping(i)
         if shift:
             name = f"({name} {'-' if shift > 0 else '+'} {self.number(abs(shift))})"
-        if polynomial.scales is None:
-            return name
-        return f"({name} / {self.number(float(polynomial.scales[i]))})"
+        return name if polynomial.scales is None else f"({name} / {self.number(scale)})"
 
     def _power(self, polynomial: Polynomial, base: str, order: int) -> str:
         """Return a product of equal factors, or P_d of one by Horner's rule in its square."""
@@ -140,8 +138,30 @@ SQL = Language(
 )
 
 
-def to_python(polynomial: Polynomial, name: str, interval: HalfWidth | None) -> str:
-    """Return the source of a function of that name, and of one for intervals."""
+def to_python(
+    polynomial: Polynomial, name: str = "predict", interval: HalfWidth | None = None
+) -> str:
+    """Return the source of a Python function of the inputs used, which imports nothing.
+
+    Names that are no identifiers are changed; comments say which column each argument is.  With
+    ``interval``, the ``half_width`` of a calibrated model, a second function, NAME_interval,
+    returns the ends of prediction intervals; the exports to C, SQL and ONNX have them too.
+
+    Examples
+    --------
+    >>> from polysharp import Polynomial
+    >>> law = Polynomial(((0, 0), (2,)), np.array([2.0, -0.5]), 1.5, ("a", "b", "air gap"))
+    >>> print(law.to_python())
+    def predict(a, air_gap):
+        # returns "y"
+        # a: "a"
+        # air_gap: "air gap"
+        return (
+            1.5
+            + 2.0 * a * a
+            - 0.5 * air_gap
+        )
+    """
     own = () if interval is None else (f"{name}_interval", "middle", "half")
     variables = arguments(polynomial, name, {*PYTHON.reserved, *own})
     given = ", ".join(variables.values())
@@ -162,8 +182,21 @@ def to_python(polynomial: Polynomial, name: str, interval: HalfWidth | None) -> 
     return "\n".join(lines)
 
 
-def to_c(polynomial: Polynomial, name: str, interval: HalfWidth | None) -> str:
-    """Return the source of a function of that name, and of one that stores ends of intervals."""
+def to_c(polynomial: Polynomial, name: str = "predict", interval: HalfWidth | None = None) -> str:
+    """Return the source of a C function of the inputs used, which needs no header.
+
+    Examples
+    --------
+    >>> from polysharp import Polynomial
+    >>> print(Polynomial(((0, 0),), np.array([2.0]), -1.5, ("a",)).to_c("power"))
+    double power(double a)
+    {
+        // returns "y"
+        // a: "a"
+        return -1.5
+            + 2.0 * a * a;
+    }
+    """
     own = () if interval is None else (f"{name}_interval", "middle", "half", "low", "high")
     variables = arguments(polynomial, name, {*C.reserved, *own}, ascii_only=True)
     declared = [f"double {argument}" for argument in variables.values()]
@@ -190,9 +223,22 @@ def _indented(lines: Iterable[str]) -> list[str]:
 
 
 def to_sql(
-    polynomial: Polynomial, table: str | None, quote: str, interval: HalfWidth | None
+    polynomial: Polynomial,
+    table: str | None = None,
+    quote: str = '"',
+    interval: HalfWidth | None = None,
 ) -> str:
-    """Return the expression, or with ``table`` the query that computes it for every row."""
+    """Return a SQL expression, or with ``table`` the query that evaluates it.
+
+    ``quote`` is what opens a quoted name: ``"`` in standard SQL, a backtick in MySQL, ``[``
+    in SQL Server.
+
+    Examples
+    --------
+    >>> from polysharp import Polynomial
+    >>> print(Polynomial(((0, 0),), np.array([2.0]), -1.5, ("air gap",)).to_sql())
+    -1.5e0 + 2.0e0 * "air gap" * "air gap"
+    """
     if interval is not None and table is None:
         raise InputError("interval must come with a table, whose query has a column for each end")
     if quote not in QUOTES:
@@ -225,7 +271,10 @@ def _quoted(name: str, quote: str) -> str:
 
 
 def to_sympy(polynomial: Polynomial) -> Any:
-    """Return the right-hand side, with a symbol for every input that it uses."""
+    """Return the right-hand side as a SymPy expression in symbols of the inputs' names.
+
+    It is the polynomial itself: inputs that the model clamps are not clamped in it.
+    """
     sympy = load_optional("sympy", "to_sympy", "sympy")
     check_distinct(polynomial)
     symbols = [sympy.Symbol(name) for name in polynomial.names]
@@ -272,9 +321,8 @@ def check_finite(polynomial: Polynomial) -> None:
 
 def check_distinct(polynomial: Polynomial) -> None:
     """Refuse names that would make two inputs one, where a target knows inputs by name."""
-    names = [polynomial.names[i] for i in polynomial.inputs]
-    for a, name in enumerate(names):
-        if name in names[:a]:
+    for name, count in Counter(polynomial.names[i] for i in polynomial.inputs).items():
+        if count > 1:
             raise InputError(f"names must be distinct to be exported, got {name!r} twice")
 
 

@@ -44,7 +44,10 @@ Step = tuple[str, str, str]  # operator, what it is given, what it makes
 
 
 def to_onnx(polynomial: Polynomial, interval: HalfWidth | None = None) -> Any:
-    """Return an ``onnx.ModelProto``."""
+    """Return an ``onnx.ModelProto`` in double precision, from ``X`` to ``prediction``.
+
+    With ``interval`` it has the outputs ``lower`` and ``upper`` too.
+    """
     load_optional("onnx", "to_onnx", "onnx")
     from onnx import TensorProto, checker, helper, numpy_helper
 

@@ -10,7 +10,7 @@ in ``\mathrm`` with every character that TeX would act on replaced, so that a co
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from polysharp.data.families import Family
@@ -66,10 +66,18 @@ def mapped(polynomial: Polynomial, digits: int = 4) -> list[str]:
     return [polynomial.family.mapped(_quoted(f.name), f.shift, f.scale, more) for f in factors]
 
 
-def term_names(polynomial: Polynomial) -> tuple[str, ...]:
-    """Return the readable name of every term, as the formula shows it."""
+def names_of(polynomial: Polynomial, monomials: Iterable[Monomial]) -> tuple[str, ...]:
+    """Return readable names of any terms in the same inputs, as this formula would show them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from polysharp import Polynomial
+    >>> Polynomial((), np.zeros(0), 0.0, ("a", "b")).names_of([(0, 0), (0, 1)])
+    ('a^2', 'a b')
+    """
     power = plain_power()
-    return tuple(product(polynomial, m, power, " ") or "1" for m in polynomial.monomials)
+    return tuple(product(polynomial, m, power, " ") or "1" for m in monomials)
 
 
 def signed(
@@ -93,12 +101,11 @@ def product(polynomial: Polynomial, m: Monomial, power: Power, glue: str) -> str
 
 
 def _factor(polynomial: Polynomial, c: int, order: int) -> Factor:
-    shifts, scales, p = polynomial.shifts, polynomial.scales, len(polynomial.names)
-    applied = polynomial.functions[c - p] if c >= p else None
-    i = c if applied is None else applied.input
-    shift = 0.0 if shifts is None or applied is not None else float(shifts[i])
-    scale = 1.0 if scales is None else float(scales[i])
-    return Factor(polynomial.names[i], shift, scale, applied, order, polynomial.family)
+    names, family = polynomial.names, polynomial.family
+    if c < len(names):
+        return Factor(names[c], *polynomial.mapping(c), None, order, family)
+    applied = polynomial.functions[c - len(names)]
+    return Factor(names[applied.input], 0.0, 1.0, applied, order, family)
 
 
 def plain_power(digits: int = 4) -> Power:
@@ -114,7 +121,15 @@ def plain_power(digits: int = 4) -> Power:
 
 
 def to_latex(polynomial: Polynomial, digits: int = 4, *, wrap: int | None = None) -> str:
-    """Return the formula in LaTeX; with ``wrap`` it is broken into lines of so many terms."""
+    r"""Return the formula in LaTeX mathematics; ``wrap`` breaks it into lines of so many terms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from polysharp import Polynomial
+    >>> Polynomial(((0, 0),), np.array([2.0]), 1e-6, ("x0",)).to_latex()
+    '\\mathrm{y} = 1 \\times 10^{-6} + 2\\, \\mathrm{x0}^{2}'
+    """
 
     def number(c: float) -> str:
         mantissa, _, exponent = f"{c:.{digits}g}".partition("e")
