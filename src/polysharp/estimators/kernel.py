@@ -29,9 +29,9 @@ from polysharp.monomials.scaling import Scaling
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.ranking.ranking import (
     PANEL,
+    KernelSystem,
     coefficients_from_moments,
     entrywise_power,
-    kernel_system,
     prefers_moments,
 )
 
@@ -106,7 +106,7 @@ class PolynomialKernelRegressor(TableModel):
         if prefers_moments(n, p, int(self.degree)):
             self._fit_primal(data)
         else:
-            system = kernel_system(self.X_fit_, data.weights, int(self.degree), self.gamma_)
+            system = KernelSystem(self.X_fit_, data.weights, int(self.degree), self.gamma_)
             self.dual_coef_, self.intercept_ = system.solve(data.y, self.fit_intercept)
 
     def _fit_primal(self, data: MemoryRows) -> None:

@@ -51,7 +51,6 @@ class AveragedScores:
     n_rows: int
 
     def __add__(self, other: AveragedScores) -> AveragedScores:
-        """Return the scores of both sets of blocks."""
         return AveragedScores(
             self.weighted + other.weighted, self.weight + other.weight, self.n_rows + other.n_rows
         )
@@ -85,8 +84,8 @@ def rank_rows(
         averaged: AveragedScores = rows.sum_over_blocks(
             "ranking", averaged_scores, inputs, whole, sizes, on_block=on_block
         )
-        return Ranking.of_scores(averaged.scores, degree, gamma, averaged.n_rows)
-    return Ranking.of_scores(scores, degree, gamma, rows.shape[0])
+        return Ranking(averaged.scores, degree, gamma, averaged.n_rows)
+    return Ranking(scores, degree, gamma, rows.shape[0])
 
 
 def averaged_scores(

@@ -166,10 +166,9 @@ class SplitModels:
     @cached_property
     def _equations(self) -> tuple[Array, Array, Any]:
         """G, q and y'y of the training rows over the pool."""
-        G, q, yy = self.train.normal_equations(centred=not self.rules.constant)
-        if len(self.pool) < len(G):
-            G, q = G[np.ix_(self.pool, self.pool)], np.ascontiguousarray(q[..., self.pool])
-        return G, q, yy
+        whole = len(self.pool) == len(self.basis)
+        train = self.train if whole else self.train.select(self.pool)
+        return train.normal_equations(centred=not self.rules.constant)
 
     @cached_property
     def _structures(self) -> dict[tuple[int, int | None], Structure]:
