@@ -25,15 +25,11 @@ from polysharp.errors import InputError, TooLargeError
 from polysharp.estimators.lasso_path import LassoPath, follow, ridge_coefficients
 from polysharp.estimators.model import TableModel
 from polysharp.estimators.parameters import LASSO_RULES, check_seed
+from polysharp.estimators.prepare import Opened, Prepared
 from polysharp.moments.gram import MAX_DENSE
-from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
-from polysharp.polynomial.polynomial import Polynomial
-from polysharp.problem.assemble import Assembled, assemble
-from polysharp.ranking.extent import triage_size
-from polysharp.ranking.ranking import Ranking
-from polysharp.ranking.triage import choose_inputs
+from polysharp.ranking.extent import Extent, triage_size
 from polysharp.selection.splits import Split, read_splits
 from polysharp.typing import Array, Indices, Monomial
 
@@ -145,16 +141,20 @@ class PolynomialLasso(TableModel):
             self.gammas_ = np.array(self.gammas, dtype=np.float64).ravel()
         steps = self._steps(data)
         sizes = np.arange(1, MOST_TERMS + 1) if self.max_terms == "auto" else [self.max_terms]
-        sizes = np.minimum(sizes, len(steps.basis))[: len(steps.basis)]
+        f = steps.prepared.problem.size
+        sizes = np.minimum(sizes, f)[:f]
         self.errors_ = None
         best = (0, 0)
         if len(sizes) * len(self.gammas_) > 1:
             self.errors_ = self._errors(data, self._splits(data, *given), sizes)
             best = divmod(int(np.argmin(self.errors_)), len(self.gammas_))
         self.max_terms_, self.gamma_ = int(sizes[best[0]]), float(self.gammas_[best[1]])
-        self.path_, self.kept_inputs_, self.ranking_ = steps.path, steps.kept, steps.ranking
-        self._monomials = steps.basis.monomials
-        self.polynomial_ = steps.polynomial(self.max_terms_, self.gamma_, data)
+        prepared, self.path_ = steps.prepared, steps.path
+        self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
+        self._monomials = prepared.basis.monomials
+        support = self.path_.support(self.max_terms_)
+        (w,) = ridge_coefficients(prepared.problem, support, np.array([self.gamma_])).T
+        self.polynomial_ = prepared.formula(tuple(support), w)
         self.intercept_ = self.polynomial_.intercept
         self.powers_ = self.polynomial_.powers
 
@@ -168,34 +168,25 @@ class PolynomialLasso(TableModel):
         limit = MOST_TERMS if self.max_terms == "auto" else int(self.max_terms)
         rules = TermRules(degree=int(self.degree), max_terms=limit, constant=not self.fit_intercept)
         scaling = Scaling.of(data.ranges, scale=self.scale, center=self.center)
-        rows = data.coded(scaling.apply)
-        gamma = data.total_weight**-0.5
-        size = triage_size(self.n_candidates, rules, rows.shape[1])
-        kept, ranking = choose_inputs(
-            size, rules, rows, gamma=gamma, fit_intercept=self.fit_intercept
-        )
+        rows, gamma = data.coded(scaling.apply), data.total_weight**-0.5
+        opened = Opened(data, rows, scaling, rules, gamma)
+        extent = Extent(triage_size(self.n_candidates, rules, rows.shape[1]), priced=False)
+        kept, ranking = opened.choose_inputs(extent, effort=None)
         if rules.count(len(kept)) > MAX_DENSE:
             raise TooLargeError(
                 f"n_candidates must leave at most {MAX_DENSE} monomials for the path, and the "
                 f"{len(kept)} inputs kept have {rules.count(len(kept)):,}; lower n_candidates "
                 "or degree"
             )
-        basis = rules.basis(kept)
-        assembled = assemble(
-            rows,
-            basis,
-            rules.structure(basis),
-            lam=1.0 / gamma,
-            fit_intercept=self.fit_intercept,
-        )
+        prepared = opened.over(kept, ranking, extent, effort=None)
         path = follow(
-            assembled.problem,
+            prepared.problem,
             limit,
             standardize=self.standardize,
             n_alphas=int(self.n_alphas),
             eps=float(self.eps),
         )
-        return _Steps(scaling, kept, ranking, basis, assembled, path)
+        return _Steps(prepared, path)
 
     def _splits(self, data: MemoryRows, X: Any, y: Any, sample_weight: Any) -> list[Split]:
         """Return rows to fit and rows to score, as indices of the rows of positive weight."""
@@ -221,11 +212,7 @@ class PolynomialLasso(TableModel):
 class _Steps:
     """Ranking and path over one set of rows."""
 
-    scaling: Scaling
-    kept: Indices
-    ranking: Ranking | None
-    basis: Basis
-    assembled: Assembled
+    prepared: Prepared
     path: LassoPath
 
     def losses(
@@ -235,7 +222,8 @@ class _Steps:
 
         Predictions are cut to the span of the responses.
         """
-        U = self.scaling.apply(held_out.X)
+        assembled, basis = self.prepared.assembled, self.prepared.basis
+        U = self.prepared.opened.scaling.apply(held_out.X)
         table = np.empty((len(sizes), len(gammas)))
         last = None
         for row, size in enumerate(sizes):
@@ -244,17 +232,8 @@ class _Steps:
                 table[row] = table[row - 1]
                 continue
             last = support
-            part = self.basis.select(support)
-            w = ridge_coefficients(self.assembled.problem, support, gammas)
-            M = part.evaluate(U) - self.assembled.mean[support]
-            predicted = np.clip(self.assembled.y_mean + M @ w, *span)
+            w = ridge_coefficients(assembled.problem, support, gammas)
+            M = basis.select(support).evaluate(U) - assembled.mean[support]
+            predicted = np.clip(assembled.y_mean + M @ w, *span)
             table[row] = held_out.weights @ (held_out.y[:, None] - predicted) ** 2
         return table
-
-    def polynomial(self, max_terms: int, gamma: float, data: MemoryRows) -> Polynomial:
-        """Refit on the support of so many terms, and return to the user's units."""
-        support = self.path.support(max_terms)
-        w = ridge_coefficients(self.assembled.problem, support, np.array([gamma]))[:, 0]
-        intercept = self.assembled.intercept(tuple(support), w)
-        basis = self.basis.select(support)
-        return Polynomial.from_scaled(basis, w, intercept, self.scaling, data.names, data.response)

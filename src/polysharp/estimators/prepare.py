@@ -144,8 +144,8 @@ class Opened:
     scaling: Scaling
     rules: TermRules
     gamma: float
-    choice: GammaChoice | None  # where gamma is "auto" and there are rows to choose it with
-    ranges: Array | None  # that inputs are clamped to
+    choice: GammaChoice | None = None  # where gamma is "auto" and there are rows to choose it with
+    ranges: Array | None = None  # that inputs are clamped to
 
     @property
     def allowed(self) -> Indices:
@@ -185,20 +185,14 @@ class Opened:
         return extent
 
     def choose_inputs(
-        self, extent: Extent, effort: FitEffort, known: Ranking | None = None
+        self, extent: Extent, effort: FitEffort | None, known: Ranking | None = None
     ) -> tuple[Indices, Ranking | None]:
         """Return the inputs kept, and the ranking where some had to go."""
         if known is not None:
             return keep_best(known.order, self.rules, extent.n_inputs), known
-        return choose_inputs(
-            extent.n_inputs,
-            self.rules,
-            self.rows,
-            gamma=self.gamma,
-            fit_intercept=not self.rules.constant,
-            kernel=extent.kernel,
-            on_block=effort.paced("ranking inputs", extent.timed),
-        )
+        tell = None if effort is None else effort.paced("ranking inputs", extent.timed)
+        size, kernel = extent.n_inputs, extent.kernel
+        return choose_inputs(size, self.rules, self.rows, self.gamma, kernel, on_block=tell)
 
     def prepare(self, extent: Extent, effort: FitEffort, known: Ranking | None = None) -> Prepared:
         """Choose the inputs, list their monomials, and turn the rows into a problem.
@@ -214,7 +208,7 @@ class Opened:
                 extent = extent.smaller(self.rules, slow.seconds, effort.left)
 
     def over(
-        self, inputs: Indices, ranking: Ranking | None, extent: Extent, effort: FitEffort
+        self, inputs: Indices, ranking: Ranking | None, extent: Extent, effort: FitEffort | None
     ) -> Prepared:
         """List the monomials of some inputs, and turn the rows into a problem."""
         basis = self.rules.basis(inputs)
@@ -225,7 +219,7 @@ class Opened:
             lam=1.0 / self.gamma,
             fit_intercept=not self.rules.constant,
             held=Held.on(self.rows.place.on_gpu),
-            on_block=effort.paced("moments", extent.timed),
+            on_block=None if effort is None else effort.paced("moments", extent.timed),
         )
         return Prepared(self, basis, assembled, inputs, ranking, extent)
 

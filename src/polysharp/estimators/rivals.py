@@ -20,8 +20,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from math import isclose, isfinite
-from numbers import Integral, Real
+from math import isclose
 from os import PathLike
 from time import perf_counter
 from typing import Any
@@ -158,10 +157,7 @@ def _check(model: Any, within: Any, max_count: Any, time_limit: Any) -> None:
             f"got {type(model).__name__}"
         )
     fitted_polynomial(model)
-    check_share(within)
-    if isinstance(max_count, bool) or not isinstance(max_count, Integral) or max_count < 1:
-        raise InputError(f"max_count must be an integer of at least 1, got {max_count!r}")
-    check_parameters({"time_limit": time_limit})
+    check_parameters({"within": within, "max_count": max_count, "time_limit": time_limit})
 
 
 def _start(model: Any, prepared: Prepared) -> Indices:
@@ -175,13 +171,6 @@ def _start(model: Any, prepared: Prepared) -> Indices:
             f"{stated:.9g}, got rows on which it costs {here:.9g}"
         )
     return start
-
-
-def check_share(within: Any) -> None:
-    """Refuse what is no share by which a formula may cost more."""
-    real = isinstance(within, Real) and not isinstance(within, bool)
-    if not (real and isfinite(within) and within >= 0.0):
-        raise InputError(f"within must be a finite number of at least 0, got {within!r}")
 
 
 def _opened(model: Any, opened: Opened) -> Opened:

@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -33,9 +32,8 @@ from polysharp.data.cluster import is_dask
 from polysharp.errors import InputError, load_optional
 from polysharp.estimators.fitted import rows_of
 from polysharp.estimators.model import CertifiedModel, check_coverage
-from polysharp.estimators.parameters import check_seed
+from polysharp.estimators.parameters import check_parameters, check_seed
 from polysharp.estimators.resampling import Refits, bootstrap
-from polysharp.estimators.rivals import check_share
 from polysharp.polynomial.importance import without_ridge
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import plural
@@ -220,9 +218,7 @@ def stability(
     x0 x1   100 %       0.9589    0.8976 to 1.053            0.966
     all terms of the model and no other: 100 %
     """
-    if isinstance(n_resamples, bool) or not isinstance(n_resamples, Integral) or n_resamples < 1:
-        raise InputError(f"n_resamples must be an integer of at least 1, got {n_resamples!r}")
-    check_share(within)
+    check_parameters({"n_resamples": n_resamples, "within": within})
     if is_dask(X):
         raise InputError(
             "X must be in memory to be resampled, got a Dask collection; take a sample of its rows"

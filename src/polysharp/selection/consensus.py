@@ -191,7 +191,5 @@ def _supports(
 def _first(errors: SizeErrors, places: Sequence[int]) -> SizeErrors:
     """Return some of the sizes."""
     supports = [[own[b] for b in places] if own else [] for own in errors.supports]
-    error, n_terms, n_inputs = (
-        table[:, places] for table in (errors.error, errors.n_terms, errors.n_inputs)
-    )
-    return SizeErrors(error, n_terms, n_inputs, supports)
+    error, n_terms = errors.error[:, places], errors.n_terms[:, places]
+    return SizeErrors(error, n_terms, errors.n_inputs[:, places], supports)
