@@ -93,10 +93,7 @@ RULES: dict[str, Rule] = {
     ),
     "time_limit": (lambda v: v is None or _positive(v), "None or a positive number of seconds"),
     "gap_tol": (lambda v: _real(v) and 0 <= v < 1, "a number of at least 0 and less than 1"),
-    "within": (
-        lambda v: _real(v) and isfinite(v) and v >= 0,
-        "a finite number of at least 0",
-    ),
+    "within": (lambda v: _real(v) and isfinite(v) and v >= 0, "a finite number of at least 0"),
     "n_jobs": (
         lambda v: v is None or (_integer(-1)(v) and v != 0),
         "None, -1 or an integer of at least 1",

@@ -26,12 +26,7 @@ import numpy as np
 
 from polysharp.certificate.solution import Solution, Status
 from polysharp.errors import InfeasibleError, InputError, load_optional
-from polysharp.estimators.parameters import (
-    check_parameters,
-    check_several,
-    input_limits,
-    sizes,
-)
+from polysharp.estimators.parameters import check_parameters, check_several, input_limits, sizes
 from polysharp.estimators.path_search import CertifiedSizes, open_folds, validated_sizes
 from polysharp.estimators.prepare import FitEffort, Prepared, open_fit
 from polysharp.estimators.regressor import SparsePolynomialRegressor

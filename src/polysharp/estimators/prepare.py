@@ -153,12 +153,7 @@ class Opened:
         return self.rules.allowed(self.rows.shape[1])
 
     def extent(
-        self,
-        n_candidates: NCandidates,
-        effort: FitEffort,
-        *,
-        prices: bool,
-        most: int = MAX_DENSE,
+        self, n_candidates: NCandidates, effort: FitEffort, *, prices: bool, most: int = MAX_DENSE
     ) -> Extent:
         """Choose what the fit works on; warn where that is the user's choice and takes too long."""
         machine, place = None, self.rows.place
@@ -292,10 +287,7 @@ def open_fit(
 
 
 def open_table(
-    model: Any,
-    table: Rows,
-    progress: Progress,
-    budgets: Budgets | None = None,
+    model: Any, table: Rows, progress: Progress, budgets: Budgets | None = None
 ) -> Opened:
     """Do the same for rows that have been checked, with one response or the first of several.
 

@@ -96,11 +96,7 @@ class Design:
         self.target = self.residual([], np.zeros(0))
 
     def _sum(
-        self,
-        stage: str,
-        function: Callable[..., Any],
-        *args: Any,
-        on_block: OnBlock | None = None,
+        self, stage: str, function: Callable[..., Any], *args: Any, on_block: OnBlock | None = None
     ) -> Any:
         """Sum ``function(table, *args)`` over the blocks."""
         if self._block is not None:

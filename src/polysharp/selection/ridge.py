@@ -162,11 +162,7 @@ def moments_in_time(
 
 
 def _folds(
-    rows: Rows,
-    rules: TermRules,
-    *,
-    time_limit: float | None,
-    scale: bool,
+    rows: Rows, rules: TermRules, *, time_limit: float | None, scale: bool
 ) -> tuple[Folds | None, int]:
     """Return folds of the rows or of a sample, None where rows are too few; and most monomials."""
     p = len(rules.allowed(rows.shape[1]))
