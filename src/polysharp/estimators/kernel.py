@@ -47,13 +47,8 @@ class PolynomialKernelRegressor(TableModel):
     gamma : float or "auto", default="auto"
         The ridge on the coefficients of the scaled monomials is 1 / gamma.  "auto" is
         1 / sqrt(n), with n the sum of the weights.
-    fit_intercept : bool, default=True
-        Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of
-        the monomials.
-    scale : bool, default=True
-        Divide the inputs by their (weighted) root mean squares before the fit.
-    center : bool, default=False
-        Subtract the means of the inputs first.
+    fit_intercept, scale, center : bool
+        As in ``SparsePolynomialRegressor``.
 
     Attributes
     ----------
@@ -67,12 +62,8 @@ class PolynomialKernelRegressor(TableModel):
     polynomial_ : Polynomial or None
         The polynomial itself where its monomials are few enough to be formed (at most half as
         many as rows); None where it is known through the kernel only.
-    gamma_ : float
-        The gamma used.
-    n_features_in_ : int
-        Number of inputs.
-    feature_names_in_ : ndarray of str
-        Names of the inputs, where X had them.
+    gamma_, n_features_in_, feature_names_in_
+        As in ``SparsePolynomialRegressor``.
 
     See Also
     --------

@@ -78,10 +78,6 @@ class PolynomialLasso(TableModel):
     ----------
     polynomial_ : Polynomial
         The formula, in the user's names and units.
-    intercept_ : float
-        The free intercept, 0.0 without one.
-    powers_ : ndarray of shape (n_terms, p)
-        Exponents of the inputs in every term.
     path_ : LassoPath
         Penalties and supports along the path; ``support_at`` has them as monomials.
     max_terms_ : int
@@ -95,12 +91,8 @@ class PolynomialLasso(TableModel):
         by gamma, predictions cut to the range of the responses; None where nothing was held out.
     kept_inputs_ : ndarray
         Indices of the inputs whose monomials the path is over.
-    ranking_ : Ranking or None
-        Scores of the ranking; None where every input was kept.
-    n_features_in_ : int
-        Number of inputs.
-    feature_names_in_ : ndarray of str
-        Names of the inputs, where X had them.
+    intercept_, powers_, ranking_, n_features_in_, feature_names_in_
+        As in ``SparsePolynomialRegressor``.
 
     See Also
     --------

@@ -218,15 +218,6 @@ class CertifiedModel(PolynomialModel):
         ``model.polynomial_.to_python(interval=model.half_width(0.9))`` gives a function for the
         ends of intervals too.  Only a model that was calibrated on rows held out has such a
         formula: the ends that come from folds are quantiles over many models.
-
-        Parameters
-        ----------
-        coverage : float, default=0.9
-            As in ``predict_interval``.
-
-        Returns
-        -------
-        HalfWidth
         """
         self._check_calibrated("half_width", coverage)
         found: HalfWidth = self.calibration_.half_width(float(coverage))

@@ -77,20 +77,16 @@ constants, basis, coefficient_bounds, positive
         The certificate; ``coefficients`` has a row per response, ``r2`` is their mean R2.
     intercept_ : ndarray
         The free intercepts.
-    powers_ : ndarray of shape (n_terms, p)
-        Exponents of the inputs in every term.
-    gamma_ : float
-        The gamma used.
     gamma_choice_ : GammaChoice or None
         The errors behind ``gamma="auto"``: root mean squared errors of the scaled responses.
     response_scales_ : ndarray
         What the responses were divided by.
     calibrations_ : tuple of Calibration
         After ``calibrate``: what ``predict_interval`` needs, for each response.
-    kept_inputs_ : ndarray
-        Indices of the inputs that the search was given.
     ranking_ : Ranking or None
         Scores of the triage, added over the responses; None where every input was kept.
+    powers_, gamma_, spread_, kept_inputs_, n_features_in_, feature_names_in_
+        As in ``SparsePolynomialRegressor``.
 
     Examples
     --------
@@ -194,18 +190,18 @@ clamp, functions, units, constants, basis, coefficient_bounds, positive
     calibrations_ = of_refit("calibrations_")
 
     def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Rows:
-        return open_responses(self, given, progress)[0]
-
-    def _checked_parameters(self, X: Any) -> dict[str, Any]:
-        check_engine(self)
-        if is_dask(X):
+        if is_dask(given[0]):
             raise InputError(
                 "X must be in memory to compare sizes for several responses, got a Dask "
                 "collection; MultiTaskSparsePolynomialRegressor takes those"
             )
+        return open_responses(self, given, progress)[0]
+
+    def _checked_parameters(self) -> dict[str, Any]:
+        check_engine(self)
         if self.rule == "consensus":
             raise InputError("rule must not be 'consensus' for several responses")
-        return super()._checked_parameters(X)
+        return super()._checked_parameters()
 
 
 def with_responses(solution: Solution, tables: Sequence[Rows]) -> Solution:

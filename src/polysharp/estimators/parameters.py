@@ -76,7 +76,7 @@ RULES: dict[str, Rule] = {
         (lambda v: v is None or _one(v), "None or an integer of at least 1"),
     ),
     **dict.fromkeys(
-        ("fit_intercept", "scale", "center", "clamp", "positive"), (_flag, "True or False")
+        ("fit_intercept", "scale", "center", "clamp", "positive", "refit"), (_flag, "True or False")
     ),
     "gamma": (lambda v: _is(v, "auto") or _positive(v), "'auto' or a positive finite number"),
     "n_candidates": (

@@ -161,17 +161,8 @@ class Path(Sequence[PathPoint]):
 
         Larger, that is, than the largest of all sizes here (sum of squares in the scaled basis, see
         ``Solution.r2_ceiling``), so that ceilings do not fall as terms are added.  A bound for
-        more terms holds for fewer as well.
-
-        Parameters
-        ----------
-        bounds : mapping or None
-            Better bounds that are known, by (max_inputs, max_terms).
-
-        Returns
-        -------
-        dict
-            By (max_inputs, max_terms); None where it is not known.
+        more terms holds for fewer as well.  By (max_inputs, max_terms), as are better ``bounds``
+        that are known; None where the ceiling is not known.
         """
         norms = [float(p.solution.coefficients @ p.solution.coefficients) for p in self.points]
         penalty = max(norms, default=0.0) / self.gamma
@@ -224,12 +215,8 @@ def path(
 
     Parameters
     ----------
-    X : array or data frame of shape (n, p)
-        Inputs.
-    y : array of shape (n,)
-        Response.
-    sample_weight : array of shape (n,) or None
-        Weights of the rows.
+    X, y, sample_weight : arrays
+        As in ``SparsePolynomialRegressor.fit``.
     degree : int, default=3
         Largest degree of a monomial.
     max_terms : int or sequence of int, default=20

@@ -269,7 +269,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         self
         """
         began = perf_counter()
-        parameters = self._checked_parameters(X)
+        parameters = self._checked_parameters()
         seed = check_seed(self.random_state)
         self.__dict__.pop("best_estimator_", None)  # of an earlier fit
         with open_progress(self.verbose) as progress, limited_threads(self.n_jobs):
@@ -287,9 +287,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
             self.refit_time_ = perf_counter() - began - self.search_time_
         return self
 
-    def _checked_parameters(self, X: Any) -> dict[str, Any]:
+    def _checked_parameters(self) -> dict[str, Any]:
         """Check everything; return the parameters of the estimator with the largest budgets."""
-        del X
         own = self.get_params(deep=False)
         for plural, single in (
             ("degrees", "degree"),
@@ -303,9 +302,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
             raise InputError(
                 f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}"
             )
-        if not isinstance(self.refit, (bool, np.bool_)):
-            raise InputError(f"refit must be True or False, got {self.refit!r}")
         parameters = self._shared | {
+            "refit": self.refit,
             "degree": self.degree,
             "max_terms": max(several(self.max_terms)),
             "max_inputs": input_limits(self.max_inputs)[0],
@@ -331,7 +329,6 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         return Folds(rows, parts, plan, rules, bool(self.scale), self.clamp)
 
     def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Rows:
-        """Check the rows."""
         return open_rows(self, *given, progress)
 
     def _search(self, folds: Folds, workers: Workers, began: float) -> tuple[BudgetSearch, Scores]:

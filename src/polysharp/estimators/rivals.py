@@ -135,9 +135,7 @@ def rivals(
                 within,
                 ledger,
                 limits=effort.limits(),
-                listener=progress.listener,
-                seed=effort.seed,
-                threads=threads,
+                **effort.options,
                 engine=effort.engine if isinstance(effort.engine, Tree) else Tree(),
                 max_excepted=int(max_count),
             )

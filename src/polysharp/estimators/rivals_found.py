@@ -129,14 +129,8 @@ class Rivals:
     @property
     def summary(self) -> dict[str, Any]:
         """What is known about all of them, as texts and numbers."""
-        return {
-            "claim": self.claim,
-            "count": self.count,
-            "within": self.within,
-            "complete": self.complete,
-            "bound": self.bound,
-            "stop": str(self.stop),
-        }
+        names = ("claim", "count", "within", "complete", "bound")
+        return {name: getattr(self, name) for name in names} | {"stop": str(self.stop)}
 
     @property
     def claim(self) -> str:

@@ -90,20 +90,11 @@ class Stability:
     within: float
 
     def intervals(self, coverage: float = 0.9) -> Array:
-        """Return where the middle part of each coefficient lies over the resamples.
+        """Return where the middle share ``coverage`` of each coefficient lies, shape (n_terms, 2).
 
         A resample that does not pick a term counts as zero, so an interval that holds zero says
         that the term may as well be absent.  Resamples know nothing of what the ridge takes away
         from all coefficients alike: ``without_ridge`` shows that.
-
-        Parameters
-        ----------
-        coverage : float, default=0.9
-            Share of the resamples, between 0 and 1.
-
-        Returns
-        -------
-        ndarray of shape (n_terms, 2)
         """
         check_coverage(coverage)
         tail = 0.5 * (1.0 - float(coverage))
@@ -112,13 +103,7 @@ class Stability:
         return np.array(found).reshape(-1, 2)
 
     def share_of(self, monomial: Monomial) -> float:
-        """Return the share of one term, 0 for terms that nothing picked.
-
-        Parameters
-        ----------
-        monomial : tuple of int
-            Indices of the inputs with repetition.
-        """
+        """Return the share of one term, its inputs with repetition; 0 where nothing picked it."""
         key = tuple(sorted(monomial))
         return float(self.shares[self.monomials.index(key)]) if key in self.monomials else 0.0
 
