@@ -653,7 +653,7 @@ def test_degrees_that_are_compared_end_where_the_basis_does():
     X, y = rng.uniform(0.0, 1.0, (60, 1)), rng.standard_normal(60)
     model = SparsePolynomialRegressorCV(basis="legendre")
     with open_progress(0) as progress:
-        folds = model._folds((X, y, None), None, 0, model._checked_parameters(X), progress)
+        folds = model._folds((X, y, None), None, 0, model._checked_parameters(), progress)
         wanted = Wanted(None, None, (False,), Budgets((1, 2), (None,)))
         search = BudgetSearch(folds, wanted, Workers(None, progress), Deadline())
         assert search._compare_short(HIGHEST)

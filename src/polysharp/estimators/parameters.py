@@ -76,7 +76,8 @@ RULES: dict[str, Rule] = {
         (lambda v: v is None or _one(v), "None or an integer of at least 1"),
     ),
     **dict.fromkeys(
-        ("fit_intercept", "scale", "center", "clamp", "positive", "refit"), (_flag, "True or False")
+        ("fit_intercept", "scale", "center", "clamp", "positive", "refit", "standardize"),
+        (_flag, "True or False"),
     ),
     "gamma": (lambda v: _is(v, "auto") or _positive(v), "'auto' or a positive finite number"),
     "n_candidates": (
@@ -115,7 +116,6 @@ LASSO_RULES: dict[str, Rule] = {
         ),
         "an integer of at least 2, a splitter or an iterable of (train, test) indices",
     ),
-    "standardize": (_flag, "True or False"),
     "n_alphas": (_integer(2), "an integer of at least 2"),
     "eps": (lambda v: _real(v) and 0 < v < 1, "a number between 0 and 1"),
 }

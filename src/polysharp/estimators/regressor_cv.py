@@ -107,18 +107,11 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     refit : bool, default=True
         False only compares: ``best_params_`` and ``cv_results_`` are there, a model to predict with
         is not.
-    max_interaction, interaction_degree, heredity : optional
-        As in ``SparsePolynomialRegressor``.
-    include_terms, exclude_terms, include_inputs, exclude_inputs : optional
-        As in ``SparsePolynomialRegressor``.
-    functions, units, constants, basis : optional
-        As in ``SparsePolynomialRegressor``; in another basis than that of monomials inputs are
-        mapped, and there are no ``centers`` to compare.
-    coefficient_bounds, positive : optional
-        As in ``SparsePolynomialRegressor``, for every model that is compared.
-    clamp : bool, default=False
-        As in ``SparsePolynomialRegressor``, here and in the comparison (but where moments judge,
-        see Notes).
+    max_interaction, interaction_degree, heredity, include_terms, exclude_terms, include_inputs, \
+exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants, basis : optional
+        As in ``SparsePolynomialRegressor``, for every model that is compared; moments that judge
+        clamp no input (see Notes).  In another basis than that of monomials inputs are mapped, and
+        there are no ``centers`` to compare.
 
     Attributes
     ----------
@@ -147,10 +140,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         Number of splits.
     search_time_, refit_time_ : float
         Seconds spent on the search, passes over the rows included, and on the refit.
-    n_features_in_ : int
-        Number of inputs.
-    feature_names_in_ : ndarray of str
-        Names of the inputs, where X had them.
+    n_features_in_, feature_names_in_
+        Number and names of the inputs, as in ``SparsePolynomialRegressor``.
 
     Notes
     -----
@@ -218,13 +209,6 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         """The largest degree that is compared for models of any size."""
         degrees = several(self.degrees)
         return HIGHEST if degrees == ("auto",) else max(map(int, degrees))
-
-    @property
-    def _centers(self) -> tuple[bool, ...]:
-        """The codings to compare: one where the basis maps the inputs itself."""
-        if FAMILIES[self.basis].orthogonal:
-            return (False,)
-        return tuple(dict.fromkeys(bool(c) for c in several(self.centers)))
 
     _kind: ClassVar[type[SparsePolynomialRegressor]] = SparsePolynomialRegressor  # of the refit
 
@@ -335,10 +319,12 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         """Compare within the search's share of the time."""
         limits, consensus = input_limits(self.max_inputs), self.rule == "consensus"
         degrees, gammas = several(self.degrees), several(self.gammas)
+        # A basis that maps the inputs itself has one coding.
+        centers = (False,) if FAMILIES[self.basis].orthogonal else several(self.centers)
         wanted = Wanted(
             None if degrees == ("auto",) else tuple(sorted({int(r) for r in degrees})),
             None if gammas == ("auto",) else tuple(dict.fromkeys(float(g) for g in gammas)),
-            self._centers,
+            tuple(dict.fromkeys(map(bool, centers))),
             # The models averaged are as wide as may be; limits are for the polynomial nearest.
             Budgets(sizes(self.max_terms), limits[:1] if consensus else limits),
         )

@@ -115,7 +115,13 @@ def rivals(
     >>> found.replaceable.inputs["x2"][0].into
     ('x1',)
     """
-    _check(model, within, max_count, time_limit)
+    if not isinstance(model, CertifiedModel):
+        raise InputError(
+            "model must be a SparsePolynomialRegressor or SparsePolynomialRegressorCV, "
+            f"got {type(model).__name__}"
+        )
+    fitted_polynomial(model)
+    check_parameters({"within": within, "max_count": max_count, "time_limit": time_limit})
     if path is not None:
         check_targets({"path": path})
     began, within = perf_counter(), float(within)
@@ -146,16 +152,6 @@ def rivals(
             close = CloseSupports(prepared, ledger, census.limit, model.polynomial_.response)
             found = _found(close, census, within, int(max_count))
             return found if path is None else replace(found, written=close.write(path, found))
-
-
-def _check(model: Any, within: Any, max_count: Any, time_limit: Any) -> None:
-    if not isinstance(model, CertifiedModel):
-        raise InputError(
-            "model must be a SparsePolynomialRegressor or SparsePolynomialRegressorCV, "
-            f"got {type(model).__name__}"
-        )
-    fitted_polynomial(model)
-    check_parameters({"within": within, "max_count": max_count, "time_limit": time_limit})
 
 
 def _start(model: Any, prepared: Prepared) -> Indices:

@@ -199,12 +199,10 @@ def ranking_work(n: int, p: int, degree: int, kernel: KernelRows) -> float:
 
 def _kernel_rows(n: int, p: int, degree: int, room: float) -> KernelRows:
     """Return how many rows a ranking of so many operations sees, in blocks as large as may be."""
-    for block in (2048, 1024, 512, 256):
-        one = block**2 * (block / 6 + degree * p)
-        if one <= room or block == 256:
-            break
+    work = {block: block**2 * (block / 6 + degree * p) for block in (2048, 1024, 512, 256)}
+    block = next((block for block, one in work.items() if one <= room), 256)
     blocks = max(1, ceil(n / block))
-    return KernelRows(0, block, min(1.0, max(1, int(room / one)) / blocks))
+    return KernelRows(0, block, min(1.0, max(1, int(room / work[block])) / blocks))
 
 
 def _pool(n: int, machine: Machine) -> int:

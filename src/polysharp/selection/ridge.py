@@ -29,7 +29,7 @@ from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import InfeasibleError
 from polysharp.moments.folds import Plan
 from polysharp.monomials.term_rules import TermRules
-from polysharp.progress import Clock, Progress, TooSlow
+from polysharp.progress import Progress, TooSlow
 from polysharp.selection.folds import FoldMoments, Folds, lowered
 from polysharp.selection.scores import standard_error, strongest
 from polysharp.selection.split_models import Budgets
@@ -95,8 +95,7 @@ def choose_gamma(
     scale: bool,
     center: bool,
     progress: Progress,
-    time_limit: float | None = None,
-    clock: Clock = perf_counter,
+    time_limit: float | None,
 ) -> GammaChoice | None:
     """Choose gamma for models of some sizes; None where there are too few rows to hold any out.
 
@@ -105,7 +104,7 @@ def choose_gamma(
     the whole fit, of which the choice takes a small part.
     """
     seconds = np.inf if time_limit is None else TIME_SHARE * max(1.0, time_limit)
-    until = clock() + seconds
+    until = perf_counter() + seconds
     deal = partial(_folds, rows, time_limit=time_limit, scale=scale)
     size = max(budgets.max_terms)
     of_folds = partial(Folds.moments, center=center, size=size, progress=progress)
@@ -120,7 +119,7 @@ def choose_gamma(
     with one_blas_thread():
         # In an order that is spread over the grid, however few there is time for.
         for a in np.argsort(GOLDEN * np.arange(len(SHARES)) % 1.0):
-            if len(found) >= FEWEST and clock() > until:
+            if len(found) >= FEWEST and perf_counter() > until:
                 break
             gamma = 1.0 / (SHARES[a] * n)
             found[int(a)] = [split.compare(gamma, budgets).error.ravel() for split in splits]
