@@ -94,14 +94,11 @@ class PolynomialKernelRegressor(TableModel):
         self.X_fit_ = self._scaling.apply(data.X)
         self.polynomial_: Polynomial | None = None
         n, p = self.X_fit_.shape
-        if prefers_moments(n, p, int(self.degree)):
-            self._fit_primal(data)
-        else:
+        if not prefers_moments(n, p, int(self.degree)):
             system = KernelSystem(self.X_fit_, data.weights, int(self.degree), self.gamma_)
             self.dual_coef_, self.intercept_ = system.solve(data.y, self.fit_intercept)
-
-    def _fit_primal(self, data: MemoryRows) -> None:
-        basis = Basis.full(data.X.shape[1], int(self.degree), constant=not self.fit_intercept)
+            return
+        basis = Basis.full(p, int(self.degree), constant=not self.fit_intercept)
         moments = accumulate(basis, self.X_fit_, data.y, data.sample_weight)
         w = coefficients_from_moments(moments, self.gamma_, self.fit_intercept)
         b = moments.y_mean - float(moments.mean @ w) if self.fit_intercept else 0.0

@@ -131,9 +131,9 @@ class PolynomialLasso(TableModel):
         self.gammas_ = np.logspace(0, 8, 9) / data.total_weight
         if self.gammas is not None:
             self.gammas_ = np.array(self.gammas, dtype=np.float64).ravel()
-        steps = self._steps(data)
+        prepared, self.path_ = self._steps(data)
         sizes = np.arange(1, MOST_TERMS + 1) if self.max_terms == "auto" else [self.max_terms]
-        f = steps.prepared.problem.size
+        f = prepared.problem.size
         sizes = np.minimum(sizes, f)[:f]
         self.errors_ = None
         best = (0, 0)
@@ -141,7 +141,6 @@ class PolynomialLasso(TableModel):
             self.errors_ = self._errors(data, self._splits(data, *given), sizes)
             best = divmod(int(np.argmin(self.errors_)), len(self.gammas_))
         self.max_terms_, self.gamma_ = int(sizes[best[0]]), float(self.gammas_[best[1]])
-        prepared, self.path_ = steps.prepared, steps.path
         self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
         self._monomials = prepared.basis.monomials
         support = self.path_.support(self.max_terms_)
@@ -155,7 +154,7 @@ class PolynomialLasso(TableModel):
         check_is_fitted(self)
         return tuple(self._monomials[j] for j in self.path_.support(max_terms))
 
-    def _steps(self, data: MemoryRows) -> _Steps:
+    def _steps(self, data: MemoryRows) -> tuple[Prepared, LassoPath]:
         """Rank the inputs and follow the path over the monomials of those kept."""
         limit = MOST_TERMS if self.max_terms == "auto" else int(self.max_terms)
         rules = TermRules(degree=int(self.degree), max_terms=limit, constant=not self.fit_intercept)
@@ -178,7 +177,7 @@ class PolynomialLasso(TableModel):
             n_alphas=int(self.n_alphas),
             eps=float(self.eps),
         )
-        return _Steps(prepared, path)
+        return prepared, path
 
     def _splits(self, data: MemoryRows, X: Any, y: Any, sample_weight: Any) -> list[Split]:
         """Return rows to fit and rows to score, as indices of the rows of positive weight."""
@@ -188,44 +187,27 @@ class PolynomialLasso(TableModel):
         return read_splits(self.cv, X, y, sample_weight=sample_weight)
 
     def _errors(self, data: MemoryRows, splits: list[Split], sizes: Indices) -> Array:
-        """Mean square errors of every l and gamma on the rows held out."""
+        """Mean square errors of every l and gamma on the rows held out.
+
+        Predictions are cut to the span of the responses.
+        """
         total, weight = np.zeros((len(sizes), len(self.gammas_))), 0.0
         span = (float(data.y.min()), float(data.y.max()))
         for train, test in splits:
             if not len(train) or not len(test):
                 raise InputError("cv must leave rows of positive weight to fit and to score")
-            held_out, steps = data.take(test), self._steps(data.take(train))
-            total += steps.losses(held_out, sizes, self.gammas_, span)
+            held_out, (prepared, path) = data.take(test), self._steps(data.take(train))
+            assembled, basis = prepared.assembled, prepared.basis
+            U = prepared.opened.scaling.apply(held_out.X)
+            last = None
+            for row, size in enumerate(sizes):
+                support = path.support(int(size))
+                if support is not last:
+                    w = ridge_coefficients(assembled.problem, support, self.gammas_)
+                    M = basis.select(support).evaluate(U) - assembled.mean[support]
+                    predicted = np.clip(assembled.y_mean + M @ w, *span)
+                    losses = held_out.weights @ (held_out.y[:, None] - predicted) ** 2
+                total[row] += losses
+                last = support
             weight += held_out.total_weight
         return total / weight
-
-
-@dataclass(frozen=True, eq=False)
-class _Steps:
-    """Ranking and path over one set of rows."""
-
-    prepared: Prepared
-    path: LassoPath
-
-    def losses(
-        self, held_out: MemoryRows, sizes: Indices, gammas: Array, span: tuple[float, float]
-    ) -> Array:
-        """Sum of squared errors on held-out rows, by number of terms and gamma.
-
-        Predictions are cut to the span of the responses.
-        """
-        assembled, basis = self.prepared.assembled, self.prepared.basis
-        U = self.prepared.opened.scaling.apply(held_out.X)
-        table = np.empty((len(sizes), len(gammas)))
-        last = None
-        for row, size in enumerate(sizes):
-            support = self.path.support(int(size))
-            if support is last:
-                table[row] = table[row - 1]
-                continue
-            last = support
-            w = ridge_coefficients(assembled.problem, support, gammas)
-            M = basis.select(support).evaluate(U) - assembled.mean[support]
-            predicted = np.clip(assembled.y_mean + M @ w, *span)
-            table[row] = held_out.weights @ (held_out.y[:, None] - predicted) ** 2
-        return table

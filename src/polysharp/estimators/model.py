@@ -99,12 +99,8 @@ class TableModel(PolynomialModel):
 
         Parameters
         ----------
-        X : array or data frame of shape (n, p)
-            Inputs.
-        y : array of shape (n,)
-            Response.
-        sample_weight : array of shape (n,) or None
-            Weights of the rows; weight two is the same row twice, weight zero no row.
+        X, y, sample_weight : arrays or data frames
+            As in ``SparsePolynomialRegressor.fit``, in memory.
 
         Returns
         -------

@@ -237,14 +237,9 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
 
         Parameters
         ----------
-        X : array or data frame of shape (n, p)
-            Inputs; a Dask array or DataFrame is read in blocks and never gathered, with ``cv`` a
-            number of folds.
-        y : array of shape (n,)
-            Response; with Dask, a Dask array or Series in the blocks of X.  Models of several
-            responses take an array or data frame with a column for each, all in memory.
-        sample_weight : array of shape (n,) or None
-            Weights of the rows, in the fits and in the errors.
+        X, y, sample_weight : arrays, data frames or Dask collections
+            As in ``SparsePolynomialRegressor.fit``; weights count in the errors as well.  Dask
+            collections take ``cv`` a number of folds, and one response.
         groups : array of shape (n,) or None
             Handed to the splitter.
 
