@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,14 +35,6 @@ class Model(NamedTuple):
     support: Indices
     w: Array
     intercept: float
-
-
-class Judge(Protocol):
-    """Measures models on held-out rows."""
-
-    def errors(self, models: Sequence[Model]) -> Array:
-        """Return the root mean squared error of every model."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +80,9 @@ class RowJudge:
         intercepts = np.array([model.intercept for model in models])
         residuals = intercepts + M @ W - self.rows.y[:, None]
         return np.sqrt(np.average(residuals**2, axis=0, weights=self.rows.sample_weight))
+
+
+Judge = MomentJudge | RowJudge
 
 
 @dataclass(frozen=True, eq=False)
