@@ -56,14 +56,8 @@ class PolynomialLasso(TableModel):
     cv : int, splitter or iterable of (train, test) indices, default=5
         Held-out rows.  An integer is the number of shuffled folds, at most the number of rows.
         Nothing is held out where there is nothing to choose.
-    fit_intercept : bool, default=True
-        Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of
-        the monomials.
-    scale : bool, default=True
-        Divide the inputs by their (weighted) root mean squares before the fit.  Coefficients
-        are always shown in the units of X.
-    center : bool, default=False
-        Subtract the means first.  The formula is then in coded variables (x - mean).
+    fit_intercept, scale, center : bool
+        As in ``SparsePolynomialRegressor``.
     standardize : bool, default=True
         Penalise the monomials as if they had equal norms.  False is the paper's form: the scaled
         monomials as they are.

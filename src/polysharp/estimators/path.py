@@ -178,7 +178,6 @@ class Path(Sequence[PathPoint]):
     def to_frame(self) -> Any:
         """Return a pandas data frame with one row per point."""
         pd = load_optional("pandas", "to_frame", "cli")
-
         ceilings = self.r2_ceilings()
         return pd.DataFrame([_row(p, ceilings[p.max_inputs, p.max_terms]) for p in self.points])
 

@@ -100,7 +100,6 @@ class Rivals:
     def to_frame(self) -> Any:
         """Return a pandas data frame with one row per rival, and a column for each term."""
         pd = load_optional("pandas", "to_frame", "cli")
-
         has = [set(p.term_names) for p in self.polynomials]
         return pd.DataFrame(
             {

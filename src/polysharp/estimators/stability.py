@@ -110,7 +110,6 @@ class Stability:
     def to_frame(self) -> Any:
         """Return a pandas data frame with one row per term; the interval is that of 90 %."""
         pd = load_optional("pandas", "to_frame", "cli")
-
         low, high = self.intervals().T
         return pd.DataFrame(
             {

@@ -24,16 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polysharp.data.arrays import ROUNDOFF, products
-from polysharp.pricing.panels import (
-    Factors,
-    Keys,
-    Panel,
-    PanelSizes,
-    largest_scale,
-    largest_sum,
-    panels,
-    scales,
-)
+from polysharp.pricing.panels import Factors, Keys, Panel, largest_scale, largest_sum, scales
 from polysharp.typing import Array, Indices, OnBlock
 
 if TYPE_CHECKING:
@@ -68,16 +59,9 @@ class Sweep:
 
     def run(self, on_block: OnBlock | None) -> tuple[Keys, Array]:
         """Offer every monomial, degree by degree, and return the shortlist."""
-        pricer, done = self.pricer, 0
-        p, constant = len(pricer.inputs), not pricer.fit_intercept
-        sizes = pricer.sizes or PanelSizes.of(pricer.n, p, pricer.arrays.stack)
-        factors = Factors(pricer.arrays, pricer.table, pricer.norms)
-        for panel in panels(p, pricer.degree, sizes, constant=constant, lowest=pricer.lowest):
-            factors.hold(panel)
+        factors = Factors(self.pricer.arrays, self.pricer.table, self.pricer.norms)
+        for panel in self.pricer.panels(factors, on_block):
             self._take(panel, factors)
-            done += panel.count
-            if on_block is not None:
-                on_block(done, pricer.n_monomials)
         return self.shortlist.result()
 
     def exact(self, keys: Keys) -> Array:

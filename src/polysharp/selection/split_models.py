@@ -118,12 +118,9 @@ class SplitModels:
         first = self.judges[0]
         if len(each) == 1:
             return first.errors(each[0])
-        pairs = zip(self.judges, each, strict=True)
-        if isinstance(first, RowJudge):  # all responses have the same rows: one design serves them
-            design = first.design(each[0])
-            found = [j.errors_at(*design, own) for j, own in pairs if isinstance(j, RowJudge)]
-        else:
-            found = [judge.errors(own) for judge, own in pairs]
+        # All responses have the same rows: one design serves them.
+        design = first.design(each[0]) if isinstance(first, RowJudge) else None
+        found = [judge.errors(own, design) for judge, own in zip(self.judges, each, strict=True)]
         return np.asarray(np.sqrt(np.mean(np.square(found), axis=0)))
 
     def _sizes(
