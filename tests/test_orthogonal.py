@@ -43,8 +43,8 @@ from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.polynomial.stationary import stationary_points
 from polysharp.progress import open_progress
-from polysharp.selection.parallel import Workers
-from polysharp.selection.search import BudgetSearch, Deadline, Wanted
+from polysharp.selection.parallel import Deadline, Workers
+from polysharp.selection.search import BudgetSearch, Wanted
 from polysharp.selection.split_models import Budgets
 
 NUMPYS = {"legendre": Legendre, "chebyshev": Chebyshev, "hermite": HermiteE}

@@ -38,9 +38,9 @@ from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.progress import Progress, open_progress
 from polysharp.selection.consensus import find_consensus
 from polysharp.selection.folds import Folds
-from polysharp.selection.parallel import Workers
+from polysharp.selection.parallel import NEVER, Deadline, Workers
 from polysharp.selection.scores import RULES, Scores
-from polysharp.selection.search import HIGHEST, BudgetSearch, Deadline, Wanted
+from polysharp.selection.search import HIGHEST, BudgetSearch, Wanted
 from polysharp.selection.split_models import Budgets
 from polysharp.selection.splits import dealt_folds, read_parts
 from polysharp.threads import limited_threads
@@ -323,7 +323,7 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
             # The models averaged are as wide as may be; limits are for the polynomial nearest.
             Budgets(sizes(self.max_terms), limits[:1] if consensus else limits),
         )
-        deadline, later, seconds = Deadline(), Deadline(), np.inf
+        deadline, later, seconds = NEVER, NEVER, np.inf
         if self.time_limit is not None:
             seconds = SEARCH_SHARE * self.time_limit
             end = time() + seconds - (perf_counter() - began)

@@ -13,7 +13,7 @@ coefficients must keep to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -40,6 +40,13 @@ def parents_of(monomial: Monomial) -> list[Monomial]:
     if len(monomial) < 2:
         return []
     return sorted({monomial[:a] + monomial[a + 1 :] for a in range(len(monomial))})
+
+
+def inherits(m: Monomial, heredity: Heredity, there: Callable[[Monomial], bool]) -> bool:
+    """Whether so many parents of a monomial are there as heredity asks for."""
+    parents = parents_of(m) if heredity is not None else []
+    enough = any if heredity == "weak" else all
+    return not parents or enough(map(there, parents))
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,10 +270,8 @@ def heredity_closed(basis: Basis, heredity: Heredity) -> Basis:
     """Drop the monomials that can never satisfy heredity because of parents not in the basis."""
     if heredity is None:
         return basis
-    enough = all if heredity == "strong" else any
     kept: set[Monomial] = set()
     for m in sorted(basis.monomials, key=len):
-        parents = parents_of(m)
-        if not parents or enough(q in kept for q in parents):
+        if inherits(m, heredity, kept.__contains__):
             kept.add(m)
     return basis.filter(kept.__contains__)

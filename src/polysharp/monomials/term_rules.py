@@ -26,7 +26,13 @@ from polysharp.data.functions import PLAIN, Library
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
 from polysharp.monomials.basis import Basis, count_monomials
 from polysharp.monomials.coefficient_bounds import UNBOUNDED, CoefficientBounds
-from polysharp.monomials.structure import Heredity, Structure, heredity_closed, parents_of
+from polysharp.monomials.structure import (
+    Heredity,
+    Structure,
+    heredity_closed,
+    inherits,
+    parents_of,
+)
 from polysharp.monomials.terms import write_term
 from polysharp.typing import Array, Indices, Monomial
 
@@ -76,7 +82,8 @@ class TermRules:
 
     def coded(self, unit: Array) -> TermRules:
         """Return the rules for inputs divided by their units, which only coefficients depend on."""
-        return replace(self, coefficients=self.coefficients.coded(unit))
+        bounds = replace(self.coefficients, unit=tuple(unit.tolist()))
+        return replace(self, coefficients=bounds)
 
     def allowed(self, p: int) -> Indices:
         """Return those of p inputs that are not excluded."""
@@ -124,13 +131,7 @@ class TermRules:
 
     def can_inherit(self, m: Monomial) -> bool:
         """Whether heredity can be met by monomials that are not excluded."""
-        if m in self.exclude_terms:
-            return False
-        parents = parents_of(m)
-        if self.heredity is None or not parents:
-            return True
-        enough = all if self.heredity == "strong" else any
-        return enough(self.can_inherit(parent) for parent in parents)
+        return m not in self.exclude_terms and inherits(m, self.heredity, self.can_inherit)
 
     def with_parents(self, monomials: Iterable[Monomial]) -> list[Monomial]:
         """Return the monomials and, under heredity, all their ancestors that are not excluded."""

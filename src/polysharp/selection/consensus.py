@@ -41,9 +41,9 @@ from polysharp.monomials.basis import Basis
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.selection.folds import FoldMoments
 from polysharp.selection.judges import MomentJudge
-from polysharp.selection.parallel import Workers
+from polysharp.selection.parallel import NEVER, Deadline, Workers
 from polysharp.selection.scores import Candidate, Case, Scores
-from polysharp.selection.split_models import Budgets, Late, SizeErrors, SplitModels, in_time
+from polysharp.selection.split_models import Budgets, SizeErrors, SplitModels
 from polysharp.typing import Array, Indices
 
 ERRORS = 2.0  # standard errors of the difference within which models count as equally good
@@ -74,7 +74,7 @@ def find_consensus(
     budgets: Budgets,
     limits: tuple[int | None, ...],
     workers: Workers,
-    late: Late = in_time,
+    late: Deadline = NEVER,
 ) -> Consensus | None:
     """Average the candidates that do as well as the best, and project their mean.
 
@@ -135,7 +135,7 @@ def _projected(
     members: Sequence[tuple[Candidate, Indices]],
     gamma: float,
     budgets: Budgets,
-    late: Late,
+    late: Deadline,
 ) -> SizeErrors:
     """Fit the mean of some models of one split in place of the response, with their monomials."""
     top = splits[max(splits)]
