@@ -113,13 +113,8 @@ constants, basis, coefficient_bounds, positive
         opened = open_table(self, tables[0], effort.progress)
         extent = opened.extent(self.n_candidates, effort, prices=False)
         prepared = opened.prepare(extent, effort, _joint_ranking(opened, tables, extent, effort))
-        assembled = assemble_more(
-            prepared.assembled,
-            prepared.basis,
-            tables,
-            opened.rows,
-            fit_intercept=bool(self.fit_intercept),
-        )
+        first, basis, free = prepared.assembled, prepared.basis, bool(self.fit_intercept)
+        assembled = assemble_more(first, basis, tables, opened.rows, fit_intercept=free)
         solve = partial(
             JointTree().solve,
             JointProblem.of([own.problem for own in assembled]),
@@ -127,7 +122,7 @@ constants, basis, coefficient_bounds, positive
             seed=effort.seed,
             scope=prepared.scope,
         )
-        solution = effort.searched(prepared, lambda limits: solve(limits=limits))
+        solution = effort.searched(prepared, solve)
         self.solution_ = with_responses(solution, tables)
         self.__dict__.pop("calibrations_", None)  # of an earlier fit
         self.polynomials_ = tuple(

@@ -22,7 +22,6 @@ from contextlib import suppress
 from dataclasses import replace
 from math import isclose
 from os import PathLike
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -43,9 +42,7 @@ from polysharp.estimators.rivals_tally import SetTally, Used
 from polysharp.files import check_targets, replacement
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.progress import open_progress
 from polysharp.ranking.extent import Extent
-from polysharp.threads import limited_threads
 from polysharp.typing import Indices
 
 SAME = 1e-6  # relative difference of costs on the same rows, at most
@@ -124,14 +121,13 @@ def rivals(
     check_parameters({"within": within, "max_count": max_count, "time_limit": time_limit})
     if path is not None:
         check_targets({"path": path})
-    began, within = perf_counter(), float(within)
+    within = float(within)
     settings = clone(getattr(model, "best_estimator_", model))
     settings.set_params(gamma=float(model.gamma_), time_limit=time_limit)
     reference = model.reference_
     values = y if reference is None else model._values(reference, X)
-    with open_progress(settings.verbose) as progress, limited_threads(settings.n_jobs) as threads:
-        effort = FitEffort.of(settings, threads, progress, began)
-        opened = _opened(model, open_fit(settings, X, values, sample_weight, progress))
+    with FitEffort.begun(settings) as effort:
+        opened = _opened(model, open_fit(settings, X, values, sample_weight, effort.progress))
         prepared, others = _prepared(model, opened, within, effort)
         start = _start(model, prepared)
         with Ledger(len(start)) as ledger:
