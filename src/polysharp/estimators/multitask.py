@@ -249,4 +249,4 @@ def _joint_ranking(
             return None
         scores = scores + ranking.scores / (float(ranking.scores.sum()) or 1.0)
     assert ranking is not None
-    return Ranking(np.asarray(scores), ranking.degree, ranking.gamma, ranking.n_rows)
+    return Ranking.of_scores(np.asarray(scores), ranking.degree, ranking.gamma, ranking.n_rows)

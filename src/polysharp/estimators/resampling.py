@@ -97,12 +97,10 @@ class Refits:
         if not self.within:
             return Refit(laws, one.spread_, laws[:1])
         left = one.time_limit if deadline is None else max(deadline - time(), 1e-3)
-        limits: dict[str, Any] = {
-            "within": self.within,
-            "max_count": MOST_RIVALS,
-            "time_limit": left,
-        }
-        return Refit(laws, one.spread_, rivals(one, self.X, self.y, weights, **limits).polynomials)
+        close = rivals(
+            one, self.X, self.y, weights, within=self.within, max_count=MOST_RIVALS, time_limit=left
+        )
+        return Refit(laws, one.spread_, close.polynomials)
 
 
 def bootstrap(seed: int, n: int, count: int) -> list[Draw]:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from math import comb
 from typing import NamedTuple
 
@@ -47,14 +46,17 @@ class Ranking:
     """The inputs in order of their scores, with the settings behind them."""
 
     scores: Array  # (p,): sum of squares of the coefficients of D(i)
+    order: Indices  # (p,): inputs, best first; equal scores in order of index
     degree: int
     gamma: float
     n_rows: int | None = None  # that were ranked; None where that is not known
 
-    @cached_property
-    def order(self) -> Indices:
-        """The inputs, best first; equal scores in order of index."""
-        return np.argsort(-self.scores, kind="stable")
+    @classmethod
+    def of_scores(
+        cls, scores: Array, degree: int, gamma: float, n_rows: int | None = None
+    ) -> Ranking:
+        """Order the inputs by score."""
+        return cls(scores, np.argsort(-scores, kind="stable"), degree, gamma, n_rows)
 
 
 def rank_inputs(
@@ -102,7 +104,7 @@ def rank_inputs(
     """
     settings = KernelSettings(degree, gamma, fit_intercept)
     rows = MemoryRows(X, y, sample_weight)
-    return Ranking(scores_of(rows, None, settings, on_block), degree, gamma, len(X))
+    return Ranking.of_scores(scores_of(rows, None, settings, on_block), degree, gamma, len(X))
 
 
 class KernelSettings(NamedTuple):

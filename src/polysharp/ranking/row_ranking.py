@@ -84,8 +84,8 @@ def rank_rows(
         averaged: AveragedScores = rows.sum_over_blocks(
             "ranking", averaged_scores, inputs, whole, sizes, on_block=on_block
         )
-        return Ranking(averaged.scores, degree, gamma, averaged.n_rows)
-    return Ranking(scores, degree, gamma, rows.shape[0])
+        return Ranking.of_scores(averaged.scores, degree, gamma, averaged.n_rows)
+    return Ranking.of_scores(scores, degree, gamma, rows.shape[0])
 
 
 def averaged_scores(

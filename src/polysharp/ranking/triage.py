@@ -40,7 +40,7 @@ def choose_inputs(
     scores = np.zeros(p)
     # An input is worth as much as the best of its columns.
     np.maximum.at(scores, rules.library.owners[columns] if rules.library else columns, part.scores)
-    ranking = Ranking(scores, part.degree, part.gamma, part.n_rows)
+    ranking = Ranking.of_scores(scores, part.degree, part.gamma, part.n_rows)
     return keep_best(ranking.order, rules, size), ranking
 
 

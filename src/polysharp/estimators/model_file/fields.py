@@ -152,7 +152,7 @@ def read_ranking(at: Reader, p: int) -> Ranking | None:
     if at.value is None:
         return None
     scores = at["scores"].numbers(p, "input")
-    return Ranking(scores, at["degree"].integer(1), at["gamma"].size())
+    return Ranking.of_scores(scores, at["degree"].integer(1), at["gamma"].size())
 
 
 def describe_spread(spread: Spread) -> dict[str, Any]:
