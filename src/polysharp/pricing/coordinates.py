@@ -52,16 +52,15 @@ def coordinates(
     """Return the products of all monomials that pass ``keep`` with some ``Pricer.direction``s."""
     arrays, found = pricer.arrays, list[Coordinates]()
     vectors = [arrays.array(direction) for direction in directions]
-    ones, factors = arrays.array(np.ones((1, pricer.n))), Factors(arrays, pricer.exact_table)
-    for panel in pricer.panels(factors, on_block):
+    factors = Factors(arrays, pricer.exact_table)
+    for panel in pricer.panels(on_block):
         local, once = panel.keys(*np.divmod(np.arange(panel.size), panel.shape[1]))
         named = pricer.inputs[local].astype(np.int32).reshape(local.shape)
         kept = np.flatnonzero(keep(named))
         local, once = local[kept], once[kept]
         values = np.empty((len(once), len(vectors)))
         for k, vector in enumerate(vectors):
-            P = arrays.correlate(*panel.operands(factors, ones, vector))
-            values[:, k] = arrays.numpy(P).ravel()[once]
+            values[:, k] = arrays.numpy(factors.correlations(panel, vector)).ravel()[once]
         scale, keys = scales(local, pricer.degree), np.full((len(local), pricer.degree), -1)
         keys[:, : panel.degree] = named[kept]
         values *= scale[:, None]

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from polysharp.data.arrays import Arrays, NumpyArrays
 from polysharp.errors import InputError
 from polysharp.monomials.basis import count_monomials
-from polysharp.pricing.panels import Factors, Keep, Keys, Panel, PanelSizes, norm_powers, panels
+from polysharp.pricing.panels import Keep, Keys, Panel, PanelSizes, norm_powers, panels
 from polysharp.pricing.sweep import SLACK, Sweep
 from polysharp.typing import Array, Indices, Monomial, OnBlock, Precision
 
@@ -137,12 +137,11 @@ class Pricer:
             self.monomials(keys), correlations, peak * sweep.exact_error, all_listed=all_listed
         )
 
-    def panels(self, factors: Factors, on_block: OnBlock | None) -> Iterator[Panel]:
-        """Yield the panels of all monomials with their factors held; count those that are done."""
+    def panels(self, on_block: OnBlock | None) -> Iterator[Panel]:
+        """Yield the panels of all monomials; count the monomials of those that are done."""
         p, constant, done = len(self.inputs), not self.fit_intercept, 0
         sizes = self.sizes or PanelSizes.of(self.n, p, self.arrays.stack)
         for panel in panels(p, self.degree, sizes, constant=constant, lowest=self.lowest):
-            factors.hold(panel)
             yield panel
             done += panel.count
             if on_block is not None:

@@ -43,7 +43,6 @@ class Sweep:
         self.pricer = pricer
         arrays, r, n = pricer.arrays, pricer.degree, pricer.n
         self.exact_a, self.a = arrays.array(a), arrays.array(a, pricer.precision)
-        self.ones = arrays.array(np.ones((1, n)), pricer.precision)
         squares = arrays.numpy(pricer.squares @ (self.exact_a * self.exact_a))
         self.weighted_norm = np.sqrt(squares)  # |x_j a|_2
         self.norms = float(np.abs(a).sum()), float(np.linalg.norm(a))
@@ -60,7 +59,7 @@ class Sweep:
     def run(self, on_block: OnBlock | None) -> tuple[Keys, Array]:
         """Offer every monomial, degree by degree, and return the shortlist."""
         factors = Factors(self.pricer.arrays, self.pricer.table, self.pricer.norms)
-        for panel in self.pricer.panels(factors, on_block):
+        for panel in self.pricer.panels(on_block):
             self._take(panel, factors)
         return self.shortlist.result()
 
@@ -82,10 +81,9 @@ class Sweep:
     def _take(self, panel: Panel, factors: Factors) -> None:
         """Offer the entries of a panel that may exceed the threshold."""
         pricer = self.pricer
-        parts, against = panel.operands(factors, self.ones, self.a)
+        P = factors.correlations(panel, self.a)
         error = self.unit * self._sums(panel, factors) + self.underflow
         limits = self.shortlist.threshold / largest_scale(pricer.degree, panel.degree) - error
-        P = pricer.arrays.correlate(parts, against)
         rows, columns, value = pricer.arrays.above(P, limits)
         if len(rows):
             keys, once = panel.keys(rows, columns)
