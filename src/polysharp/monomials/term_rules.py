@@ -91,23 +91,10 @@ class TermRules:
 
     def shape_allows(self, m: Monomial) -> bool:
         """Whether a monomial is within the caps of degree and interactions, and not trivial."""
-        distinct = len(self.library.inputs_of(m))
-        cap = self.degree if distinct < 2 else self.mixed_degree
-        within = len(m) <= cap and distinct <= self.most_inputs
-        return within and self._adds(m)
+        return len(m) <= self.degree and bool(self._in_shape(np.array([m], dtype=np.int32))[0])
 
-    def _adds(self, m: Monomial) -> bool:
-        """Whether a monomial is not trivial, and has no power of an input of two values."""
-        owners = [self.library.owner(c) for c in m]
-        plain = all(owners.count(i) == 1 for i in self._flat.intersection(owners))
-        return plain and not self.library.is_trivial(m)
-
-    @cached_property
-    def _flat(self) -> frozenset[int]:
-        return frozenset(self.two_valued)
-
-    def may_price(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Which monomials of one degree (one per row, columns sorted) the rules let in."""
+    def _in_shape(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Say so of many monomials of one degree, an input of two values being in each but once."""
         m, d = keys.shape
         inputs = np.sort(self.library.owners[keys], axis=1) if self.library else keys
         ordered = np.diff(inputs, axis=1) > 0
@@ -119,6 +106,15 @@ class TermRules:
             keep &= ~(~ordered & np.isin(inputs[:, 1:], self.two_valued)).any(axis=1)
         if self.library:
             keep &= ~self.library.trivial_keys(keys)
+        return keep
+
+    @cached_property
+    def _flat(self) -> frozenset[int]:
+        return frozenset(self.two_valued)
+
+    def may_price(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which monomials of one degree (one per row, columns sorted) the rules let in."""
+        keep, d = self._in_shape(keys), keys.shape[1]
         for term in self.exclude_terms:
             if len(term) == d:
                 keep &= (keys != np.array(term, dtype=np.int32)).any(axis=1)
@@ -184,7 +180,7 @@ class TermRules:
         if not self.library:
             return [(i,) * degree] if degree == 1 or i not in self._flat else []
         every = combinations_with_replacement(self.library.columns_of([i]), degree)
-        return [m for m in every if self._adds(m)]
+        return [m for m in every if self.shape_allows(m)]
 
     def check(self, names: Sequence[str]) -> None:
         """Raise where two rules contradict each other, in the user's names."""
