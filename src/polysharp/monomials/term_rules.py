@@ -94,7 +94,7 @@ class TermRules:
         return len(m) <= self.degree and bool(self._in_shape(np.array([m], dtype=np.int32))[0])
 
     def _in_shape(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Say so of many monomials of one degree; inputs of two values stand in each at most once."""
+        """Say so of many monomials of one degree; inputs of two values stand at most once."""
         m, d = keys.shape
         inputs = np.sort(self.library.owners[keys], axis=1) if self.library else keys
         ordered = np.diff(inputs, axis=1) > 0
