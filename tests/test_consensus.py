@@ -25,8 +25,8 @@ from polysharp.monomials.term_rules import TermRules
 from polysharp.report import write_report
 from polysharp.selection.consensus import ERRORS, SHARE, find_consensus
 from polysharp.selection.folds import Folds
-from polysharp.selection.parallel import Workers
-from polysharp.selection.search import BudgetSearch, Deadline, Wanted
+from polysharp.selection.parallel import Deadline, Workers
+from polysharp.selection.search import BudgetSearch, Wanted
 from polysharp.selection.split_models import Budgets
 
 

@@ -24,9 +24,9 @@ from polysharp.errors import InfeasibleError, InputError, TooLargeError
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Progress
 from polysharp.selection.folds import Folds
-from polysharp.selection.parallel import Workers
+from polysharp.selection.parallel import Deadline, Workers
 from polysharp.selection.scores import Candidate, Scores
-from polysharp.selection.search import BudgetSearch, Deadline, Wanted
+from polysharp.selection.search import BudgetSearch, Wanted
 from polysharp.selection.split_models import Budgets
 from polysharp.selection.splits import cut, read_splits
 

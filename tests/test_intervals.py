@@ -279,4 +279,4 @@ def test_files_hold_six_digits_of_any_size():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rounded = _six_digits(values)
-    assert rounded.tolist() == [0.0, 123457000.0, -1.23456789e-310, 1e308]
+    assert rounded.tolist() == [0.0, 123457000.0, -1.23457e-310, 1e308]

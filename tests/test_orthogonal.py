@@ -43,8 +43,8 @@ from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.polynomial.stationary import stationary_points
 from polysharp.progress import open_progress
-from polysharp.selection.parallel import Workers
-from polysharp.selection.search import BudgetSearch, Deadline, Wanted
+from polysharp.selection.parallel import Deadline, Workers
+from polysharp.selection.search import BudgetSearch, Wanted
 from polysharp.selection.split_models import Budgets
 
 NUMPYS = {"legendre": Legendre, "chebyshev": Chebyshev, "hermite": HermiteE}
@@ -653,7 +653,7 @@ def test_degrees_that_are_compared_end_where_the_basis_does():
     X, y = rng.uniform(0.0, 1.0, (60, 1)), rng.standard_normal(60)
     model = SparsePolynomialRegressorCV(basis="legendre")
     with open_progress(0) as progress:
-        folds = model._folds((X, y, None), None, 0, model._checked_parameters(X), progress)
+        folds = model._folds((X, y, None), None, 0, model._checked_parameters(), progress)
         wanted = Wanted(None, None, (False,), Budgets((1, 2), (None,)))
         search = BudgetSearch(folds, wanted, Workers(None, progress), Deadline())
         assert search._compare_short(HIGHEST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -214,4 +215,4 @@ def test_too_many_monomials_are_refused():
 
 def test_every_parameter_is_documented():
     for name in PolynomialLasso().get_params():
-        assert f"{name} :" in PolynomialLasso.__doc__
+        assert re.search(rf"^ +(\w+, )*{name}(, \w+)* :", PolynomialLasso.__doc__, re.MULTILINE)

@@ -5,7 +5,7 @@ import pytest
 
 from polysharp.errors import InputError, TooLargeError
 from polysharp.monomials.basis import Basis
-from polysharp.ranking.ranking import _refuse_beyond_memory, kernel_system, rank_inputs
+from polysharp.ranking.ranking import KernelSystem, _refuse_beyond_memory, rank_inputs
 from polysharp.synthetic import make_sparse_polynomial
 
 
@@ -61,7 +61,7 @@ def test_panels_do_not_matter(panel):
     X, y = draw(3, 50, 30)
     for p, degree in ((30, 3), (5, 4)):
         table = np.ascontiguousarray(X[:, :p])
-        system = kernel_system(table, np.ones(50), degree, 0.01, panel=panel)
+        system = KernelSystem(table, np.ones(50), degree, 0.01, panel=panel)
         scores = system.scores(system.solve(y, fit_intercept=False)[0])
         agree(scores, literal_scores(table, y, degree, 0.01))
 

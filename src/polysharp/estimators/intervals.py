@@ -159,18 +159,21 @@ def calibrated(
                 "model must know the spread of its rows to be calibrated, which files of earlier "
                 "versions do not hold; fit it again"
             )
-        spread = model.spread_
-        each = zip(laws_of(model), rows.each, strict=True)
-        folds = [[Judged.of(law, spread, own, MOST_SCORES) for law, own in each]]
+        unseen = [(laws_of(model), model.spread_, rows)]
     else:
-        folds = _judged_folds(model, (X, y, sample_weight), rows, cv, groups)
+        unseen = _refitted(model, (X, y, sample_weight), rows, cv, groups)
+    most = max(50, MOST_SCORES // len(unseen))
+    folds = [
+        [Judged.of(law, spread, own, most) for law, own in zip(laws, some.each, strict=True)]
+        for laws, spread, some in unseen
+    ]
     return tuple(Calibration(own, heaviest) for own in zip(*folds, strict=True))
 
 
-def _judged_folds(
+def _refitted(
     model: Any, given: tuple[Any, Any, Any], rows: ShownRows, cv: Any, groups: Any
-) -> list[list[Judged]]:
-    """Fit the model's settings without each fold, and judge what they give on it, by response."""
+) -> list[tuple[tuple[Polynomial, ...], Spread, ShownRows]]:
+    """Fit the model's settings without each fold; return laws, spread and the rows held out."""
     if getattr(model, "reference_", None) is not None:
         raise InputError(
             "cv must be None for a model that was fitted to the mean of others, as with "
@@ -186,12 +189,5 @@ def _judged_folds(
     weights = np.zeros((len(splits), rows.n))
     for v, (train, _) in enumerate(splits):
         weights[v, train] = 1.0
-    models = refits.run([(own, seed) for own in weights])
-    most = max(50, MOST_SCORES // len(splits))
-    return [
-        [
-            Judged.of(law, found.spread, own, most)
-            for law, own in zip(found.laws, rows.take(test).each, strict=True)
-        ]
-        for found, (_, test) in zip(models, splits, strict=True)
-    ]
+    models = zip(refits.run([(own, seed) for own in weights]), splits, strict=True)
+    return [(found.laws, found.spread, rows.take(test)) for found, (_, test) in models]

@@ -29,9 +29,9 @@ from polysharp.monomials.scaling import Scaling
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.ranking.ranking import (
     PANEL,
+    KernelSystem,
     coefficients_from_moments,
     entrywise_power,
-    kernel_system,
     prefers_moments,
 )
 
@@ -47,13 +47,8 @@ class PolynomialKernelRegressor(TableModel):
     gamma : float or "auto", default="auto"
         The ridge on the coefficients of the scaled monomials is 1 / gamma.  "auto" is
         1 / sqrt(n), with n the sum of the weights.
-    fit_intercept : bool, default=True
-        Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of
-        the monomials.
-    scale : bool, default=True
-        Divide the inputs by their (weighted) root mean squares before the fit.
-    center : bool, default=False
-        Subtract the means of the inputs first.
+    fit_intercept, scale, center : bool
+        As in ``SparsePolynomialRegressor``.
 
     Attributes
     ----------
@@ -67,12 +62,8 @@ class PolynomialKernelRegressor(TableModel):
     polynomial_ : Polynomial or None
         The polynomial itself where its monomials are few enough to be formed (at most half as
         many as rows); None where it is known through the kernel only.
-    gamma_ : float
-        The gamma used.
-    n_features_in_ : int
-        Number of inputs.
-    feature_names_in_ : ndarray of str
-        Names of the inputs, where X had them.
+    gamma_, n_features_in_, feature_names_in_
+        As in ``SparsePolynomialRegressor``.
 
     See Also
     --------
@@ -103,14 +94,11 @@ class PolynomialKernelRegressor(TableModel):
         self.X_fit_ = self._scaling.apply(data.X)
         self.polynomial_: Polynomial | None = None
         n, p = self.X_fit_.shape
-        if prefers_moments(n, p, int(self.degree)):
-            self._fit_primal(data)
-        else:
-            system = kernel_system(self.X_fit_, data.weights, int(self.degree), self.gamma_)
+        if not prefers_moments(n, p, int(self.degree)):
+            system = KernelSystem(self.X_fit_, data.weights, int(self.degree), self.gamma_)
             self.dual_coef_, self.intercept_ = system.solve(data.y, self.fit_intercept)
-
-    def _fit_primal(self, data: MemoryRows) -> None:
-        basis = Basis.full(data.X.shape[1], int(self.degree), constant=not self.fit_intercept)
+            return
+        basis = Basis.full(p, int(self.degree), constant=not self.fit_intercept)
         moments = accumulate(basis, self.X_fit_, data.y, data.sample_weight)
         w = coefficients_from_moments(moments, self.gamma_, self.fit_intercept)
         b = moments.y_mean - float(moments.mean @ w) if self.fit_intercept else 0.0

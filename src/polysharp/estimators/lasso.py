@@ -25,15 +25,11 @@ from polysharp.errors import InputError, TooLargeError
 from polysharp.estimators.lasso_path import LassoPath, follow, ridge_coefficients
 from polysharp.estimators.model import TableModel
 from polysharp.estimators.parameters import LASSO_RULES, check_seed
+from polysharp.estimators.prepare import Opened, Prepared
 from polysharp.moments.gram import MAX_DENSE
-from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
-from polysharp.polynomial.polynomial import Polynomial
-from polysharp.problem.assemble import Assembled, assemble
-from polysharp.ranking.extent import triage_size
-from polysharp.ranking.ranking import Ranking
-from polysharp.ranking.triage import choose_inputs
+from polysharp.ranking.extent import Extent, triage_size
 from polysharp.selection.splits import Split, read_splits
 from polysharp.typing import Array, Indices, Monomial
 
@@ -60,14 +56,8 @@ class PolynomialLasso(TableModel):
     cv : int, splitter or iterable of (train, test) indices, default=5
         Held-out rows.  An integer is the number of shuffled folds, at most the number of rows.
         Nothing is held out where there is nothing to choose.
-    fit_intercept : bool, default=True
-        Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of
-        the monomials.
-    scale : bool, default=True
-        Divide the inputs by their (weighted) root mean squares before the fit.  Coefficients
-        are always shown in the units of X.
-    center : bool, default=False
-        Subtract the means first.  The formula is then in coded variables (x - mean).
+    fit_intercept, scale, center : bool
+        As in ``SparsePolynomialRegressor``.
     standardize : bool, default=True
         Penalise the monomials as if they had equal norms.  False is the paper's form: the scaled
         monomials as they are.
@@ -82,10 +72,6 @@ class PolynomialLasso(TableModel):
     ----------
     polynomial_ : Polynomial
         The formula, in the user's names and units.
-    intercept_ : float
-        The free intercept, 0.0 without one.
-    powers_ : ndarray of shape (n_terms, p)
-        Exponents of the inputs in every term.
     path_ : LassoPath
         Penalties and supports along the path; ``support_at`` has them as monomials.
     max_terms_ : int
@@ -99,12 +85,8 @@ class PolynomialLasso(TableModel):
         by gamma, predictions cut to the range of the responses; None where nothing was held out.
     kept_inputs_ : ndarray
         Indices of the inputs whose monomials the path is over.
-    ranking_ : Ranking or None
-        Scores of the ranking; None where every input was kept.
-    n_features_in_ : int
-        Number of inputs.
-    feature_names_in_ : ndarray of str
-        Names of the inputs, where X had them.
+    intercept_, powers_, ranking_, n_features_in_, feature_names_in_
+        As in ``SparsePolynomialRegressor``.
 
     See Also
     --------
@@ -143,18 +125,21 @@ class PolynomialLasso(TableModel):
         self.gammas_ = np.logspace(0, 8, 9) / data.total_weight
         if self.gammas is not None:
             self.gammas_ = np.array(self.gammas, dtype=np.float64).ravel()
-        steps = self._steps(data)
+        prepared, self.path_ = self._steps(data)
         sizes = np.arange(1, MOST_TERMS + 1) if self.max_terms == "auto" else [self.max_terms]
-        sizes = np.minimum(sizes, len(steps.basis))[: len(steps.basis)]
+        f = prepared.problem.size
+        sizes = np.minimum(sizes, f)[:f]
         self.errors_ = None
         best = (0, 0)
         if len(sizes) * len(self.gammas_) > 1:
             self.errors_ = self._errors(data, self._splits(data, *given), sizes)
             best = divmod(int(np.argmin(self.errors_)), len(self.gammas_))
         self.max_terms_, self.gamma_ = int(sizes[best[0]]), float(self.gammas_[best[1]])
-        self.path_, self.kept_inputs_, self.ranking_ = steps.path, steps.kept, steps.ranking
-        self._monomials = steps.basis.monomials
-        self.polynomial_ = steps.polynomial(self.max_terms_, self.gamma_, data)
+        self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
+        self._monomials = prepared.basis.monomials
+        support = self.path_.support(self.max_terms_)
+        (w,) = ridge_coefficients(prepared.problem, support, np.array([self.gamma_])).T
+        self.polynomial_ = prepared.formula(tuple(support), w)
         self.intercept_ = self.polynomial_.intercept
         self.powers_ = self.polynomial_.powers
 
@@ -163,39 +148,30 @@ class PolynomialLasso(TableModel):
         check_is_fitted(self)
         return tuple(self._monomials[j] for j in self.path_.support(max_terms))
 
-    def _steps(self, data: MemoryRows) -> _Steps:
+    def _steps(self, data: MemoryRows) -> tuple[Prepared, LassoPath]:
         """Rank the inputs and follow the path over the monomials of those kept."""
         limit = MOST_TERMS if self.max_terms == "auto" else int(self.max_terms)
         rules = TermRules(degree=int(self.degree), max_terms=limit, constant=not self.fit_intercept)
         scaling = Scaling.of(data.ranges, scale=self.scale, center=self.center)
-        rows = data.coded(scaling.apply)
-        gamma = data.total_weight**-0.5
-        size = triage_size(self.n_candidates, rules, rows.shape[1])
-        kept, ranking = choose_inputs(
-            size, rules, rows, gamma=gamma, fit_intercept=self.fit_intercept
-        )
+        rows, gamma = data.coded(scaling.apply), data.total_weight**-0.5
+        opened = Opened(data, rows, scaling, rules, gamma)
+        extent = Extent(triage_size(self.n_candidates, rules, rows.shape[1]), priced=False)
+        kept, ranking = opened.choose_inputs(extent, effort=None)
         if rules.count(len(kept)) > MAX_DENSE:
             raise TooLargeError(
                 f"n_candidates must leave at most {MAX_DENSE} monomials for the path, and the "
                 f"{len(kept)} inputs kept have {rules.count(len(kept)):,}; lower n_candidates "
                 "or degree"
             )
-        basis = rules.basis(kept)
-        assembled = assemble(
-            rows,
-            basis,
-            rules.structure(basis),
-            lam=1.0 / gamma,
-            fit_intercept=self.fit_intercept,
-        )
+        prepared = opened.over(kept, ranking, extent, effort=None)
         path = follow(
-            assembled.problem,
+            prepared.problem,
             limit,
             standardize=self.standardize,
             n_alphas=int(self.n_alphas),
             eps=float(self.eps),
         )
-        return _Steps(scaling, kept, ranking, basis, assembled, path)
+        return prepared, path
 
     def _splits(self, data: MemoryRows, X: Any, y: Any, sample_weight: Any) -> list[Split]:
         """Return rows to fit and rows to score, as indices of the rows of positive weight."""
@@ -205,56 +181,27 @@ class PolynomialLasso(TableModel):
         return read_splits(self.cv, X, y, sample_weight=sample_weight)
 
     def _errors(self, data: MemoryRows, splits: list[Split], sizes: Indices) -> Array:
-        """Mean square errors of every l and gamma on the rows held out."""
+        """Mean square errors of every l and gamma on the rows held out.
+
+        Predictions are cut to the span of the responses.
+        """
         total, weight = np.zeros((len(sizes), len(self.gammas_))), 0.0
         span = (float(data.y.min()), float(data.y.max()))
         for train, test in splits:
             if not len(train) or not len(test):
                 raise InputError("cv must leave rows of positive weight to fit and to score")
-            held_out, steps = data.take(test), self._steps(data.take(train))
-            total += steps.losses(held_out, sizes, self.gammas_, span)
+            held_out, (prepared, path) = data.take(test), self._steps(data.take(train))
+            assembled, basis = prepared.assembled, prepared.basis
+            U = prepared.opened.scaling.apply(held_out.X)
+            last = None
+            for row, size in enumerate(sizes):
+                support = path.support(int(size))
+                if support is not last:
+                    w = ridge_coefficients(assembled.problem, support, self.gammas_)
+                    M = basis.select(support).evaluate(U) - assembled.mean[support]
+                    predicted = np.clip(assembled.y_mean + M @ w, *span)
+                    losses = held_out.weights @ (held_out.y[:, None] - predicted) ** 2
+                total[row] += losses
+                last = support
             weight += held_out.total_weight
         return total / weight
-
-
-@dataclass(frozen=True, eq=False)
-class _Steps:
-    """Ranking and path over one set of rows."""
-
-    scaling: Scaling
-    kept: Indices
-    ranking: Ranking | None
-    basis: Basis
-    assembled: Assembled
-    path: LassoPath
-
-    def losses(
-        self, held_out: MemoryRows, sizes: Indices, gammas: Array, span: tuple[float, float]
-    ) -> Array:
-        """Sum of squared errors on held-out rows, by number of terms and gamma.
-
-        Predictions are cut to the span of the responses.
-        """
-        U = self.scaling.apply(held_out.X)
-        table = np.empty((len(sizes), len(gammas)))
-        last = None
-        for row, size in enumerate(sizes):
-            support = self.path.support(int(size))
-            if support is last:
-                table[row] = table[row - 1]
-                continue
-            last = support
-            part = self.basis.select(support)
-            w = ridge_coefficients(self.assembled.problem, support, gammas)
-            M = part.evaluate(U) - self.assembled.mean[support]
-            predicted = np.clip(self.assembled.y_mean + M @ w, *span)
-            table[row] = held_out.weights @ (held_out.y[:, None] - predicted) ** 2
-        return table
-
-    def polynomial(self, max_terms: int, gamma: float, data: MemoryRows) -> Polynomial:
-        """Refit on the support of so many terms, and return to the user's units."""
-        support = self.path.support(max_terms)
-        w = ridge_coefficients(self.assembled.problem, support, np.array([gamma]))[:, 0]
-        intercept = self.assembled.intercept(tuple(support), w)
-        basis = self.basis.select(support)
-        return Polynomial.from_scaled(basis, w, intercept, self.scaling, data.names, data.response)

@@ -20,17 +20,10 @@ from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
 
 
-def predict_collection(model: Any, law: Polynomial, X: Any) -> Any:
-    """Return the values of a polynomial at the rows of X, the columns of the fit, lazily."""
-    return _predicted(model, X, _Values((law,), several=False))
-
-
-def predict_several(model: Any, laws: tuple[Polynomial, ...], X: Any) -> Any:
-    """Return the values of several polynomials, a column each."""
-    return _predicted(model, X, _Values(laws, several=True))
-
-
-def _predicted(model: Any, X: Any, values: _Values) -> Any:
+def predict_collection(model: Any, law: Polynomial | tuple[Polynomial, ...], X: Any) -> Any:
+    """Return the values of a polynomial, or of several, at the rows of X, lazily."""
+    laws = (law,) if isinstance(law, Polynomial) else law
+    values = _Values(laws, several=laws is law)
     check_columns(model, X, reset=False)
     if is_frame(X):
         pandas = dask_module("pandas")

@@ -29,13 +29,13 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor whose fitted form is a polynomial, ``polynomial_``."""
 
     def predict(self, X: Any) -> Any:
-        """Return the polynomial's value at the rows of X.
+        """Return the polynomial's value at the rows of X; of several responses a column each.
 
-        A Dask array gives a Dask array, a Dask DataFrame a Dask Series, and neither computes
-        anything yet.
+        A Dask array gives a Dask array, a Dask DataFrame a Dask Series (a DataFrame for several
+        responses), and neither computes anything yet.
         """
         check_is_fitted(self)
-        return self._values(self.polynomial_, X)
+        return self._values(getattr(self, "polynomials_", None) or self.polynomial_, X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the terms; ``input_features`` is there for API compatibility."""
@@ -50,13 +50,14 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         several = getattr(self, "polynomials_", None) or (getattr(self, "polynomial_", None),)
         return tuple(law for law in several if law is not None)
 
-    def _values(self, polynomial: Polynomial, X: Any) -> Any:
-        """Return the values of a polynomial at rows whose columns are those of the fit."""
+    def _values(self, law: Polynomial | tuple[Polynomial, ...], X: Any) -> Any:
+        """Return the values of one polynomial or several at rows with the columns of the fit."""
         if is_dask(X):
             from polysharp.estimators.lazy_prediction import predict_collection
 
-            return predict_collection(self, polynomial, X)
-        return polynomial(self._checked_rows(X))
+            return predict_collection(self, law, X)
+        rows = self._checked_rows(X)
+        return law(rows) if isinstance(law, Polynomial) else np.column_stack([f(rows) for f in law])
 
     def _checked_rows(self, X: Any) -> Array:
         """Return rows to predict at as floats, their columns those of the fit."""
@@ -98,12 +99,8 @@ class TableModel(PolynomialModel):
 
         Parameters
         ----------
-        X : array or data frame of shape (n, p)
-            Inputs.
-        y : array of shape (n,)
-            Response.
-        sample_weight : array of shape (n,) or None
-            Weights of the rows; weight two is the same row twice, weight zero no row.
+        X, y, sample_weight : arrays or data frames
+            As in ``SparsePolynomialRegressor.fit``, in memory.
 
         Returns
         -------
@@ -176,7 +173,8 @@ class CertifiedModel(PolynomialModel):
         fit's own rows, with nearly that probability (``polysharp.estimators.intervals`` has the
         theorems).  The probability is an average over rows: the intervals may hold more often for
         some x and less often for others.  Outside the rows seen they grow, but nothing is promised
-        there.
+        there.  Of several responses each has such intervals by itself, which is no statement about
+        all of them at once.
 
         Parameters
         ----------
@@ -187,7 +185,7 @@ class CertifiedModel(PolynomialModel):
 
         Returns
         -------
-        ndarray of shape (n, 2)
+        ndarray of shape (n, 2), or (n, responses, 2) of several responses
 
         Examples
         --------
@@ -201,14 +199,14 @@ class CertifiedModel(PolynomialModel):
         >>> model.predict_interval([[0.5, 0.5], [5.0, 5.0]], coverage=0.9).round(1).tolist()
         [[0.1, 0.4], [24.8, 26.9]]
         """
+        from polysharp.estimators.intervals import calibrations
+
         self._check_calibrated("predict_interval", coverage)
         if is_dask(X):
             raise InputError("X must be in memory for predict_interval, got a Dask collection")
-        return self._ends(self._checked_rows(X), float(coverage))
-
-    def _ends(self, rows: Array, coverage: float) -> Array:
-        ends: Array = self.calibration_.ends(rows, coverage)
-        return ends
+        rows = self._checked_rows(X)
+        ends = [own.ends(rows, float(coverage)) for own in calibrations(self)]
+        return np.stack(ends, axis=1) if hasattr(self, "calibrations_") else ends[0]
 
     def half_width(self, coverage: float = 0.9) -> HalfWidth:
         """Return half the width of the prediction intervals as a formula, for exports.
@@ -216,15 +214,6 @@ class CertifiedModel(PolynomialModel):
         ``model.polynomial_.to_python(interval=model.half_width(0.9))`` gives a function for the
         ends of intervals too.  Only a model that was calibrated on rows held out has such a
         formula: the ends that come from folds are quantiles over many models.
-
-        Parameters
-        ----------
-        coverage : float, default=0.9
-            As in ``predict_interval``.
-
-        Returns
-        -------
-        HalfWidth
         """
         self._check_calibrated("half_width", coverage)
         found: HalfWidth = self.calibration_.half_width(float(coverage))

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from polysharp.certificate.solution import Solution
 from polysharp.data.checks import check_responses
@@ -38,61 +37,12 @@ class SharedTerms:
     polynomials_: tuple[Polynomial, ...]
     calibrations_: Any
 
-    def predict(self, X: Any) -> Any:
-        """Return the polynomials' values at the rows of X, a column per response.
-
-        A Dask array gives a Dask array, a Dask DataFrame another one, and neither computes
-        anything yet.
-        """
-        check_is_fitted(self)
-        if is_dask(X):
-            from polysharp.estimators.lazy_prediction import predict_several
-
-            return predict_several(self, self.polynomials_, X)
-        rows = self._checked_rows(X)  # type: ignore[attr-defined]
-        return np.column_stack([polynomial(rows) for polynomial in self.polynomials_])
-
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
-        """Return lower and upper ends of prediction intervals, shape (n, responses, 2).
-
-        As for one response, and for each of several by itself: of each response a share
-        ``coverage`` of new rows lies inside at least, which is no statement about all of them at
-        once.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n, p)
-            Rows to predict at, in memory.
-        coverage : float, default=0.9
-            Between 0 and 1; few rows cannot give a coverage near 1.
-
-        Returns
-        -------
-        ndarray of shape (n, responses, 2)
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from polysharp import MultiTaskSparsePolynomialRegressor
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.uniform(-1.0, 1.0, (200, 2))
-        >>> Y = np.outer(X[:, 0] * X[:, 1], [1.0, 10.0]) + 0.1 * rng.standard_normal((200, 2))
-        >>> model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=1, gamma=1.0)
-        >>> model = model.fit(X[:100], Y[:100]).calibrate(X[100:], Y[100:])
-        >>> model.predict_interval([[0.5, 0.5]], coverage=0.9).round(1).tolist()
-        [[[0.1, 0.4], [2.3, 2.7]]]
-        """
-        return super().predict_interval(X, coverage)  # type: ignore[misc, no-any-return]
-
     def half_width(self, coverage: float = 0.9) -> Any:
         """Refuse: exports carry the intervals of one response."""
         raise InputError(f"half_width is for models of one response, got coverage={coverage!r}")
 
     def _set_calibrations(self, found: tuple[Any, ...]) -> None:
         self.calibrations_ = found
-
-    def _ends(self, rows: Array, coverage: float) -> Array:
-        return np.stack([own.ends(rows, coverage) for own in self.calibrations_], axis=1)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -127,20 +77,16 @@ constants, basis, coefficient_bounds, positive
         The certificate; ``coefficients`` has a row per response, ``r2`` is their mean R2.
     intercept_ : ndarray
         The free intercepts.
-    powers_ : ndarray of shape (n_terms, p)
-        Exponents of the inputs in every term.
-    gamma_ : float
-        The gamma used.
     gamma_choice_ : GammaChoice or None
         The errors behind ``gamma="auto"``: root mean squared errors of the scaled responses.
     response_scales_ : ndarray
         What the responses were divided by.
     calibrations_ : tuple of Calibration
         After ``calibrate``: what ``predict_interval`` needs, for each response.
-    kept_inputs_ : ndarray
-        Indices of the inputs that the search was given.
     ranking_ : Ranking or None
         Scores of the triage, added over the responses; None where every input was kept.
+    powers_, gamma_, spread_, kept_inputs_, n_features_in_, feature_names_in_
+        As in ``SparsePolynomialRegressor``.
 
     Examples
     --------
@@ -167,13 +113,8 @@ constants, basis, coefficient_bounds, positive
         opened = open_table(self, tables[0], effort.progress)
         extent = opened.extent(self.n_candidates, effort, prices=False)
         prepared = opened.prepare(extent, effort, _joint_ranking(opened, tables, extent, effort))
-        assembled = assemble_more(
-            prepared.assembled,
-            prepared.basis,
-            tables,
-            opened.rows,
-            fit_intercept=bool(self.fit_intercept),
-        )
+        first, basis, free = prepared.assembled, prepared.basis, bool(self.fit_intercept)
+        assembled = assemble_more(first, basis, tables, opened.rows, fit_intercept=free)
         solve = partial(
             JointTree().solve,
             JointProblem.of([own.problem for own in assembled]),
@@ -181,7 +122,7 @@ constants, basis, coefficient_bounds, positive
             seed=effort.seed,
             scope=prepared.scope,
         )
-        solution = effort.searched(prepared, lambda limits: solve(limits=limits))
+        solution = effort.searched(prepared, solve)
         self.solution_ = with_responses(solution, tables)
         self.__dict__.pop("calibrations_", None)  # of an earlier fit
         self.polynomials_ = tuple(
@@ -244,18 +185,18 @@ clamp, functions, units, constants, basis, coefficient_bounds, positive
     calibrations_ = of_refit("calibrations_")
 
     def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Rows:
-        return open_responses(self, given, progress)[0]
-
-    def _checked_parameters(self, X: Any) -> dict[str, Any]:
-        check_engine(self)
-        if is_dask(X):
+        if is_dask(given[0]):
             raise InputError(
                 "X must be in memory to compare sizes for several responses, got a Dask "
                 "collection; MultiTaskSparsePolynomialRegressor takes those"
             )
+        return open_responses(self, given, progress)[0]
+
+    def _checked_parameters(self) -> dict[str, Any]:
+        check_engine(self)
         if self.rule == "consensus":
             raise InputError("rule must not be 'consensus' for several responses")
-        return super()._checked_parameters(X)
+        return super()._checked_parameters()
 
 
 def with_responses(solution: Solution, tables: Sequence[Rows]) -> Solution:

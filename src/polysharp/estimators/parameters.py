@@ -68,13 +68,16 @@ _one = _integer(1)
 Rule = tuple[Callable[[Any], bool], str]
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("degree", "max_terms"), (_one, "an integer of at least 1")),
+    **dict.fromkeys(
+        ("degree", "max_terms", "max_count", "n_resamples"), (_one, "an integer of at least 1")
+    ),
     **dict.fromkeys(
         ("max_inputs", "max_interaction", "interaction_degree"),
         (lambda v: v is None or _one(v), "None or an integer of at least 1"),
     ),
     **dict.fromkeys(
-        ("fit_intercept", "scale", "center", "clamp", "positive"), (_flag, "True or False")
+        ("fit_intercept", "scale", "center", "clamp", "positive", "refit", "standardize"),
+        (_flag, "True or False"),
     ),
     "gamma": (lambda v: _is(v, "auto") or _positive(v), "'auto' or a positive finite number"),
     "n_candidates": (
@@ -91,6 +94,7 @@ RULES: dict[str, Rule] = {
     ),
     "time_limit": (lambda v: v is None or _positive(v), "None or a positive number of seconds"),
     "gap_tol": (lambda v: _real(v) and 0 <= v < 1, "a number of at least 0 and less than 1"),
+    "within": (lambda v: _real(v) and isfinite(v) and v >= 0, "a finite number of at least 0"),
     "n_jobs": (
         lambda v: v is None or (_integer(-1)(v) and v != 0),
         "None, -1 or an integer of at least 1",
@@ -112,7 +116,6 @@ LASSO_RULES: dict[str, Rule] = {
         ),
         "an integer of at least 2, a splitter or an iterable of (train, test) indices",
     ),
-    "standardize": (_flag, "True or False"),
     "n_alphas": (_integer(2), "an integer of at least 2"),
     "eps": (lambda v: _real(v) and 0 < v < 1, "a number between 0 and 1"),
 }

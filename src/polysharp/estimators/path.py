@@ -19,28 +19,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from polysharp.certificate.solution import Solution, Status
 from polysharp.errors import InfeasibleError, InputError, load_optional
-from polysharp.estimators.parameters import (
-    check_parameters,
-    check_several,
-    input_limits,
-    sizes,
-)
+from polysharp.estimators.parameters import check_several, input_limits, sizes
 from polysharp.estimators.path_search import CertifiedSizes, open_folds, validated_sizes
 from polysharp.estimators.prepare import FitEffort, Prepared, open_fit
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.progress import open_progress, r2_decimals, rounded_up
+from polysharp.progress import r2_decimals, rounded_up
 from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import Scores
 from polysharp.selection.split_models import Budgets
-from polysharp.threads import limited_threads
 
 Size = tuple[int | None, int]  # max_inputs and max_terms
 
@@ -166,17 +159,8 @@ class Path(Sequence[PathPoint]):
 
         Larger, that is, than the largest of all sizes here (sum of squares in the scaled basis, see
         ``Solution.r2_ceiling``), so that ceilings do not fall as terms are added.  A bound for
-        more terms holds for fewer as well.
-
-        Parameters
-        ----------
-        bounds : mapping or None
-            Better bounds that are known, by (max_inputs, max_terms).
-
-        Returns
-        -------
-        dict
-            By (max_inputs, max_terms); None where it is not known.
+        more terms holds for fewer as well.  By (max_inputs, max_terms), as are better ``bounds``
+        that are known; None where the ceiling is not known.
         """
         norms = [float(p.solution.coefficients @ p.solution.coefficients) for p in self.points]
         penalty = max(norms, default=0.0) / self.gamma
@@ -192,7 +176,6 @@ class Path(Sequence[PathPoint]):
     def to_frame(self) -> Any:
         """Return a pandas data frame with one row per point."""
         pd = load_optional("pandas", "to_frame", "cli")
-
         ceilings = self.r2_ceilings()
         return pd.DataFrame([_row(p, ceilings[p.max_inputs, p.max_terms]) for p in self.points])
 
@@ -229,12 +212,8 @@ def path(
 
     Parameters
     ----------
-    X : array or data frame of shape (n, p)
-        Inputs.
-    y : array of shape (n,)
-        Response.
-    sample_weight : array of shape (n,) or None
-        Weights of the rows.
+    X, y, sample_weight : arrays
+        As in ``SparsePolynomialRegressor.fit``.
     degree : int, default=3
         Largest degree of a monomial.
     max_terms : int or sequence of int, default=20
@@ -277,7 +256,6 @@ def path(
     >>> print(curve.best("one-se").polynomial.formula(1))
     y = -0.004 - 1 x2 + 2 x0 x1
     """
-    began = perf_counter()
     for name, given in (("max_terms", max_terms), ("max_inputs", max_inputs)):
         check_several(name, name, given)
     budgets = Budgets(sizes(max_terms), input_limits(max_inputs))
@@ -291,9 +269,8 @@ def path(
         verbose=verbose,
         **options,
     )
-    check_parameters(model.get_params(deep=False))
-    with open_progress(verbose) as progress, limited_threads(model.n_jobs) as threads:
-        effort = FitEffort.of(model, threads, progress, began)
+    with FitEffort.begun(model) as effort:
+        progress = effort.progress
         opened = open_fit(model, X, y, sample_weight, progress, budgets=budgets)
         folds = None
         if cv is not None:

@@ -53,9 +53,9 @@ class CertifiedSizes:
                 try:
                     solution = self._solve(self._problem(size, k), starts, left)
                 except InfeasibleError:
-                    left -= 1
                     continue
-                left -= 1
+                finally:
+                    left -= 1
                 yield size, k, solution
                 if solution.stop is Stop.INTERRUPTED:
                     return

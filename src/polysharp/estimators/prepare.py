@@ -15,8 +15,8 @@ adds the search, in one of two ways:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -32,7 +32,7 @@ from polysharp.data.rows import Rows
 from polysharp.engines import make_engine
 from polysharp.engines.base import Engine, Limits, OutOfTime
 from polysharp.engines.search import search
-from polysharp.estimators.parameters import check_seed, read_rules
+from polysharp.estimators.parameters import check_parameters, check_seed, read_rules
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
@@ -41,12 +41,13 @@ from polysharp.polynomial.polynomial import Polynomial
 from polysharp.pricing.design import Design
 from polysharp.problem.assemble import Assembled, Held, assemble
 from polysharp.problem.problem import Problem
-from polysharp.progress import Pace, Progress, TooSlow
+from polysharp.progress import Pace, Progress, TooSlow, open_progress
 from polysharp.ranking.extent import Extent, Machine, NCandidates, choose_extent, product_rate
 from polysharp.ranking.ranking import Ranking
 from polysharp.ranking.triage import choose_inputs, keep_best
 from polysharp.selection.ridge import GammaChoice, choose_gamma
 from polysharp.selection.split_models import Budgets
+from polysharp.threads import limited_threads
 from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 if TYPE_CHECKING:
@@ -76,14 +77,16 @@ class FitEffort:
     start: tuple[Monomial, ...] = ()  # terms to begin with, where they are allowed
 
     @classmethod
-    def of(
-        cls, model: Any, threads: int, progress: Progress, began: float, **more: Any
-    ) -> FitEffort:
-        """Read the parameters of an estimator; ``more`` are further fields."""
+    @contextmanager
+    def begun(cls, model: Any, **more: Any) -> Iterator[FitEffort]:
+        """Check the parameters of an estimator and begin its work; ``more`` are further fields."""
+        began = perf_counter()
+        check_parameters(model.get_params(deep=False))
         engine = make_engine(model.engine) if isinstance(model.engine, str) else model.engine
         limit = None if model.time_limit is None else float(model.time_limit)
         seed, gap_tol = check_seed(model.random_state), float(model.gap_tol)
-        return cls(engine, limit, gap_tol, seed, threads, progress, began, **more)
+        with open_progress(model.verbose) as progress, limited_threads(model.n_jobs) as threads:
+            yield cls(engine, limit, gap_tol, seed, threads, progress, began, **more)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -114,7 +117,7 @@ class FitEffort:
             return tell
         return Pace(PREPARATION * max(left, LEAST_SECONDS), tell)
 
-    def searched(self, prepared: Prepared, solve: Callable[[Limits], Solution]) -> Solution:
+    def searched(self, prepared: Prepared, solve: Callable[..., Solution]) -> Solution:
         """Solve, once more where a first search was cut short and has come near; state the times.
 
         ``hopeless_after`` so many seconds a wide gap counts as hopeless.
@@ -123,10 +126,10 @@ class FitEffort:
         if first is not None:
             left = limits.time_limit
             limits = replace(limits, time_limit=first if left is None else min(first, left))
-        solution = solve(limits)
+        solution = solve(limits=limits)
         near = solution.stop is Stop.TIME and solution.gap <= HOPEFUL_GAP
         if first is not None and near and self.left != 0.0:
-            solution = solve(self.limits())
+            solution = solve(limits=self.limits())
         return self.timed(prepared.stated(solution), preparation)
 
     def timed(self, solution: Solution, preparation: float) -> Solution:
@@ -144,8 +147,8 @@ class Opened:
     scaling: Scaling
     rules: TermRules
     gamma: float
-    choice: GammaChoice | None  # where gamma is "auto" and there are rows to choose it with
-    ranges: Array | None  # that inputs are clamped to
+    choice: GammaChoice | None = None  # where gamma is "auto" and there are rows to choose it with
+    ranges: Array | None = None  # that inputs are clamped to
 
     @property
     def allowed(self) -> Indices:
@@ -153,12 +156,7 @@ class Opened:
         return self.rules.allowed(self.rows.shape[1])
 
     def extent(
-        self,
-        n_candidates: NCandidates,
-        effort: FitEffort,
-        *,
-        prices: bool,
-        most: int = MAX_DENSE,
+        self, n_candidates: NCandidates, effort: FitEffort, *, prices: bool, most: int = MAX_DENSE
     ) -> Extent:
         """Choose what the fit works on; warn where that is the user's choice and takes too long."""
         machine, place = None, self.rows.place
@@ -185,20 +183,14 @@ class Opened:
         return extent
 
     def choose_inputs(
-        self, extent: Extent, effort: FitEffort, known: Ranking | None = None
+        self, extent: Extent, effort: FitEffort | None, known: Ranking | None = None
     ) -> tuple[Indices, Ranking | None]:
         """Return the inputs kept, and the ranking where some had to go."""
         if known is not None:
             return keep_best(known.order, self.rules, extent.n_inputs), known
-        return choose_inputs(
-            extent.n_inputs,
-            self.rules,
-            self.rows,
-            gamma=self.gamma,
-            fit_intercept=not self.rules.constant,
-            kernel=extent.kernel,
-            on_block=effort.paced("ranking inputs", extent.timed),
-        )
+        tell = None if effort is None else effort.paced("ranking inputs", extent.timed)
+        size, kernel = extent.n_inputs, extent.kernel
+        return choose_inputs(size, self.rules, self.rows, self.gamma, kernel, on_block=tell)
 
     def prepare(self, extent: Extent, effort: FitEffort, known: Ranking | None = None) -> Prepared:
         """Choose the inputs, list their monomials, and turn the rows into a problem.
@@ -214,7 +206,7 @@ class Opened:
                 extent = extent.smaller(self.rules, slow.seconds, effort.left)
 
     def over(
-        self, inputs: Indices, ranking: Ranking | None, extent: Extent, effort: FitEffort
+        self, inputs: Indices, ranking: Ranking | None, extent: Extent, effort: FitEffort | None
     ) -> Prepared:
         """List the monomials of some inputs, and turn the rows into a problem."""
         basis = self.rules.basis(inputs)
@@ -225,7 +217,7 @@ class Opened:
             lam=1.0 / self.gamma,
             fit_intercept=not self.rules.constant,
             held=Held.on(self.rows.place.on_gpu),
-            on_block=effort.paced("moments", extent.timed),
+            on_block=None if effort is None else effort.paced("moments", extent.timed),
         )
         return Prepared(self, basis, assembled, inputs, ranking, extent)
 
@@ -298,10 +290,7 @@ def open_fit(
 
 
 def open_table(
-    model: Any,
-    table: Rows,
-    progress: Progress,
-    budgets: Budgets | None = None,
+    model: Any, table: Rows, progress: Progress, budgets: Budgets | None = None
 ) -> Opened:
     """Do the same for rows that have been checked, with one response or the first of several.
 
@@ -354,7 +343,7 @@ def solve(
         device=opened.rows.place.device,
         start=start if known else None,
     )
-    return prepared, effort.searched(prepared, lambda limits: solve(limits=limits))
+    return prepared, effort.searched(prepared, solve)
 
 
 def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> tuple[Prepared, Solution]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -23,12 +22,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from polysharp.certificate.solution import Status
 from polysharp.estimators.model import CertifiedModel
-from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.prepare import FitEffort, Prepared, open_fit, solve
 from polysharp.estimators.spread import Spread
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.progress import open_progress
-from polysharp.threads import limited_threads
 
 
 @dataclass(eq=False, repr=False)
@@ -231,10 +227,7 @@ class SparsePolynomialRegressor(CertifiedModel):
         self, X: Any, y: Any, sample_weight: Any, reference: Polynomial | None = None, **more: Any
     ) -> Self:
         """Fit to y, the values of a reference where there is one; ``more`` is for ``FitEffort``."""
-        began = perf_counter()
-        check_parameters(self.get_params(deep=False))
-        with open_progress(self.verbose) as progress, limited_threads(self.n_jobs) as threads:
-            effort = FitEffort.of(self, threads, progress, began, **more)
+        with FitEffort.begun(self, **more) as effort:
             prepared = self._solve((X, y, sample_weight), effort, reference)
         self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
         self.gamma_, self.gamma_choice_ = prepared.opened.gamma, prepared.opened.choice

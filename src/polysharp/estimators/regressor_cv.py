@@ -38,9 +38,9 @@ from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.progress import Progress, open_progress
 from polysharp.selection.consensus import find_consensus
 from polysharp.selection.folds import Folds
-from polysharp.selection.parallel import Workers
+from polysharp.selection.parallel import NEVER, Deadline, Workers
 from polysharp.selection.scores import RULES, Scores
-from polysharp.selection.search import HIGHEST, BudgetSearch, Deadline, Wanted
+from polysharp.selection.search import HIGHEST, BudgetSearch, Wanted
 from polysharp.selection.split_models import Budgets
 from polysharp.selection.splits import dealt_folds, read_parts
 from polysharp.threads import limited_threads
@@ -107,18 +107,11 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     refit : bool, default=True
         False only compares: ``best_params_`` and ``cv_results_`` are there, a model to predict with
         is not.
-    max_interaction, interaction_degree, heredity : optional
-        As in ``SparsePolynomialRegressor``.
-    include_terms, exclude_terms, include_inputs, exclude_inputs : optional
-        As in ``SparsePolynomialRegressor``.
-    functions, units, constants, basis : optional
-        As in ``SparsePolynomialRegressor``; in another basis than that of monomials inputs are
-        mapped, and there are no ``centers`` to compare.
-    coefficient_bounds, positive : optional
-        As in ``SparsePolynomialRegressor``, for every model that is compared.
-    clamp : bool, default=False
-        As in ``SparsePolynomialRegressor``, here and in the comparison (but where moments judge,
-        see Notes).
+    max_interaction, interaction_degree, heredity, include_terms, exclude_terms, include_inputs, \
+exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants, basis : optional
+        As in ``SparsePolynomialRegressor``, for every model that is compared; moments that judge
+        clamp no input (see Notes).  In another basis than that of monomials inputs are mapped, and
+        there are no ``centers`` to compare.
 
     Attributes
     ----------
@@ -147,10 +140,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         Number of splits.
     search_time_, refit_time_ : float
         Seconds spent on the search, passes over the rows included, and on the refit.
-    n_features_in_ : int
-        Number of inputs.
-    feature_names_in_ : ndarray of str
-        Names of the inputs, where X had them.
+    n_features_in_, feature_names_in_
+        Number and names of the inputs, as in ``SparsePolynomialRegressor``.
 
     Notes
     -----
@@ -219,13 +210,6 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         degrees = several(self.degrees)
         return HIGHEST if degrees == ("auto",) else max(map(int, degrees))
 
-    @property
-    def _centers(self) -> tuple[bool, ...]:
-        """The codings to compare: one where the basis maps the inputs itself."""
-        if FAMILIES[self.basis].orthogonal:
-            return (False,)
-        return tuple(dict.fromkeys(bool(c) for c in several(self.centers)))
-
     _kind: ClassVar[type[SparsePolynomialRegressor]] = SparsePolynomialRegressor  # of the refit
 
     @property
@@ -253,14 +237,9 @@ class SparsePolynomialRegressorCV(CertifiedModel):
 
         Parameters
         ----------
-        X : array or data frame of shape (n, p)
-            Inputs; a Dask array or DataFrame is read in blocks and never gathered, with ``cv`` a
-            number of folds.
-        y : array of shape (n,)
-            Response; with Dask, a Dask array or Series in the blocks of X.  Models of several
-            responses take an array or data frame with a column for each, all in memory.
-        sample_weight : array of shape (n,) or None
-            Weights of the rows, in the fits and in the errors.
+        X, y, sample_weight : arrays, data frames or Dask collections
+            As in ``SparsePolynomialRegressor.fit``; weights count in the errors as well.  Dask
+            collections take ``cv`` a number of folds, and one response.
         groups : array of shape (n,) or None
             Handed to the splitter.
 
@@ -269,7 +248,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         self
         """
         began = perf_counter()
-        parameters = self._checked_parameters(X)
+        parameters = self._checked_parameters()
         seed = check_seed(self.random_state)
         self.__dict__.pop("best_estimator_", None)  # of an earlier fit
         with open_progress(self.verbose) as progress, limited_threads(self.n_jobs):
@@ -287,9 +266,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
             self.refit_time_ = perf_counter() - began - self.search_time_
         return self
 
-    def _checked_parameters(self, X: Any) -> dict[str, Any]:
+    def _checked_parameters(self) -> dict[str, Any]:
         """Check everything; return the parameters of the estimator with the largest budgets."""
-        del X
         own = self.get_params(deep=False)
         for plural, single in (
             ("degrees", "degree"),
@@ -303,9 +281,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
             raise InputError(
                 f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}"
             )
-        if not isinstance(self.refit, (bool, np.bool_)):
-            raise InputError(f"refit must be True or False, got {self.refit!r}")
         parameters = self._shared | {
+            "refit": self.refit,
             "degree": self.degree,
             "max_terms": max(several(self.max_terms)),
             "max_inputs": input_limits(self.max_inputs)[0],
@@ -331,21 +308,22 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         return Folds(rows, parts, plan, rules, bool(self.scale), self.clamp)
 
     def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Rows:
-        """Check the rows."""
         return open_rows(self, *given, progress)
 
     def _search(self, folds: Folds, workers: Workers, began: float) -> tuple[BudgetSearch, Scores]:
         """Compare within the search's share of the time."""
         limits, consensus = input_limits(self.max_inputs), self.rule == "consensus"
         degrees, gammas = several(self.degrees), several(self.gammas)
+        # A basis that maps the inputs itself has one coding.
+        centers = (False,) if FAMILIES[self.basis].orthogonal else several(self.centers)
         wanted = Wanted(
             None if degrees == ("auto",) else tuple(sorted({int(r) for r in degrees})),
             None if gammas == ("auto",) else tuple(dict.fromkeys(float(g) for g in gammas)),
-            self._centers,
+            tuple(dict.fromkeys(map(bool, centers))),
             # The models averaged are as wide as may be; limits are for the polynomial nearest.
             Budgets(sizes(self.max_terms), limits[:1] if consensus else limits),
         )
-        deadline, later, seconds = Deadline(), Deadline(), np.inf
+        deadline, later, seconds = NEVER, NEVER, np.inf
         if self.time_limit is not None:
             seconds = SEARCH_SHARE * self.time_limit
             end = time() + seconds - (perf_counter() - began)

@@ -94,23 +94,13 @@ class Refits:
             replace(law, response=own.response)
             for law, own in zip(laws_of(one), self.laws, strict=True)
         )
-        return Refit(laws, one.spread_, self._rivals(one, laws[0], weights, deadline))
-
-    def _rivals(
-        self, one: Any, law: Polynomial, weights: Array, deadline: float | None
-    ) -> tuple[Polynomial, ...]:
         if not self.within:
-            return (law,)
-        found = rivals(
-            one,
-            self.X,
-            self.y,
-            weights,
-            within=self.within,
-            max_count=MOST_RIVALS,
-            time_limit=one.time_limit if deadline is None else max(deadline - time(), 1e-3),
+            return Refit(laws, one.spread_, laws[:1])
+        left = one.time_limit if deadline is None else max(deadline - time(), 1e-3)
+        close = rivals(
+            one, self.X, self.y, weights, within=self.within, max_count=MOST_RIVALS, time_limit=left
         )
-        return found.polynomials
+        return Refit(laws, one.spread_, close.polynomials)
 
 
 def bootstrap(seed: int, n: int, count: int) -> list[Draw]:

@@ -20,10 +20,8 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from math import isclose, isfinite
-from numbers import Integral, Real
+from math import isclose
 from os import PathLike
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -44,9 +42,7 @@ from polysharp.estimators.rivals_tally import SetTally, Used
 from polysharp.files import check_targets, replacement
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.progress import open_progress
 from polysharp.ranking.extent import Extent
-from polysharp.threads import limited_threads
 from polysharp.typing import Indices
 
 SAME = 1e-6  # relative difference of costs on the same rows, at most
@@ -116,17 +112,22 @@ def rivals(
     >>> found.replaceable.inputs["x2"][0].into
     ('x1',)
     """
-    _check(model, within, max_count, time_limit)
+    if not isinstance(model, CertifiedModel):
+        raise InputError(
+            "model must be a SparsePolynomialRegressor or SparsePolynomialRegressorCV, "
+            f"got {type(model).__name__}"
+        )
+    fitted_polynomial(model)
+    check_parameters({"within": within, "max_count": max_count, "time_limit": time_limit})
     if path is not None:
         check_targets({"path": path})
-    began, within = perf_counter(), float(within)
+    within = float(within)
     settings = clone(getattr(model, "best_estimator_", model))
     settings.set_params(gamma=float(model.gamma_), time_limit=time_limit)
     reference = model.reference_
     values = y if reference is None else model._values(reference, X)
-    with open_progress(settings.verbose) as progress, limited_threads(settings.n_jobs) as threads:
-        effort = FitEffort.of(settings, threads, progress, began)
-        opened = _opened(model, open_fit(settings, X, values, sample_weight, progress))
+    with FitEffort.begun(settings) as effort:
+        opened = _opened(model, open_fit(settings, X, values, sample_weight, effort.progress))
         prepared, others = _prepared(model, opened, within, effort)
         start = _start(model, prepared)
         with Ledger(len(start)) as ledger:
@@ -136,9 +137,7 @@ def rivals(
                 within,
                 ledger,
                 limits=effort.limits(),
-                listener=progress.listener,
-                seed=effort.seed,
-                threads=threads,
+                **effort.options,
                 engine=effort.engine if isinstance(effort.engine, Tree) else Tree(),
                 max_excepted=int(max_count),
             )
@@ -149,19 +148,6 @@ def rivals(
             close = CloseSupports(prepared, ledger, census.limit, model.polynomial_.response)
             found = _found(close, census, within, int(max_count))
             return found if path is None else replace(found, written=close.write(path, found))
-
-
-def _check(model: Any, within: Any, max_count: Any, time_limit: Any) -> None:
-    if not isinstance(model, CertifiedModel):
-        raise InputError(
-            "model must be a SparsePolynomialRegressor or SparsePolynomialRegressorCV, "
-            f"got {type(model).__name__}"
-        )
-    fitted_polynomial(model)
-    check_share(within)
-    if isinstance(max_count, bool) or not isinstance(max_count, Integral) or max_count < 1:
-        raise InputError(f"max_count must be an integer of at least 1, got {max_count!r}")
-    check_parameters({"time_limit": time_limit})
 
 
 def _start(model: Any, prepared: Prepared) -> Indices:
@@ -175,13 +161,6 @@ def _start(model: Any, prepared: Prepared) -> Indices:
             f"{stated:.9g}, got rows on which it costs {here:.9g}"
         )
     return start
-
-
-def check_share(within: Any) -> None:
-    """Refuse what is no share by which a formula may cost more."""
-    real = isinstance(within, Real) and not isinstance(within, bool)
-    if not (real and isfinite(within) and within >= 0.0):
-        raise InputError(f"within must be a finite number of at least 0, got {within!r}")
 
 
 def _opened(model: Any, opened: Opened) -> Opened:

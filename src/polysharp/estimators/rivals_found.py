@@ -100,7 +100,6 @@ class Rivals:
     def to_frame(self) -> Any:
         """Return a pandas data frame with one row per rival, and a column for each term."""
         pd = load_optional("pandas", "to_frame", "cli")
-
         has = [set(p.term_names) for p in self.polynomials]
         return pd.DataFrame(
             {
@@ -129,14 +128,8 @@ class Rivals:
     @property
     def summary(self) -> dict[str, Any]:
         """What is known about all of them, as texts and numbers."""
-        return {
-            "claim": self.claim,
-            "count": self.count,
-            "within": self.within,
-            "complete": self.complete,
-            "bound": self.bound,
-            "stop": str(self.stop),
-        }
+        names = ("claim", "count", "within", "complete", "bound")
+        return {name: getattr(self, name) for name in names} | {"stop": str(self.stop)}
 
     @property
     def claim(self) -> str:

@@ -69,8 +69,4 @@ class Spread:
 
 def _six_digits(values: Array) -> Array:
     """Round to six significant digits: the spread is a unit, and files need not hold more."""
-    with np.errstate(all="ignore"):  # what has no power of ten stays as it is
-        size = np.floor(np.log10(np.abs(values)))
-        power = 10.0 ** np.where(np.isfinite(size), 5.0 - size, 0.0)
-        rounded = np.round(values * power) / power
-    return np.where(np.isfinite(rounded), rounded, values)
+    return np.array([float(f"{v:.6g}") for v in values.ravel()]).reshape(values.shape)

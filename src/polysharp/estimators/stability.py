@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -33,9 +32,8 @@ from polysharp.data.cluster import is_dask
 from polysharp.errors import InputError, load_optional
 from polysharp.estimators.fitted import rows_of
 from polysharp.estimators.model import CertifiedModel, check_coverage
-from polysharp.estimators.parameters import check_seed
+from polysharp.estimators.parameters import check_parameters, check_seed
 from polysharp.estimators.resampling import Refits, bootstrap
-from polysharp.estimators.rivals import check_share
 from polysharp.polynomial.importance import without_ridge
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import plural
@@ -92,20 +90,11 @@ class Stability:
     within: float
 
     def intervals(self, coverage: float = 0.9) -> Array:
-        """Return where the middle part of each coefficient lies over the resamples.
+        """Return where the middle share ``coverage`` of each coefficient lies, shape (n_terms, 2).
 
         A resample that does not pick a term counts as zero, so an interval that holds zero says
         that the term may as well be absent.  Resamples know nothing of what the ridge takes away
         from all coefficients alike: ``without_ridge`` shows that.
-
-        Parameters
-        ----------
-        coverage : float, default=0.9
-            Share of the resamples, between 0 and 1.
-
-        Returns
-        -------
-        ndarray of shape (n_terms, 2)
         """
         check_coverage(coverage)
         tail = 0.5 * (1.0 - float(coverage))
@@ -114,20 +103,13 @@ class Stability:
         return np.array(found).reshape(-1, 2)
 
     def share_of(self, monomial: Monomial) -> float:
-        """Return the share of one term, 0 for terms that nothing picked.
-
-        Parameters
-        ----------
-        monomial : tuple of int
-            Indices of the inputs with repetition.
-        """
+        """Return the share of one term, its inputs with repetition; 0 where nothing picked it."""
         key = tuple(sorted(monomial))
         return float(self.shares[self.monomials.index(key)]) if key in self.monomials else 0.0
 
     def to_frame(self) -> Any:
         """Return a pandas data frame with one row per term; the interval is that of 90 %."""
         pd = load_optional("pandas", "to_frame", "cli")
-
         low, high = self.intervals().T
         return pd.DataFrame(
             {
@@ -220,9 +202,7 @@ def stability(
     x0 x1   100 %       0.9589    0.8976 to 1.053            0.966
     all terms of the model and no other: 100 %
     """
-    if isinstance(n_resamples, bool) or not isinstance(n_resamples, Integral) or n_resamples < 1:
-        raise InputError(f"n_resamples must be an integer of at least 1, got {n_resamples!r}")
-    check_share(within)
+    check_parameters({"n_resamples": n_resamples, "within": within})
     if is_dask(X):
         raise InputError(
             "X must be in memory to be resampled, got a Dask collection; take a sample of its rows"

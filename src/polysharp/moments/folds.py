@@ -95,7 +95,6 @@ class PartMoments:
     of: tuple[Moments | None, ...]
 
     def __add__(self, other: PartMoments) -> PartMoments:
-        """Return the moments of both sets of rows."""
         return PartMoments(
             tuple(
                 a if b is None else b if a is None else a + b

@@ -41,7 +41,6 @@ class Moments:
     spread: Any
 
     def __add__(self, other: Moments) -> Moments:
-        """Return the moments of both sets of rows together."""
         return Moments.merged([self, other])
 
     @classmethod
@@ -100,7 +99,7 @@ class Moments:
 
     def select(self, J: Indices) -> Moments:
         """Return the moments of the monomials J only."""
-        scatter, cross = self.scatter[J[:, None], J], self.cross[..., J]
+        scatter, cross = self.scatter[J[:, None], J], np.ascontiguousarray(self.cross[..., J])
         return replace(self, mean=self.mean[J], scatter=scatter, cross=cross)
 
 
@@ -111,7 +110,6 @@ class ResponseSums(NamedTuple):
     spread: Array
 
     def __add__(self, other: Any) -> ResponseSums:
-        """Return the sums over both sets of rows."""
         return ResponseSums(self.cross + other.cross, self.spread + other.spread)
 
 

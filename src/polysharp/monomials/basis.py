@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, groupby
 from math import comb, factorial, prod
 from typing import Any
 
@@ -49,17 +49,6 @@ def count_monomials(n_inputs: int, degree: int) -> int:
 class Basis:
     """An ordered set of scaled monomials.
 
-    Parameters
-    ----------
-    inputs : sequence of int
-        The inputs in play, ascending, as columns of the user's table.
-    degree : int
-        Largest degree, which the scales depend on.
-    monomials : tuple of tuples of int
-        In the columns of these inputs.
-    library : Library
-        Which columns are functions of which inputs; by default every column is an input.
-
     Examples
     --------
     The paper's example, p = 3 and r = 2 (inputs counted from 0 here):
@@ -71,10 +60,10 @@ class Basis:
     [1, 4, 5, 6]
     """
 
-    inputs: Sequence[int]
-    degree: int
-    monomials: tuple[Monomial, ...]
-    library: Library = PLAIN
+    inputs: Sequence[int]  # those in play, ascending, as columns of the user's table
+    degree: int  # the largest, which the scales depend on
+    monomials: tuple[Monomial, ...]  # in the columns of these inputs
+    library: Library = PLAIN  # which columns are functions of which inputs
 
     @classmethod
     def full(cls, inputs: int | Sequence[int], degree: int, *, constant: bool = True) -> Basis:
@@ -154,9 +143,8 @@ class Basis:
             level = sorted(wanted[d])
             position = {m: a for a, m in enumerate(level)}
             in_basis = [m for m in level if m in self.index]
-            target = np.array([self.index[m] for m in in_basis], dtype=np.intp)
-            source = np.array([position[m] for m in in_basis], dtype=np.intp)
-            whole = len(in_basis) == len(level) and _is_range(target)
+            source, target = (_where(m, in_basis) for m in (position, self.index))
+            whole = len(in_basis) == len(level) and isinstance(target, slice)
             levels.append(_Level(_runs(level, previous), len(level), source, target, whole))
             previous = position
         return levels
@@ -204,10 +192,9 @@ class Basis:
             out[self.index[()]] = 1.0
         previous = np.ones((1, n))
         for level in self._levels:
-            values = out[level.span] if level.whole else np.empty((level.size, n))
+            values = out[level.target] if level.whole else np.empty((level.size, n))
             for run in level.runs:
-                part = values[run.start : run.stop]
-                np.multiply(previous[run.tails], column_of[run.first], out=part)
+                np.multiply(previous[run.tails], column_of[run.first], out=values[run.rows])
             if not level.whole:
                 out[level.target] = values[level.source]
             previous = values
@@ -228,16 +215,9 @@ class _Level:
 
     runs: list[_Run]
     size: int
-    source: Indices
-    target: Indices
+    source: slice | Indices
+    target: slice | Indices
     whole: bool  # all of them stand in the basis, in a row: computed where they belong
-
-    @property
-    def span(self) -> slice:
-        """Where a whole level stands."""
-        return (
-            slice(int(self.target[0]), int(self.target[0]) + self.size) if self.size else slice(0)
-        )
 
 
 @dataclass(frozen=True)
@@ -245,25 +225,21 @@ class _Run:
     """Consecutive monomials of one degree that share their first input."""
 
     first: int
-    start: int
-    stop: int
+    rows: slice
     tails: slice | Indices  # where their tails stand in the level below
 
 
 def _runs(level: list[Monomial], below: dict[Monomial, int]) -> list[_Run]:
-    runs = []
-    start = 0
-    while start < len(level):
-        first = level[start][0]
-        stop = start
-        while stop < len(level) and level[stop][0] == first:
-            stop += 1
-        tails = np.array([below[m[1:]] for m in level[start:stop]], dtype=np.intp)
-        where = slice(int(tails[0]), int(tails[-1]) + 1) if _is_range(tails) else tails
-        runs.append(_Run(first, start, stop, where))
-        start = stop
+    runs, stop = [], 0
+    for first, group in groupby(level, key=lambda m: m[0]):
+        tails = [m[1:] for m in group]
+        start, stop = stop, stop + len(tails)
+        runs.append(_Run(first, slice(start, stop), _where(below, tails)))
     return runs
 
 
-def _is_range(indices: Indices) -> bool:
-    return bool(np.all(np.diff(indices) == 1))
+def _where(position: dict[Monomial, int], monomials: list[Monomial]) -> slice | Indices:
+    """Return the positions of some monomials, as a slice where one follows the other."""
+    found = np.array([position[m] for m in monomials], dtype=np.intp)
+    in_a_row = len(found) and np.all(np.diff(found) == 1)
+    return slice(int(found[0]), int(found[-1]) + 1) if in_a_row else found

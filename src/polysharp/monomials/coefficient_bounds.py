@@ -12,7 +12,7 @@ count before the interval for all.  The constant is bounded by an entry of its o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isnan
 from numbers import Integral, Real
@@ -78,10 +78,6 @@ class CoefficientBounds:
     @cached_property
     def _own(self) -> dict[Monomial, Interval]:
         return dict(self.terms)
-
-    def coded(self, unit: Array) -> CoefficientBounds:
-        """Return the same for monomials of inputs divided by their units."""
-        return replace(self, unit=tuple(unit.tolist()))
 
     def interval(self, m: Monomial) -> Interval:
         """Return the interval of a monomial's coefficient in the user's units."""

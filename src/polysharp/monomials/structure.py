@@ -13,7 +13,7 @@ coefficients must keep to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -40,6 +40,13 @@ def parents_of(monomial: Monomial) -> list[Monomial]:
     if len(monomial) < 2:
         return []
     return sorted({monomial[:a] + monomial[a + 1 :] for a in range(len(monomial))})
+
+
+def inherits(m: Monomial, heredity: Heredity, there: Callable[[Monomial], bool]) -> bool:
+    """Whether so many parents of a monomial are there as heredity asks for."""
+    parents = parents_of(m) if heredity is not None else []
+    enough = any if heredity == "weak" else all
+    return not parents or enough(map(there, parents))
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,36 +209,28 @@ class Structure:
         """
         f, p = self.n_terms, self.n_inputs
         unit = sparse.eye_array(f + p, format="csr")
-        rows: list[sparse.csr_array] = []
-        lower: list[float] = []
-        upper: list[float] = []
-
-        def add(block: Any, low: float, high: float) -> None:
-            rows.append(sparse.csr_array(block))
-            lower.extend([low] * block.shape[0])
-            upper.extend([high] * block.shape[0])
-
-        def total(first: int, count: int) -> Array:
-            return np.repeat([0.0, 1.0, 0.0], [first, count, f + p - first - count])[None]
-
-        fewest = float(self.max_terms) if self.exact_size else -np.inf
-        add(total(0, f), fewest, float(self.max_terms))
+        terms = np.repeat([[1.0, 0.0]], [f, p], axis=1)
+        fewest = self.max_terms if self.exact_size else -np.inf
+        rules: list[tuple[Any, float, float]] = [(terms, fewest, self.max_terms)]
         if self.inputs_bind:
-            add(total(f, p), -np.inf, float(self.max_inputs))
             child, parent = np.nonzero(self.uses)
-            add(unit[child] - unit[f + parent], -np.inf, 0.0)
+            links = unit[child] - unit[f + parent]
+            rules += [(1.0 - terms, -np.inf, self.max_inputs), (links, -np.inf, 0.0)]
         if len(self.required_inputs):
             users = self.uses[:, self.required_inputs].T.astype(float)
-            add(np.hstack([users, np.zeros((len(users), p))]), 1.0, np.inf)
+            rules.append((np.pad(users, ((0, 0), (0, p))), 1.0, np.inf))
         heirs, parent = np.nonzero(self.parent_table < f)
         parent = self.parent_table[heirs, parent]
         if self.heredity == "strong":
-            add(unit[heirs] - unit[parent], -np.inf, 0.0)
+            rules.append((unit[heirs] - unit[parent], -np.inf, 0.0))
         elif self.heredity == "weak":
             heirs, row = np.unique(heirs, return_inverse=True)
             any_parent = sparse.csr_array((np.ones(len(row)), (row, parent)), (len(heirs), f + p))
-            add(unit[heirs] - any_parent, -np.inf, 0.0)
-        return LinearConstraint(sparse.vstack(rows, format="csr"), lower, upper)
+            rules.append((unit[heirs] - any_parent, -np.inf, 0.0))
+        blocks, lower, upper = zip(*rules, strict=True)
+        count = [block.shape[0] for block in blocks]
+        rows = sparse.vstack([sparse.csr_array(block) for block in blocks], format="csr")
+        return LinearConstraint(rows, np.repeat(lower, count), np.repeat(upper, count))
 
     @cached_property
     def lower(self) -> Array:
@@ -271,10 +270,8 @@ def heredity_closed(basis: Basis, heredity: Heredity) -> Basis:
     """Drop the monomials that can never satisfy heredity because of parents not in the basis."""
     if heredity is None:
         return basis
-    enough = all if heredity == "strong" else any
     kept: set[Monomial] = set()
     for m in sorted(basis.monomials, key=len):
-        parents = parents_of(m)
-        if not parents or enough(q in kept for q in parents):
+        if inherits(m, heredity, kept.__contains__):
             kept.add(m)
     return basis.filter(kept.__contains__)

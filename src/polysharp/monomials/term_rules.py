@@ -26,7 +26,13 @@ from polysharp.data.functions import PLAIN, Library
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
 from polysharp.monomials.basis import Basis, count_monomials
 from polysharp.monomials.coefficient_bounds import UNBOUNDED, CoefficientBounds
-from polysharp.monomials.structure import Heredity, Structure, heredity_closed, parents_of
+from polysharp.monomials.structure import (
+    Heredity,
+    Structure,
+    heredity_closed,
+    inherits,
+    parents_of,
+)
 from polysharp.monomials.terms import write_term
 from polysharp.typing import Array, Indices, Monomial
 
@@ -76,7 +82,8 @@ class TermRules:
 
     def coded(self, unit: Array) -> TermRules:
         """Return the rules for inputs divided by their units, which only coefficients depend on."""
-        return replace(self, coefficients=self.coefficients.coded(unit))
+        bounds = replace(self.coefficients, unit=tuple(unit.tolist()))
+        return replace(self, coefficients=bounds)
 
     def allowed(self, p: int) -> Indices:
         """Return those of p inputs that are not excluded."""
@@ -84,23 +91,10 @@ class TermRules:
 
     def shape_allows(self, m: Monomial) -> bool:
         """Whether a monomial is within the caps of degree and interactions, and not trivial."""
-        distinct = len(self.library.inputs_of(m))
-        cap = self.degree if distinct < 2 else self.mixed_degree
-        within = len(m) <= cap and distinct <= self.most_inputs
-        return within and self._adds(m)
+        return len(m) <= self.degree and bool(self._in_shape(np.array([m], dtype=np.int32))[0])
 
-    def _adds(self, m: Monomial) -> bool:
-        """Whether a monomial is not trivial, and has no power of an input of two values."""
-        owners = [self.library.owner(c) for c in m]
-        plain = all(owners.count(i) == 1 for i in self._flat.intersection(owners))
-        return plain and not self.library.is_trivial(m)
-
-    @cached_property
-    def _flat(self) -> frozenset[int]:
-        return frozenset(self.two_valued)
-
-    def may_price(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Which monomials of one degree (one per row, columns sorted) the rules let in."""
+    def _in_shape(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Say so of many monomials of one degree; inputs of two values stand at most once."""
         m, d = keys.shape
         inputs = np.sort(self.library.owners[keys], axis=1) if self.library else keys
         ordered = np.diff(inputs, axis=1) > 0
@@ -112,6 +106,15 @@ class TermRules:
             keep &= ~(~ordered & np.isin(inputs[:, 1:], self.two_valued)).any(axis=1)
         if self.library:
             keep &= ~self.library.trivial_keys(keys)
+        return keep
+
+    @cached_property
+    def _flat(self) -> frozenset[int]:
+        return frozenset(self.two_valued)
+
+    def may_price(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which monomials of one degree (one per row, columns sorted) the rules let in."""
+        keep, d = self._in_shape(keys), keys.shape[1]
         for term in self.exclude_terms:
             if len(term) == d:
                 keep &= (keys != np.array(term, dtype=np.int32)).any(axis=1)
@@ -124,13 +127,7 @@ class TermRules:
 
     def can_inherit(self, m: Monomial) -> bool:
         """Whether heredity can be met by monomials that are not excluded."""
-        if m in self.exclude_terms:
-            return False
-        parents = parents_of(m)
-        if self.heredity is None or not parents:
-            return True
-        enough = all if self.heredity == "strong" else any
-        return enough(self.can_inherit(parent) for parent in parents)
+        return m not in self.exclude_terms and inherits(m, self.heredity, self.can_inherit)
 
     def with_parents(self, monomials: Iterable[Monomial]) -> list[Monomial]:
         """Return the monomials and, under heredity, all their ancestors that are not excluded."""
@@ -183,7 +180,7 @@ class TermRules:
         if not self.library:
             return [(i,) * degree] if degree == 1 or i not in self._flat else []
         every = combinations_with_replacement(self.library.columns_of([i]), degree)
-        return [m for m in every if self._adds(m)]
+        return [m for m in every if self.shape_allows(m)]
 
     def check(self, names: Sequence[str]) -> None:
         """Raise where two rules contradict each other, in the user's names."""

@@ -15,8 +15,7 @@ from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
-from polysharp.data.families import MONOMIALS
-from polysharp.data.functions import INVERSE, Library
+from polysharp.data.functions import INVERSE, PLAIN, Library
 from polysharp.errors import InputError
 from polysharp.typing import Monomial
 
@@ -30,14 +29,14 @@ def read_inputs(given: Any, names: Sequence[str], parameter: str) -> tuple[int, 
 
 
 def read_terms(
-    given: Any, names: Sequence[str], parameter: str, library: Library | None = None
+    given: Any, names: Sequence[str], parameter: str, library: Library = PLAIN
 ) -> tuple[Monomial, ...]:
     """Return the distinct monomials of a list of terms; None is the empty list."""
-    items, known = _items(given, parameter), Library(len(names)) if library is None else library
-    return tuple(dict.fromkeys(_term(item, names, parameter, known) for item in items))
+    items = _items(given, parameter)
+    return tuple(dict.fromkeys(_term(item, names, parameter, library) for item in items))
 
 
-def write_term(monomial: Monomial, names: Sequence[str], library: Library | None = None) -> str:
+def write_term(monomial: Monomial, names: Sequence[str], library: Library = PLAIN) -> str:
     """Return a monomial as a user would write it.
 
     Examples
@@ -45,10 +44,8 @@ def write_term(monomial: Monomial, names: Sequence[str], library: Library | None
     >>> write_term((0, 0, 2), ["a", "b", "c d"])
     'a^2 c d'
     """
-    columns = names if library is None else library.column_names(names)
-    powers = Counter(monomial).items()
-    family = MONOMIALS if library is None else library.family
-    return " ".join(family.written(columns[c], e) for c, e in powers) or "1"
+    columns, powers = library.column_names(names), Counter(monomial).items()
+    return " ".join(library.family.written(columns[c], e) for c, e in powers) or "1"
 
 
 def _items(given: Any, parameter: str) -> Iterable[Any]:

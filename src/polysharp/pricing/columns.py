@@ -16,7 +16,7 @@ the means mbar of the rows at hand, the sums are
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,6 @@ class Sums:
     of: dict[str, Array]
 
     def __add__(self, other: Sums) -> Sums:
-        """Return the sums over both sets of rows."""
         return Sums({name: value + other.of[name] for name, value in self.of.items()})
 
     def number(self, name: str) -> float:
@@ -86,10 +85,9 @@ class CrossMoments:
     y_mean: float
     cross: Array  # (f, m)
     q: Array  # (m,)
-    blocks: tuple[ColumnBlock, ...] = field(default=())  # of the rows at hand, where kept
+    blocks: tuple[ColumnBlock, ...] = ()  # of the rows at hand, where kept
 
     def __add__(self, other: CrossMoments) -> CrossMoments:
-        """Return the moments of both sets of rows."""
         weight = self.weight + other.weight
         share = other.weight / weight
         step, y_step = other.mean - self.mean, other.y_mean - self.y_mean

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from polysharp.data.arrays import ROUNDOFF
-from polysharp.pricing.panels import Factors, Keep, Keys, PanelSizes, panels, scales
+from polysharp.pricing.panels import Factors, Keep, Keys, scales
 from polysharp.pricing.pricer import Pricer
 from polysharp.typing import Array, Indices, Monomial, OnBlock
 
@@ -50,28 +50,21 @@ def coordinates(
     pricer: Pricer, directions: Array, keep: Keep, on_block: OnBlock | None = None
 ) -> Coordinates:
     """Return the products of all monomials that pass ``keep`` with some ``Pricer.direction``s."""
-    arrays, table, p = pricer.arrays, pricer.exact_table, len(pricer.inputs)
+    arrays, found = pricer.arrays, list[Coordinates]()
     vectors = [arrays.array(direction) for direction in directions]
-    ones, factors = arrays.array(np.ones((1, pricer.n))), Factors(arrays, table)
-    found, done = list[Coordinates](), 0
-    panel_sizes = PanelSizes.of(pricer.n, p, arrays.stack)
-    for panel in panels(p, pricer.degree, panel_sizes, constant=not pricer.fit_intercept):
-        factors.hold(panel)
+    factors = Factors(arrays, pricer.exact_table)
+    for panel in pricer.panels(on_block):
         local, once = panel.keys(*np.divmod(np.arange(panel.size), panel.shape[1]))
         named = pricer.inputs[local].astype(np.int32).reshape(local.shape)
         kept = np.flatnonzero(keep(named))
         local, once = local[kept], once[kept]
         values = np.empty((len(once), len(vectors)))
         for k, vector in enumerate(vectors):
-            P = arrays.correlate(*panel.operands(factors, ones, vector))
-            values[:, k] = arrays.numpy(P).ravel()[once]
+            values[:, k] = arrays.numpy(factors.correlations(panel, vector)).ravel()[once]
         scale, keys = scales(local, pricer.degree), np.full((len(local), pricer.degree), -1)
         keys[:, : panel.degree] = named[kept]
         values *= scale[:, None]
         found.append(Coordinates(keys.astype(np.int32), values, scale * norms(pricer, local)))
-        done += panel.count
-        if on_block is not None:
-            on_block(done, pricer.n_monomials)
     return Coordinates(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 

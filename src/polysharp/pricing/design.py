@@ -96,11 +96,7 @@ class Design:
         self.target = self.residual([], np.zeros(0))
 
     def _sum(
-        self,
-        stage: str,
-        function: Callable[..., Any],
-        *args: Any,
-        on_block: OnBlock | None = None,
+        self, stage: str, function: Callable[..., Any], *args: Any, on_block: OnBlock | None = None
     ) -> Any:
         """Sum ``function(table, *args)`` over the blocks."""
         if self._block is not None:
@@ -265,12 +261,9 @@ def tile_products(rows: MemoryRows, task: TileTask) -> Array:
     total = np.zeros(offsets[-1])
     for start in range(0, len(rows), SLICE_ROWS):
         table = np.ascontiguousarray(block.table[:, start : start + SLICE_ROWS])
-        a, ones = direction[start : start + SLICE_ROWS], np.ones((1, table.shape[1]))
-        factors = Factors(block.arrays, table)
+        a, factors = direction[start : start + SLICE_ROWS], Factors(block.arrays, table)
         for panel, (low, high) in zip(task.tile, pairwise(offsets), strict=True):
-            factors.hold(panel)
-            parts, against = panel.operands(factors, ones, a)
-            total[low:high] += block.arrays.correlate(parts, against).ravel()
+            total[low:high] += factors.correlations(panel, a).ravel()
     return total
 
 

@@ -32,7 +32,6 @@ class Leading:
         self.columns, arrays = np.array(columns, dtype=np.int32), NumpyArrays()
         table = arrays.table(X, np.array(columns, dtype=np.intp), "float32")
         p, n = table.shape
-        self._ones = np.ones((1, n), dtype=np.float32)
         self._factors, self._squares = Factors(arrays, table), Factors(arrays, table * table)
         sizes = PanelSizes.of(n, p, arrays.stack)
         self._panels = list(panels(p, degree, sizes, constant=False))
@@ -65,9 +64,7 @@ class Leading:
         return inverse
 
     def _sums(self, panel: Panel, factors: Factors, a: Array | NDArray[np.bool_]) -> Array:
-        factors.hold(panel)
-        parts, against = panel.operands(factors, self._ones, a.astype(np.float32))
-        return np.array(factors.arrays.correlate(parts, against), dtype=np.float32)
+        return np.array(factors.correlations(panel, a.astype(np.float32)), dtype=np.float32)
 
     def best(self, a: Array, top: int) -> list[list[Monomial]]:
         """Return the monomials that correlate most with a vector over the rows seen, by degree.

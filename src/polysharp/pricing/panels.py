@@ -130,11 +130,11 @@ class Panel:
             return self.size
         return sum(m + 1 if d == 2 else self.heads(m) * self.after(m) for m in j)
 
-    def operands(self, factors: Factors, ones: Any, a: Any) -> tuple[Stack, Any]:
-        """Return what is stacked and what it is multiplied with; ``ones`` is one row of ones."""
+    def operands(self, factors: Factors, a: Any) -> tuple[Stack, Any]:
+        """Return what is stacked and what it is multiplied with."""
         j, d, table = self.middles, self.degree, factors.table
         if d < 2:
-            return [(ones, a)], table if d else ones
+            return [(factors.ones, a)], table if d else factors.ones
         if d == 2:
             return [(table[j.start : j.stop], a)], table[: j.stop]
         heads, rests = factors.heads, factors.rests
@@ -202,10 +202,16 @@ class Factors:
 
     def __init__(self, arrays: Arrays, table: Any, norms: dict[int, Array] | None = None) -> None:
         self.arrays, self.table, self.norms = arrays, table, norms
+        self.ones = table[:1] ** 0  # one row, where and in what precision the table is
         self.heads, self.rests, self._held = table, table, (0, range(0))
         self.head_norms = self.rest_norms = np.ones(0)
 
-    def hold(self, panel: Panel) -> None:
+    def correlations(self, panel: Panel, a: Any) -> Any:
+        """Return the product that is a panel: correlations of a vector over the rows."""
+        self._hold(panel)
+        return self.arrays.correlate(*panel.operands(self, a))
+
+    def _hold(self, panel: Panel) -> None:
         """Form what a panel needs and the last one did not."""
         degree, rests = panel.degree, panel.rests
         if degree < 3 or (degree, rests) == self._held:

@@ -15,7 +15,7 @@ M_c'V a = M'(V a - v (v'a) / sum v).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, islice
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from polysharp.data.arrays import Arrays, NumpyArrays
 from polysharp.errors import InputError
 from polysharp.monomials.basis import count_monomials
-from polysharp.pricing.panels import Keep, Keys, PanelSizes, norm_powers
+from polysharp.pricing.panels import Keep, Keys, Panel, PanelSizes, norm_powers, panels
 from polysharp.pricing.sweep import SLACK, Sweep
 from polysharp.typing import Array, Indices, Monomial, OnBlock, Precision
 
@@ -136,6 +136,16 @@ class Pricer:
         return Priced.of(
             self.monomials(keys), correlations, peak * sweep.exact_error, all_listed=all_listed
         )
+
+    def panels(self, on_block: OnBlock | None) -> Iterator[Panel]:
+        """Yield the panels of all monomials; count the monomials of those that are done."""
+        p, constant, done = len(self.inputs), not self.fit_intercept, 0
+        sizes = self.sizes or PanelSizes.of(self.n, p, self.arrays.stack)
+        for panel in panels(p, self.degree, sizes, constant=constant, lowest=self.lowest):
+            yield panel
+            done += panel.count
+            if on_block is not None:
+                on_block(done, self.n_monomials)
 
     def direction(self, a: Array) -> Array:
         """Return the vector that plain monomials are multiplied with: weighted, centred."""

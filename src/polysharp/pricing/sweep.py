@@ -24,16 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from polysharp.data.arrays import ROUNDOFF, products
-from polysharp.pricing.panels import (
-    Factors,
-    Keys,
-    Panel,
-    PanelSizes,
-    largest_scale,
-    largest_sum,
-    panels,
-    scales,
-)
+from polysharp.pricing.panels import Factors, Keys, Panel, largest_scale, largest_sum, scales
 from polysharp.typing import Array, Indices, OnBlock
 
 if TYPE_CHECKING:
@@ -41,6 +32,8 @@ if TYPE_CHECKING:
 
 TIE = 1e-11
 SLACK = 4096  # candidates beyond 2 K that may wait before they are looked through
+
+Candidates = tuple[Keys, Array, Array]
 
 
 class Sweep:
@@ -50,7 +43,6 @@ class Sweep:
         self.pricer = pricer
         arrays, r, n = pricer.arrays, pricer.degree, pricer.n
         self.exact_a, self.a = arrays.array(a), arrays.array(a, pricer.precision)
-        self.ones = arrays.array(np.ones((1, n)), pricer.precision)
         squares = arrays.numpy(pricer.squares @ (self.exact_a * self.exact_a))
         self.weighted_norm = np.sqrt(squares)  # |x_j a|_2
         self.norms = float(np.abs(a).sum()), float(np.linalg.norm(a))
@@ -66,16 +58,9 @@ class Sweep:
 
     def run(self, on_block: OnBlock | None) -> tuple[Keys, Array]:
         """Offer every monomial, degree by degree, and return the shortlist."""
-        pricer, done = self.pricer, 0
-        p, constant = len(pricer.inputs), not pricer.fit_intercept
-        sizes = pricer.sizes or PanelSizes.of(pricer.n, p, pricer.arrays.stack)
-        factors = Factors(pricer.arrays, pricer.table, pricer.norms)
-        for panel in panels(p, pricer.degree, sizes, constant=constant, lowest=pricer.lowest):
-            factors.hold(panel)
+        factors = Factors(self.pricer.arrays, self.pricer.table, self.pricer.norms)
+        for panel in self.pricer.panels(on_block):
             self._take(panel, factors)
-            done += panel.count
-            if on_block is not None:
-                on_block(done, pricer.n_monomials)
         return self.shortlist.result()
 
     def exact(self, keys: Keys) -> Array:
@@ -96,10 +81,9 @@ class Sweep:
     def _take(self, panel: Panel, factors: Factors) -> None:
         """Offer the entries of a panel that may exceed the threshold."""
         pricer = self.pricer
-        parts, against = panel.operands(factors, self.ones, self.a)
+        P = factors.correlations(panel, self.a)
         error = self.unit * self._sums(panel, factors) + self.underflow
         limits = self.shortlist.threshold / largest_scale(pricer.degree, panel.degree) - error
-        P = pricer.arrays.correlate(parts, against)
         rows, columns, value = pricer.arrays.above(P, limits)
         if len(rows):
             keys, once = panel.keys(rows, columns)
@@ -137,58 +121,47 @@ class Shortlist:
         self.size, self.slack = size, slack
         self.exact, self.exact_error = exact, exact_error
         self.threshold = 0.0
-        self._keys: Keys = np.zeros((0, width), dtype=np.int32)
-        self._value = np.zeros(0)
-        self._margin = np.zeros(0)
-        self._waiting: list[tuple[Keys, Array, Array]] = []
-        self._n_waiting = 0
+        # Keys, values and margins: of those looked through, and of those that came after them.
+        none: Candidates = np.zeros((0, width), dtype=np.int32), np.zeros(0), np.zeros(0)
+        self._held, self._waiting = none, list[Candidates]()
 
     def offer(self, keys: Keys, value: Array, margin: Array) -> None:
         """Take in candidates with their magnitudes and margins."""
         if not len(keys):
             return
-        padded = np.full((len(keys), self._keys.shape[1]), -1, dtype=np.int32)
+        padded = np.full((len(keys), self._held[0].shape[1]), -1, dtype=np.int32)
         padded[:, : keys.shape[1]] = keys
         self._waiting.append((padded, value, margin))
-        self._n_waiting += len(keys)
-        if self._n_waiting + len(self._keys) > 2 * self.size + self.slack:
+        if sum(len(part[0]) for part in (self._held, *self._waiting)) > 2 * self.size + self.slack:
             self._drop_hopeless()
-            if len(self._keys) > 2 * self.size + self.slack // 2:
+            if len(self._held[0]) > 2 * self.size + self.slack // 2:
                 self._settle()
 
     def result(self) -> tuple[Keys, Array]:
         """Return the keys and exact signed values of the largest, in order."""
         self._drop_hopeless()
-        signed = self._settle()
-        return self._keys, signed
+        return self._settle()
 
     def _drop_hopeless(self) -> None:
         """Raise the threshold to what is known now and drop all that cannot reach it."""
-        parts = [(self._keys, self._value, self._margin), *self._waiting]
-        self._keys, self._value, self._margin = (
-            np.concatenate(column) for column in zip(*parts, strict=True)
-        )
-        self._waiting, self._n_waiting = [], 0
-        if len(self._keys) >= self.size:
-            sure = self._value - self._margin
-            kth = float(np.partition(sure, -self.size)[-self.size])
+        parts = zip(self._held, *self._waiting, strict=True)
+        keys, value, margin = (np.concatenate(part) for part in parts)
+        if len(keys) >= self.size:
+            kth = float(np.partition(value - margin, -self.size)[-self.size])
             self.threshold = max(self.threshold, kth)
-        self._select(np.flatnonzero(self._value + self._margin >= self.threshold))
+        hopeful = value + margin >= self.threshold
+        self._held, self._waiting = (keys[hopeful], value[hopeful], margin[hopeful]), []
 
-    def _settle(self) -> Array:
-        """Replace the values by exact ones, cut to K, and return them with their signs."""
-        signed = self.exact(self._keys)
-        self._value = np.abs(signed)
-        self._margin = np.full(len(signed), self.exact_error)
-        order = order_by_value(self._keys, self._value)[: self.size]
-        self._select(order)
+    def _settle(self) -> tuple[Keys, Array]:
+        """Replace the values by exact ones, cut to K; return the keys and the signed values."""
+        keys = self._held[0]
+        signed = self.exact(keys)
+        order = order_by_value(keys, np.abs(signed))[: self.size]
+        keys, signed = keys[order], signed[order]
+        self._held = keys, np.abs(signed), np.full(len(order), self.exact_error)
         if len(order) == self.size:
-            self.threshold = max(self.threshold, float(self._value[-1]) - self.exact_error)
-        return signed[order]
-
-    def _select(self, which: Indices) -> None:
-        self._keys, self._value = self._keys[which], self._value[which]
-        self._margin = self._margin[which]
+            self.threshold = max(self.threshold, float(abs(signed[-1])) - self.exact_error)
+        return keys, signed
 
 
 def order_by_value(keys: Keys, value: Array) -> Indices:

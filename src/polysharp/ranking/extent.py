@@ -118,21 +118,10 @@ def choose_extent(
     machine: Machine | None = None,
     most: int = MAX_DENSE,
 ) -> Extent:
-    """Choose what a fit of n rows and p inputs works on.
+    """Choose what a fit works on; ``shape`` are its rows, and its inputs that are not excluded.
 
-    Parameters
-    ----------
-    n_candidates : int, "auto" or None
-        As given by the user.
-    rules : TermRules
-    shape : (n, p)
-        Rows, and inputs that are not excluded.
-    prices : bool
-        Whether the search can do with monomials that are priced.
-    machine : Machine or None
-        None for no time limit.
-    most : int
-        Monomials up to which all are listed rather than priced.
+    ``prices`` says whether the search can do with monomials that are priced, ``machine`` what time
+    there is (None: no limit); up to ``most`` monomials all are listed rather than priced.
     """
     n, p = shape
     f = rules.count(p)
@@ -179,11 +168,8 @@ def _estimated(
     """Return the user's choice with the seconds that its preparation takes."""
     n, p = shape
     f = rules.count(extent.n_inputs)
-    work = (
-        n * float(rules.swept(p))
-        if extent.priced
-        else moments_work(n, f if f <= MAX_DENSE_GPU else MAX_DENSE)
-    )
+    listed = moments_work(n, f if f <= MAX_DENSE_GPU else MAX_DENSE)
+    work = n * float(rules.swept(p)) if extent.priced else listed
     if extent.n_inputs < p:
         work += ranking_work(n, p, rules.degree, KernelRows())
     if machine.does(work, 1.0):
@@ -213,12 +199,10 @@ def ranking_work(n: int, p: int, degree: int, kernel: KernelRows) -> float:
 
 def _kernel_rows(n: int, p: int, degree: int, room: float) -> KernelRows:
     """Return how many rows a ranking of so many operations sees, in blocks as large as may be."""
-    for block in (2048, 1024, 512, 256):
-        one = block**2 * (block / 6 + degree * p)
-        if one <= room or block == 256:
-            break
+    work = {block: block**2 * (block / 6 + degree * p) for block in (2048, 1024, 512, 256)}
+    block = next((block for block, one in work.items() if one <= room), 256)
     blocks = max(1, ceil(n / block))
-    return KernelRows(0, block, min(1.0, max(1, int(room / one)) / blocks))
+    return KernelRows(0, block, min(1.0, max(1, int(room / work[block])) / blocks))
 
 
 def _pool(n: int, machine: Machine) -> int:

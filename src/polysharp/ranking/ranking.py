@@ -134,7 +134,7 @@ def scores_of(
         from polysharp.ranking.torch_kernel import kernel_scores
 
         return kernel_scores(arrays, (X, y, v), settings, on_block)
-    system = kernel_system(X, v, degree, gamma, on_block)
+    system = KernelSystem(X, v, degree, gamma, on_block)
     return system.scores(system.solve(y, fit_intercept)[0])
 
 
@@ -180,32 +180,9 @@ def scores_from_moments(basis: Basis, moments: Moments, gamma: float, fit_interc
 
 def coefficients_from_moments(moments: Moments, gamma: float, fit_intercept: bool) -> Array:
     """Return w, the ridge regression on all monomials; the scatter's diagonal is overwritten."""
-    G, q = moments.scatter, moments.cross
-    if not fit_intercept:
-        G, q, _ = moments.uncentred()
+    G, q, _ = moments.normal_equations(centred=fit_intercept)
     G[np.diag_indices_from(G)] += 1.0 / gamma
     return solve_spd(G, q)
-
-
-def kernel_system(
-    X: Array,
-    v: Array,
-    degree: int,
-    gamma: float,
-    on_block: OnBlock | None = None,
-    *,
-    panel: int = PANEL,
-) -> KernelSystem:
-    """Return the factorised system of kernel regression with weights v."""
-    _refuse_beyond_memory(len(X))
-    system = KernelSystem(X, np.sqrt(v), degree, gamma, panel, on_block)
-    ridge = 1.0
-    while True:
-        system.fill(ridge)
-        if system.factorise():
-            return system
-        # Rounding of a huge kernel hides the identity: raise it to what can be represented.
-        ridge = max(10.0 * ridge, system.rounding)
 
 
 def _refuse_beyond_memory(n: int) -> None:
@@ -221,29 +198,38 @@ def _refuse_beyond_memory(n: int) -> None:
 
 
 class KernelSystem:
-    """(I + gamma (ss') * B^(r)) alpha = s * y in one n x n matrix, in panels of columns.
+    """(I + gamma (ss') * B^(r)) alpha = s * y, s = sqrt(v), factorised in one n x n matrix.
 
-    The factorisation needs the triangle on and below the diagonal blocks only; above them the
-    matrix keeps B itself for the scores.  ``work`` is the one block of memory used besides:
-    fresh memory for each panel would cost more than the arithmetic on it.
+    Columns come in panels.  The factorisation needs the triangle on and below the diagonal blocks
+    only; above them the matrix keeps B itself for the scores.  ``work`` is the one block of memory
+    used besides: fresh memory for each panel would cost more than the arithmetic on it.
     """
 
     def __init__(
-        self, X: Array, s: Array, degree: int, gamma: float, panel: int, on_block: OnBlock | None
+        self,
+        X: Array,
+        v: Array,
+        degree: int,
+        gamma: float,
+        on_block: OnBlock | None = None,
+        *,
+        panel: int = PANEL,
     ) -> None:
         n = len(X)
-        self.X, self.s, self.degree, self.gamma = X, s, degree, gamma
+        _refuse_beyond_memory(n)
+        self.X, self.s, self.degree, self.gamma = X, np.sqrt(v), degree, gamma
         self.A = np.empty((n, n), order="F")
         self.panels = [slice(a, min(a + panel, n)) for a in range(0, n, panel)]
         self.work = np.empty((2, min(n, panel) * n))
         self.on_block = on_block
-        self.done = 0
-
-    @property
-    def rounding(self) -> float:
-        """The size of a ridge that the rounding of the kernel cannot hide."""
-        diagonal = (1.0 + np.einsum("ti,ti->t", self.X, self.X)) ** self.degree
-        return len(self.X) * 1e-16 * self.gamma * float((self.s**2 * diagonal).max())
+        ridge = 1.0
+        self._fill(ridge)
+        while not self._factorise():
+            # Rounding of a huge kernel hides the identity: raise it to what can be represented.
+            diagonal = (1.0 + np.einsum("ti,ti->t", X, X)) ** degree
+            rounding = n * 1e-16 * gamma * float((self.s**2 * diagonal).max())
+            ridge = max(10.0 * ridge, rounding)
+            self._fill(ridge)
 
     def _block(self, which: int, rows: int, columns: int) -> Array:
         return self.work[which, : rows * columns].reshape(rows, columns)
@@ -253,7 +239,7 @@ class KernelSystem:
         if self.on_block is not None:
             self.on_block(self.done, max(self.done, 3 * len(self.panels)))
 
-    def fill(self, ridge: float) -> None:
+    def _fill(self, ridge: float) -> None:
         """Fill A with the system's matrix below and B above the diagonal blocks."""
         A, X, s = self.A, self.X, self.s
         self.done = 0
@@ -270,7 +256,7 @@ class KernelSystem:
             self._tick()
         A[np.diag_indices_from(A)] += ridge
 
-    def factorise(self) -> bool:
+    def _factorise(self) -> bool:
         """Put the Cholesky factor into the lower triangle, or return False.
 
         Left-looking: each panel takes the product of all finished ones, so nearly all work is

@@ -51,7 +51,6 @@ class AveragedScores:
     n_rows: int
 
     def __add__(self, other: AveragedScores) -> AveragedScores:
-        """Return the scores of both sets of blocks."""
         return AveragedScores(
             self.weighted + other.weighted, self.weight + other.weight, self.n_rows + other.n_rows
         )

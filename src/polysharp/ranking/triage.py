@@ -21,10 +21,9 @@ def choose_inputs(
     size: int,
     rules: TermRules,
     rows: Rows,
-    *,
     gamma: float,
-    fit_intercept: bool,
     kernel: KernelRows | None = None,
+    *,
     on_block: OnBlock | None = None,
 ) -> tuple[Indices, Ranking | None]:
     """Return the inputs kept, and the ranking where some had to go; excluded inputs score 0."""
@@ -32,7 +31,7 @@ def choose_inputs(
     allowed = rules.allowed(p)
     if size >= len(allowed):
         return allowed, None
-    settings = KernelSettings(rules.degree, gamma, fit_intercept)
+    settings = KernelSettings(rules.degree, gamma, fit_intercept=not rules.constant)
     columns = np.array(rules.library.columns_of(allowed), dtype=np.intp)
     try:
         part = rank_rows(rows, columns, settings, sizes=kernel, on_block=on_block)

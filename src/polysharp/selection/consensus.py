@@ -41,9 +41,9 @@ from polysharp.monomials.basis import Basis
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.selection.folds import FoldMoments
 from polysharp.selection.judges import MomentJudge
-from polysharp.selection.parallel import Workers
+from polysharp.selection.parallel import NEVER, Deadline, Workers
 from polysharp.selection.scores import Candidate, Case, Scores
-from polysharp.selection.split_models import Budgets, Late, SizeErrors, SplitModels, in_time
+from polysharp.selection.split_models import Budgets, SizeErrors, SplitModels
 from polysharp.typing import Array, Indices
 
 ERRORS = 2.0  # standard errors of the difference within which models count as equally good
@@ -74,7 +74,7 @@ def find_consensus(
     budgets: Budgets,
     limits: tuple[int | None, ...],
     workers: Workers,
-    late: Late = in_time,
+    late: Deadline = NEVER,
 ) -> Consensus | None:
     """Average the candidates that do as well as the best, and project their mean.
 
@@ -135,7 +135,7 @@ def _projected(
     members: Sequence[tuple[Candidate, Indices]],
     gamma: float,
     budgets: Budgets,
-    late: Late,
+    late: Deadline,
 ) -> SizeErrors:
     """Fit the mean of some models of one split in place of the response, with their monomials."""
     top = splits[max(splits)]
@@ -191,7 +191,5 @@ def _supports(
 def _first(errors: SizeErrors, places: Sequence[int]) -> SizeErrors:
     """Return some of the sizes."""
     supports = [[own[b] for b in places] if own else [] for own in errors.supports]
-    error, n_terms, n_inputs = (
-        table[:, places] for table in (errors.error, errors.n_terms, errors.n_inputs)
-    )
-    return SizeErrors(error, n_terms, n_inputs, supports)
+    error, n_terms = errors.error[:, places], errors.n_terms[:, places]
+    return SizeErrors(error, n_terms, errors.n_inputs[:, places], supports)

@@ -18,7 +18,7 @@ from math import isqrt
 
 import numpy as np
 
-from polysharp.data.rows import MemoryRows, Rows
+from polysharp.data.rows import Rows
 from polysharp.moments.folds import Dealt, Parts, Plan, fold_moments, merge
 from polysharp.moments.moments import Moments, moments_of
 from polysharp.monomials.basis import Basis
@@ -60,12 +60,15 @@ class Folds:
 
         On Dask the rows would be read again in each split.
         """
-        at_hand = self._table is not None and self.rules.may_be_priced
+        at_hand = self._parted is not None and self.rules.may_be_priced
         return at_hand and self.screening_work() <= MOST_SCREENING
 
     @property
-    def _table(self) -> MemoryRows | None:
-        return None if isinstance(self.parts, Dealt) else self.rows.block
+    def _parted(self) -> PartedRows | None:
+        """The rows themselves, where they are at hand."""
+        if isinstance(self.parts, Dealt) or self.rows.block is None:
+            return None
+        return PartedRows(self.rows.block, self.parts)
 
     def at(self, degree: int) -> Folds:
         """Return the same with another degree."""
@@ -106,10 +109,8 @@ class Folds:
         scaling = Scaling.of(
             self.rows.ranges, scale=self.scale, center=center, library=self.rules.library
         )
-        rows, table = self.rows.coded(scaling.apply), self._table
-        parted = None
-        if table is not None and not isinstance(self.parts, Dealt):
-            parted = PartedRows(table.coded(scaling.apply), self.parts)
+        rows = self.rows.coded(scaling.apply)
+        parted = replace(self, rows=rows)._parted
         several, pools = None if parted is None else parted.rows.several, None
         if parted is None or self.count <= limit or not self.rules.may_be_priced:
             basis = self.rules.basis(self.inputs)
@@ -166,10 +167,9 @@ class FoldMoments:
 
     def splits(self) -> list[SplitModels]:
         """Return what finds and judges the models of each split."""
-        plan, own = self.folds.plan, range(len(self.basis))
-        every = np.arange(len(own))
-        pools = [every] * plan.n_splits if self.pools is None else self.pools
-        each, table = [(self.parts, self.table)], self.table
+        plan, table = self.folds.plan, self.table
+        pools = self.pools or [np.arange(len(self.basis))] * plan.n_splits
+        each = [(self.parts, table)]
         units: tuple[float, ...] = (1.0,)
         if table is not None and table.rows.several is not None:
             units = table.rows.several.units

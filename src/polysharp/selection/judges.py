@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,22 +37,15 @@ class Model(NamedTuple):
     intercept: float
 
 
-class Judge(Protocol):
-    """Measures models on held-out rows."""
-
-    def errors(self, models: Sequence[Model]) -> Array:
-        """Return the root mean squared error of every model."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class MomentJudge:
     """Held-out rows known by their moments."""
 
     moments: Moments
 
-    def errors(self, models: Sequence[Model]) -> Array:
+    def errors(self, models: Sequence[Model], design: object = None) -> Array:
         """Return the root mean squared error of every model."""
+        del design
         return np.sqrt([squared_error(self.moments, *model) for model in models])
 
 
@@ -64,9 +57,15 @@ class RowJudge:
     basis: Basis
     small_design: int = 2**21  # bytes of all monomials at the rows that are kept between models
 
-    def errors(self, models: Sequence[Model]) -> Array:
-        """Return the root mean squared error of every model."""
-        return self.errors_at(*self.design(models), models)
+    def errors(self, models: Sequence[Model], design: tuple[Indices, Array] | None = None) -> Array:
+        """Return the root mean squared error of every model, with the design of other judges."""
+        used, M = self.design(models) if design is None else design
+        W = np.zeros((len(used), len(models)))
+        for column, model in enumerate(models):
+            W[np.searchsorted(used, model.support), column] = model.w
+        intercepts = np.array([model.intercept for model in models])
+        residuals = intercepts + M @ W - self.rows.y[:, None]
+        return np.sqrt(np.average(residuals**2, axis=0, weights=self.rows.sample_weight))
 
     def design(self, models: Sequence[Model]) -> tuple[Indices, Array]:
         """Return the monomials that some model uses, and their values at the rows."""
@@ -80,14 +79,8 @@ class RowJudge:
         """All monomials at the rows."""
         return self.basis.evaluate(self.rows.X)
 
-    def errors_at(self, used: Indices, M: Array, models: Sequence[Model]) -> Array:
-        """Return the errors from a design that other judges of the same inputs share."""
-        W = np.zeros((len(used), len(models)))
-        for column, model in enumerate(models):
-            W[np.searchsorted(used, model.support), column] = model.w
-        intercepts = np.array([model.intercept for model in models])
-        residuals = intercepts + M @ W - self.rows.y[:, None]
-        return np.sqrt(np.average(residuals**2, axis=0, weights=self.rows.sample_weight))
+
+Judge = MomentJudge | RowJudge
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ the best ridge is near to that of a lower degree.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 
@@ -29,13 +29,13 @@ from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import InfeasibleError
 from polysharp.moments.folds import Plan
 from polysharp.monomials.term_rules import TermRules
-from polysharp.progress import Clock, Progress, TooSlow
+from polysharp.progress import Progress, TooSlow
 from polysharp.selection.folds import FoldMoments, Folds, lowered
 from polysharp.selection.scores import standard_error, strongest
 from polysharp.selection.split_models import Budgets
 from polysharp.selection.splits import chosen_cv, content_folds, content_hash
 from polysharp.threads import one_blas_thread
-from polysharp.typing import Array, Indices
+from polysharp.typing import Array
 
 GOLDEN = 0.6180339887498949
 SHARES = tuple(10.0 ** (-e / 2) for e in (*range(9), 10, 12, 14, 16, 18))
@@ -95,30 +95,16 @@ def choose_gamma(
     scale: bool,
     center: bool,
     progress: Progress,
-    time_limit: float | None = None,
-    clock: Clock = perf_counter,
+    time_limit: float | None,
 ) -> GammaChoice | None:
     """Choose gamma for models of some sizes; None where there are too few rows to hold any out.
 
-    Parameters
-    ----------
-    rows : Rows
-        As the user gave them; where they have several responses, models must serve all of them.
-    rules : TermRules
-        Degree and rules about terms.
-    budgets : Budgets
-        The size asked for, or several: each gamma is then judged at its best size.
-    scale, center : bool
-        As in the estimator.
-    progress : Progress
-        Who watches.
-    time_limit : float or None
-        Seconds of the whole fit, of which the choice takes a small part.
-    clock : callable
-        Where the time is read.
+    ``rows`` are as the user gave them; where they have several responses, models must serve all of
+    them.  Of several ``budgets`` each gamma is judged at its best size.  ``time_limit`` is that of
+    the whole fit, of which the choice takes a small part.
     """
     seconds = np.inf if time_limit is None else TIME_SHARE * max(1.0, time_limit)
-    until = clock() + seconds
+    until = perf_counter() + seconds
     deal = partial(_folds, rows, time_limit=time_limit, scale=scale)
     size = max(budgets.max_terms)
     of_folds = partial(Folds.moments, center=center, size=size, progress=progress)
@@ -133,27 +119,25 @@ def choose_gamma(
     with one_blas_thread():
         # In an order that is spread over the grid, however few there is time for.
         for a in np.argsort(GOLDEN * np.arange(len(SHARES)) % 1.0):
-            if len(found) >= FEWEST and clock() > until:
+            if len(found) >= FEWEST and perf_counter() > until:
                 break
             gamma = 1.0 / (SHARES[a] * n)
             found[int(a)] = [split.compare(gamma, budgets).error.ravel() for split in splits]
     compared = sorted(found)
-    gammas = np.array([1.0 / (SHARES[a] * n) for a in compared])
     errors = np.array([found[a] for a in compared])  # (gammas, splits, sizes)
     if np.isnan(errors).all():
         return None
     mean = errors.mean(axis=1)
-    best = np.nanargmin(np.where(np.isnan(mean), np.inf, mean), axis=1)
+    best = np.argmin(np.where(np.isnan(mean), np.inf, mean), axis=1)
     errors = np.take_along_axis(errors, best[:, None, None], axis=2)[..., 0]
-    chosen = strongest(errors, moments.y_scale)
-    least = errors - errors[int(np.nanargmin(errors.mean(axis=1)))]
+    mean = errors.mean(axis=1)
     return GammaChoice(
-        gammas,
-        errors.mean(axis=1),
-        standard_error(least),
-        chosen,
-        len(splits),
-        moments.folds.rows.shape[0],
+        gammas=np.array([1.0 / (SHARES[a] * n) for a in compared]),
+        errors=mean,
+        std_errors=standard_error(errors - errors[int(np.nanargmin(mean))]),
+        chosen=strongest(errors, moments.y_scale),
+        n_folds=len(splits),
+        n_rows=moments.folds.rows.shape[0],
     )
 
 
@@ -177,11 +161,7 @@ def moments_in_time(
 
 
 def _folds(
-    rows: Rows,
-    rules: TermRules,
-    *,
-    time_limit: float | None,
-    scale: bool,
+    rows: Rows, rules: TermRules, *, time_limit: float | None, scale: bool
 ) -> tuple[Folds | None, int]:
     """Return folds of the rows or of a sample, None where rows are too few; and most monomials."""
     p = len(rules.allowed(rows.shape[1]))
@@ -217,48 +197,20 @@ def _folds(
 def sample_rows(rows: Rows, most: int) -> MemoryRows:
     """Return all rows where they are few and in memory, or about so many: a sample by content."""
     n = rows.shape[0]
-    if rows.block is not None:
-        return rows.block if n <= most else rows.block.take(_sampled(rows.block, most))
-    sample: RowSample = rows.sum_over_blocks("sample", _sample_of_block, most / n)
-    return sample.rows()
+    if rows.block is not None and n <= most:
+        return rows.block
+    blocks: list[MemoryRows] = rows.sum_over_blocks("sample", _sample_of_block, most / n)
+    first = blocks[0]
+    weights, several = first.sample_weight, first.several
+    if weights is not None:
+        weights = np.concatenate([block.weights for block in blocks])
+    if several is not None:
+        values = [block.several.values for block in blocks if block.several is not None]
+        several = several._replace(values=np.hstack(values))
+    X, y = (np.concatenate(parts) for parts in zip(*((b.X, b.y) for b in blocks), strict=True))
+    return replace(first, X=X, y=y, sample_weight=weights, several=several)
 
 
-def _sampled(rows: MemoryRows, most: float) -> Indices:
-    """Return the rows of a sample of about so many, by content; all where there are no more."""
-    return np.flatnonzero(content_hash(rows) <= min(1.0, most / len(rows)) * float(2**64 - 1))
-
-
-def _sample_of_block(rows: MemoryRows, share: float, on_block: object = None) -> RowSample:
-    del on_block
-    return RowSample((rows.take(_sampled(rows, share * len(rows))),))
-
-
-@dataclass(frozen=True, eq=False)
-class RowSample:
-    """Some rows of each block; ``a + b`` has those of both."""
-
-    blocks: tuple[MemoryRows, ...]
-
-    def __add__(self, other: RowSample) -> RowSample:
-        """Return the rows of both."""
-        return RowSample(self.blocks + other.blocks)
-
-    def rows(self) -> MemoryRows:
-        """Return them as one table."""
-        first, several = self.blocks[0], [b.several for b in self.blocks if b.several is not None]
-        weights = None
-        if first.sample_weight is not None:
-            weights = np.concatenate([block.weights for block in self.blocks])
-        return MemoryRows(
-            np.concatenate([block.X for block in self.blocks]),
-            np.concatenate([block.y for block in self.blocks]),
-            weights,
-            first.names,
-            first.response,
-            first.place,
-            library=first.library,
-            y_unit=first.y_unit,
-            several=several[0]._replace(values=np.hstack([own.values for own in several]))
-            if several
-            else None,
-        )
+def _sample_of_block(rows: MemoryRows, share: float) -> list[MemoryRows]:
+    """Return a share of the rows, chosen by content, as a list: lists of blocks add up."""
+    return [rows.take(np.flatnonzero(content_hash(rows) <= min(1.0, share) * float(2**64 - 1)))]

@@ -102,7 +102,6 @@ class Scores:
     def of(cls, case: Case, budgets: Budgets, splits: Sequence[SizeErrors], scale: float) -> Self:
         """Bring the splits of one case together."""
         limits, sizes = budgets.max_inputs, budgets.max_terms
-        own = {name: getattr(case, name) for name in ("degree", "gamma", "center", "consensus")}
         errors, terms, inputs = (
             np.stack(tables, axis=-1).reshape(-1, len(splits))
             for tables in zip(*((s.error, s.n_terms, s.n_inputs) for s in splits), strict=True)
@@ -112,7 +111,8 @@ class Scores:
             for a, b in product(range(len(limits)), range(len(sizes)))
         )
         candidates = tuple(
-            Candidate(**own, max_inputs=k, max_terms=size) for k, size in product(limits, sizes)
+            Candidate(**vars(case), max_inputs=k, max_terms=size)
+            for k, size in product(limits, sizes)
         )
         means = terms.mean(axis=1), inputs.mean(axis=1)
         return cls(candidates, errors, *means, supports, scale)
@@ -176,15 +176,13 @@ class Scores:
         close, centred = self.indistinct(), self._flags("center")
         sizes = np.array([c.max_terms for c in self.candidates])
         raw, other = (sizes[close[centred[close] == flag]] for flag in (False, True))
+        center = not len(raw)
         if len(raw) and len(other):
-            shorter = min(CENTRED_SHARE * raw.min(), raw.min() - CENTRED_TERMS)
-            center = bool(other.min() <= shorter)
-        else:
-            center = bool(len(other))
-        here = close[centred[close] == center]
-        few = min(self._simplicity(int(a))[:3] for a in here)
-        ridges = [int(a) for a in here if self._simplicity(int(a))[:3] == few]
-        ridges.sort(key=lambda a: self.candidates[a].gamma)
+            center = other.min() <= min(CENTRED_SHARE * raw.min(), raw.min() - CENTRED_TERMS)
+        # In order of their simplicity, those of one size and degree have the strongest ridge first.
+        here: list[int] = sorted(close[centred[close] == center].tolist(), key=self._simplicity)
+        few = self._simplicity(here[0])[:3]
+        ridges = [a for a in here if self._simplicity(a)[:3] == few]
         return ridges[strongest(self.errors[ridges], self.scale)]
 
     def indistinct(self) -> Indices:
@@ -222,16 +220,14 @@ class Scores:
         params = [{name: getattr(c, name) for name in NAMES} for c in self.candidates]
         table: dict[str, Any] = {"params": params}
         for name in NAMES:
-            values = [p[name] for p in params]
             kind = object if name == "max_inputs" else None
-            table[f"param_{name}"] = np.ma.masked_array(np.array(values, dtype=kind))
-        for v in range(self.errors.shape[1]):
-            table[f"split{v}_test_score"] = -self.errors[:, v]
-        mean = -self.mean
+            table[f"param_{name}"] = np.ma.masked_array([p[name] for p in params], dtype=kind)
+        for v, errors in enumerate(self.errors.T):
+            table[f"split{v}_test_score"] = -errors
         # Equal scores share the best rank.
-        ranks = rankdata(-np.where(np.isnan(mean), -np.inf, mean), method="min")
+        ranks = rankdata(np.where(np.isnan(self.mean), np.inf, self.mean), method="min")
         return table | {
-            "mean_test_score": mean,
+            "mean_test_score": -self.mean,
             "std_test_score": self.errors.std(axis=1),
             "rank_test_score": ranks.astype(np.int32),
             "mean_n_terms": self.n_terms,

@@ -20,6 +20,7 @@ monomials again.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -191,12 +192,7 @@ def united(
         wanted = (rules.with_parents({*own, *rules.include_terms}) for own in best)
         return [set(own) - listed.index.keys() for own in wanted]
 
-    low, high = 0, room
-    while low < high:
-        length = (low + high + 1) // 2
-        fits = len(set().union(*heads(length))) <= room
-        low, high = (length, high) if fits else (low, length - 1)
-    own = heads(low)
+    own = heads(bisect_right(range(1, room + 1), room, key=lambda t: len(set().union(*heads(t)))))
     joined = sorted(set().union(*own), key=lambda m: (len(m), m))
     basis = replace(listed, monomials=listed.monomials + tuple(joined))
     first = np.arange(len(listed))

@@ -26,10 +26,8 @@ is, the clock of the time limit cuts the comparison short, and that is said.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import isqrt
-from time import time
 
 import numpy as np
 
@@ -37,7 +35,7 @@ from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.moments.folds import Dealt
 from polysharp.monomials.basis import Basis
 from polysharp.selection.folds import FoldMoments, Folds
-from polysharp.selection.parallel import Workers
+from polysharp.selection.parallel import NEVER, Deadline, Workers
 from polysharp.selection.scores import NOTHING, Case, Scores, standard_error
 from polysharp.selection.split_models import Budgets, SplitModels
 from polysharp.typing import Monomial
@@ -60,27 +58,6 @@ RATE = 1e10  # multiply-adds a second in products of large matrices and in prici
 MODEL_SECONDS = 20e-9  # per monomial and square of the largest size, for models of every size
 PAIR_SECONDS = 10e-9  # per entry of G, for the normal equations of a split
 SPLIT_SECONDS = 5e-3  # for each split, whatever its size
-
-
-@dataclass(frozen=True)
-class Deadline:
-    """A moment on a clock, by default that of ``time.time``; None for never."""
-
-    at: float | None = None
-    clock: Callable[[], float] = time
-
-    def __call__(self) -> bool:
-        """Whether it has passed."""
-        return self.at is not None and self.clock() > self.at
-
-    @property
-    def left(self) -> float:
-        """Seconds until then."""
-        return np.inf if self.at is None else max(0.0, self.at - self.clock())
-
-    def share(self, share: float) -> Deadline:
-        """Return the moment when a share of the time that is left has passed."""
-        return self if self.at is None else replace(self, at=self.clock() + share * self.left)
 
 
 @dataclass
@@ -314,7 +291,7 @@ class BudgetSearch:
 
     def _compared(self, splits: list[SplitModels], case: Case, scale: float) -> Scores:
         """Compare the sizes of one case: few first, all where more may be better."""
-        budgets, until = self.wanted.budgets, self.deadline if self.done else Deadline()
+        budgets, until = self.wanted.budgets, self.deadline if self.done else NEVER
         few = tuple(size for size in budgets.max_terms if size <= FEW_TERMS)
         for sizes in dict.fromkeys([few or budgets.max_terms, budgets.max_terms]):
             own = replace(budgets, max_terms=sizes)

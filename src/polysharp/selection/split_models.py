@@ -10,7 +10,6 @@ of responses that were divided by their standard deviations, so that all of them
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -25,18 +24,13 @@ from polysharp.monomials.term_rules import TermRules
 from polysharp.problem.joint import JointProblem
 from polysharp.problem.problem import Fit, Problem
 from polysharp.selection.judges import Judge, Model, RowJudge
+from polysharp.selection.parallel import NEVER, Deadline
 from polysharp.typing import Array, Indices
 
-Late = Callable[[], bool]  # whether the time is up
 MANY_TERMS = 40  # from which on a single size is not reached by way of all the smaller ones
 # Of the work on models for one response: a sweep goes through the whole table, and each response
 # has rows of its own in it and on the side of the judges.
 BASE_WORK, RESPONSE_WORK = 4.0, 0.2
-
-
-def in_time() -> bool:
-    """Say that the time is never up."""
-    return False
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,7 @@ class SplitModels:
     units: tuple[float, ...] = (1.0,)  # what the responses were divided by
 
     def compare(
-        self, gamma: float, budgets: Budgets, late: Late = in_time, *, spare_widest: bool = False
+        self, gamma: float, budgets: Budgets, late: Deadline = NEVER, *, spare_widest: bool = False
     ) -> SizeErrors:
         """Find a model for each of the budgets, and judge it.
 
@@ -88,13 +82,13 @@ class SplitModels:
         supports: list[list[Indices]] = [[] for _ in budgets.max_inputs]
         wider: list[Indices] = []
         for a, k in enumerate(budgets.max_inputs):
-            until = in_time if spare_widest and a == 0 else late
+            until = NEVER if spare_widest and a == 0 else late
             problem = self.problem(gamma, max(budgets.max_terms), k)
             wider = [] if until() else self._sizes(problem, budgets, wider, until)
             if until():
                 break
-            own = [wider[min(size, len(wider)) - 1] for size in budgets.max_terms] if wider else []
-            own = own or [self.pool[:0]] * len(budgets.max_terms)
+            found = wider or [self.pool[:0]]
+            own = [found[min(size, len(found)) - 1] for size in budgets.max_terms]
             required = self.rules.include_terms or self.rules.include_inputs
             allowed = [b for b, places in enumerate(own) if len(places) or not required]
             if not allowed:
@@ -118,16 +112,13 @@ class SplitModels:
         first = self.judges[0]
         if len(each) == 1:
             return first.errors(each[0])
-        pairs = zip(self.judges, each, strict=True)
-        if isinstance(first, RowJudge):  # all responses have the same rows: one design serves them
-            design = first.design(each[0])
-            found = [j.errors_at(*design, own) for j, own in pairs if isinstance(j, RowJudge)]
-        else:
-            found = [judge.errors(own) for judge, own in pairs]
+        # All responses have the same rows: one design serves them.
+        design = first.design(each[0]) if isinstance(first, RowJudge) else None
+        found = [judge.errors(own, design) for judge, own in zip(self.judges, each, strict=True)]
         return np.asarray(np.sqrt(np.mean(np.square(found), axis=0)))
 
     def _sizes(
-        self, problem: Problem, budgets: Budgets, wider: list[Indices], late: Late
+        self, problem: Problem, budgets: Budgets, wider: list[Indices], late: Deadline
     ) -> list[Indices]:
         """Return a support for every size up to the largest; for one size alone, only for that."""
         # Here and not above: the compiler is loaded when it is needed.
@@ -166,10 +157,9 @@ class SplitModels:
     @cached_property
     def _equations(self) -> tuple[Array, Array, Any]:
         """G, q and y'y of the training rows over the pool."""
-        G, q, yy = self.train.normal_equations(centred=not self.rules.constant)
-        if len(self.pool) < len(G):
-            G, q = G[np.ix_(self.pool, self.pool)], np.ascontiguousarray(q[..., self.pool])
-        return G, q, yy
+        whole = len(self.pool) == len(self.basis)
+        train = self.train if whole else self.train.select(self.pool)
+        return train.normal_equations(centred=not self.rules.constant)
 
     @cached_property
     def _structures(self) -> dict[tuple[int, int | None], Structure]:

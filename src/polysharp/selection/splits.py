@@ -24,14 +24,16 @@ def chosen_cv(cv: Any, n: float) -> Any:
     """Return the number of folds that ``cv="auto"`` means for n rows.
 
     On few rows the errors of five folds are noisy and their models lack a fifth of the rows; ten
-    take twice the time, which is there where rows are few.  Anything but a word is returned as it
-    is.
+    take twice the time, which is there where rows are few.  Anything but a word or a number that
+    is too small is returned as it is.
 
     Examples
     --------
     >>> [chosen_cv("auto", n) for n in (900, 5000, 7)]
     [10, 5, 7]
     """
+    if _is_number(cv) and cv < 2:
+        raise InputError(f"cv must be at least 2 folds, got {cv}")
     if not isinstance(cv, str):
         return cv
     if cv != "auto":
@@ -42,14 +44,16 @@ def chosen_cv(cv: Any, n: float) -> Any:
 def dealt_folds(cv: Any, groups: Any) -> int:
     """Return the number of folds that rows on Dask are dealt to; a collection is not small."""
     cv = chosen_cv(cv, np.inf)
-    if groups is not None or isinstance(cv, bool) or not isinstance(cv, (int, np.integer)):
+    if groups is not None or not _is_number(cv):
         raise InputError(
             "cv must be a number of folds, without groups, for Dask collections, got "
             f"{cv!r}{'' if groups is None else ' and groups'}"
         )
-    if cv < 2:
-        raise InputError(f"cv must be at least 2 folds, got {cv}")
     return int(cv)
+
+
+def _is_number(cv: Any) -> bool:
+    return isinstance(cv, (int, np.integer)) and not isinstance(cv, bool)
 
 
 def read_splits(
@@ -62,17 +66,14 @@ def read_splits(
     from sklearn.model_selection import KFold, check_cv  # slow to load, and not always needed
 
     n = len(np.asarray(y))
-    used = np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64) > 0
-    cv = chosen_cv(cv, int(used.sum()) if used.ndim else n)
-    if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
-        if cv < 2:
-            raise InputError(f"cv must be at least 2 folds, got {cv}")
+    weights = np.asarray(1.0 if sample_weight is None else sample_weight, dtype=np.float64)
+    used = np.broadcast_to(weights > 0, n)
+    cv = chosen_cv(cv, int(used.sum()))
+    if _is_number(cv):
         if cv > n:
             raise InputError(f"cv must be at most the number of rows, {n}, got {cv}")
         cv = KFold(int(cv), shuffle=True, random_state=seed)
     pairs = [(_rows(a, n), _rows(b, n)) for a, b in check_cv(cv, y).split(X, y, groups)]
-    if not used.ndim:
-        return pairs
     place = np.cumsum(used) - 1
     return [(place[train[used[train]]], place[test[used[test]]]) for train, test in pairs]
 

@@ -23,7 +23,7 @@ from polysharp.errors import InputError
 from polysharp.estimators.fitted import laws_of
 from polysharp.estimators.parameters import read_rules
 from polysharp.estimators.regressor import SparsePolynomialRegressor
-from polysharp.monomials.structure import parents_of
+from polysharp.monomials.structure import inherits
 from polysharp.monomials.term_rules import TermRules
 from polysharp.typing import Monomial
 
@@ -74,16 +74,14 @@ def check_agreement(model: SparsePolynomialRegressor) -> None:
 def _check_terms(terms: tuple[Monomial, ...], rules: TermRules, kept: set[int]) -> None:
     """Check the terms one by one, then all together."""
     chosen = {tuple(sorted(m)) for m in terms}
-    enough = any if rules.heredity == "weak" else all
     for m in chosen:
         _demand(
             rules.shape_allows(m) and (rules.constant or bool(m)) and m not in rules.exclude_terms,
             f"terms must be those that the parameters allow, got {m}",
         )
         _demand(rules.library.inputs_of(m) <= kept, f"terms must use kept_inputs alone, got {m}")
-        parents = parents_of(m) if rules.heredity is not None else []
         _demand(
-            not parents or enough(parent in chosen for parent in parents),
+            inherits(m, rules.heredity, chosen.__contains__),
             f"terms must meet heredity={rules.heredity!r}, got {m} without its parents",
         )
     inputs = rules.library.inputs_of(chain.from_iterable(chosen))

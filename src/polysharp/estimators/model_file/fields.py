@@ -257,14 +257,8 @@ def read_parameters(at: Reader) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """Return what JSON can hold: engines of ours by name, no generators of random numbers."""
-    if isinstance(value, dict):
-        return {str(name): plain(item) for name, item in value.items()}
-    if isinstance(value, np.generic):
-        return plain(value.item())
     if isinstance(value, Engine):
         return value.name if value.name in ENGINES else "auto"
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool | int | float):
-        return value
-    return [plain(item) for item in value] if isinstance(value, Iterable) else None
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return list(value) if isinstance(value, Iterable) else None

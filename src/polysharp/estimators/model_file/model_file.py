@@ -140,12 +140,14 @@ def describe(model: Any) -> dict[str, Any]:
     if several is None:
         reference = getattr(model, "reference_", None)
         document["reference"] = None if reference is None else fields.describe_terms(reference)
-        return fields.plain({**formulas[0], **document, **intervals[0]})  # type: ignore[no-any-return]
-    document["responses"] = [
-        {**law, "scale": scale, **own}
-        for law, scale, own in zip(formulas, several, intervals, strict=True)
-    ]
-    return fields.plain(document)  # type: ignore[no-any-return]
+        document = {**formulas[0], **document, **intervals[0]}
+    else:
+        document["responses"] = [
+            {**law, "scale": scale, **own}
+            for law, scale, own in zip(formulas, several, intervals, strict=True)
+        ]
+    plain: dict[str, Any] = json.loads(json.dumps(document, default=fields.plain))
+    return plain
 
 
 def restore(document: Any) -> SparsePolynomialRegressor:
