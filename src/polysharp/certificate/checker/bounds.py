@@ -15,8 +15,6 @@ best t, is for coefficients that nothing bounds; where some are bounded, t comes
 Forcing a monomial in or out changes only ``spent``: that is what screening rests on.  Numbers
 come as a ``Point``, already rounded to the safe side; here each further operation adds its own
 rounding.
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations

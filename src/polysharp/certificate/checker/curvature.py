@@ -13,8 +13,6 @@ G - diag(d) - K >= 0 is for the moments to show.
 In floats an entry of K is wrong by 3 roundings.  In exact arithmetic every reach may be another one
 by one rounding (see ``exact``), and the coefficients of a vector are known up to 4: K is then one
 of many that would do, and what is computed with the reach given is wrong by so much.
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations

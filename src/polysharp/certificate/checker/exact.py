@@ -12,15 +12,13 @@ G - diag(d) - K >= 0 is shown by an integer identity: for a lower triangular L (
 in floats) the rest R = F (G - diag(d) - K) F - L L', F a positive diagonal, is computed exactly and
 is diagonally dominant.  A coupling K is one whatever its reach is; so each is taken times
 sqrt(orderings_j) over the nearest float, and products with K allow for that.
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from functools import reduce
+from functools import cached_property, reduce
 from math import inf, lcm, nextafter, prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -109,7 +107,6 @@ class Exact(Moments):
         self.bits = [max(map(abs, column)).bit_length() for column in self.P]
         self.orderings = [scale_squared(m, s.degree) for m in monomials]
         self._known: dict[Key, Products] = {}
-        self._all: Any = None
 
     def learn(self, vectors: Iterable[tuple[Indices, Array]]) -> None:
         """Multiply vectors with all monomials, many at once."""
@@ -166,7 +163,7 @@ class Exact(Moments):
         ]
         weighted = [self._weighted(a) for a in residuals]
         if columns is None:
-            sums = (self._all_columns() * self._matrix(weighted).transpose()).transpose().tolist()
+            sums = (self._columns * self._matrix(weighted).transpose()).transpose().tolist()
             where: Sequence[int] = range(f)
         else:
             where = columns.tolist()
@@ -188,15 +185,14 @@ class Exact(Moments):
             found.append(Products(ya, Fraction(_dot(a, b), unit * scale), rho, w))
         return found
 
-    def _all_columns(self) -> Any:
-        if self._all is None:
-            self._all = self._matrix(self.P)
-        return self._all
+    @cached_property
+    def _columns(self) -> Any:
+        return self._matrix(self.P)
 
     def _fitted(self, coefficients: list[list[int]]) -> list[list[Any]]:
         """Return the sums of columns with some coefficients, row by row of the table."""
         if len(coefficients) > 1:
-            found: list[list[Any]] = (self._matrix(coefficients) * self._all_columns()).tolist()
+            found: list[list[Any]] = (self._matrix(coefficients) * self._columns).tolist()
             return found
         fitted = [0] * len(self.y)
         for c, column in zip(coefficients[0], self.P, strict=True):

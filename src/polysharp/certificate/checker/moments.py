@@ -7,8 +7,6 @@ sum |w_j| error_j and eps = unit + (2k + 8) u, this gives, with a = y - Mw,
 
     |error of yy, y'a, |a|^2, w'Gw|  <=  eps reach^2 + (2 reach + E) E
     |error of m_j'a|                 <=  norms_j (eps reach + E) + error_j (reach + E).
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations

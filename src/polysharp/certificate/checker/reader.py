@@ -13,8 +13,6 @@ w_t, one per response, with one diagonal and coupling for all, the bounds of ``b
 
 A vector of the proof then lists w_1, w_2, ... end to end: position t f + j names monomial j of
 response t, f monomials being listed.
-
-ProofPart of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
@@ -209,27 +207,18 @@ class ProofReader:
         if vector.diagonal != -1:
             moved = self._moved(vector.diagonal, np.concatenate([own for own, _ in parts]), at)
             d = moved.over_all(len(at.terms))
-        times = self.multiple(vector)
-        points = [
-            own.closer(*part, alive) if close and d is None else own.at(*part, moved, alive)
-            for own, part in zip(every, parts, strict=True)
-        ]
-        points = [point.times(times) for point in points]
-        own_prices = [
-            prices(own.lam, own.boxes, point.up, point.down, d=d)
-            for own, point in zip(every, points, strict=True)
-        ]
-        Z = np.sum(own_prices, axis=0)
-        point = points[0]
+        points, Z = list[Point](), np.zeros(len(at.terms))
+        for own, part in zip(every, parts, strict=True):
+            near = close and d is None
+            point = own.closer(*part, alive) if near else own.at(*part, moved, alive)
+            point = point.times(self.multiple(vector))
+            points.append(point)
+            Z += prices(own.lam, own.boxes, point.up, point.down, d=d)
         if len(every) > 1:
             Z *= 1.0 + (len(every) + 4.0) * U
-            point = Point(
-                rounded_sum([one.base for one in points], -1.0),
-                rounded_sum([one.ya for one in points], -1.0),
-                rounded_sum([one.aa for one in points], 1.0),
-                Z[:0],
-                Z[:0],
-            )
+        base, ya, aa = zip(*(point[:3] for point in points), strict=True)
+        low = rounded_sum(base, -1.0), rounded_sum(ya, -1.0)
+        point = Point(*low, rounded_sum(aa, 1.0), Z[:0], Z[:0])
         scalable = d is None and not self.moments.boxes.stated
         return Tangent(point, Z, at, self.rules.room(at), scalable=scalable, others=Z[:0])
 

@@ -2,14 +2,12 @@
 
 The monomials are listed from the rules afresh, so that no candidate can be left out in silence.
 Where they are too many to list, the statement names some of them and the rest stays implicit.
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb, isfinite
 from typing import TYPE_CHECKING, Any
@@ -152,6 +150,14 @@ def all_monomials(s: Statement, most: int = MOST_LISTED) -> list[Monomial]:
         if m not in excluded and _can_inherit(m, kept, s):
             kept[m] = None
     return list(kept)
+
+
+def alive_part(s: Statement, at: Fixings) -> Statement:
+    """Return the statement about the inputs that are not out, and the degrees that fit in."""
+    alive = tuple(i for i, mark in zip(s.kept_inputs, at.inputs, strict=True) if mark != OUT)
+    # With heredity, ancestors down to degree one are terms too.
+    degree = s.degree if s.heredity is None else min(s.degree, s.max_terms)
+    return replace(s, kept_inputs=alive, degree=degree)
 
 
 def _longer(
