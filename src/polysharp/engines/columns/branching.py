@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 
@@ -63,18 +64,11 @@ class PricedKind(NodeKind[PricedNode]):
 
     def root(self) -> PricedNode:
         """Return the whole search space, with what the first dual point proves of it."""
-        rules, none = self.search.rules, frozenset[Monomial]()
+        rules, none = self.search.rules, frozenset[Any]()
         inside, inputs = frozenset(rules.include_terms), frozenset(rules.required_inputs)
+        fixed = inside, none, inputs, none
         blank = PricedNode(
-            self.search.bound,
-            inside,
-            none,
-            inputs,
-            frozenset(),
-            full=False,
-            room=0,
-            dual=self.dual,
-            library=rules.library,
+            self.search.bound, *fixed, full=False, room=0, dual=self.dual, library=rules.library
         )
         return self._child(blank)
 
@@ -140,7 +134,7 @@ class PricedKind(NodeKind[PricedNode]):
         child.inputs_in |= rules.library.inputs_of(chain.from_iterable(child.terms_in))
         count, k = len(child.inputs_in), rules.max_inputs
         child.full = k is not None and count >= k
-        child.room = self.search.max_terms - len(child.terms_in)
+        child.room = self.search.rules.max_terms - len(child.terms_in)
         contradiction = child.inputs_in & child.inputs_out or child.terms_in & child.terms_out
         if contradiction or child.room < 0 or (k is not None and count > k):
             child.bound = np.inf  # no support lies in it

@@ -63,7 +63,7 @@ def find(search: Search) -> DualPoint:
         search.check_time()
         dual = search.price(w)
         inside = frozenset(search.rules.include_terms)
-        free = search.max_terms - len(inside)
+        free = search.rules.max_terms - len(inside)
         proved = dual.bounded(inside, free, lambda _: True).bound
         if search.dual is None or proved > search.bound:
             search.dual = dual

@@ -91,11 +91,10 @@ class DualPoint:
         reach: float = 0.0,
     ) -> DualPoint:
         """Combine a vector and its prices; ``extra`` monomials get theirs as well."""
-        unit = 2.0 * (design.n + 16) * UNIT
-        ya, aa, error = a.ya, a.aa, priced.error + a.drift
+        unit, error = 2.0 * (design.n + 16) * UNIT, priced.error + a.drift
+        ya, aa = a.ya - unit * float(np.sqrt(a.raw * design.yy)), a.aa + unit * a.raw
         others = [m for m in extra if m not in w] + list(w)
         rho, boxes = design.correlations(others, a), kind.boxes(priced.monomials)
-        ya, aa = ya - unit * float(np.sqrt(a.raw * design.yy)), aa + unit * a.raw
 
         def multiple(t: float) -> tuple[float, Array, float]:
             """Return t, the prices listed and those of the rest."""

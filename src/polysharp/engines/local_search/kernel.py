@@ -171,8 +171,7 @@ class Book(NamedTuple):
 
     members: Ints
     value: Array  # c
-    cheapest: Ints  # the slot of the member that is missed least
-    without: Array  # c without it
+    without: Array  # c without the member that is missed least
 
 
 class Chase(NamedTuple):
@@ -437,8 +436,7 @@ def _note(equations, boxes, state, book, row, count, value):  # type: ignore[no-
         book.members[row, a] = state.members[a]
     for a in range(count):
         without = value + _cost(equations, boxes, state, a)
-        if without < book.without[row]:
-            book.cheapest[row], book.without[row] = a, without
+        book.without[row] = without if without < book.without[row] else book.without[row]
 
 
 @njit(**INNER)

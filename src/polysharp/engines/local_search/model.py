@@ -44,12 +44,7 @@ EMPTY: Indices = np.zeros(0, dtype=np.intp)
 
 def blank_book(sizes: int, slots: int) -> Book:
     """Return a book with room for so many sizes."""
-    return Book(
-        members=np.full((sizes, slots), -1),
-        value=np.full(sizes, np.inf),
-        cheapest=np.zeros(sizes, dtype=np.int64),
-        without=np.full(sizes, np.inf),
-    )
+    return Book(np.full((sizes, slots), -1), *np.full((2, sizes), np.inf))
 
 
 NO_BOOK = blank_book(0, 0)
@@ -114,11 +109,9 @@ class RidgeModel:
         if self.boxes is None:
             return 0.5 * w * w / H
         parked = self.boxes.parked[: self.count]
-        stopped = (self.state.z[S] - self.problem.lam * w) * w + 0.5 * self.state.named(D)[
-            S
-        ] * w * w
-        costs: Array = np.where(parked, stopped, 0.5 * w * w / np.where(parked, 1.0, H))
-        return costs
+        z, d = self.state.z[S], self.state.named(D)[S]
+        stopped = (z - self.problem.lam * w) * w + 0.5 * d * w * w
+        return np.where(parked, stopped, 0.5 * w * w / np.where(parked, 1.0, H))
 
     def _run(self, function: Any, *task: Any) -> int:
         """Let a kernel go on from here, and see that the row of G it needs is at hand."""
@@ -162,8 +155,8 @@ class RidgeModel:
         made = 0
         while (need := self._run(kernel.walk, chase)) >= 0:
             made += self.progress
-            more = chase.step + self.progress, chase.draws[self.progress :]
-            chase = chase._replace(step=more[0], draws=more[1])
+            left = chase.draws[self.progress :]
+            chase = chase._replace(step=chase.step + self.progress, draws=left)
         return made + self.progress, need == DONE
 
 

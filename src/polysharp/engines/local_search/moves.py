@@ -90,8 +90,7 @@ def _promising_inputs(model: RidgeModel, others: NDArray[np.bool_], leaving: int
     np.maximum.at(value, structure.input_table[single][new[single]], gains[single])
     value[leaving] = 0.0
     order = np.argsort(-value, kind="stable")[:PROMISING_INPUTS]
-    best: Indices = order[value[order] > 0.0]
-    return best
+    return np.asarray(order[value[order] > 0.0])
 
 
 def add_families(model: RidgeModel, size: int) -> bool:
@@ -203,8 +202,7 @@ def narrowed(model: RidgeModel, support: Indices) -> Indices:
     for a in parked:  # as if it stood alone, at what it costs
         cost = model.costs()[a]
         H[a, a] = 0.5 * w[a] ** 2 / cost if cost > 0.0 else 1.0
-    left: Indices = support[_narrow(H, w, table, structure.n_inputs, structure.max_inputs)]
-    return left
+    return np.asarray(support[_narrow(H, w, table, structure.n_inputs, structure.max_inputs)])
 
 
 @njit(**INNER | {"_nrt": True})
