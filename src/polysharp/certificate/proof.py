@@ -233,11 +233,10 @@ class ProofWriter:
             self.nodes.clear()
             return
         self.nodes[number] = node
-        vectors = [s.vector for s in node.screenings] + ([node.vector] if node.vector else [])
-        self.stored += sum(len(v.index) for v in vectors)
-        self.stored += sum(len(s.out) + len(s.inn) for s in node.screenings)
-        more = [part for s in node.screenings for part in (s.only, s.along) if part is not None]
-        self.stored += sum(map(len, more))
+        lists: list[Indices | None] = [None if node.vector is None else node.vector.index]
+        for s in node.screenings:
+            lists += s.vector.index, s.out, s.inn, s.only, s.along
+        self.stored += sum(len(part) for part in lists if part is not None)
 
     def proof(self, bound: float) -> Proof | None:
         """Return the finished proof, or None if it was given up.

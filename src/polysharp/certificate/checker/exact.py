@@ -149,32 +149,31 @@ class Exact(Moments):
     ) -> list[Products]:
         """Return the products of some vectors with y, themselves and the monomials."""
         y_bits = max(map(abs, self.y)).bit_length() - self.y_scale.bit_length()
-        f = len(self.P)
         scales, coefficients = [], []
         for index, w in vectors:
             terms = dict(zip(index.tolist(), w.tolist(), strict=True))
             s = max([0, *(EXTRA + self.bits[j] - y_bits for j in terms)])
-            coefficients.append([self._rounded(j, terms[j], s) if j in terms else 0
-                                 for j in range(f)])  # fmt: skip
+            coefficients.append({j: self._rounded(j, terms[j], s) for j in terms})
             scales.append(s)
+        used = sorted({j for terms in coefficients for j in terms})
+        flat = [terms.get(j, 0) for terms in coefficients for j in used]
+        columns_used = self._stacked([self.P[j] for j in used])
+        fitted = self._matrix(len(vectors), len(used), flat) * columns_used
         residuals = [
             [(y << s) - self.y_scale * int(x) for y, x in zip(self.y, row, strict=True)]
-            for s, row in zip(scales, self._fitted(coefficients), strict=True)
+            for s, row in zip(scales, fitted.tolist(), strict=True)
         ]
         weighted = [self._weighted(a) for a in residuals]
-        if columns is None:
-            sums = (self._columns * self._matrix(weighted).transpose()).transpose().tolist()
-            where: Sequence[int] = range(f)
-        else:
-            where = columns.tolist()
-            sums = [[_dot(self.P[j], b) for j in where] for b in weighted]
+        where = range(len(self.P)) if columns is None else columns.tolist()
+        M = self._columns if columns is None else self._stacked([self.P[j] for j in where])
+        sums = (self._matrix(weighted) * M.transpose()).tolist()
         found = []
         for (index, _), c, a, b, row, s in zip(
             vectors, coefficients, residuals, weighted, sums, scales, strict=True
         ):
             scale = self.y_scale << s
             unit = self.sum_v * self.v_scale * scale
-            rho = np.zeros(f)
+            rho = np.zeros(len(self.P))
             rho[np.array(where, dtype=np.intp)] = [
                 int(x) * self.g[j].numerator / (self.g[j].denominator * unit)
                 * sqrt(self.orderings[j])
@@ -185,27 +184,20 @@ class Exact(Moments):
             found.append(Products(ya, Fraction(_dot(a, b), unit * scale), rho, w))
         return found
 
+    def _stacked(self, columns: list[list[int]]) -> Any:
+        """Return a matrix with so many rows, as long as the table."""
+        return self._matrix(len(columns), len(self.y), [x for column in columns for x in column])
+
     @cached_property
     def _columns(self) -> Any:
-        return self._matrix(self.P)
-
-    def _fitted(self, coefficients: list[list[int]]) -> list[list[Any]]:
-        """Return the sums of columns with some coefficients, row by row of the table."""
-        if len(coefficients) > 1:
-            found: list[list[Any]] = (self._matrix(coefficients) * self._columns).tolist()
-            return found
-        fitted = [0] * len(self.y)
-        for c, column in zip(coefficients[0], self.P, strict=True):
-            if c:
-                fitted = [f + c * x for f, x in zip(fitted, column, strict=True)]
-        return [fitted]
+        return self._stacked(self.P)
 
     def _rounded(self, j: int, w: float, s: int) -> int:
         """Return w_j sqrt(orderings_j) g_j in units of 2^-s."""
         exact = Fraction(w) * Fraction(sqrt(self.orderings[j])) * self.g[j]
         return (exact.numerator << s) // exact.denominator
 
-    def _coefficients(self, index: Indices, rounded: list[int], s: int) -> Array:
+    def _coefficients(self, index: Indices, rounded: dict[int, int], s: int) -> Array:
         """Return the w_j of integers w_j sqrt(orderings_j) g_j 2^s."""
         parts = [(rounded[j], self.g[j], sqrt(self.orderings[j])) for j in index.tolist()]
         w = [x * g.denominator / (g.numerator << s) / root for x, g, root in parts]
@@ -221,8 +213,8 @@ class Exact(Moments):
     def is_curvature(self, moved: Curvature) -> bool:
         """Whether G - diag(d) - K >= 0 on some monomials, by an integer identity."""
         some = moved.index.tolist()
-        plain = self._matrix([self.P[j] for j in some])
-        K = plain * self._matrix([self._weighted(self.P[j]) for j in some]).transpose()
+        columns = [self.P[j] for j in some]
+        K = self._stacked(columns) * self._stacked([*map(self._weighted, columns)]).transpose()
         unit, one, size = self.sum_v * self.v_scale, 1 << (2 * FINE), len(some)
         # F = 2^-h brings the diagonal near one; a column of zeros keeps what d is.
         h = [(int(K[a, a]).bit_length() - unit.bit_length()) // 2 for a in range(size)]

@@ -7,6 +7,7 @@ are computed when a move needs them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,12 @@ from polysharp.typing import Array, Indices
 CACHE_BYTES = 64 * 2**20  # for rows of a G that is not held
 NO_CLIMB = Climb(0, 0, np.inf, 0.0)
 EMPTY: Indices = np.zeros(0, dtype=np.intp)
+OutOfTime = Callable[[], bool]
+
+
+def never() -> bool:
+    """Say that time is never up."""
+    return False
 
 
 def blank_book(sizes: int, slots: int) -> Book:
@@ -51,11 +58,20 @@ NO_BOOK = blank_book(0, 0)
 
 
 class RidgeModel:
-    """The ridge regression on one support of at most ``slots`` members, with some at first."""
+    """The ridge regression on one support of at most ``slots`` members, with some at first.
 
-    def __init__(self, problem: Problem, slots: int, start: Indices = EMPTY) -> None:
+    Searches that move it go on until it is ``out_of_time``.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        slots: int,
+        start: Indices = EMPTY,
+        out_of_time: OutOfTime = never,
+    ) -> None:
         f = problem.size
-        self.problem, self.slots = problem, slots
+        self.problem, self.slots, self.out_of_time = problem, slots, out_of_time
         self.rules = _rules(problem)
         self._rows = _Rows(problem, slots)
         self.state = State(np.full(slots, -1), np.empty((slots + NAMED, f + slots)), f)
