@@ -166,7 +166,7 @@ class Exact(Moments):
         weighted = [self._weighted(a) for a in residuals]
         where = range(len(self.P)) if columns is None else columns.tolist()
         M = self._columns if columns is None else self._stacked([self.P[j] for j in where])
-        sums = (self._matrix(weighted) * M.transpose()).tolist()
+        sums = (M * self._matrix(weighted).transpose()).transpose().tolist()
         found = []
         for (index, _), c, a, b, row, s in zip(
             vectors, coefficients, residuals, weighted, sums, scales, strict=True
