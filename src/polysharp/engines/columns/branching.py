@@ -302,7 +302,7 @@ class PricedKind(NodeKind[PricedNode]):
     def _input_chain(self, node: PricedNode) -> list[int]:
         k = self.search.rules.max_inputs
         inputs_of = self.search.rules.library.inputs_of
-        if k is None or node.full or len(inputs_of(self.search.inputs)) <= k:
+        if k is None or node.full or self.search.n_inputs <= k:
             return []
         best = self.search.best
         here = node.holds(best.monomials)

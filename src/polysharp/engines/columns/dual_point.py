@@ -131,8 +131,7 @@ class DualPoint:
 
     def price(self, m: Monomial) -> float:
         """Return Z_j, or a bound on it."""
-        listed = self.prices.get(m)
-        return listed if listed is not None else self.known.get(m, self.rest)
+        return self.prices.get(m, self.known.get(m, self.rest))
 
     def bounded(self, inside: frozenset[Monomial], free: int, allows: Allows) -> Bounded:
         """Bound the supports with ``inside`` in and at most ``free`` others that are allowed."""

@@ -98,6 +98,11 @@ class Search(Record):
         return required_monomials(self.rules) + [linear[j] for j in best]
 
     @property
+    def n_inputs(self) -> int:
+        """How many inputs the columns that may be used are made of."""
+        return len(self.rules.library.inputs_of(self.inputs))
+
+    @property
     def objective(self) -> float:
         """Objective of the incumbent."""
         return self.best.objective
