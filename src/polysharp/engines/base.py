@@ -45,8 +45,10 @@ class OutOfTime(Exception):
     """The time limit passed in the middle of something."""
 
 
-class Record(ABC):
-    """What every search keeps: bound, counters, clock, and the events it has reported."""
+class Record:
+    """What every search keeps: incumbent, bound, counters, clock, and the events reported."""
+
+    best: Any  # a model with its objective
 
     def __init__(self, limits: Limits, listener: Listener | None) -> None:
         self.limits, self.listener = limits, listener
@@ -57,9 +59,9 @@ class Record(ABC):
         self._reported = -np.inf
 
     @property
-    @abstractmethod
     def objective(self) -> float:
         """Objective of the incumbent."""
+        return float(self.best.objective)
 
     @property
     def gap(self) -> float:
@@ -143,11 +145,6 @@ class Run(Record):
         self.problem, self.seed, self.threads, self.device = problem, seed, threads, device
         self.proof: Proof | None = None
         self.best: Fit = problem.refit(first_support(problem) if start is None else start)
-
-    @property
-    def objective(self) -> float:
-        """Objective of the incumbent."""
-        return self.best.objective
 
     def offer(self, support: Indices) -> bool:
         """Make a support the incumbent if it is allowed and better; return whether it was."""

@@ -120,7 +120,7 @@ class Exhaustion:
     def _hits(self, at: Fixings, H: Array, B: Array, T: float, fixed: int) -> list[Indices]:
         """Return the completions that may cost less than the claim."""
         self.uses = self.rules.uses[self.J] * (at.inputs != IN)
-        self.room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
+        self.room = self.rules.input_room(at)
         self.hits: list[Indices] = []
         binding = min(self.uses.sum(axis=1).max() * self.L, self.uses.shape[1]) > self.room
         demand(binding or comb(len(self.J), self.L) <= MOST_CHOICES, TOO_MANY)
@@ -296,7 +296,7 @@ def least_of_sets(
     """
     used = rules.uses[at.terms != OUT].any(axis=0)
     undecided = np.flatnonzero(used & (at.inputs == FREE))
-    room = rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
+    room = rules.input_room(at)
     demand(comb(len(undecided), room) <= MOST_SETS, "it has too many sets of inputs to check")
     known = {frozenset(one.tolist()) for one in listed}
     least, L = inf, rules.room(at)

@@ -72,7 +72,7 @@ def _joining(columns: Columns, rules: Rules, at: Fixings) -> list[Monomial]:
     kept = np.array(s.kept_inputs, dtype=np.intp)
     decided = {columns.monomials[j] for j in np.flatnonzero(at.terms != FREE).tolist()}
     undecided = {int(i) for i in kept[at.inputs == FREE]}
-    left = rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
+    left = rules.input_room(at)
     return [
         m
         for m in all_monomials(alive_part(s, at), MOST)

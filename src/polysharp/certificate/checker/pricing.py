@@ -58,8 +58,6 @@ class Unlisted(NamedTuple):
 class PricedReader(ProofReader):
     """Checks nodes where monomials are alive that nobody has listed."""
 
-    is_priced = True
-
     def __init__(self, proof: Proof, rules: Rules, columns: Columns) -> None:
         super().__init__(proof, rules, [columns])  # type: ignore[list-item]  # there is no G
         self.columns, self.work = columns, 0.0
@@ -103,7 +101,7 @@ class PricedReader(ProofReader):
             self._priced[id(vector)] = known
         found, Z = known[1], list[float]()
         place, s = {int(i): a for a, i in enumerate(self.kept)}, self.columns.s
-        left = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
+        left = self.rules.input_room(at)
         for m, own in zip(found.monomials, found.prices.tolist(), strict=True):
             states = [at.inputs[place[i]] for i in {owner(c, s) for c in m}]
             if OUT not in states and states.count(FREE) <= left:

@@ -58,8 +58,6 @@ class ProofPart:
 class ProofReader:
     """Checks the nodes of a proof against the moments of a list of monomials."""
 
-    is_priced = False  # whether it has no moments, and goes on with a narrower reader
-
     def __init__(
         self, proof: Proof, rules: Rules, every: list[Moments], place: Indices | None = None
     ) -> None:
@@ -114,7 +112,8 @@ class ProofReader:
         except Empty:
             at = None  # nothing is left to cover, whatever the node is
         tries = node.kind in ("single", "exhausted", "sets")
-        if self.is_priced and tries and at is not None and not at.rest:
+        # Without moments of its own a reader goes on with a narrower one.
+        if tries and at is not None and not (self.rules.listed or at.rest):
             narrow, below = self.narrowed(np.flatnonzero(at.terms == FREE), at)
             value, parts = narrow.visit(replace(node, screenings=()), below, claim)
             return min(least, value), parts
@@ -152,7 +151,7 @@ class ProofReader:
             return inf, [ProofPart(child, None, self) for child in node.children]
         demand(len(self.every) == 1, "splits by sets of inputs, with several responses")
         demand(not at.rest, UNLISTED)
-        room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
+        room = self.rules.input_room(at)
         chain, size = np.array(node.chain, dtype=np.intp), len(at.inputs)
         demand(room > 0 and len(chain) == count * room, "its sets do not fill the budget of inputs")
         listed = [read_indices(one, size, "a set") for one in chain.reshape(count, room)]

@@ -283,6 +283,10 @@ class Rules:
         """Return L, how many monomials may still be chosen."""
         return self.max_terms - int(np.count_nonzero(at.terms == IN))
 
+    def input_room(self, at: Fixings) -> int:
+        """Return how many inputs may still be chosen."""
+        return self.max_inputs - int(np.count_nonzero(at.inputs == IN))
+
     def screen(self, at: Fixings, out: Indices, inn: Indices) -> None:
         """Fix monomials out and in."""
         _fix(at.terms, out, OUT)
@@ -312,7 +316,7 @@ class Rules:
     def _apply_hierarchy(self, at: Fixings) -> None:
         terms, inputs = at.terms, at.inputs
         _fix(inputs, _times((terms == IN).astype(np.float32), self.uses) > 0.0, IN)
-        left = self.max_inputs - int(np.count_nonzero(inputs == IN))
+        left = self.input_room(at)
         if left < 0:
             raise Empty
         if left == 0:

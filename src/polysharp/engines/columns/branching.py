@@ -211,6 +211,7 @@ class PricedKind(NodeKind[PricedNode]):
             return
         rules = replace(rules, include_terms=tuple(sorted(node.terms_in)))
         problem, basis = search.problem(pool, rules)
+        rest = Handed(node.dual, basis.monomials, family, None, others, along)
         if node.room == 0 or len(basis) == len(node.terms_in):
             support = problem.structure.required_terms
             fit = problem.refit(support)
@@ -218,12 +219,11 @@ class PricedKind(NodeKind[PricedNode]):
             # Heredity may have dropped all survivors: what lies beyond them still costs others.
             cost = least_cost(problem, fit) if allowed else np.inf
             node.single = others == np.inf
-            end, value = Proof(cost, (ProofNode("exhausted"),)), min(cost, others)
-            self._keep(node, Handed(node.dual, basis.monomials, family, end, value, along))
+            end = Proof(cost, (ProofNode("exhausted"),))
+            self._keep(node, replace(rest, proof=end, value=min(cost, others)))
             if allowed:
                 search.offer(fit, problem, basis)
         else:
-            rest = Handed(node.dual, basis.monomials, family, None, others, along)
             self._solve(node, problem, basis, rest)
 
     def _keep(self, node: PricedNode, handed: Handed) -> None:

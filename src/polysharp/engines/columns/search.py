@@ -88,7 +88,7 @@ class Search(Record):
         self.pool = Pool.of(self.design, rules.with_parents(self._seeds()))
         self.fresh: dict[Monomial, int] = {}  # the pass that last wanted a monomial
         problem, basis = self.problem(self.pool, rules)
-        self.best = _incumbent(problem.refit(first_support(problem)), basis)
+        self.best: Incumbent = _incumbent(problem.refit(first_support(problem)), basis)
 
     def _seeds(self) -> list[Monomial]:
         """Monomials to begin with: what is required, and the best linear terms."""
@@ -101,11 +101,6 @@ class Search(Record):
     def n_inputs(self) -> int:
         """How many inputs the columns that may be used are made of."""
         return len(self.rules.library.inputs_of(self.inputs))
-
-    @property
-    def objective(self) -> float:
-        """Objective of the incumbent."""
-        return self.best.objective
 
     def price(
         self,
