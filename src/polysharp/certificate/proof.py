@@ -198,13 +198,10 @@ class ProofWriter:
         """Go on, after a screening, with a proof about monomials that stand at ``places``."""
         shift, moved = len(self.nodes), len(self.diagonals)
         self.nodes += [ProofNode("split")] * (len(inner.nodes) - 1)
-        couplings: dict[int, Coupling] = {}
+        shared = {id(d.coupling): d.coupling for d in inner.diagonals}
+        placed = {key: _placed(own, places) for key, own in shared.items() if own is not None}
         for d in inner.diagonals:
-            coupling = d.coupling
-            if coupling is not None:
-                if id(coupling) not in couplings:
-                    couplings[id(coupling)] = _placed(coupling, places)
-                coupling = couplings[id(coupling)]
+            coupling = placed.get(id(d.coupling))
             self._list(replace(d, index=places[d.index], coupling=coupling, free=places[d.free]))
         seen: dict[int, Vector] = {}
 
