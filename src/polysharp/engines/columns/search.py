@@ -103,11 +103,7 @@ class Search(Record):
         return len(self.rules.library.inputs_of(self.inputs))
 
     def price(
-        self,
-        w: dict[Monomial, float],
-        *,
-        keep: Keep | None = None,
-        extra: Sequence[Monomial] = (),
+        self, w: dict[Monomial, float], *, keep: Keep | None = None, extra: Sequence[Monomial] = ()
     ) -> DualPoint:
         """Price the residual of some coefficients against all monomials: one pass.
 

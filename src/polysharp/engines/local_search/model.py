@@ -45,11 +45,7 @@ class RidgeModel:
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        slots: int,
-        start: Indices = EMPTY,
-        out_of_time: OutOfTime = never,
+        self, problem: Problem, slots: int, start: Indices = EMPTY, out_of_time: OutOfTime = never
     ) -> None:
         f = problem.size
         self.problem, self.slots, self.out_of_time = problem, slots, out_of_time
