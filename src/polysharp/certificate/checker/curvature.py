@@ -69,10 +69,9 @@ class Curvature:
         found[self.places] = (self.terms - 1.0) * self.reach * self.reach
         return found
 
-    def scaled(self, lengths: Array) -> tuple[Array, Array]:
-        """Return K over F, and its sums of sizes row by row, where monomials have unit lengths."""
-        K = self._matrix(self.reach / lengths[self.places])
-        return K, np.abs(K).sum(axis=1)
+    def scaled(self, lengths: Array) -> Array:
+        """Return K over F, where monomials have unit lengths."""
+        return self._matrix(self.reach / lengths[self.places])
 
     def _matrix(self, reach: Array) -> Array:
         ratios = self.ratios[np.ix_(self.rows, self.rows)] * (1.0 / STEPS)

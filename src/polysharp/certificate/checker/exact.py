@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property
 from math import inf, lcm, nextafter, prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -97,12 +97,8 @@ class Exact(Moments):
             for d, own in enumerate(_factors(s.basis, given, shift, scale, highest), start=1):
                 numbers[i, d], unit[i, d] = own
         factors = [[(i, m.count(i)) for i in sorted(set(m))] for m in monomials]
-        ones = [1] * len(kept)
-        self.P = [
-            reduce(lambda a, b: [x * z for x, z in zip(a, b, strict=True)],
-                   (numbers[pair] for pair in pairs), ones)
-            for pairs in factors
-        ]  # fmt: skip
+        columns = [[numbers[pair] for pair in pairs] or [[1] * len(kept)] for pairs in factors]
+        self.P = [[prod(row) for row in zip(*parts, strict=True)] for parts in columns]
         self.g = [prod((unit[pair] for pair in pairs), start=Fraction(1)) for pairs in factors]
         self.bits = [max(map(abs, column)).bit_length() for column in self.P]
         self.orderings = [scale_squared(m, s.degree) for m in monomials]

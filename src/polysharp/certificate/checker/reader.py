@@ -109,29 +109,28 @@ class ProofReader:
                     value, parts = narrow.visit(rest, below, claim)
                     return min(least, value), parts
                 self.rules.deduce(at)
-        except Empty:
-            at = None  # nothing is left to cover, whatever the node is
+        except Empty:  # nothing is left to cover, whatever the node is
+            children = node.children if node.kind in ("split", "sets") else ()
+            return least, [ProofPart(child, None, self) for child in children]
         tries = node.kind in ("single", "exhausted", "sets")
         # Without moments of its own a reader goes on with a narrower one.
-        if tries and at is not None and not (self.rules.listed or at.rest):
+        if tries and not (self.rules.listed or at.rest):
             narrow, below = self.narrowed(np.flatnonzero(at.terms == FREE), at)
             value, parts = narrow.visit(replace(node, screenings=()), below, claim)
-            return min(least, value), parts
-        if node.kind == "split":
-            return least, self._split(node, at)
-        if node.kind == "sets":
+        elif node.kind == "split":
+            value, parts = least, self._split(node, at)
+        elif node.kind == "sets":
             value, parts = self._split_by_sets(node, at, claim)
-            return min(least, value), parts
-        return least if at is None else min(least, self._leaf(node, at, claim)), []
+        else:
+            value, parts = self._leaf(node, at, claim), []
+        return min(least, value), parts
 
     def narrowed(self, only: Indices, at: Fixings) -> tuple[ProofReader, Fixings]:
         """Return a reader for the monomials that stay alive; here all are listed already."""
         raise Rejected("narrows down a list that is complete")
 
-    def _split(self, node: ProofNode, at: Fixings | None) -> list[ProofPart]:
+    def _split(self, node: ProofNode, at: Fixings) -> list[ProofPart]:
         """Return the children: child a has c_1..c_{a-1} in and c_a out, the last all of them in."""
-        if at is None:  # nothing to cover
-            return [ProofPart(child, None, self) for child in node.children]
         if node.on_inputs:
             chain = read_indices(node.chain, len(at.inputs), "the chain")
         else:
@@ -143,18 +142,15 @@ class ProofReader:
         ]
 
     def _split_by_sets(
-        self, node: ProofNode, at: Fixings | None, claim: float
+        self, node: ProofNode, at: Fixings, claim: float
     ) -> tuple[float, list[ProofPart]]:
         """Return the least bound of the sets of inputs that are no child, and the children."""
-        count = len(node.children)
-        if at is None:
-            return inf, [ProofPart(child, None, self) for child in node.children]
         demand(len(self.every) == 1, "splits by sets of inputs, with several responses")
         demand(not at.rest, UNLISTED)
         room = self.rules.input_room(at)
-        chain, size = np.array(node.chain, dtype=np.intp), len(at.inputs)
+        chain, count = np.array(node.chain, dtype=np.intp), len(node.children)
         demand(room > 0 and len(chain) == count * room, "its sets do not fill the budget of inputs")
-        listed = [read_indices(one, size, "a set") for one in chain.reshape(count, room)]
+        listed = [read_indices(one, len(at.inputs), "a set") for one in chain.reshape(count, room)]
         least, undecided = least_of_sets(self.moments, self.rules, at, listed, claim)
         parts = []
         for child, kept in zip(node.children, listed, strict=True):

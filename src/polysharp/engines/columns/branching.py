@@ -93,9 +93,8 @@ class PricedKind(NodeKind[PricedNode]):
             self.unproved = True
         # A reader forms the residual y - Mw afresh, with roundings of its own.
         t = max(1.0, used.multiple, used.multiple * node.proved_by(used).t)
-        self.claim = min(
-            self.claim, value - 16.0 * (len(used.w) + 8.0) * UNIT * (t * used.reach) ** 2
-        )
+        doubt = 16.0 * (len(used.w) + 8.0) * UNIT * (t * used.reach) ** 2
+        self.claim = min(self.claim, value - doubt)
 
     def proof(self, unfinished: list[PricedNode]) -> Proof | None:
         """Return the proof of what the search has proved, open nodes included."""
@@ -285,18 +284,10 @@ class PricedKind(NodeKind[PricedNode]):
             )
             for a in range(len(inputs or terms) + 1)
         ]
-        chain = self.writer.places(terms)
-        if inputs:
-            chain = np.searchsorted(self.search.inputs, inputs)
-        self.writer.write(
-            node.record,
-            ProofNode(
-                "split",
-                chain=tuple(chain.tolist()),
-                on_inputs=bool(inputs),
-                children=tuple(child.record for child in children),
-            ),
-        )
+        on = np.searchsorted(self.search.inputs, inputs) if inputs else self.writer.places(terms)
+        places, records = tuple(on.tolist()), tuple(child.record for child in children)
+        split = ProofNode("split", chain=places, on_inputs=bool(inputs), children=records)
+        self.writer.write(node.record, split)
         return children
 
     def _input_chain(self, node: PricedNode) -> list[int]:

@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from polysharp.engines.local_search.kernel import ENTRY, INNER, Climb
+from polysharp.engines.compiling import Compiler
+from polysharp.engines.local_search.kernel import Climb
 from polysharp.engines.local_search.model import EMPTY, RidgeModel
 from polysharp.monomials.structure import Structure
 from polysharp.typing import Array, Indices
 
 PROMISING_INPUTS = 4  # tried in place of one: later ones hardly ever pay
 PROMISING_FAMILIES = 8  # tried at once: under weak heredity one monomial may need several tries
+
+kernel = Compiler(__file__, contracting=True)
 
 
 def climb(model: RidgeModel, size: int) -> None:
@@ -200,7 +202,7 @@ def narrowed(model: RidgeModel, support: Indices) -> Indices:
     return np.asarray(support[_narrow(H, w, table, structure.n_inputs, structure.max_inputs)])
 
 
-@njit(**INNER | {"_nrt": True})
+@kernel()
 def _give_up(H, w, D):  # type: ignore[no-untyped-def]
     """Return by how much 2 c rises without the members D: w_D' (H_DD)^-1 w_D, by elimination."""
     n, loss = len(D), 0.0
@@ -221,7 +223,7 @@ def _give_up(H, w, D):  # type: ignore[no-untyped-def]
     return loss
 
 
-@njit(**ENTRY | {"_nrt": True})
+@kernel(entry=True)
 def _narrow(H, w, inputs, p, k):  # type: ignore[no-untyped-def]
     """Give up the input that is missed least until at most k are used; mark the members left."""
     # Row a of ``inputs`` has the inputs of member a, filled up with p.  H and w are overwritten.
