@@ -198,13 +198,10 @@ class ProofWriter:
         """Go on, after a screening, with a proof about monomials that stand at ``places``."""
         shift, moved = len(self.nodes), len(self.diagonals)
         self.nodes += [ProofNode("split")] * (len(inner.nodes) - 1)
-        couplings: dict[int, Coupling] = {}
+        shared = {id(d.coupling): d.coupling for d in inner.diagonals}
+        placed = {key: _placed(own, places) for key, own in shared.items() if own is not None}
         for d in inner.diagonals:
-            coupling = d.coupling
-            if coupling is not None:
-                if id(coupling) not in couplings:
-                    couplings[id(coupling)] = _placed(coupling, places)
-                coupling = couplings[id(coupling)]
+            coupling = placed.get(id(d.coupling))
             self._list(replace(d, index=places[d.index], coupling=coupling, free=places[d.free]))
         seen: dict[int, Vector] = {}
 
@@ -233,11 +230,10 @@ class ProofWriter:
             self.nodes.clear()
             return
         self.nodes[number] = node
-        vectors = [s.vector for s in node.screenings] + ([node.vector] if node.vector else [])
-        self.stored += sum(len(v.index) for v in vectors)
-        self.stored += sum(len(s.out) + len(s.inn) for s in node.screenings)
-        more = [part for s in node.screenings for part in (s.only, s.along) if part is not None]
-        self.stored += sum(map(len, more))
+        lists: list[Indices | None] = [None if node.vector is None else node.vector.index]
+        for s in node.screenings:
+            lists += s.vector.index, s.out, s.inn, s.only, s.along
+        self.stored += sum(len(part) for part in lists if part is not None)
 
     def proof(self, bound: float) -> Proof | None:
         """Return the finished proof, or None if it was given up.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,21 +16,10 @@ Numbers = NDArray[Any]
 Record = TypeVar("Record")
 
 
-class Numbering(Generic[Record]):
-    """Records in the order met, each listed once."""
-
-    def __init__(self) -> None:
-        self.listed: list[Record] = []
-        self._number: dict[int, int] = {}
-
-    def of(self, record: Record | None) -> int:
-        """Return the number of a record, -1 of none."""
-        if record is None:
-            return -1
-        if id(record) not in self._number:
-            self._number[id(record)] = len(self.listed)
-            self.listed.append(record)
-        return self._number[id(record)]
+def listed_once(records: Iterable[Record]) -> tuple[list[Record], dict[int, int]]:
+    """Return records in the order met, each once, and the number of each by its id."""
+    found = {id(record): record for record in records}
+    return list(found.values()), {key: number for number, key in enumerate(found)}
 
 
 def integers(values: Iterable[int]) -> Numbers:
@@ -50,16 +39,33 @@ def end_to_end(parts: Iterable[Array]) -> Array:
     return np.concatenate([np.zeros(0), *parts])
 
 
-def numbered(value: int, among: Sequence[Record]) -> Record:
-    """Return the record of a number, which must be one."""
-    if not 0 <= value < len(among):
-        raise IndexError(f"there is no number {value}")
-    return among[value]
+class Stored(dict[str, Numbers]):
+    """The arrays of a file by name."""
+
+    def lists(self, name: str) -> list[Numbers]:
+        """Return the lists that ``joined`` wrote."""
+        return cut(self[name].astype(np.intp), self[f"{name}_length"])
+
+    def tuples(self, name: str) -> tuple[tuple[int, ...], ...]:
+        """Return the lists that ``joined`` wrote, as tuples."""
+        return tuple(tuple(part.tolist()) for part in self.lists(name))
+
+    def reals(self, name: str, beside: str) -> list[Numbers]:
+        """Return the lists that ``end_to_end`` made one of, as long as those of another name."""
+        return cut(self[name].astype(np.float64), self[f"{beside}_length"])
+
+    def numbered(self, name: str, among: Sequence[Any], *, least: int = 0) -> list[Any]:
+        """Return the records that an array has the numbers of; -1, if that may be, is none."""
+        numbers = self[name].tolist()
+        for number in numbers:
+            if not least <= number < len(among):
+                raise IndexError(f"there is no number {number}")
+        return [None if number == -1 else among[number] for number in numbers]
 
 
-def lists_of(stored: dict[str, Numbers], name: str) -> list[Numbers]:
-    """Return the lists that ``joined`` wrote."""
-    return cut(stored[name].astype(np.intp), stored[f"{name}_length"])
+def each(make: Callable[..., Record], *columns: Iterable[Any]) -> list[Record]:
+    """Make a record of each row of some columns, which must be of one length."""
+    return [make(*row) for row in zip(*columns, strict=True)]
 
 
 def cut(values: Numbers, lengths: Numbers) -> list[Numbers]:

@@ -6,7 +6,9 @@ ratio, row by row above the diagonal.  Files of proofs without couplings have no
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import index as whole
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +16,14 @@ from numpy.typing import NDArray
 from polysharp.certificate.proof import Diagonal
 from polysharp.certificate.proof_arrays import (
     MOST_BYTES,
-    Numbering,
     Numbers,
+    Stored,
     cut,
+    each,
     end_to_end,
     integers,
     joined,
-    lists_of,
-    numbered,
+    listed_once,
 )
 from polysharp.problem.coupling import Coupling
 
@@ -34,55 +36,44 @@ def diagonal_arrays(diagonals: tuple[Diagonal, ...]) -> dict[str, Numbers]:
         **joined("diagonal_index", [d.index for d in diagonals]),
         "diagonal_value": end_to_end([d.value for d in diagonals]),
     }
-    if all(d.coupling is None for d in diagonals):
+    couplings, number = listed_once(d.coupling for d in diagonals if d.coupling is not None)
+    if not couplings:
         return found
-    couplings = Numbering[Coupling]()
     return {
         **found,
-        "diagonal_coupling": integers(couplings.of(d.coupling) for d in diagonals),
+        "diagonal_coupling": integers(number.get(id(d.coupling), -1) for d in diagonals),
         **joined("diagonal_free", [d.free for d in diagonals]),
         "diagonal_terms": integers(d.terms for d in diagonals),
-        **joined("coupling_index", [c.index for c in couplings.listed]),
-        "coupling_reach": end_to_end([c.reach for c in couplings.listed]),
-        "coupling_ratios": np.concatenate([_triangle(c.ratios) for c in couplings.listed]),
+        **joined("coupling_index", [c.index for c in couplings]),
+        "coupling_reach": end_to_end([c.reach for c in couplings]),
+        "coupling_ratios": np.concatenate([_triangle(c.ratios) for c in couplings]),
     }
 
 
-def read_diagonals(stored: dict[str, Numbers]) -> tuple[Diagonal, ...]:
+def read_diagonals(stored: Stored) -> tuple[Diagonal, ...]:
     """Return the diagonals of a file; those of one coupling share one record of it."""
-    index = lists_of(stored, "diagonal_index")
-    values = cut(stored["diagonal_value"], stored["diagonal_index_length"])
-    plain = [Diagonal(i, v.astype(np.float64)) for i, v in zip(index, values, strict=True)]
-    if "diagonal_coupling" not in stored:
-        return tuple(plain)
-    couplings = _couplings(stored)
-    return tuple(
-        Diagonal(d.index, d.value, None if c == -1 else numbered(c, couplings), free, whole(terms))
-        for d, c, free, terms in zip(
-            plain,
-            stored["diagonal_coupling"].tolist(),
-            lists_of(stored, "diagonal_free"),
-            stored["diagonal_terms"].tolist(),
-            strict=True,
-        )
-    )
+    columns: list[Iterable[Any]] = [
+        stored.lists("diagonal_index"),
+        stored.reals("diagonal_value", "diagonal_index"),
+    ]
+    if "diagonal_coupling" in stored:
+        columns += [
+            stored.numbered("diagonal_coupling", _couplings(stored), least=-1),
+            stored.lists("diagonal_free"),
+            map(whole, stored["diagonal_terms"].tolist()),
+        ]
+    return tuple(each(Diagonal, *columns))
 
 
-def _couplings(stored: dict[str, Numbers]) -> list[Coupling]:
+def _couplings(stored: Stored) -> list[Coupling]:
     lengths, triangles = stored["coupling_index_length"], stored["coupling_ratios"]
     if sum(size * size for size in map(whole, lengths.tolist())) > MOST_BYTES:
         raise ValueError(f"more than {MOST_BYTES:,} bytes")
     if triangles.dtype != np.uint8 or not triangles.all():
         raise ValueError("a ratio is none")
-    return [
-        Coupling(index, reach.astype(np.float64), _square(triangle, len(index)))
-        for index, reach, triangle in zip(
-            lists_of(stored, "coupling_index"),
-            cut(stored["coupling_reach"], lengths),
-            cut(triangles, lengths * (lengths - 1) // 2),
-            strict=True,
-        )
-    ]
+    index = stored.lists("coupling_index")
+    ratios = map(_square, cut(triangles, lengths * (lengths - 1) // 2), map(len, index))
+    return each(Coupling, index, stored.reals("coupling_reach", "coupling_index"), ratios)
 
 
 def _triangle(ratios: NDArray[np.int8]) -> NDArray[np.uint8]:

@@ -27,20 +27,21 @@ from numpy.lib import format as npy
 from polysharp.certificate.proof import Kind, Proof, ProofNode, Screening, Vector
 from polysharp.certificate.proof_arrays import (
     MOST_BYTES,
-    Numbering,
     Numbers,
+    Stored,
     cut,
+    each,
     end_to_end,
     integers,
     joined,
-    lists_of,
-    numbered,
+    listed_once,
 )
 from polysharp.certificate.proof_diagonals import diagonal_arrays, read_diagonals
 from polysharp.certificate.statement import Statement
 from polysharp.errors import InputError
 from polysharp.files import write_file
 from polysharp.monomials.coefficient_bounds import CoefficientBounds
+from polysharp.typing import Indices
 
 FORMAT = "polysharp-proof"
 VERSION = 2
@@ -50,34 +51,31 @@ ARRAYS = ("shift", "scale")  # of the statement, beside its monomials
 
 def save(proof: Proof, path: str | PathLike[str]) -> None:
     """Write a proof to one file; ``load`` gives back the same numbers, bit by bit."""
-    vectors = Numbering[Vector]()
+    vectors, number = listed_once(proof.vectors)
     screenings = [s for node in proof.nodes for s in node.screenings]
     arrays: dict[str, Numbers] = {
         "node_kind": integers(KINDS.index(node.kind) for node in proof.nodes),
         "node_on_inputs": integers(node.on_inputs for node in proof.nodes),
-        "node_vector": integers(vectors.of(node.vector) for node in proof.nodes),
+        "node_vector": integers(number.get(id(node.vector), -1) for node in proof.nodes),
         "node_screenings": integers(len(node.screenings) for node in proof.nodes),
-        "screening_vector": integers(vectors.of(s.vector) for s in screenings),
-        "screening_has_only": integers(s.only is not None for s in screenings),
+        "screening_vector": integers(number[id(s.vector)] for s in screenings),
         **joined("node_chain", [node.chain for node in proof.nodes]),
         **joined("node_children", [node.children for node in proof.nodes]),
         **joined("screening_out", [s.out for s in screenings]),
         **joined("screening_in", [s.inn for s in screenings]),
-        **joined("screening_only", [() if s.only is None else s.only for s in screenings]),
-        **joined("vector_index", [v.index for v in vectors.listed]),
-        "vector_value": end_to_end([v.value for v in vectors.listed]),
-        "vector_diagonal": integers(v.diagonal for v in vectors.listed),
+        **_if_any("only", [s.only for s in screenings]),
+        **joined("vector_index", [v.index for v in vectors]),
+        "vector_value": end_to_end([v.value for v in vectors]),
+        "vector_diagonal": integers(v.diagonal for v in vectors),
         **diagonal_arrays(proof.diagonals),
     }
-    multiples = np.array([v.multiple for v in vectors.listed], dtype=np.float64)
+    multiples = np.array([v.multiple for v in vectors], dtype=np.float64)
     if np.any(multiples != 1.0):
         arrays["vector_multiple"] = multiples
     if proof.exceptions:
         arrays |= joined("exceptions", proof.exceptions)
     if any(s.along is not None for s in screenings):
-        along = [() if s.along is None else s.along for s in screenings]
-        arrays["screening_has_along"] = integers(s.along is not None for s in screenings)
-        arrays |= joined("screening_along", along)
+        arrays |= _if_any("along", [s.along for s in screenings])
     header: dict[str, Any] = {"format": FORMAT, "version": VERSION, "bound": proof.bound}
     if proof.statement is not None:
         stated = {f.name: getattr(proof.statement, f.name) for f in fields(Statement)}
@@ -89,6 +87,18 @@ def save(proof: Proof, path: str | PathLike[str]) -> None:
     packed = BytesIO()
     np.savez_compressed(packed, header=np.frombuffer(text, dtype=np.uint8), **arrays)  # type: ignore[arg-type]
     write_file(path, packed.getvalue())
+
+
+def _if_any(name: str, lists: list[Indices | None]) -> dict[str, Numbers]:
+    """Return what screenings may have a list of, and whether they have one."""
+    held = integers(own is not None for own in lists)
+    listed = joined(f"screening_{name}", [() if own is None else own for own in lists])
+    return {f"screening_has_{name}": held, **listed}
+
+
+def _read_if_any(stored: Stored, name: str) -> list[Indices | None]:
+    held = stored[f"screening_has_{name}"], stored.lists(f"screening_{name}")
+    return [own if has else None for has, own in zip(*held, strict=True)]
 
 
 def load(path: str | PathLike[str]) -> Proof:
@@ -109,13 +119,13 @@ def load(path: str | PathLike[str]) -> Proof:
         ) from error
 
 
-def _unpacked(packed: bytes) -> dict[str, Numbers]:
+def _unpacked(packed: bytes) -> Stored:
     """Return the arrays of an archive; nothing is unpacked if all of it would take too much."""
     with ZipFile(BytesIO(packed)) as archive:
         members = archive.infolist()
         if max(len(packed), sum(member.file_size for member in members)) > MOST_BYTES:
             raise ValueError(f"more than {MOST_BYTES:,} bytes")
-        return {m.filename.removesuffix(".npy"): _array(archive.read(m)) for m in members}
+        return Stored((m.filename.removesuffix(".npy"), _array(archive.read(m))) for m in members)
 
 
 def _array(data: bytes) -> Numbers:
@@ -138,73 +148,45 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a number")
 
 
-def _proof(header: dict[str, Any], stored: dict[str, Numbers]) -> Proof:
-    values = cut(stored["vector_value"], stored["vector_index_length"])
-    multiples = stored.get("vector_multiple", np.ones(len(values)))
-    vectors = [
-        Vector(index, value.astype(np.float64), diagonal, float(multiple))
-        for index, value, diagonal, multiple in zip(
-            lists_of(stored, "vector_index"),
-            values,
-            stored["vector_diagonal"].tolist(),
-            multiples.tolist(),
-            strict=True,
-        )
-    ]
-    along: list[Numbers | None] = [None] * len(stored["screening_vector"])
-    if "screening_along" in stored:
-        held = stored["screening_has_along"], lists_of(stored, "screening_along")
-        along = [one if has else None for has, one in zip(*held, strict=True)]
-    screenings = iter(
-        [
-            Screening(numbered(vector, vectors), out, inn, only if has_only else None, cols)
-            for vector, has_only, out, inn, only, cols in zip(
-                stored["screening_vector"].tolist(),
-                stored["screening_has_only"].tolist(),
-                lists_of(stored, "screening_out"),
-                lists_of(stored, "screening_in"),
-                lists_of(stored, "screening_only"),
-                along,
-                strict=True,
-            )
-        ]
+def _proof(header: dict[str, Any], stored: Stored) -> Proof:
+    index, diagonals = stored.lists("vector_index"), stored["vector_diagonal"].tolist()
+    values = stored.reals("vector_value", "vector_index")
+    multiples = stored.get("vector_multiple", np.ones(len(index))).astype(np.float64).tolist()
+    vectors = each(Vector, index, values, diagonals, multiples)
+    named = stored.numbered("screening_vector", vectors)
+    screenings = each(
+        Screening,
+        named,
+        stored.lists("screening_out"),
+        stored.lists("screening_in"),
+        _read_if_any(stored, "only"),
+        _read_if_any(stored, "along") if "screening_along" in stored else [None] * len(named),
     )
-    nodes = tuple(
-        ProofNode(
-            kind=numbered(kind, KINDS),
-            screenings=tuple(next(screenings) for _ in range(count)),
-            vector=None if vector == -1 else numbered(vector, vectors),
-            chain=tuple(chain.tolist()),
-            on_inputs=bool(on_inputs),
-            children=tuple(children.tolist()),
-        )
-        for kind, count, vector, chain, on_inputs, children in zip(
-            stored["node_kind"].tolist(),
-            stored["node_screenings"].tolist(),
-            stored["node_vector"].tolist(),
-            lists_of(stored, "node_chain"),
-            stored["node_on_inputs"].tolist(),
-            lists_of(stored, "node_children"),
-            strict=True,
-        )
+    owned = cut(np.arange(len(screenings)), stored["node_screenings"])
+    nodes = each(
+        ProofNode,
+        stored.numbered("node_kind", KINDS),
+        [tuple(screenings[number] for number in own) for own in owned],
+        stored.numbered("node_vector", vectors, least=-1),
+        stored.tuples("node_chain"),
+        map(bool, stored["node_on_inputs"].tolist()),
+        stored.tuples("node_children"),
     )
-    if next(screenings, None) is not None:
-        raise ValueError("more screenings than nodes have")
-    statement = _statement(header["statement"], stored) if "statement" in header else None
-    exceptions: tuple[tuple[int, ...], ...] = ()
-    if "exceptions" in stored:
-        exceptions = tuple(tuple(support.tolist()) for support in lists_of(stored, "exceptions"))
-    diagonals = read_diagonals(stored)
-    return Proof(_real(header["bound"]), nodes, diagonals, statement, exceptions)
+    return Proof(
+        _real(header["bound"]),
+        tuple(nodes),
+        read_diagonals(stored),
+        _statement(header["statement"], stored) if "statement" in header else None,
+        stored.tuples("exceptions") if "exceptions" in stored else (),
+    )
 
 
-def _statement(stated: dict[str, Any], stored: dict[str, Numbers]) -> Statement:
-    plain = {name: READ[name](value) for name, value in stated.items()}
+def _statement(stated: dict[str, Any], stored: Stored) -> Statement:
     return Statement(
-        monomials=tuple(tuple(m.tolist()) for m in lists_of(stored, "monomials")),
+        monomials=stored.tuples("monomials"),
         shift=stored["shift"].astype(np.float64),
         scale=stored["scale"].astype(np.float64),
-        **plain,
+        **{name: READ[name](value) for name, value in stated.items()},
     )
 
 
@@ -260,9 +242,7 @@ READ: dict[str, Callable[[Any], Any]] = {
     "names": _tuple_of(_of(str)),
     **dict.fromkeys(("response", "basis"), _of(str)),
     "responses": _tuple_of(lambda pair: (_of(str)(pair[0]), _real(pair[1]))),
-    "kept_inputs": _tuple_of(_of(int)),
-    "required_inputs": _tuple_of(_of(int)),
-    "two_valued": _tuple_of(_of(int)),
+    **dict.fromkeys(("kept_inputs", "required_inputs", "two_valued"), _tuple_of(_of(int))),
     "functions": _tuple_of(lambda pair: (_of(int)(pair[0]), _of(str)(pair[1]))),
     "coefficients": _coefficients,
     "heredity": lambda value: None if value is None else _of(str)(value),

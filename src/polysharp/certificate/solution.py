@@ -156,13 +156,11 @@ class Solution:
         if self.r2 is None or self.r2_ceiling is None:
             return None
         own = f"R2 {self.r2:.{r2_decimals(self.r2_ceiling)}f}"
+        other = "no formula within these budgets exceeds"
         if self.coefficients.ndim > 1:  # a row for each response
-            own = f"mean {own}"
+            own, other = f"mean {own}", "no other terms within these budgets exceed"
         if self.r2_ceiling >= 1.0:
             return f"{own}; how far another choice of terms could get is not known"
-        other = "no formula within these budgets exceeds"
-        if self.coefficients.ndim > 1:
-            other = "no other terms within these budgets exceed"
         return f"{own}; {other} {rounded_up(self.r2_ceiling)} without larger coefficients"
 
     def _repr_html_(self) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Counters, Scope, Solution, Stop, certify
-from polysharp.errors import InputError, load_optional
+from polysharp.errors import InputError, TooLargeError, load_optional
 from polysharp.problem.problem import Fit, Problem
 from polysharp.progress import Event, relative_gap
 from polysharp.typing import Indices
@@ -45,8 +45,10 @@ class OutOfTime(Exception):
     """The time limit passed in the middle of something."""
 
 
-class Record(ABC):
-    """What every search keeps: bound, counters, clock, and the events it has reported."""
+class Record:
+    """What every search keeps: incumbent, bound, counters, clock, and the events reported."""
+
+    best: Any  # a model with its objective
 
     def __init__(self, limits: Limits, listener: Listener | None) -> None:
         self.limits, self.listener = limits, listener
@@ -57,9 +59,9 @@ class Record(ABC):
         self._reported = -np.inf
 
     @property
-    @abstractmethod
     def objective(self) -> float:
         """Objective of the incumbent."""
+        return float(self.best.objective)
 
     @property
     def gap(self) -> float:
@@ -144,11 +146,6 @@ class Run(Record):
         self.proof: Proof | None = None
         self.best: Fit = problem.refit(first_support(problem) if start is None else start)
 
-    @property
-    def objective(self) -> float:
-        """Objective of the incumbent."""
-        return self.best.objective
-
     def offer(self, support: Indices) -> bool:
         """Make a support the incumbent if it is allowed and better; return whether it was."""
         if not self.problem.structure.allows(support):
@@ -185,16 +182,21 @@ class Engine(ABC):
     proves: ClassVar[bool] = True  # whether more time closes the gap
     needs_start: ClassVar[bool] = True  # whether it is given the local search's model to begin with
     prices: ClassVar[bool] = True  # whether it can finish a search in which monomials are priced
+    largest: float = np.inf  # monomials whose Gram matrix it holds: of 25,000 that takes 5 GB
 
     @abstractmethod
     def search(self, run: Run) -> Stop:
         """Improve ``run.best`` and ``run.bound`` until done; say why it ended."""
 
     def check(self, problem: Problem) -> None:
-        """Raise a user error if a package is missing or, in engines that say so, by the problem."""
-        del problem
+        """Raise a user error if a package is missing or the problem is not one for the engine."""
         for package in self.packages:
             load_optional(package, f"engine={self.name!r}", self.extra)
+        if problem.size > self.largest:
+            raise TooLargeError(
+                f"engine={self.name!r} holds the Gram matrix of at most {self.largest:,} "
+                f"monomials, and this problem has {problem.size:,}; lower degree or n_candidates"
+            )
 
     def solve(
         self,

@@ -111,9 +111,8 @@ class Ellipsoid:
         reach = np.sqrt(2.0 * max(0.0, cost - self.least))
         own = np.abs(self.centre) + reach * self.spread
         own += ACCURATE * (own + float(np.linalg.norm(self.R @ self.centre)) * self.spread)
-        own = np.where(np.isfinite(self.spread), own, np.inf)
-        limits: Array = np.minimum(own, np.sqrt(2.0 * cost / self.problem.lam) * (1.0 + 4.0 * UNIT))
-        return limits
+        most = np.sqrt(2.0 * cost / self.problem.lam) * (1.0 + 4.0 * UNIT)
+        return np.asarray(np.minimum(np.where(np.isfinite(self.spread), own, np.inf), most))
 
     def error(self, limits: Array) -> float:
         """Return by how much rounding of R and t may change the cost of coefficients so large."""

@@ -69,11 +69,16 @@ class Compiler:
     """Compiles kernels from some source files, at once or, where not every fit needs them, later.
 
     ``later``: by ``compile``, or when Python calls the first of them.  Kernels that are not
-    ``allocating`` count no references, which is less to compile.
+    ``allocating`` count no references, which is less to compile.  Those that are ``contracting``
+    may fuse and reorder sums and products, whatever their numbers are.
     """
 
-    def __init__(self, *files: str, later: bool = False, allocating: bool = True) -> None:
-        self._allocating = allocating
+    def __init__(
+        self, *files: str, later: bool = False, allocating: bool = True, contracting: bool = False
+    ) -> None:
+        self._options: dict[str, Any] = {"_nrt": allocating}
+        if contracting:
+            self._options["fastmath"] = {"contract", "reassoc"}
         self._later, self._waiting, self._lock = later, list[tuple[Any, Any]](), Lock()
         self.stamp = f"{crc32(b''.join(Path(file).read_bytes() for file in files)):08x}"
 
@@ -93,8 +98,8 @@ class Compiler:
         Without a signature a kernel is compiled for what it is called with, when it is.
         Sums in ``any_order`` can be vectorised; such kernels must not meet NaN.
         """
-        options: dict[str, Any] = {"cache": CACHED, "nogil": True, "error_model": "numpy"}
-        options |= {"no_cfunc_wrapper": True, "_nrt": self._allocating}
+        options = {"cache": CACHED, "nogil": True, "error_model": "numpy", **self._options}
+        options["no_cfunc_wrapper"] = True  # nobody calls these from C
         if any_order:
             options["fastmath"] = {"reassoc", "contract", "arcp", "nsz", "nnan", "ninf"}
         if not entry:

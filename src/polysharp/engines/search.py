@@ -25,11 +25,7 @@ START_SHARE = 0.25
 
 
 def search(
-    engine: Engine,
-    problem: Problem,
-    limits: Limits,
-    start: Indices | None = None,
-    **options: Any,
+    engine: Engine, problem: Problem, limits: Limits, start: Indices | None = None, **options: Any
 ) -> Solution:
     """Solve with the engine, from a local-search start where the engine has none of its own.
 

@@ -15,8 +15,6 @@ best t, is for coefficients that nothing bounds; where some are bounded, t comes
 Forcing a monomial in or out changes only ``spent``: that is what screening rests on.  Numbers
 come as a ``Point``, already rounded to the safe side; here each further operation adds its own
 rounding.
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
@@ -31,15 +29,7 @@ from polysharp.certificate.checker.boxes import CheckedBoxes
 from polysharp.certificate.checker.curvature import Curvature
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.rows import SAFE, TINY, Point, U, sides
-from polysharp.certificate.checker.rules import (
-    FREE,
-    IN,
-    OUT,
-    Array,
-    Fixings,
-    Indices,
-    Rejected,
-)
+from polysharp.certificate.checker.rules import FREE, IN, OUT, Array, Fixings, Indices, Rejected
 
 DAMPINGS = (0.0, 1e-12, 1e-9)  # relative to the diagonal
 CLOSER = 100  # supports of which the rows are asked, at most, where G has too few digits

@@ -8,8 +8,6 @@ lam w_j^2 > yy costs more than no model at all, so that |w_j| <= sqrt(yy / lam) 
 
 Bounds on costs are taken over intervals that are a little too long, models over some that are a
 little too short.
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
@@ -41,18 +39,12 @@ def check_intervals(s: Statement) -> None:
     demand(once and len(dict(stated.terms)) == len(stated.terms), "an interval is stated twice")
 
 
-def bounds_any(s: Statement) -> bool:
-    """Whether a statement bounds any coefficient."""
-    stated = s.coefficients
-    return bool(stated.inputs or stated.terms or stated.everywhere != (-inf, inf))
-
-
 class CheckedBoxes:
     """Intervals [low, high] of the coefficients of some monomials, none longer than ``most``."""
 
     def __init__(self, s: Statement, monomials: Sequence[Monomial], scale: Array, most: float):
         stated = s.coefficients
-        self.stated = bounds_any(s)
+        self.stated = bool(stated.inputs or stated.terms or stated.everywhere != (-inf, inf))
         own, of_inputs = dict(stated.terms), dict(stated.inputs)
         ends = np.full((len(monomials), 2), inf) * [-1.0, 1.0]
         for j, m in enumerate(monomials if self.stated else ()):
@@ -71,11 +63,7 @@ class CheckedBoxes:
         margin = (4.0 * s.degree + 32.0) * 2.0**-53
         tiny = np.where(ends == 0.0, 0.0, np.copysign(1e-290, ends))
         self.low, self.high = np.clip(ends * (1.0 + margin) + tiny, -most, most).T
-        self.inner = np.clip(ends * (1.0 - margin) - tiny, -most, most).T
-        self.inner[0], self.inner[1] = (
-            np.minimum(self.inner[0], 0.0),
-            np.maximum(self.inner[1], 0.0),
-        )
+        self.inner = np.clip(ends * (1.0 - margin) - tiny, [-most, 0.0], [0.0, most]).T
 
     def clip(self, S: Indices, w: Array) -> Array:
         """Return coefficients of a support that are surely within their intervals."""

@@ -13,8 +13,6 @@ G - diag(d) - K >= 0 is for the moments to show.
 In floats an entry of K is wrong by 3 roundings.  In exact arithmetic every reach may be another one
 by one rounding (see ``exact``), and the coefficients of a vector are known up to 4: K is then one
 of many that would do, and what is computed with the reach given is wrong by so much.
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
@@ -71,10 +69,9 @@ class Curvature:
         found[self.places] = (self.terms - 1.0) * self.reach * self.reach
         return found
 
-    def scaled(self, lengths: Array) -> tuple[Array, Array]:
-        """Return K over F, and its sums of sizes row by row, where monomials have unit lengths."""
-        K = self._matrix(self.reach / lengths[self.places])
-        return K, np.abs(K).sum(axis=1)
+    def scaled(self, lengths: Array) -> Array:
+        """Return K over F, where monomials have unit lengths."""
+        return self._matrix(self.reach / lengths[self.places])
 
     def _matrix(self, reach: Array) -> Array:
         ratios = self.ratios[np.ix_(self.rows, self.rows)] * (1.0 / STEPS)

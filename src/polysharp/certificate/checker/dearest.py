@@ -13,8 +13,6 @@ inequality; and what is left of the sum of b counts with the mean of the monomia
 
 Rules about terms are about pairs of columns (an input and its own inverse, a square root twice,
 powers of inputs of two values) or count inputs; both are looked up for a whole matrix.
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations

@@ -24,13 +24,11 @@ does, and a factorisation may show a larger one.  So what is not marked at claim
 least the claim.  The gain of one of T responses is wrong by at most its share of sum_t |y_t|^2
 times that, hence the sum of them by no more than the largest slack; adding T squares takes T
 further roundings, of which k eliminations have k T.
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 from math import comb, inf, isfinite, sqrt
 from typing import NamedTuple
@@ -108,20 +106,21 @@ class Exhaustion:
         """Return the claim, or the least cost of all completions."""
         # A support costs no less than one that contains it: smaller ones are tried only where those
         # that contain them are forbidden or left out.
-        hits, least = all_choices(len(self.J), self.L), claim
-        while len(hits):
+        size, least = self.L, claim
+        sets: Collection[Support] = list(combinations(range(len(self.J)), size))
+        while sets:
+            hits = np.array(sorted(sets), dtype=np.intp).reshape(len(sets), size)
             value, forbidden = self._least_of(S, [hits], claim, mu)
-            least, size = min(least, value), hits.shape[1] - 1
+            least, size = min(least, value), size - 1
             smaller = size >= 0 and not self.rules.exact_size
-            parts = {part for one in forbidden if smaller for part in combinations(one, size)}
-            demand(len(parts) <= MOST_HITS, TOO_MANY)
-            hits = np.array(sorted(parts), dtype=np.intp).reshape(len(parts), max(size, 0))
+            sets = {part for one in forbidden if smaller for part in combinations(one, size)}
+            demand(len(sets) <= MOST_HITS, TOO_MANY)
         return least
 
     def _hits(self, at: Fixings, H: Array, B: Array, T: float, fixed: int) -> list[Indices]:
         """Return the completions that may cost less than the claim."""
         self.uses = self.rules.uses[self.J] * (at.inputs != IN)
-        self.room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
+        self.room = self.rules.input_room(at)
         self.hits: list[Indices] = []
         binding = min(self.uses.sum(axis=1).max() * self.L, self.uses.shape[1]) > self.room
         demand(binding or comb(len(self.J), self.L) <= MOST_CHOICES, TOO_MANY)
@@ -288,11 +287,6 @@ def _each_eliminated(H: Array, B: Array, T: float, J: Indices, members: Indices)
     return Cases(rest, B - own[:, :, None] * rate[:, None, :], T - gained, J, members)
 
 
-def all_choices(size: int, k: int) -> Indices:
-    """Return all sets of k of so many positions, one row each."""
-    return np.array(list(combinations(range(size), k)), dtype=np.intp).reshape(comb(size, k), k)
-
-
 def least_of_sets(
     moments: Moments, rules: Rules, at: Fixings, listed: list[Indices], claim: float
 ) -> tuple[float, Indices]:
@@ -302,7 +296,7 @@ def least_of_sets(
     """
     used = rules.uses[at.terms != OUT].any(axis=0)
     undecided = np.flatnonzero(used & (at.inputs == FREE))
-    room = rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
+    room = rules.input_room(at)
     demand(comb(len(undecided), room) <= MOST_SETS, "it has too many sets of inputs to check")
     known = {frozenset(one.tolist()) for one in listed}
     least, L = inf, rules.room(at)

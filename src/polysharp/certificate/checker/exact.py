@@ -12,15 +12,13 @@ G - diag(d) - K >= 0 is shown by an integer identity: for a lower triangular L (
 in floats) the rest R = F (G - diag(d) - K) F - L L', F a positive diagonal, is computed exactly and
 is diagonally dominant.  A coupling K is one whatever its reach is; so each is taken times
 sqrt(orderings_j) over the nearest float, and products with K allow for that.
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from functools import reduce
+from functools import cached_property
 from math import inf, lcm, nextafter, prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -99,17 +97,12 @@ class Exact(Moments):
             for d, own in enumerate(_factors(s.basis, given, shift, scale, highest), start=1):
                 numbers[i, d], unit[i, d] = own
         factors = [[(i, m.count(i)) for i in sorted(set(m))] for m in monomials]
-        ones = [1] * len(kept)
-        self.P = [
-            reduce(lambda a, b: [x * z for x, z in zip(a, b, strict=True)],
-                   (numbers[pair] for pair in pairs), ones)
-            for pairs in factors
-        ]  # fmt: skip
+        columns = [[numbers[pair] for pair in pairs] or [[1] * len(kept)] for pairs in factors]
+        self.P = [[prod(row) for row in zip(*parts, strict=True)] for parts in columns]
         self.g = [prod((unit[pair] for pair in pairs), start=Fraction(1)) for pairs in factors]
         self.bits = [max(map(abs, column)).bit_length() for column in self.P]
         self.orderings = [scale_squared(m, s.degree) for m in monomials]
         self._known: dict[Key, Products] = {}
-        self._all: Any = None
 
     def learn(self, vectors: Iterable[tuple[Indices, Array]]) -> None:
         """Multiply vectors with all monomials, many at once."""
@@ -152,32 +145,31 @@ class Exact(Moments):
     ) -> list[Products]:
         """Return the products of some vectors with y, themselves and the monomials."""
         y_bits = max(map(abs, self.y)).bit_length() - self.y_scale.bit_length()
-        f = len(self.P)
         scales, coefficients = [], []
         for index, w in vectors:
             terms = dict(zip(index.tolist(), w.tolist(), strict=True))
             s = max([0, *(EXTRA + self.bits[j] - y_bits for j in terms)])
-            coefficients.append([self._rounded(j, terms[j], s) if j in terms else 0
-                                 for j in range(f)])  # fmt: skip
+            coefficients.append({j: self._rounded(j, terms[j], s) for j in terms})
             scales.append(s)
+        used = sorted({j for terms in coefficients for j in terms})
+        flat = [terms.get(j, 0) for terms in coefficients for j in used]
+        columns_used = self._stacked([self.P[j] for j in used])
+        fitted = self._matrix(len(vectors), len(used), flat) * columns_used
         residuals = [
             [(y << s) - self.y_scale * int(x) for y, x in zip(self.y, row, strict=True)]
-            for s, row in zip(scales, self._fitted(coefficients), strict=True)
+            for s, row in zip(scales, fitted.tolist(), strict=True)
         ]
         weighted = [self._weighted(a) for a in residuals]
-        if columns is None:
-            sums = (self._all_columns() * self._matrix(weighted).transpose()).transpose().tolist()
-            where: Sequence[int] = range(f)
-        else:
-            where = columns.tolist()
-            sums = [[_dot(self.P[j], b) for j in where] for b in weighted]
+        where = range(len(self.P)) if columns is None else columns.tolist()
+        M = self._columns if columns is None else self._stacked([self.P[j] for j in where])
+        sums = (M * self._matrix(weighted).transpose()).transpose().tolist()
         found = []
         for (index, _), c, a, b, row, s in zip(
             vectors, coefficients, residuals, weighted, sums, scales, strict=True
         ):
             scale = self.y_scale << s
             unit = self.sum_v * self.v_scale * scale
-            rho = np.zeros(f)
+            rho = np.zeros(len(self.P))
             rho[np.array(where, dtype=np.intp)] = [
                 int(x) * self.g[j].numerator / (self.g[j].denominator * unit)
                 * sqrt(self.orderings[j])
@@ -188,28 +180,20 @@ class Exact(Moments):
             found.append(Products(ya, Fraction(_dot(a, b), unit * scale), rho, w))
         return found
 
-    def _all_columns(self) -> Any:
-        if self._all is None:
-            self._all = self._matrix(self.P)
-        return self._all
+    def _stacked(self, columns: list[list[int]]) -> Any:
+        """Return a matrix with so many rows, as long as the table."""
+        return self._matrix(len(columns), len(self.y), [x for column in columns for x in column])
 
-    def _fitted(self, coefficients: list[list[int]]) -> list[list[Any]]:
-        """Return the sums of columns with some coefficients, row by row of the table."""
-        if len(coefficients) > 1:
-            found: list[list[Any]] = (self._matrix(coefficients) * self._all_columns()).tolist()
-            return found
-        fitted = [0] * len(self.y)
-        for c, column in zip(coefficients[0], self.P, strict=True):
-            if c:
-                fitted = [f + c * x for f, x in zip(fitted, column, strict=True)]
-        return [fitted]
+    @cached_property
+    def _columns(self) -> Any:
+        return self._stacked(self.P)
 
     def _rounded(self, j: int, w: float, s: int) -> int:
         """Return w_j sqrt(orderings_j) g_j in units of 2^-s."""
         exact = Fraction(w) * Fraction(sqrt(self.orderings[j])) * self.g[j]
         return (exact.numerator << s) // exact.denominator
 
-    def _coefficients(self, index: Indices, rounded: list[int], s: int) -> Array:
+    def _coefficients(self, index: Indices, rounded: dict[int, int], s: int) -> Array:
         """Return the w_j of integers w_j sqrt(orderings_j) g_j 2^s."""
         parts = [(rounded[j], self.g[j], sqrt(self.orderings[j])) for j in index.tolist()]
         w = [x * g.denominator / (g.numerator << s) / root for x, g, root in parts]
@@ -225,8 +209,8 @@ class Exact(Moments):
     def is_curvature(self, moved: Curvature) -> bool:
         """Whether G - diag(d) - K >= 0 on some monomials, by an integer identity."""
         some = moved.index.tolist()
-        plain = self._matrix([self.P[j] for j in some])
-        K = plain * self._matrix([self._weighted(self.P[j]) for j in some]).transpose()
+        columns = [self.P[j] for j in some]
+        K = self._stacked(columns) * self._stacked([*map(self._weighted, columns)]).transpose()
         unit, one, size = self.sum_v * self.v_scale, 1 << (2 * FINE), len(some)
         # F = 2^-h brings the diagonal near one; a column of zeros keeps what d is.
         h = [(int(K[a, a]).bit_length() - unit.bit_length()) // 2 for a in range(size)]

@@ -7,8 +7,6 @@ sum |w_j| error_j and eps = unit + (2k + 8) u, this gives, with a = y - Mw,
 
     |error of yy, y'a, |a|^2, w'Gw|  <=  eps reach^2 + (2 reach + E) E
     |error of m_j'a|                 <=  norms_j (eps reach + E) + error_j (reach + E).
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
@@ -96,7 +94,7 @@ class CheckedMoments(Columns):
         index, size, norms = moved.index, len(moved.index), self.lengths(moved)
         ratio, part = self.error[index] / norms, moved.d / norms**2
         slack = size * (self.unit + 4.0 * U + ratio) + ratio.sum()
-        slack[moved.places] += 16.0 * U * moved.scaled(norms)[1]
+        slack[moved.places] += 16.0 * U * np.abs(moved.scaled(norms)).sum(axis=1)
         slack += 8.0 * U * (1.0 + np.abs(part) + slack)
         trace = float(np.maximum(self.G[index, index] / norms**2 - part, 0.0).sum())
         return np.asarray(SAFE * (slack + 4.0 * (size + 4.0) * U * trace) + TINY)
@@ -110,7 +108,7 @@ class CheckedMoments(Columns):
         """Whether G - diag(d) - K >= 0 on some monomials, beyond the doubts of rounding."""
         index, norms = moved.index, self.lengths(moved)
         C = self.G[np.ix_(index, index)] / np.multiply.outer(norms, norms)
-        C[np.ix_(moved.places, moved.places)] -= moved.scaled(norms)[0]
+        C[np.ix_(moved.places, moved.places)] -= moved.scaled(norms)
         C[np.diag_indices(len(index))] -= moved.d / norms**2 + self.slack(moved)
         return is_definite(C)
 

@@ -13,30 +13,26 @@ lam + |c_j|^2 = 1, gain more than g/2 where b_i^2 + b_j^2 - 2 b_i b_j h > g (1 -
 A pair that leaves less than tau^2 / 2 has lines of p_j = c_j - (c_j'b) b / |b|^2 that are nearly
 the same: in every coordinate of p_j/|p_j|, its sign apart, intervals of half widths
 1.5 tau |c_j'b| / (|b| |p_j| (|b| - tau)) meet.  Only those pairs are tried.
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polysharp.certificate.checker.rows import SAFE, Columns, U
 from polysharp.certificate.checker.rules import (
     FREE,
     IN,
-    OUT,
     Array,
     Fixings,
     Indices,
     Monomial,
     Rejected,
     Rules,
+    alive_part,
     all_monomials,
     demand,
     owner,
@@ -47,34 +43,6 @@ CHUNK = 1024  # of them formed at a time
 SLAB = 256  # points that are compared with others at a time
 MOST_PAIRS = 1e11
 NEW = 1e-4  # share of a column that must be new for it to count
-
-Marks = NDArray[np.bool_]
-
-
-def points_of(columns: Columns, rules: Rules, along: Indices, only: Indices, at: Fixings) -> Points:
-    """Return the points of all monomials that may join a node, those that stay marked."""
-    inside = np.flatnonzero(at.terms == IN)
-    vectors = _orthonormal(columns, inside, along)
-    n, K = vectors.shape
-    sums, errors = columns.products(vectors, inside)
-    W, off = sums[:-1] / sqrt(columns.lam), float(np.linalg.norm(errors[inside]))
-    N, loose = vectors.T @ vectors + W.T @ W, off / sqrt(columns.lam)
-    size = float(np.linalg.norm(W))
-    largest = max(1.0, float(np.diagonal(N).max(initial=0.0)))
-    excess = float(np.linalg.norm(N - np.eye(K))) + (2.0 * size + loose) * loose
-    excess = SAFE * (excess + K * (n + len(inside) + 16.0) * U * largest)
-    names = _joining(columns, rules, at)
-    stays = {columns.monomials[j] for j in only.tolist()}
-    kept = np.array([m in stays for m in names], dtype=np.bool_)
-    C, wrong = np.zeros((len(names), K)), 0.0
-    for start in range(0, len(names), CHUNK):
-        some = names[start : start + CHUNK]
-        own = Columns(columns.s, columns.rows, some)
-        found, off_by = own.products(vectors, np.arange(len(some)))
-        C[start : start + CHUNK] = found[:-1]
-        wrong = max(wrong, float(np.linalg.norm(off_by[:-1], axis=1).max()))
-    shift = SAFE * wrong / sqrt(columns.lam)
-    return Points(C, sums[-1], columns.lam, kept, excess, shift, float(np.linalg.norm(errors[-1])))
 
 
 def _orthonormal(columns: Columns, inside: Indices, along: Indices) -> Array:
@@ -102,30 +70,45 @@ def _joining(columns: Columns, rules: Rules, at: Fixings) -> list[Monomial]:
     """Return the monomials, listed or not, that a node leaves free."""
     s = columns.s
     kept = np.array(s.kept_inputs, dtype=np.intp)
-    own = replace(s, kept_inputs=tuple(kept[at.inputs != OUT].tolist()))
-    if s.heredity is not None:  # ancestors down to degree one would be more terms
-        own = replace(own, degree=min(s.degree, s.max_terms))
     decided = {columns.monomials[j] for j in np.flatnonzero(at.terms != FREE).tolist()}
     undecided = {int(i) for i in kept[at.inputs == FREE]}
-    left = rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
+    left = rules.input_room(at)
     return [
         m
-        for m in all_monomials(own, MOST)
+        for m in all_monomials(alive_part(s, at), MOST)
         if m not in decided and len(undecided.intersection(owner(c, s) for c in m)) <= left
     ]
 
 
 class Points:
-    """Points c_j and b, and how well they are known."""
+    """Points c_j of all monomials that may join a node, those that stay marked, and b."""
 
     def __init__(
-        self, C: Array, b: Array, lam: float, kept: Marks, excess: float, shift: float, error: float
+        self, columns: Columns, rules: Rules, along: Indices, only: Indices, at: Fixings
     ) -> None:
-        self.b, self.kept, self.excess, self.shift, self.error = b, kept, excess, shift, error
-        self.whole = float(b @ b)
+        inside, lam = np.flatnonzero(at.terms == IN), columns.lam
+        vectors = _orthonormal(columns, inside, along)
+        n, K = vectors.shape
+        sums, errors = columns.products(vectors, inside)
+        W, loose = sums[:-1] / sqrt(lam), float(np.linalg.norm(errors[inside])) / sqrt(lam)
+        N, size = vectors.T @ vectors + W.T @ W, float(np.linalg.norm(W))
+        largest = max(1.0, float(np.diagonal(N).max(initial=0.0)))
+        excess = float(np.linalg.norm(N - np.eye(K))) + (2.0 * size + loose) * loose
+        self.excess = SAFE * (excess + K * (n + len(inside) + 16.0) * U * largest)
+        names, stays = _joining(columns, rules, at), {columns.monomials[j] for j in only.tolist()}
+        self.kept = np.array([m in stays for m in names], dtype=np.bool_)
+        C, wrong = np.zeros((len(names), K)), 0.0
+        for start in range(0, len(names), CHUNK):
+            some = names[start : start + CHUNK]
+            own = Columns(columns.s, columns.rows, some)
+            found, off_by = own.products(vectors, np.arange(len(some)))
+            C[start : start + CHUNK] = found[:-1]
+            wrong = max(wrong, float(np.linalg.norm(off_by[:-1], axis=1).max()))
+        self.shift, self.error = SAFE * wrong / sqrt(lam), float(np.linalg.norm(errors[-1]))
+        self.b, self.whole = sums[-1], float(sums[-1] @ sums[-1])
         self.scaled = C / np.sqrt(lam + (C * C).sum(axis=1))[:, None]
-        self.gain = self.scaled @ b
-        self.slack = 64.0 * (len(b) + 8.0) * U * self.whole + 1e-250 * (1.0 + self.whole) / lam
+        self.gain = self.scaled @ self.b
+        self.slack = 64.0 * (K + 8.0) * U * self.whole + 1e-250 * (1.0 + self.whole) / lam
         demand(np.isfinite(C * C).all() and self.slack < np.inf, "its powers leave the floats")
 
     def reach(self, claim: float, room: int) -> bool:

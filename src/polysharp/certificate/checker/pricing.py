@@ -3,8 +3,6 @@
 A vector is multiplied with every monomial that a statement allows (``dearest``).  Those with the
 largest products get the prices of ``bounds``, within the intervals of their coefficients; all
 others cost no more than the largest product among them would if nothing bounded it.
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from numpy.typing import NDArray
 from polysharp.certificate.checker.bounds import Tangent, free_prices, prices
 from polysharp.certificate.checker.dearest import KEPT, dearest
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
-from polysharp.certificate.checker.points import points_of
+from polysharp.certificate.checker.points import Points
 from polysharp.certificate.checker.reader import ProofPart, ProofReader
 from polysharp.certificate.checker.rows import TINY, Columns, Point, U
 from polysharp.certificate.checker.rules import (
@@ -32,6 +30,7 @@ from polysharp.certificate.checker.rules import (
     Monomial,
     Rejected,
     Rules,
+    alive_part,
     all_monomials,
     columns_of,
     demand,
@@ -59,8 +58,6 @@ class Unlisted(NamedTuple):
 class PricedReader(ProofReader):
     """Checks nodes where monomials are alive that nobody has listed."""
 
-    is_priced = True
-
     def __init__(self, proof: Proof, rules: Rules, columns: Columns) -> None:
         super().__init__(proof, rules, [columns])  # type: ignore[list-item]  # there is no G
         self.columns, self.work = columns, 0.0
@@ -74,10 +71,7 @@ class PricedReader(ProofReader):
         if at is not None and at.rest:
             s, out = self.columns.s, np.flatnonzero(at.terms == OUT).tolist()
             gone = {*s.excluded_terms, *(s.monomials[j] for j in out)}
-            alive = tuple(self.kept[at.inputs != OUT].tolist())
-            s = replace(s, kept_inputs=alive, excluded_terms=tuple(gone))
-            if s.heredity is not None:  # ancestors down to degree one would be more terms
-                s = replace(s, degree=min(s.degree, s.max_terms))
+            s = replace(alive_part(s, at), excluded_terms=tuple(gone))
             at.rest = plain_count(s) > KEPT or not self._names_all(s)
         return super().visit(node, at, claim)
 
@@ -95,22 +89,19 @@ class PricedReader(ProofReader):
         alive, L = np.flatnonzero(at.terms != OUT), self.rules.room(at)
         point = self.columns.closer(index, w, alive, np.longdouble if close else np.float64)
         point, boxes = point.times(self.multiple(vector)), self.columns.boxes
-        others = self._others(vector, index, w, at, L, close) if at.rest else np.zeros(0)
+        others = self._others(vector, at, close=close) if at.rest else np.zeros(0)
         Z = prices(self.columns.lam, boxes, point.up, point.down)
         return Tangent(point, Z, at, L, scalable=not boxes.stated, others=others)
 
-    def _others(
-        self, vector: Vector, index: Indices, w: Array, at: Fixings, L: int, close: bool
-    ) -> Array:
+    def _others(self, vector: Vector, at: Fixings, *, close: bool) -> Array:
         """Return the prices of the L + 1 dearest unlisted monomials that a node leaves alive."""
-        alive = at.inputs != OUT
-        known = self._priced.get(id(vector))
+        alive, L, known = at.inputs != OUT, self.rules.room(at), self._priced.get(id(vector))
         if known is None or np.any(alive & ~known[0]) or (close and np.any(alive != known[0])):
-            a, t = self.columns.residual(index, w), self.multiple(vector)
-            known = self._priced[id(vector)] = alive, self._unlisted(a, t, self.kept[alive])
+            known = alive, self._unlisted(vector, self.kept[alive])
+            self._priced[id(vector)] = known
         found, Z = known[1], list[float]()
         place, s = {int(i): a for a, i in enumerate(self.kept)}, self.columns.s
-        left = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
+        left = self.rules.input_room(at)
         for m, own in zip(found.monomials, found.prices.tolist(), strict=True):
             states = [at.inputs[place[i]] for i in {owner(c, s) for c in m}]
             if OUT not in states and states.count(FREE) <= left:
@@ -119,9 +110,10 @@ class PricedReader(ProofReader):
                 return np.array(Z)
         return np.array(Z + [found.rest] * (L + 1 - len(Z) if found.rest > 0.0 else 0))
 
-    def _unlisted(self, a: Array, t: float, inputs: Indices) -> Unlisted:
-        """Price t times a vector against all monomials of some inputs."""
+    def _unlisted(self, vector: Vector, inputs: Indices) -> Unlisted:
+        """Price a vector against all monomials of some inputs."""
         columns, s, degree = self.columns, self.columns.s, self.columns.s.degree
+        a, t = columns.residual(*self.vectors(vector)[0]), self.multiple(vector)
         count = sum(map(len, columns_of(inputs.tolist(), s).values()))
         self.work += float(len(a)) * comb(count + degree, degree)
         self.work += EACH * sum(comb(count + d - 3, d - 2) for d in range(5, degree + 1))
@@ -158,9 +150,8 @@ class PricedReader(ProofReader):
         """Return the claim where all supports with monomials beyond ``only`` reach it."""
         room, what = self.rules.room(at), "a screening"
         demand(room <= 2, "more monomials may join than points can show")
-        points = points_of(
-            self.columns, self.rules, self.read(along, what), self.read(only, what), at
-        )
+        read = self.read(along, what), self.read(only, what)
+        points = Points(self.columns, self.rules, *read, at)
         return self.proof.bound if points.reach(self.proof.bound, room) else -inf
 
     def narrowed(self, only: Indices, at: Fixings) -> tuple[ProofReader, Fixings]:

@@ -13,8 +13,6 @@ w_t, one per response, with one diagonal and coupling for all, the bounds of ``b
 
 A vector of the proof then lists w_1, w_2, ... end to end: position t f + j names monomial j of
 response t, f monomials being listed.
-
-ProofPart of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
@@ -59,8 +57,6 @@ class ProofPart:
 
 class ProofReader:
     """Checks the nodes of a proof against the moments of a list of monomials."""
-
-    is_priced = False  # whether it has no moments, and goes on with a narrower reader
 
     def __init__(
         self, proof: Proof, rules: Rules, every: list[Moments], place: Indices | None = None
@@ -113,28 +109,28 @@ class ProofReader:
                     value, parts = narrow.visit(rest, below, claim)
                     return min(least, value), parts
                 self.rules.deduce(at)
-        except Empty:
-            at = None  # nothing is left to cover, whatever the node is
+        except Empty:  # nothing is left to cover, whatever the node is
+            children = node.children if node.kind in ("split", "sets") else ()
+            return least, [ProofPart(child, None, self) for child in children]
         tries = node.kind in ("single", "exhausted", "sets")
-        if self.is_priced and tries and at is not None and not at.rest:
+        # Without moments of its own a reader goes on with a narrower one.
+        if tries and not (self.rules.listed or at.rest):
             narrow, below = self.narrowed(np.flatnonzero(at.terms == FREE), at)
             value, parts = narrow.visit(replace(node, screenings=()), below, claim)
-            return min(least, value), parts
-        if node.kind == "split":
-            return least, self._split(node, at)
-        if node.kind == "sets":
+        elif node.kind == "split":
+            value, parts = least, self._split(node, at)
+        elif node.kind == "sets":
             value, parts = self._split_by_sets(node, at, claim)
-            return min(least, value), parts
-        return least if at is None else min(least, self._leaf(node, at, claim)), []
+        else:
+            value, parts = self._leaf(node, at, claim), []
+        return min(least, value), parts
 
     def narrowed(self, only: Indices, at: Fixings) -> tuple[ProofReader, Fixings]:
         """Return a reader for the monomials that stay alive; here all are listed already."""
         raise Rejected("narrows down a list that is complete")
 
-    def _split(self, node: ProofNode, at: Fixings | None) -> list[ProofPart]:
+    def _split(self, node: ProofNode, at: Fixings) -> list[ProofPart]:
         """Return the children: child a has c_1..c_{a-1} in and c_a out, the last all of them in."""
-        if at is None:  # nothing to cover
-            return [ProofPart(child, None, self) for child in node.children]
         if node.on_inputs:
             chain = read_indices(node.chain, len(at.inputs), "the chain")
         else:
@@ -146,18 +142,15 @@ class ProofReader:
         ]
 
     def _split_by_sets(
-        self, node: ProofNode, at: Fixings | None, claim: float
+        self, node: ProofNode, at: Fixings, claim: float
     ) -> tuple[float, list[ProofPart]]:
         """Return the least bound of the sets of inputs that are no child, and the children."""
-        count = len(node.children)
-        if at is None:
-            return inf, [ProofPart(child, None, self) for child in node.children]
         demand(len(self.every) == 1, "splits by sets of inputs, with several responses")
         demand(not at.rest, UNLISTED)
-        room = self.rules.max_inputs - int(np.count_nonzero(at.inputs == IN))
-        chain, size = np.array(node.chain, dtype=np.intp), len(at.inputs)
+        room = self.rules.input_room(at)
+        chain, count = np.array(node.chain, dtype=np.intp), len(node.children)
         demand(room > 0 and len(chain) == count * room, "its sets do not fill the budget of inputs")
-        listed = [read_indices(one, size, "a set") for one in chain.reshape(count, room)]
+        listed = [read_indices(one, len(at.inputs), "a set") for one in chain.reshape(count, room)]
         least, undecided = least_of_sets(self.moments, self.rules, at, listed, claim)
         parts = []
         for child, kept in zip(node.children, listed, strict=True):
@@ -209,27 +202,18 @@ class ProofReader:
         if vector.diagonal != -1:
             moved = self._moved(vector.diagonal, np.concatenate([own for own, _ in parts]), at)
             d = moved.over_all(len(at.terms))
-        times = self.multiple(vector)
-        points = [
-            own.closer(*part, alive) if close and d is None else own.at(*part, moved, alive)
-            for own, part in zip(every, parts, strict=True)
-        ]
-        points = [point.times(times) for point in points]
-        own_prices = [
-            prices(own.lam, own.boxes, point.up, point.down, d=d)
-            for own, point in zip(every, points, strict=True)
-        ]
-        Z = np.sum(own_prices, axis=0)
-        point = points[0]
+        points, Z = list[Point](), np.zeros(len(at.terms))
+        for own, part in zip(every, parts, strict=True):
+            near = close and d is None
+            point = own.closer(*part, alive) if near else own.at(*part, moved, alive)
+            point = point.times(self.multiple(vector))
+            points.append(point)
+            Z += prices(own.lam, own.boxes, point.up, point.down, d=d)
         if len(every) > 1:
             Z *= 1.0 + (len(every) + 4.0) * U
-            point = Point(
-                rounded_sum([one.base for one in points], -1.0),
-                rounded_sum([one.ya for one in points], -1.0),
-                rounded_sum([one.aa for one in points], 1.0),
-                Z[:0],
-                Z[:0],
-            )
+        base, ya, aa = zip(*(point[:3] for point in points), strict=True)
+        low = rounded_sum(base, -1.0), rounded_sum(ya, -1.0)
+        point = Point(*low, rounded_sum(aa, 1.0), Z[:0], Z[:0])
         scalable = d is None and not self.moments.boxes.stated
         return Tangent(point, Z, at, self.rules.room(at), scalable=scalable, others=Z[:0])
 

@@ -19,13 +19,11 @@ rest, the same in every row):
 Any vector a over the rows proves a bound with y'a, |a|^2 and m_j'a, of which only these products
 are rounded.  That keeps all digits where |a| is much smaller than |y|, which products with
 G = M'M (``moments``) do not; but it takes a pass over the rows.
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import factorial, isqrt, prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,8 +33,6 @@ from polysharp.certificate.checker.boxes import CheckedBoxes
 from polysharp.certificate.checker.rules import ORTHOGONAL, Array, Indices, Monomial, demand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from polysharp.certificate.statement import Statement
 
 U = 2.0**-53

@@ -2,14 +2,12 @@
 
 The monomials are listed from the rules afresh, so that no candidate can be left out in silence.
 Where they are too many to list, the statement names some of them and the rest stays implicit.
-
-Part of the checker: nothing here is shared with the search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb, isfinite
 from typing import TYPE_CHECKING, Any
@@ -154,6 +152,14 @@ def all_monomials(s: Statement, most: int = MOST_LISTED) -> list[Monomial]:
     return list(kept)
 
 
+def alive_part(s: Statement, at: Fixings) -> Statement:
+    """Return the statement about the inputs that are not out, and the degrees that fit in."""
+    alive = tuple(i for i, mark in zip(s.kept_inputs, at.inputs, strict=True) if mark != OUT)
+    # With heredity, ancestors down to degree one are terms too.
+    degree = s.degree if s.heredity is None else min(s.degree, s.max_terms)
+    return replace(s, kept_inputs=alive, degree=degree)
+
+
 def _longer(
     m: Monomial, columns: dict[int, list[int]], every: list[int], s: Statement
 ) -> list[Monomial]:
@@ -277,6 +283,10 @@ class Rules:
         """Return L, how many monomials may still be chosen."""
         return self.max_terms - int(np.count_nonzero(at.terms == IN))
 
+    def input_room(self, at: Fixings) -> int:
+        """Return how many inputs may still be chosen."""
+        return self.max_inputs - int(np.count_nonzero(at.inputs == IN))
+
     def screen(self, at: Fixings, out: Indices, inn: Indices) -> None:
         """Fix monomials out and in."""
         _fix(at.terms, out, OUT)
@@ -306,7 +316,7 @@ class Rules:
     def _apply_hierarchy(self, at: Fixings) -> None:
         terms, inputs = at.terms, at.inputs
         _fix(inputs, _times((terms == IN).astype(np.float32), self.uses) > 0.0, IN)
-        left = self.max_inputs - int(np.count_nonzero(inputs == IN))
+        left = self.input_room(at)
         if left < 0:
             raise Empty
         if left == 0:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 
@@ -63,18 +64,11 @@ class PricedKind(NodeKind[PricedNode]):
 
     def root(self) -> PricedNode:
         """Return the whole search space, with what the first dual point proves of it."""
-        rules, none = self.search.rules, frozenset[Monomial]()
+        rules, none = self.search.rules, frozenset[Any]()
         inside, inputs = frozenset(rules.include_terms), frozenset(rules.required_inputs)
+        fixed = inside, none, inputs, none
         blank = PricedNode(
-            self.search.bound,
-            inside,
-            none,
-            inputs,
-            frozenset(),
-            full=False,
-            room=0,
-            dual=self.dual,
-            library=rules.library,
+            self.search.bound, *fixed, full=False, room=0, dual=self.dual, library=rules.library
         )
         return self._child(blank)
 
@@ -99,9 +93,8 @@ class PricedKind(NodeKind[PricedNode]):
             self.unproved = True
         # A reader forms the residual y - Mw afresh, with roundings of its own.
         t = max(1.0, used.multiple, used.multiple * node.proved_by(used).t)
-        self.claim = min(
-            self.claim, value - 16.0 * (len(used.w) + 8.0) * UNIT * (t * used.reach) ** 2
-        )
+        doubt = 16.0 * (len(used.w) + 8.0) * UNIT * (t * used.reach) ** 2
+        self.claim = min(self.claim, value - doubt)
 
     def proof(self, unfinished: list[PricedNode]) -> Proof | None:
         """Return the proof of what the search has proved, open nodes included."""
@@ -140,7 +133,7 @@ class PricedKind(NodeKind[PricedNode]):
         child.inputs_in |= rules.library.inputs_of(chain.from_iterable(child.terms_in))
         count, k = len(child.inputs_in), rules.max_inputs
         child.full = k is not None and count >= k
-        child.room = self.search.max_terms - len(child.terms_in)
+        child.room = self.search.rules.max_terms - len(child.terms_in)
         contradiction = child.inputs_in & child.inputs_out or child.terms_in & child.terms_out
         if contradiction or child.room < 0 or (k is not None and count > k):
             child.bound = np.inf  # no support lies in it
@@ -217,6 +210,7 @@ class PricedKind(NodeKind[PricedNode]):
             return
         rules = replace(rules, include_terms=tuple(sorted(node.terms_in)))
         problem, basis = search.problem(pool, rules)
+        rest = Handed(node.dual, basis.monomials, family, None, others, along)
         if node.room == 0 or len(basis) == len(node.terms_in):
             support = problem.structure.required_terms
             fit = problem.refit(support)
@@ -224,12 +218,11 @@ class PricedKind(NodeKind[PricedNode]):
             # Heredity may have dropped all survivors: what lies beyond them still costs others.
             cost = least_cost(problem, fit) if allowed else np.inf
             node.single = others == np.inf
-            end, value = Proof(cost, (ProofNode("exhausted"),)), min(cost, others)
-            self._keep(node, Handed(node.dual, basis.monomials, family, end, value, along))
+            end = Proof(cost, (ProofNode("exhausted"),))
+            self._keep(node, replace(rest, proof=end, value=min(cost, others)))
             if allowed:
                 search.offer(fit, problem, basis)
         else:
-            rest = Handed(node.dual, basis.monomials, family, None, others, along)
             self._solve(node, problem, basis, rest)
 
     def _keep(self, node: PricedNode, handed: Handed) -> None:
@@ -291,24 +284,16 @@ class PricedKind(NodeKind[PricedNode]):
             )
             for a in range(len(inputs or terms) + 1)
         ]
-        chain = self.writer.places(terms)
-        if inputs:
-            chain = np.searchsorted(self.search.inputs, inputs)
-        self.writer.write(
-            node.record,
-            ProofNode(
-                "split",
-                chain=tuple(chain.tolist()),
-                on_inputs=bool(inputs),
-                children=tuple(child.record for child in children),
-            ),
-        )
+        on = np.searchsorted(self.search.inputs, inputs) if inputs else self.writer.places(terms)
+        places, records = tuple(on.tolist()), tuple(child.record for child in children)
+        split = ProofNode("split", chain=places, on_inputs=bool(inputs), children=records)
+        self.writer.write(node.record, split)
         return children
 
     def _input_chain(self, node: PricedNode) -> list[int]:
         k = self.search.rules.max_inputs
         inputs_of = self.search.rules.library.inputs_of
-        if k is None or node.full or len(inputs_of(self.search.inputs)) <= k:
+        if k is None or node.full or self.search.n_inputs <= k:
             return []
         best = self.search.best
         here = node.holds(best.monomials)

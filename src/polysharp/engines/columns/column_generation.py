@@ -63,7 +63,7 @@ def find(search: Search) -> DualPoint:
         search.check_time()
         dual = search.price(w)
         inside = frozenset(search.rules.include_terms)
-        free = search.max_terms - len(inside)
+        free = search.rules.max_terms - len(inside)
         proved = dual.bounded(inside, free, lambda _: True).bound
         if search.dual is None or proved > search.bound:
             search.dual = dual
@@ -84,7 +84,6 @@ def _found(search: Search, stop: Stop) -> Found:
     pool = Pool.of(search.design, monomials)
     rules = replace(search.rules, max_terms=max(1, len(monomials)))
     problem, basis = search.problem(pool, rules)
-    _, mean = search.design.moments(monomials)
     search.report("done", force=True)
     solution = certify(
         problem,
@@ -96,4 +95,4 @@ def _found(search: Search, stop: Stop) -> Found:
         stop=Stop.PROVED if search.proved else stop,
         **search.facts,
     )
-    return Found(solution, basis, Assembled(problem, mean, search.design.y_mean))
+    return Found(solution, basis, Assembled(problem, pool.mean, search.design.y_mean))

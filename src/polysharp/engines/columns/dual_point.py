@@ -31,15 +31,8 @@ import numpy as np
 from polysharp.monomials.coefficient_bounds import ANY, Boxes
 from polysharp.pricing.design import Design
 from polysharp.pricing.pricer import Priced
-from polysharp.problem.bounds import (
-    UNIT,
-    admitted,
-    price,
-    scaled_value,
-    tangent_value,
-    top_sum,
-    total,
-)
+from polysharp.problem import bounds
+from polysharp.problem.bounds import UNIT
 from polysharp.typing import Array, Monomial
 
 Allows = Callable[[Monomial], bool]
@@ -91,30 +84,29 @@ class DualPoint:
         reach: float = 0.0,
     ) -> DualPoint:
         """Combine a vector and its prices; ``extra`` monomials get theirs as well."""
-        unit = 2.0 * (design.n + 16) * UNIT
-        ya, aa, error = a.ya, a.aa, priced.error + a.drift
+        unit, error = 2.0 * (design.n + 16) * UNIT, priced.error + a.drift
+        ya, aa = a.ya - unit * float(np.sqrt(a.raw * design.yy)), a.aa + unit * a.raw
         others = [m for m in extra if m not in w] + list(w)
         rho, boxes = design.correlations(others, a), kind.boxes(priced.monomials)
-        ya, aa = ya - unit * float(np.sqrt(a.raw * design.yy)), aa + unit * a.raw
 
         def multiple(t: float) -> tuple[float, Array, float]:
             """Return t, the prices listed and those of the rest."""
-            rest = float(price(t * priced.threshold, t * error, kind.lam, *ANY))
-            own = price(t * priced.correlations, t * error, kind.lam, *boxes)
+            rest = float(bounds.price(t * priced.threshold, t * error, kind.lam, *ANY))
+            own = bounds.price(t * priced.correlations, t * error, kind.lam, *boxes)
             return t, np.maximum(own, rest), rest
 
         t, listed, rest = multiple(1.0)
         if not kind.scalable:
-            free = price(priced.correlations, error, kind.lam, *ANY)
-            spent = (top_sum(Z, kind.terms) for Z in (free, listed))
-            tries = [multiple(scaled_value(ya, aa, whole)[1]) for whole in spent]
+            free = bounds.price(priced.correlations, error, kind.lam, *ANY)
+            spent = (bounds.top_sum(Z, kind.terms) for Z in (free, listed))
+            tries = [multiple(bounds.scaled_value(ya, aa, whole)[1]) for whole in spent]
 
             def value(own: tuple[float, Array, float]) -> float:
-                whole = top_sum(own[1], kind.terms)
-                return float(tangent_value(own[0] * ya, own[0] ** 2 * aa, whole))
+                whole = bounds.top_sum(own[1], kind.terms)
+                return float(bounds.tangent_value(own[0] * ya, own[0] ** 2 * aa, whole))
 
             t, listed, rest = max([(t, listed, rest), *tries], key=value)
-        known = price(t * rho, t * error, kind.lam, *kind.boxes(others))
+        known = bounds.price(t * rho, t * error, kind.lam, *kind.boxes(others))
         order = np.argsort(-listed, kind="stable")  # what pricing took for ties may be out of order
         return cls(
             w=w,
@@ -132,8 +124,7 @@ class DualPoint:
 
     def price(self, m: Monomial) -> float:
         """Return Z_j, or a bound on it."""
-        listed = self.prices.get(m)
-        return listed if listed is not None else self.known.get(m, self.rest)
+        return self.prices.get(m, self.known.get(m, self.rest))
 
     def bounded(self, inside: frozenset[Monomial], free: int, allows: Allows) -> Bounded:
         """Bound the supports with ``inside`` in and at most ``free`` others that are allowed."""
@@ -141,11 +132,12 @@ class DualPoint:
         top = list(islice(candidates, free))
         top += [self.rest] * (free - len(top))
         prices = [self.price(m) for m in inside] + top
-        spent = total(sum(prices), len(prices))
+        spent = bounds.total(sum(prices), len(prices))
         if self.scalable:
-            bound, t = scaled_value(self.ya, self.aa, spent)
+            bound, t = bounds.scaled_value(self.ya, self.aa, spent)
         else:
-            bound, t = max(0.0, admitted(tangent_value(self.ya, self.aa, spent), self.yy)), 1.0
+            tangent = bounds.tangent_value(self.ya, self.aa, spent)
+            bound, t = max(0.0, bounds.admitted(tangent, self.yy)), 1.0
         return Bounded(bound, t, top[-1] if top else 0.0)
 
     def survivors(

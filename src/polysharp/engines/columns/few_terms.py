@@ -58,7 +58,7 @@ class FewLeft(NamedTuple):
 
 def readable(search: Search) -> bool:
     """Whether a reader of a proof can go through all monomials."""
-    return search.rules.count(len(search.rules.library.inputs_of(search.inputs))) <= MOST_READ
+    return search.rules.count(search.n_inputs) <= MOST_READ
 
 
 class FewTerms:
@@ -71,7 +71,7 @@ class FewTerms:
     def steps(self, seconds: float) -> Iterator[tuple[float, float]]:
         """What to ask, one after the other: costs, and how many pairs to look at."""
         search, room, affordable = self.search, self.node.room, RATE * seconds
-        swept = search.rules.swept(len(search.rules.library.inputs_of(search.inputs)))
+        swept = search.rules.swept(search.n_inputs)
         if self.pricer is not None and swept <= LARGEST and room in (1, 2):
             yield search.objective, min(EASY, affordable)
             if room == 2:
@@ -165,11 +165,9 @@ class _Vectors(NamedTuple):
     @classmethod
     def of(cls, search: Search, pricer: Pricer, inside: list[Monomial]) -> _Vectors:
         """Return y alone."""
-        rows = search.design.rows.block
-        assert rows is not None, "rows are in memory"
-        y = np.sqrt(rows.weights) * (rows.y - search.design.y_mean)
-        none = cls(search, pricer, inside, [], np.zeros((0, len(y) + len(inside))))
-        left = none._cleared(y[None])
+        none = cls(search, pricer, inside, [], np.zeros((0, search.design.n + len(inside))))
+        v, y = none._rows
+        left = none._cleared((np.sqrt(v) * y)[None])
         return none._replace(U=none._added(left / (np.linalg.norm(left) or 1.0))[0])
 
     def extended(self, monomials: list[Monomial]) -> _Vectors:
@@ -183,17 +181,18 @@ class _Vectors(NamedTuple):
 
     def _rooted(self, monomials: list[Monomial]) -> Array:
         """Return centred columns times the roots of the weights."""
-        design, v = self.search.design, self._weights
+        design, (v, _) = self.search.design, self._rows
         M = design.columns(monomials)
         if design.fit_intercept:
             M -= (M @ v / v.sum())[:, None]
         return np.asarray(M * np.sqrt(v))
 
     @property
-    def _weights(self) -> Array:
+    def _rows(self) -> tuple[Array, Array]:
+        """The weights of the rows, and y less its mean."""
         rows = self.search.design.rows.block
         assert rows is not None, "rows are in memory"
-        return rows.weights
+        return rows.weights, rows.y - self.search.design.y_mean
 
     def _cleared(self, E: Array) -> Array:
         """Take from vectors what O explains, and complete them."""
@@ -223,9 +222,7 @@ class _Vectors(NamedTuple):
     @property
     def frame(self) -> _Frame:
         """The vectors as they are priced."""
-        design, v, K = self.search.design, self._weights, len(self.U)
-        rows = design.rows.block
-        assert rows is not None, "rows are in memory"
+        design, (v, y), K = self.search.design, self._rows, len(self.U)
         root = np.sqrt(v)
         inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0.0)
         D = np.array([self.pricer.direction(u) for u in self.U[:, : len(v)] * inverse])
@@ -241,5 +238,4 @@ class _Vectors(NamedTuple):
         excess += (2.0 * float(np.linalg.norm(W)) + loose) * loose
         response = float(np.sqrt(design.yy) + unit * np.sqrt(v.sum()) * abs(design.y_mean))
         error = unit * float(np.sqrt(K)) * response
-        b = D @ (rows.y - design.y_mean)
-        return _Frame(D, b, READER * excess, READER * error, unit)
+        return _Frame(D, D @ y, READER * excess, READER * error, unit)

@@ -10,10 +10,9 @@ L-th largest of the pool join it, and the step is repeated from the better point
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polysharp.certificate.proof import Proof
 from polysharp.data.functions import PLAIN, Library
@@ -22,7 +21,7 @@ from polysharp.engines.columns.search import Search
 from polysharp.engines.tree.loop import Node
 from polysharp.engines.tree.relaxation import Aim, Relaxed, fresh_warm, solve_relaxation
 from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED, kernel
-from polysharp.pricing.panels import Keys
+from polysharp.pricing.panels import Keep
 from polysharp.pricing.pool import Pool
 from polysharp.problem.bounds import Quadratic, price, scaled_value, tangent_value
 from polysharp.problem.propagation import FREE, IN, OUT, States
@@ -149,7 +148,7 @@ def _step(
 ) -> tuple[Relaxed, dict[Monomial, float], float]:
     """Solve the relaxation on the pool; return it, the point to price, and its L-th price."""
     pool, system = search.pool, search.system
-    state = _states(pool, node)
+    state = np.array([_state(node, m) for m in pool.monomials], dtype=np.int8)
     start = _Guide.of(system, pool.vector(node.dual.w))
     if last is None:
         warm = fresh_warm(system, start.w, max(start.bound(state, node.room)[1], 1e-300))
@@ -167,42 +166,28 @@ def _step(
     return relaxed, named(pool, point.w), point.bound(state, node.room)[1]
 
 
-def _states(pool: Pool, node: PricedNode) -> States:
-    state = np.full(len(pool), FREE, dtype=np.int8)
-    for j, m in enumerate(pool.monomials):
-        if m in node.terms_in:
-            state[j] = IN
-        elif not node.allows(m):
-            state[j] = OUT
-    return state
+def _state(node: PricedNode, m: Monomial) -> int:
+    if m in node.terms_in:
+        return IN
+    return FREE if node.allows(m) else OUT
 
 
-def inputs_kept(search: Search, node: PricedNode) -> _Inputs | None:
+def inputs_kept(search: Search, node: PricedNode) -> Keep | None:
     """Return the rule about inputs for pricing; single monomials are taken out afterwards."""
     if not node.full and not node.inputs_out:
         return None
     columns_of = search.rules.library.columns_of
     width = int(search.inputs.max(initial=0)) + 1
-    mask = np.zeros(width, dtype=bool) if node.full else np.ones(width, dtype=bool)
+    mask = np.full(width, not node.full)
     mask[[c for c in columns_of(node.inputs_in) if c < width]] = True
     mask[[c for c in columns_of(node.inputs_out) if c < width]] = False
-    return _Inputs(mask)
-
-
-@dataclass(frozen=True, eq=False)
-class _Inputs:
-    """Lets through the monomials all of whose columns are marked."""
-
-    mask: NDArray[np.bool_]
-
-    def __call__(self, keys: Keys) -> NDArray[np.bool_]:
-        return np.asarray(self.mask[keys].all(axis=1))
+    return lambda keys: np.asarray(mask[keys].all(axis=1))
 
 
 def _moved(search: Search, relaxed: Relaxed, active: dict[Monomial, float]) -> Relaxed:
     """Carry the last iterate over to a pool that has changed."""
     warm = fresh_warm(search.system, search.pool.vector(active), relaxed.warm.nu)
-    return Relaxed(relaxed.code, relaxed.bound, relaxed.primal, warm.w, relaxed.Z, warm)
+    return replace(relaxed, w=warm.w, warm=warm)
 
 
 def _shares(search: Search, relaxed: Relaxed) -> dict[Monomial, float]:
@@ -237,11 +222,9 @@ class _Guide:
         system = self.system
         Z = price(self.rho, 0.0, system.ridge, system.low, system.high)
         free = np.sort(Z[state == FREE])[::-1][:room]
-        ya = self.system.yy - float(self.system.q @ self.w)
+        ya = system.yy - float(system.q @ self.w)
         spent = float(Z[state == IN].sum() + free.sum())
         aa = ya - float(self.w @ self.rho)
-        if system.scalable:
-            value, _ = scaled_value(ya, aa, spent)
-        else:
-            value = tangent_value(ya, aa, spent)
+        scalable = system.scalable
+        value = scaled_value(ya, aa, spent)[0] if scalable else tangent_value(ya, aa, spent)
         return value, float(free[-1]) if len(free) == room else 0.0

@@ -88,7 +88,7 @@ class Search(Record):
         self.pool = Pool.of(self.design, rules.with_parents(self._seeds()))
         self.fresh: dict[Monomial, int] = {}  # the pass that last wanted a monomial
         problem, basis = self.problem(self.pool, rules)
-        self.best = _incumbent(problem.refit(first_support(problem)), basis)
+        self.best: Incumbent = _incumbent(problem.refit(first_support(problem)), basis)
 
     def _seeds(self) -> list[Monomial]:
         """Monomials to begin with: what is required, and the best linear terms."""
@@ -98,21 +98,12 @@ class Search(Record):
         return required_monomials(self.rules) + [linear[j] for j in best]
 
     @property
-    def max_terms(self) -> int:
-        """The budget l."""
-        return self.rules.max_terms
-
-    @property
-    def objective(self) -> float:
-        """Objective of the incumbent."""
-        return self.best.objective
+    def n_inputs(self) -> int:
+        """How many inputs the columns that may be used are made of."""
+        return len(self.rules.library.inputs_of(self.inputs))
 
     def price(
-        self,
-        w: dict[Monomial, float],
-        *,
-        keep: Keep | None = None,
-        extra: Sequence[Monomial] = (),
+        self, w: dict[Monomial, float], *, keep: Keep | None = None, extra: Sequence[Monomial] = ()
     ) -> DualPoint:
         """Price the residual of some coefficients against all monomials: one pass.
 
@@ -125,7 +116,7 @@ class Search(Record):
         self.check_time()
         priced = self.design.price(a, top, both, on_block=self.on_block)
         self.rounds += 1
-        kind = Kind(self.lam, self.max_terms, not self.rules.coefficients.bind, self.boxes)
+        kind = Kind(self.lam, self.rules.max_terms, not self.rules.coefficients.bind, self.boxes)
         others = {*extra, *self.best.monomials}
         return DualPoint.of(self.design, w, a, priced, kind, others, self._reach(w))
 
@@ -168,11 +159,8 @@ class Search(Record):
         if len(basis) < len(everything):
             kept = [everything.index[m] for m in basis.monomials]
             pool = pool.selected(np.array(kept, dtype=np.intp))
-        structure = rules.structure(basis)
-        problem = Problem.dense(
-            pool.G, pool.q, self.design.yy, self.lam, structure, self._accuracy(pool)
-        )
-        return problem, basis
+        known, yy = self._accuracy(pool), self.design.yy
+        return Problem.dense(pool.G, pool.q, yy, self.lam, rules.structure(basis), known), basis
 
     def boxes(self, monomials: Sequence[Monomial]) -> Boxes:
         """Return the intervals that the coefficients of some monomials must keep to."""

@@ -17,8 +17,6 @@ from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.cutting_planes.master import Cut, Master
 from polysharp.engines.cutting_planes.root import prepare
-from polysharp.errors import TooLargeError
-from polysharp.problem.problem import Problem
 from polysharp.problem.subproblem import least_cost
 from polysharp.typing import Array
 
@@ -37,17 +35,8 @@ class OuterApproximation(Engine):
     """
 
     packages: ClassVar[tuple[str, ...]] = ("highspy",)
-    largest: ClassVar[int] = 25_000  # monomials; their Gram matrix takes 5 GB
+    largest = 25_000
     root_cuts: bool = True
-
-    def check(self, problem: Problem) -> None:
-        """Refuse to start without the solver, or where the Gram matrix does not fit in memory."""
-        super().check(problem)
-        if problem.size > self.largest:
-            raise TooLargeError(
-                f"engine={self.name!r} holds the Gram matrix of at most {self.largest:,} "
-                f"monomials, and this problem has {problem.size:,}; lower degree or n_candidates"
-            )
 
     @abstractmethod
     def branch(self, talk: Dialogue) -> Stop | None:

@@ -50,6 +50,10 @@ class LinearPoint:
     d: Array
     weights: Array
 
+    def nearer(self, centre: Array) -> Array:
+        """Return a centre that has moved a little towards the point."""
+        return CENTRE_WEIGHT * centre + (1.0 - CENTRE_WEIGHT) * self.x[: len(centre)]
+
 
 def prepare(run: Run, *, root_cuts: bool) -> Master:
     """Return the master an engine starts from; without root cuts it holds one cut, the start's."""
@@ -62,25 +66,19 @@ def prepare(run: Run, *, root_cuts: bool) -> Master:
 
 def strengthen(run: Run, master: Master) -> Master:
     """Add root cuts, fix columns and raise the ridge until nothing moves any more."""
-    moved = True
-    while moved and not (run.proved or run.expired):
-        master = _in_out(run, master)
-        raised = master.ridge_raised()
-        moved = raised is not master
-        master = raised
-        if not (moved or run.proved or run.expired):
-            probed = _probe(run, master)
-            moved = probed is not master
-            master = probed
+    before = None
+    while master is not before and not (run.proved or run.expired):
+        before = _in_out(run, master)
+        master = before.ridge_raised()
+        if master is before and not (run.proved or run.expired):
+            master = _probe(run, master)
     return master.rescaled(run)
 
 
 def _in_out(run: Run, master: Master) -> Master:
     """Run one in-out loop; returns the master with the cuts that carry the LP bound."""
-    centre = _indicator(run, master)
-    lp = RootLP(master)
-    lp.add(master.tangent(centre).clipped(run.bound))
-    relaxed, history = lp.solve(run), []
+    centre, lp, history = _indicator(run, master), RootLP(master), list[float]()
+    relaxed = lp.solve_with(run, centre)
     while relaxed is not None:
         run.rounds += 1
         run.cuts += 1
@@ -95,11 +93,10 @@ def _in_out(run: Run, master: Master) -> Master:
             master = replace(master, cuts=lp.carrying(relaxed)).restrict(~out, into).rescaled(run)
             lp = RootLP(master)
         else:
-            centre = CENTRE_WEIGHT * centre + (1.0 - CENTRE_WEIGHT) * relaxed.x[: len(centre)]
+            centre = relaxed.nearer(centre)
         if done:
             break
-        lp.add(master.tangent(np.where(centre < NEGLIGIBLE, 0.0, centre)).clipped(run.bound))
-        relaxed = lp.solve(run)
+        relaxed = lp.solve_with(run, centre)
     return replace(master, cuts=tuple(lp.cuts))
 
 
@@ -134,18 +131,18 @@ def _probe(run: Run, master: Master) -> Master:
 def _refuted(run: Run, lp: RootLP, column: int, centre: Array) -> bool:
     """Whether in-out cuts prove that a column at zero is worse than the incumbent."""
     lp.bind(column, 0.0, 0.0)
-    history: list[float] = []
-    while (relaxed := lp.solve(run)) is not None:
+    relaxed, history = lp.solve(run), list[float]()
+    while relaxed is not None:
         history.append(relaxed.bound)
         if relaxed.bound > _limit(run):
             return True
         if run.expired or _stalled(history, run):
             return False
-        centre = CENTRE_WEIGHT * centre + (1.0 - CENTRE_WEIGHT) * relaxed.x[: len(centre)]
-        lp.add(lp.master.tangent(np.where(centre < NEGLIGIBLE, 0.0, centre)).clipped(run.bound))
         run.rounds += 1
         run.cuts += 1
         run.report("probing")
+        centre = relaxed.nearer(centre)
+        relaxed = lp.solve_with(run, centre)
     return False
 
 
@@ -212,6 +209,11 @@ class RootLP(HighsModel):
         answer = self.highs.getSolution()
         x = np.clip(np.array(answer.col_value)[:-1], 0.0, 1.0)
         return self.safe(x, np.array(answer.row_dual))
+
+    def solve_with(self, run: Run, centre: Array) -> LinearPoint | None:
+        """Solve with the tangent at a centre added."""
+        self.add(self.master.tangent(np.where(centre < NEGLIGIBLE, 0.0, centre)).clipped(run.bound))
+        return self.solve(run)
 
     def safe(self, x: Array, y: Array) -> LinearPoint:
         """Bound and reduced costs from the multipliers alone, rounded down."""

@@ -93,9 +93,9 @@ def _sweep(A, B, chosen, k, uses, users):  # type: ignore[no-untyped-def]
         users[i] += int(sign) * uses[k, i]
 
 
-@kernel(i8(MAT, MAT, f8, f8, f8, b1[:, ::1], i8, b1[:, ::1]), entry=True)
+@kernel(void(MAT, MAT, f8, f8, f8, b1[:, ::1], i8, b1[:, ::1]), entry=True)
 def _grow(A, B, dependent, value, least_gain, uses, max_inputs, members):  # type: ignore[no-untyped-def]
-    """Note every size; return how many terms there were."""
+    """Note every size."""
     chosen = np.zeros(len(A), dtype=np.bool_)
     costs, floor = np.empty(len(A)), dependent * np.diag(A)
     users = np.zeros(uses.shape[1], dtype=np.int64)
@@ -126,4 +126,3 @@ def _grow(A, B, dependent, value, least_gain, uses, max_inputs, members):  # typ
                     break
                 _sweep(A, B, chosen, i, uses, users)
         members[size] = chosen
-    return count

@@ -45,8 +45,7 @@ def every_size(problem: JointProblem, out_of_time: Callable[[], bool]) -> list[I
     Each grows from the one before, and then swaps its cheapest terms while that lowers the cost.
     Where time runs out there are fewer.
     """
-    most = problem.structure.max_terms
-    structure = problem.structure
+    structure, most = problem.structure, problem.structure.max_terms
     if structure.plain and structure.boxes is None and problem.size <= LARGEST:
         return grow(problem, LEAST_GAIN)
     empty = np.zeros(0, dtype=np.intp)
@@ -88,8 +87,7 @@ def _worth(problem: JointProblem, fit: Fit) -> Array:
     """Return what leaving out each term costs: 1/2 sum_t w_tj^2 / (H^-1)_jj."""
     H = problem.hessian(fit.support)
     inverse = np.diagonal(solve_spd(H, np.eye(len(H))))
-    worth: Array = 0.5 * np.einsum("tj,tj->j", fit.w, fit.w) / inverse
-    return worth
+    return np.asarray(0.5 * np.einsum("tj,tj->j", fit.w, fit.w) / inverse)
 
 
 def _with_best(problem: JointProblem, stay: Indices, without: int = -1) -> Fit | None:
@@ -122,8 +120,7 @@ def _gains_in_boxes(problem: JointProblem, stay: Indices) -> Array:
         [own.correlations(fit.support, w) for own, w in zip(problem.responses, fit.w, strict=True)]
     )
     left = problem.gram.diagonal + problem.lam
-    gains: Array = price(rho, 0.0, left, *problem.joint_boxes).sum(axis=0)
-    return gains
+    return np.asarray(price(rho, 0.0, left, *problem.joint_boxes).sum(axis=0))
 
 
 def _gains(problem: JointProblem, stay: Indices) -> Array:
@@ -134,5 +131,4 @@ def _gains(problem: JointProblem, stay: Indices) -> Array:
         V = solve_triangular(root, np.hstack([cross, q[:, stay].T]), lower=True)
         V, z = V[:, : problem.size], V[:, problem.size :]
         q, left = q - z.T @ V, left - np.einsum("ij,ij->j", V, V)
-    gains: Array = np.einsum("tj,tj->j", q, q) / np.maximum(left, problem.lam)
-    return gains
+    return np.asarray(np.einsum("tj,tj->j", q, q) / np.maximum(left, problem.lam))

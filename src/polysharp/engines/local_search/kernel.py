@@ -45,26 +45,18 @@ after so many moves, so that its caller can look at the clock.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import i8, njit
+from numba import i8
 from numpy.typing import NDArray
 
-from polysharp.engines.compiling import CACHED
+from polysharp.engines.compiling import Compiler
 from polysharp.typing import Array
 
 Ints = NDArray[np.int64]
 
-ENTRY: dict[str, Any] = {
-    "cache": CACHED,
-    "nogil": True,
-    "error_model": "numpy",
-    "fastmath": {"contract", "reassoc"},
-    "_nrt": False,  # nothing is allocated, no references are counted: less to compile
-    "no_cfunc_wrapper": True,  # nobody calls these from C, and a wrapper takes time to compile
-}
-INNER = ENTRY | {"no_cpython_wrapper": True}
+kernel = Compiler(__file__, allocating=False, contracting=True)
 
 
 class Equations(NamedTuple):
@@ -171,8 +163,7 @@ class Book(NamedTuple):
 
     members: Ints
     value: Array  # c
-    cheapest: Ints  # the slot of the member that is missed least
-    without: Array  # c without it
+    without: Array  # c without the member that is missed least
 
 
 class Chase(NamedTuple):
@@ -184,7 +175,7 @@ class Chase(NamedTuple):
     until: Ints  # (f): the step until which a monomial may not move
 
 
-@njit(**INNER)
+@kernel()
 def _leftover(equations, state, count, m):  # type: ignore[no-untyped-def]
     """Write what of monomial m the free members leave over into the row v."""
     T, row = state.T, equations.table[equations.place[m]]
@@ -199,7 +190,7 @@ def _leftover(equations, state, count, m):  # type: ignore[no-untyped-def]
                 T[V, b] -= share * T[a, b]
 
 
-@njit(**INNER)
+@kernel()
 def _shift(equations, state, slot, count, step):  # type: ignore[no-untyped-def]
     """Change the coefficient of a parked member; the free ones follow."""
     T = state.T
@@ -209,7 +200,7 @@ def _shift(equations, state, slot, count, step):  # type: ignore[no-untyped-def]
     T[Z, state.f + slot] -= step
 
 
-@njit(**INNER)
+@kernel()
 def _change(equations, boxes, state, slot, count, j):  # type: ignore[no-untyped-def]
     """Take the member of a slot, if it has one, out of the regression, then j in, if j >= 0."""
     T = state.T
@@ -242,7 +233,7 @@ def _change(equations, boxes, state, slot, count, j):  # type: ignore[no-untyped
             T[D, b] += signed * T[V, b] * T[V, b]
 
 
-@njit(**INNER)
+@kernel()
 def _register(rules, state, slot, j):  # type: ignore[no-untyped-def]
     """Write down that the member of a slot, if it has one, has left, and that j is there now."""
     for joins in range(2):
@@ -254,7 +245,7 @@ def _register(rules, state, slot, j):  # type: ignore[no-untyped-def]
     state.members[slot] = j
 
 
-@njit(**INNER)
+@kernel()
 def _park(equations, boxes, state, slot, count, end):  # type: ignore[no-untyped-def]
     """Fix a free member at an end of its box; return by how much c rises."""
     off = state.T[Z, state.f + slot] + end
@@ -266,7 +257,7 @@ def _park(equations, boxes, state, slot, count, end):  # type: ignore[no-untyped
     return cost
 
 
-@njit(**INNER)
+@kernel()
 def _mend(equations, boxes, state, count):  # type: ignore[no-untyped-def]
     """Park and free members until all boxes are kept and none gains by moving; return c's rise."""
     members, T, rise = state.members, state.T, 0.0
@@ -298,7 +289,7 @@ def _mend(equations, boxes, state, count):  # type: ignore[no-untyped-def]
     return rise
 
 
-@njit(**INNER)
+@kernel()
 def _cost(equations, boxes, state, slot):  # type: ignore[no-untyped-def]
     """Return by how much c rises without a member."""
     T, column = state.T, state.f + slot
@@ -309,7 +300,7 @@ def _cost(equations, boxes, state, slot):  # type: ignore[no-untyped-def]
     return 0.5 * w * w / T[slot, column]
 
 
-@njit(**INNER)
+@kernel()
 def _gains(state, boxes, row, tilt, inverse):  # type: ignore[no-untyped-def]
     """Write how much each monomial lowers c by joining; return the largest."""
     # Once member i is out: row i of T (B_i:), ``tilt`` = w_i / H_ii, ``inverse`` = 1 / H_ii.
@@ -329,7 +320,7 @@ def _gains(state, boxes, row, tilt, inverse):  # type: ignore[no-untyped-def]
     return top
 
 
-@njit(**INNER)
+@kernel()
 def _gains_without(equations, boxes, state, slot, count):  # type: ignore[no-untyped-def]
     """Write the gains once a member is out; return the largest."""
     column = state.f + slot
@@ -341,7 +332,7 @@ def _gains_without(equations, boxes, state, slot, count):  # type: ignore[no-unt
     return _gains(state, boxes, slot, w / h, 1.0 / h)
 
 
-@njit(**INNER)
+@kernel()
 def _book(rules, j, change):  # type: ignore[no-untyped-def]
     """Count monomial j in (1) or out (-1)."""
     rules.inside[j] += change
@@ -349,7 +340,7 @@ def _book(rules, j, change):  # type: ignore[no-untyped-def]
         rules.used[i] += change
 
 
-@njit(**INNER)
+@kernel()
 def _lack(rules, j):  # type: ignore[no-untyped-def]
     """Return how many parents j still wants."""
     lack = rules.wanted[j]
@@ -358,7 +349,7 @@ def _lack(rules, j):  # type: ignore[no-untyped-def]
     return lack
 
 
-@njit(**INNER)
+@kernel()
 def _has(row, i):  # type: ignore[no-untyped-def]
     found = False
     for entry in row:
@@ -366,7 +357,7 @@ def _has(row, i):  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(**INNER)
+@kernel()
 def _keeps(rules, orphans, j):  # type: ignore[no-untyped-def]
     """Whether j has its parents, mends the ``orphans`` among the members, and uses what must be."""
     if _lack(rules, j) > 0:
@@ -380,7 +371,7 @@ def _keeps(rules, orphans, j):  # type: ignore[no-untyped-def]
     return missing == 0
 
 
-@njit(**INNER)
+@kernel()
 def _best(rules, state, bar):  # type: ignore[no-untyped-def]
     """Return the monomial of largest gain above ``bar`` that may join, -1 for none."""
     # The members alone need not keep the rules: they are what a swap has in between.
@@ -408,7 +399,7 @@ def _best(rules, state, bar):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(**INNER)
+@kernel()
 def _best_swap(equations, boxes, rules, state, count, needed):  # type: ignore[no-untyped-def]
     """Return (gain, slot, entrant) of the swap that lowers c most, by more than ``needed``."""
     best, at, entrant = needed, count, -1
@@ -429,7 +420,7 @@ def _best_swap(equations, boxes, rules, state, count, needed):  # type: ignore[n
     return best, at, entrant
 
 
-@njit(**INNER)
+@kernel()
 def _note(equations, boxes, state, book, row, count, value):  # type: ignore[no-untyped-def]
     """Write the support down, and what c would be without its cheapest member."""
     book.value[row], book.without[row] = value, np.inf
@@ -437,11 +428,10 @@ def _note(equations, boxes, state, book, row, count, value):  # type: ignore[no-
         book.members[row, a] = state.members[a]
     for a in range(count):
         without = value + _cost(equations, boxes, state, a)
-        if without < book.without[row]:
-            book.cheapest[row], book.without[row] = a, without
+        book.without[row] = without if without < book.without[row] else book.without[row]
 
 
-@njit(**INNER)
+@kernel()
 def _forgive(boxes, state, n):  # type: ignore[no-untyped-def]
     """Let those join again whose swaps did not keep what they promised; return 0 of them."""
     for a in range(n):
@@ -450,7 +440,7 @@ def _forgive(boxes, state, n):  # type: ignore[no-untyped-def]
     return 0
 
 
-@njit(**ENTRY)
+@kernel(entry=True)
 def climb(equations, boxes, rules, state, stand, task, book):  # type: ignore[no-untyped-def]  # noqa: PLR0912, PLR0915
     """Add the best entrant while there is room, else take the best swap, until neither helps.
 
@@ -521,7 +511,7 @@ def climb(equations, boxes, rules, state, stand, task, book):  # type: ignore[no
     return count, size, value, moves, need
 
 
-@njit(**ENTRY)
+@kernel(entry=True)
 def walk(equations, boxes, rules, state, stand, chase):  # type: ignore[no-untyped-def]  # noqa: PLR0912
     """Exchange the cheapest member that may leave for the best entrant, step after step.
 

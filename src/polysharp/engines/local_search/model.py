@@ -7,70 +7,58 @@ are computed when a move needs them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.engines.local_search import kernel
-from polysharp.engines.local_search.kernel import (
-    COLLINEAR,
-    DONE,
-    FLOOR,
-    LEAST,
-    NAMED,
-    REFRESH,
-    RIDGED,
-    Book,
-    Boxed,
-    Chase,
-    Climb,
-    D,
-    Equations,
-    Q,
-    RuleTable,
-    Stand,
-    State,
-    Z,
-)
+from polysharp.engines.local_search.kernel import FLOOR, LEAST, NAMED, REFRESH, RIDGED, D, Q, Z
 from polysharp.moments.gram import DenseGram
 from polysharp.problem.problem import Problem
 from polysharp.typing import Array, Indices
 
 CACHE_BYTES = 64 * 2**20  # for rows of a G that is not held
-NO_CLIMB = Climb(0, 0, np.inf, 0.0)
+NO_CLIMB = kernel.Climb(0, 0, np.inf, 0.0)
 EMPTY: Indices = np.zeros(0, dtype=np.intp)
+OutOfTime = Callable[[], bool]
 
 
-def blank_book(sizes: int, slots: int) -> Book:
+def never() -> bool:
+    """Say that time is never up."""
+    return False
+
+
+def blank_book(sizes: int, slots: int) -> kernel.Book:
     """Return a book with room for so many sizes."""
-    return Book(
-        members=np.full((sizes, slots), -1),
-        value=np.full(sizes, np.inf),
-        cheapest=np.zeros(sizes, dtype=np.int64),
-        without=np.full(sizes, np.inf),
-    )
+    return kernel.Book(np.full((sizes, slots), -1), *np.full((2, sizes), np.inf))
 
 
 NO_BOOK = blank_book(0, 0)
 
 
 class RidgeModel:
-    """The ridge regression on one support of at most ``slots`` members, with some at first."""
+    """The ridge regression on one support of at most ``slots`` members, with some at first.
 
-    def __init__(self, problem: Problem, slots: int, start: Indices = EMPTY) -> None:
+    Searches that move it go on until it is ``out_of_time``.
+    """
+
+    def __init__(
+        self, problem: Problem, slots: int, start: Indices = EMPTY, out_of_time: OutOfTime = never
+    ) -> None:
         f = problem.size
-        self.problem, self.slots = problem, slots
+        self.problem, self.slots, self.out_of_time = problem, slots, out_of_time
         self.rules = _rules(problem)
         self._rows = _Rows(problem, slots)
-        self.state = State(np.full(slots, -1), np.empty((slots + NAMED, f + slots)), f)
+        self.state = kernel.State(np.full(slots, -1), np.empty((slots + NAMED, f + slots)), f)
         self.state.T[slots:] = 0.0
         self.state.named(Q)[:] = problem.q
         self.state.named(RIDGED)[:] = problem.gram.diagonal + problem.lam
-        self.boxes: Boxed | None = None
+        self.boxes: kernel.Boxed | None = None
         if (boxes := problem.structure.boxes) is not None:
             parked, broken = np.zeros(slots, dtype=bool), np.empty(REFRESH, dtype=np.int64)
-            self.boxes = Boxed(boxes.low, boxes.high, parked, broken)
+            self.boxes = kernel.Boxed(boxes.low, boxes.high, parked, broken)
         self.confine()
         self.load(start)
 
@@ -97,7 +85,7 @@ class RidgeModel:
     def confine(self, among: NDArray[np.bool_] | None = None) -> None:
         """Let only the monomials of a mask join, all by default, from the next load on."""
         floor = self.state.named(FLOOR)
-        floor[:] = COLLINEAR * self.state.named(RIDGED)
+        floor[:] = kernel.COLLINEAR * self.state.named(RIDGED)
         if among is not None:
             floor[~among] = np.inf
 
@@ -114,15 +102,13 @@ class RidgeModel:
         if self.boxes is None:
             return 0.5 * w * w / H
         parked = self.boxes.parked[: self.count]
-        stopped = (self.state.z[S] - self.problem.lam * w) * w + 0.5 * self.state.named(D)[
-            S
-        ] * w * w
-        costs: Array = np.where(parked, stopped, 0.5 * w * w / np.where(parked, 1.0, H))
-        return costs
+        z, d = self.state.z[S], self.state.named(D)[S]
+        stopped = (z - self.problem.lam * w) * w + 0.5 * d * w * w
+        return np.where(parked, stopped, 0.5 * w * w / np.where(parked, 1.0, H))
 
     def _run(self, function: Any, *task: Any) -> int:
         """Let a kernel go on from here, and see that the row of G it needs is at hand."""
-        stand = Stand(self.count, self.progress, self.objective, self.moves, DONE)
+        stand = kernel.Stand(self.count, self.progress, self.objective, self.moves, kernel.DONE)
         parts = self._rows.equations, self.boxes, self.rules, self.state
         found = function(*parts, stand, *task)
         self.count, self.progress, self.objective, self.moves, need = found
@@ -130,7 +116,7 @@ class RidgeModel:
             self._rows.hold(np.array([need]), self.state.members)
         return int(need)
 
-    def climb(self, task: Climb, book: Book = NO_BOOK) -> bool:
+    def climb(self, task: kernel.Climb, book: kernel.Book = NO_BOOK) -> bool:
         """Climb on, for a while; return whether nothing is left to do."""
         if task.drop >= 0:
             self._put_last(task.drop)
@@ -138,7 +124,7 @@ class RidgeModel:
             self._empty()
         while (need := self._run(kernel.climb, task, book)) >= 0:
             task = task._replace(first=self.progress, drop=-1)
-        return need == DONE
+        return need == kernel.DONE
 
     def _empty(self) -> None:
         """Take all members out of the regression; the kernel lets them join afresh."""
@@ -157,14 +143,14 @@ class RidgeModel:
             if self.boxes is not None:
                 self.boxes.parked[pair] = self.boxes.parked[turned]
 
-    def walk(self, chase: Chase) -> tuple[int, bool]:
+    def walk(self, chase: kernel.Chase) -> tuple[int, bool]:
         """Walk on; return the steps made, and whether nothing may move any more."""
         made = 0
         while (need := self._run(kernel.walk, chase)) >= 0:
             made += self.progress
-            more = chase.step + self.progress, chase.draws[self.progress :]
-            chase = chase._replace(step=more[0], draws=more[1])
-        return made + self.progress, need == DONE
+            left = chase.draws[self.progress :]
+            chase = chase._replace(step=chase.step + self.progress, draws=left)
+        return made + self.progress, need == kernel.DONE
 
 
 class _Rows:
@@ -181,7 +167,7 @@ class _Rows:
             place = np.full(f, -1)
         self._owner = np.full(len(table), -1)  # the monomial of each row of the table
         self._next = 0
-        self.equations = Equations(table, place, float(problem.yy), problem.lam)
+        self.equations = kernel.Equations(table, place, float(problem.yy), problem.lam)
 
     def hold(self, S: Indices, members: Indices) -> None:
         """See that some rows are at hand, in place of the longest held ones; members' stay."""
@@ -197,7 +183,7 @@ class _Rows:
             self._next = (self._next + 1) % len(table)
 
 
-def _rules(problem: Problem) -> RuleTable | None:
+def _rules(problem: Problem) -> kernel.RuleTable | None:
     """Return the rules beyond the number of terms, None where there are none."""
     # Bounded coefficients come with a table in any case: one variant of the kernels less to
     # compile.
@@ -208,7 +194,7 @@ def _rules(problem: Problem) -> RuleTable | None:
     wanted = (parents < f).sum(axis=1)
     fixed = np.zeros(f, dtype=bool)
     fixed[structure.required_terms] = True
-    return RuleTable(
+    return kernel.RuleTable(
         k=structure.max_inputs,
         inputs=structure.input_table,
         required=structure.required_inputs,

@@ -8,27 +8,27 @@ narrow               inputs are given up, the one that is missed least first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from polysharp.engines.local_search.kernel import ENTRY, INNER, Climb
+from polysharp.engines.compiling import Compiler
+from polysharp.engines.local_search.kernel import Climb
 from polysharp.engines.local_search.model import EMPTY, RidgeModel
 from polysharp.monomials.structure import Structure
 from polysharp.typing import Array, Indices
 
-OutOfTime = Callable[[], bool]
-
 PROMISING_INPUTS = 4  # tried in place of one: later ones hardly ever pay
 PROMISING_FAMILIES = 8  # tried at once: under weak heredity one monomial may need several tries
 
+kernel = Compiler(__file__, contracting=True)
 
-def climb(model: RidgeModel, size: int, out_of_time: OutOfTime) -> None:
+
+def climb(model: RidgeModel, size: int) -> None:
     """Fill up and swap from a fresh model until nothing lowers c, recomputed, beyond rounding."""
     resolution = model.problem.resolution
-    while not out_of_time():
+    while not model.out_of_time():
         start, before = model.support, model.objective
         model.climb(Climb(size, size, resolution, 0.0))
         if not model.moves:
@@ -39,30 +39,27 @@ def climb(model: RidgeModel, size: int, out_of_time: OutOfTime) -> None:
             return
 
 
-def settle(model: RidgeModel, size: int, out_of_time: OutOfTime) -> None:
+def settle(model: RidgeModel, size: int) -> None:
     """Climb until neither single swaps nor moves of several monomials lower c."""
     structure = model.problem.structure
-    while True:
-        climb(model, size, out_of_time)
-        if out_of_time():
-            return
-        if structure.heredity is not None and add_families(model, size):
-            continue
-        if structure.inputs_bind and _exchange_input(model, size, out_of_time):
-            continue
-        if structure.heredity is not None and _graft_family(model, size, out_of_time):
-            continue
-        return
+    moved = True
+    while moved:
+        climb(model, size)
+        moved = not model.out_of_time() and (
+            (structure.heredity is not None and add_families(model, size))
+            or (structure.inputs_bind and _exchange_input(model, size))
+            or (structure.heredity is not None and _graft_family(model, size))
+        )
 
 
-def _exchange_input(model: RidgeModel, size: int, out_of_time: OutOfTime) -> bool:
+def _exchange_input(model: RidgeModel, size: int) -> bool:
     """Exchange one input for another, with all its monomials, if that lowers the objective."""
     structure, support = model.problem.structure, model.support
     target = model.objective - model.problem.resolution
     used = structure.inputs_of(support)
     for leaving in np.flatnonzero(used):
         losing = structure.uses[support, leaving]
-        if np.isin(structure.required_terms, support[losing]).any() or out_of_time():
+        if np.isin(structure.required_terms, support[losing]).any() or model.out_of_time():
             continue
         rest, others = support[~losing], used.copy()
         others[leaving] = False
@@ -72,7 +69,7 @@ def _exchange_input(model: RidgeModel, size: int, out_of_time: OutOfTime) -> boo
             inputs[entering] = True
             model.confine(structure.count_outside(inputs) == 0)
             model.load(rest)
-            climb(model, size, out_of_time)
+            climb(model, size)
             model.confine()
             if model.objective < target and structure.allows(model.support):
                 model.refresh()
@@ -90,8 +87,7 @@ def _promising_inputs(model: RidgeModel, others: NDArray[np.bool_], leaving: int
     np.maximum.at(value, structure.input_table[single][new[single]], gains[single])
     value[leaving] = 0.0
     order = np.argsort(-value, kind="stable")[:PROMISING_INPUTS]
-    best: Indices = order[value[order] > 0.0]
-    return best
+    return np.asarray(order[value[order] > 0.0])
 
 
 def add_families(model: RidgeModel, size: int) -> bool:
@@ -112,19 +108,19 @@ def add_families(model: RidgeModel, size: int) -> bool:
     return grown
 
 
-def _graft_family(model: RidgeModel, size: int, out_of_time: OutOfTime) -> bool:
+def _graft_family(model: RidgeModel, size: int) -> bool:
     """Bring in a monomial with its parents in place of the cheapest members, if that pays."""
     structure, support = model.problem.structure, model.support
     target = model.objective - model.problem.resolution
     for family in _promising_families(model, size):
         model.load(support)
-        if out_of_time() or not _make_room(model, size, family):
+        if model.out_of_time() or not _make_room(model, size, family):
             continue
         grafted = np.concatenate([model.support, family])
         if not structure.allows(grafted):
             continue
         model.load(grafted)
-        climb(model, size, out_of_time)
+        climb(model, size)
         if model.objective < target:
             return True
     model.load(support)
@@ -203,11 +199,10 @@ def narrowed(model: RidgeModel, support: Indices) -> Indices:
     for a in parked:  # as if it stood alone, at what it costs
         cost = model.costs()[a]
         H[a, a] = 0.5 * w[a] ** 2 / cost if cost > 0.0 else 1.0
-    left: Indices = support[_narrow(H, w, table, structure.n_inputs, structure.max_inputs)]
-    return left
+    return np.asarray(support[_narrow(H, w, table, structure.n_inputs, structure.max_inputs)])
 
 
-@njit(**INNER | {"_nrt": True})
+@kernel()
 def _give_up(H, w, D):  # type: ignore[no-untyped-def]
     """Return by how much 2 c rises without the members D: w_D' (H_DD)^-1 w_D, by elimination."""
     n, loss = len(D), 0.0
@@ -228,7 +223,7 @@ def _give_up(H, w, D):  # type: ignore[no-untyped-def]
     return loss
 
 
-@njit(**ENTRY | {"_nrt": True})
+@kernel(entry=True)
 def _narrow(H, w, inputs, p, k):  # type: ignore[no-untyped-def]
     """Give up the input that is missed least until at most k are used; mark the members left."""
     # Row a of ``inputs`` has the inputs of member a, filled up with p.  H and w are overwritten.

@@ -24,8 +24,8 @@ import numpy as np
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.local_search.kernel import REFRESH, Chase, Climb
-from polysharp.engines.local_search.model import RidgeModel
-from polysharp.engines.local_search.moves import OutOfTime, add_families, settle
+from polysharp.engines.local_search.model import OutOfTime, RidgeModel, never
+from polysharp.engines.local_search.moves import add_families, settle
 from polysharp.monomials.structure import Structure
 from polysharp.problem.problem import Fit, Problem
 from polysharp.typing import Indices
@@ -33,11 +33,6 @@ from polysharp.typing import Indices
 STALL = 400  # steps of a walk without improvement before it starts again: twice is hardly better
 TENURE = 10  # steps for which a monomial that left stays out, plus up to as many at random
 SETTLING = 6  # at most so many steps for which a monomial that joined stays in
-
-
-def never() -> bool:
-    """Say that time is never up."""
-    return False
 
 
 def smallest_support(problem: Problem) -> Indices:
@@ -63,8 +58,8 @@ def forward(problem: Problem) -> Fit:
 
 def improve(problem: Problem, support: Indices, *, out_of_time: OutOfTime = never) -> Fit:
     """Fill the budget from an allowed support and move to a local optimum."""
-    model = RidgeModel(problem, problem.structure.max_terms, support)
-    settle(model, model.slots, out_of_time)
+    model = RidgeModel(problem, problem.structure.max_terms, support, out_of_time)
+    settle(model, model.slots)
     return problem.refit(model.support)
 
 
@@ -82,21 +77,20 @@ def restarts(
     Ends after ``rounds`` walks in a row without improvement.  ``on_walk`` is called after each
     walk with the best fit so far.
     """
-    model = RidgeModel(problem, problem.structure.max_terms, support)
-    best = problem.refit(support)
-    idle = 0
+    model = RidgeModel(problem, problem.structure.max_terms, support, out_of_time)
+    best, idle = problem.refit(support), 0
     while idle < rounds and not out_of_time():
-        fit = _walk(model, rng, best, out_of_time)
+        fit = _walk(model, rng, best)
         better = fit.objective < best.objective - problem.resolution
         best, idle = (fit, 0) if better else (best, idle + 1)
         if on_walk is not None:
             on_walk(best)
         model.load(_thinned(problem.structure, best.support, rng))
-        settle(model, model.slots, out_of_time)
+        settle(model, model.slots)
     return best
 
 
-def _walk(model: RidgeModel, rng: np.random.Generator, best: Fit, out_of_time: OutOfTime) -> Fit:
+def _walk(model: RidgeModel, rng: np.random.Generator, best: Fit) -> Fit:
     """Walk from the model's support until ``STALL`` steps bring nothing; return the best met."""
     problem = model.problem
     resolution, spare = problem.resolution, problem.size - model.slots
@@ -105,7 +99,7 @@ def _walk(model: RidgeModel, rng: np.random.Generator, best: Fit, out_of_time: O
     step = last = 0
     if model.objective < best.objective - resolution:
         best = problem.refit(model.support)
-    while step - last < patience and not out_of_time():
+    while step - last < patience and not model.out_of_time():
         n = min(REFRESH, patience - (step - last))
         tenure = np.minimum(TENURE + rng.integers(TENURE + 1, size=n), spare // 2)
         draws = np.stack([tenure, rng.integers(SETTLING, size=n)], axis=1)
@@ -153,8 +147,9 @@ class LocalSearch(Engine):
     def search(self, run: Run) -> Stop:
         """Descend from the start and from forward selection, then walk from the better one."""
         problem, rng = run.problem, np.random.default_rng(run.seed)
+        clock = {"out_of_time": lambda: run.expired}
         for start in (run.best.support, forward(problem).support):
-            run.offer_fit(improve(problem, start, out_of_time=lambda: run.expired))
+            run.offer_fit(improve(problem, start, **clock))
         run.raise_bound(problem.dual_bound(run.best))
 
         def on_walk(fit: Fit) -> None:
@@ -163,12 +158,5 @@ class LocalSearch(Engine):
                 run.raise_bound(problem.dual_bound(fit))
             run.report("walking")
 
-        restarts(
-            problem,
-            run.best.support,
-            rng,
-            self.patience,
-            out_of_time=lambda: run.expired,
-            on_walk=on_walk,
-        )
+        restarts(problem, run.best.support, rng, self.patience, on_walk=on_walk, **clock)
         return Stop.TIME if run.expired else Stop.LOCAL

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from polysharp.engines.local_search.kernel import Book, Climb
-from polysharp.engines.local_search.model import NO_BOOK, RidgeModel, blank_book
-from polysharp.engines.local_search.moves import OutOfTime, cheapest, narrowed, settle
-from polysharp.engines.local_search.search import never, smallest_support
+from polysharp.engines.local_search.model import NO_BOOK, OutOfTime, RidgeModel, blank_book, never
+from polysharp.engines.local_search.moves import cheapest, narrowed, settle
+from polysharp.engines.local_search.search import smallest_support
 from polysharp.errors import InfeasibleError
 from polysharp.problem.problem import Problem
 from polysharp.typing import Indices
@@ -42,7 +42,7 @@ def every_size(
     except InfeasibleError:
         return [np.zeros(0, dtype=np.intp)] * most
     first = max(1, len(start))
-    ladder = _Ladder(RidgeModel(problem, most, start), blank_book(most, most), out_of_time)
+    ladder = _Ladder(RidgeModel(problem, most, start, out_of_time), blank_book(most, most))
     if structure.plain and not wider:
         ladder.climb(first, most)
     else:
@@ -59,13 +59,12 @@ class _Ladder:
 
     model: RidgeModel
     book: Book
-    out_of_time: OutOfTime
 
     def climb(self, first: int, last: int, *, drop: int = -1, note: bool = True) -> None:
         """Fill up and swap until no swap gains more than new rows could tell, at every size."""
         model, best = self.model, np.inf
         task = Climb(first, last, model.problem.resolution, LEAST_GAIN, drop)
-        while not model.climb(task, self.book if note else NO_BOOK) and not self.out_of_time():
+        while not model.climb(task, self.book if note else NO_BOOK) and not model.out_of_time():
             if model.progress == task.first and model.objective >= best:
                 task = task._replace(needed=np.inf)  # rounding goes round in a circle
             best, task = model.objective, task._replace(first=model.progress, drop=-1)
@@ -74,9 +73,9 @@ class _Ladder:
         """Note every size, each grown from the one before or left of a wider one."""
         for size in range(first, len(self.book.value) + 1):
             if not self.model.problem.structure.plain:
-                settle(self.model, size, self.out_of_time)
+                settle(self.model, size)
             self.climb(size, size)
-            if self.out_of_time():
+            if self.model.out_of_time():
                 return
             if size <= len(wider):
                 self.narrow(size, wider[size - 1])

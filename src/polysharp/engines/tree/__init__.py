@@ -30,7 +30,6 @@ from polysharp.engines.tree.branching import ListedKind
 from polysharp.engines.tree.effort import Settings
 from polysharp.engines.tree.ends import ways
 from polysharp.engines.tree.loop import BranchAndBound
-from polysharp.errors import TooLargeError
 from polysharp.problem.problem import Problem
 from polysharp.threads import one_blas_thread
 
@@ -46,17 +45,13 @@ class Tree(Settings, Engine):
     kernel: ClassVar[Compiler] = relaxation_kernel.kernel
     needs_start: ClassVar[bool] = False
     max_open: int = 100_000  # nodes; an open one holds a byte per monomial and a sparse vector
-    largest: int = 25_000  # monomials; their Gram matrix takes 5 GB
+    largest: int = 25_000
     # Seconds after which a search ends whose bound has stopped moving; infinite: it always goes on.
     patience: float = 15.0
 
     def check(self, problem: Problem) -> None:
-        """Refuse problems whose Gram matrix would not fit in memory."""
-        if problem.size > self.largest:
-            raise TooLargeError(
-                f"engine='tree' holds the Gram matrix of at most {self.largest:,} monomials, and "
-                f"this problem has {problem.size:,}; lower degree or n_candidates"
-            )
+        """Refuse problems whose Gram matrix would not fit in memory, and compile for the others."""
+        super().check(problem)
         # No clock runs yet.  Where supports are so few that they are tried one by one, relaxations
         # are compiled only if it comes to them; where they are fewer still, nothing is.
         terms = problem.structure.max_terms
