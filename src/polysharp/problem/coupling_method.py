@@ -43,6 +43,7 @@ from polysharp.problem.stacks import (
     diagonal,
     inner,
     outer,
+    row_products,
     row_sums,
     times,
 )
@@ -121,7 +122,7 @@ class _Step(NamedTuple):
 
     def dot(self, other: _Step) -> Any:
         """Return the inner products; there are two copies of every pair."""
-        pairs = inner(self.pairs, other.pairs).sum(1)[:, None]
+        pairs = inner(self.pairs, other.pairs)
         vectors = row_sums(self.delta * other.delta + self.mu * other.mu)
         return vectors + self.nu * other.nu + 0.5 * pairs
 
@@ -157,7 +158,7 @@ class _Matrix(NamedTuple):
     def gradient(self, N: Any) -> _Step:
         """Return the derivatives of <N, its change>, N being symmetric."""
         own = diagonal(N)
-        by_mu = self.terms * self.mu * own + inner(self.K, N)
+        by_mu = self.terms * self.mu * own + row_products(self.K, N)
         pairs = 2.0 * self.limit * N
         diagonal(pairs)[:] = 0.0
         return _Step(own, 0.0, by_mu, pairs)
@@ -190,7 +191,7 @@ class _Barrier(NamedTuple):
 
     def times(self, x: _Step) -> tuple[Any, Any]:
         """Return the second derivatives times a direction, by mu and by pairs."""
-        by_mu = self.by_mu * x.mu + times(self.by_both, x.mu) + inner(self.across, x.pairs)
+        by_mu = self.by_mu * x.mu + times(self.by_both, x.mu) + row_products(self.across, x.pairs)
         both = x.mu[:, :, None] + x.mu[:, None, :]
         return by_mu, self.by_pair * x.pairs + self.across * both
 
@@ -359,7 +360,7 @@ class _CoupledMethod:
         rest, x = 1.0 - s, self.Z - nu
         t, y = slacks(x, self.beta)
         padding = row_sums((1.0 - real) * diagonal(self.R) * diagonal(Y))
-        RY = row_sums(inner(self.R, Y)) - padding
+        RY = inner(self.R, Y) - padding
         products = RY + row_sums((delta * zeta + t * rest + y * s) * real) + nu * eta
         beta = self.beta = self.share_of_centre * products / (4.0 * self.m + 1.0)
         t, y = slacks(x, beta)
@@ -398,7 +399,7 @@ class _CoupledMethod:
         downhill = _Step(
             real * (near * half + beta / delta - g.delta - (ar + k * half * r) * dp),
             row_sums(near * real) - self.L + beta / nu - row_sums(k * r * dp),
-            real * (weight * others - g.mu - inner(barrier.across, off)),
+            real * (weight * others - g.mu - row_products(barrier.across, off)),
             limit * (ww + 2.0 * Y) - g.pairs - barrier.by_pair * off,
         )
         diagonal(downhill.pairs)[:] = 0.0
@@ -473,6 +474,7 @@ class _CoupledMethod:
 
     def _after(self, step: _Step, primal: Any, nodes: Any) -> tuple[Any, ...]:
         """Return mu, ratios, R and its factors after steps of some nodes, and where R has none."""
+        nodes = slice(None) if len(nodes) == len(primal) else nodes  # nothing is copied
         length = primal[nodes]
         mu = self.mu[nodes] * (1.0 + length * step.mu[nodes])
         # A pair at its limit stops there; the others go on.

@@ -45,8 +45,8 @@ class NumPyStacks:
 
     def factored(self, A: Any) -> tuple[Any, Any]:
         """Return lower factors, zero above, and which matrices have none."""
-        found = [dpotrf(one.T, lower=1) for one in A]
-        return np.array([factor for factor, _ in found]), np.array([info != 0 for _, info in found])
+        factors, info = zip(*(dpotrf(one.T, lower=1) for one in A), strict=True)
+        return np.array(factors), np.array(info) != 0
 
     def inverse(self, factors: Any) -> Any:
         """Return the inverses of matrices from their factors."""
@@ -134,5 +134,12 @@ def outer(v: Any, w: Any) -> Any:
 
 
 def inner(A: Any, B: Any) -> Any:
-    """Return the inner products of the rows of matrices."""
+    """Return the inner products of matrices, as a column."""
+    return (A.reshape(len(A), 1, -1) @ B.reshape(len(B), -1, 1))[:, :, 0]
+
+
+def row_products(A: Any, B: Any) -> Any:
+    """Return the inner products of their rows."""
+    if isinstance(A, np.ndarray):
+        return np.einsum("nij,nij->ni", A, B)  # several times as fast
     return (A * B).sum(2)
