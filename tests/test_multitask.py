@@ -155,6 +155,16 @@ def test_names_of_data_frames_are_kept(rows):
     assert first.term_names == ("c", "a b")
 
 
+def test_names_of_arrow_tables_are_kept(rows):
+    arrow = pytest.importorskip("pyarrow")
+    X, Y = rows
+    table = arrow.table(dict(zip(("speed", "heat", "mass"), Y.T, strict=True)))
+    model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0)
+    for responses in (table, table.to_batches()[0], table.to_reader()):
+        laws = model.fit(X, responses).polynomials_
+        assert [law.response for law in laws] == ["speed", "heat", "mass"]
+
+
 def test_weights_count_rows(rows):
     X, Y = rows
     weights = np.random.default_rng(2).integers(0, 3, len(X))

@@ -21,6 +21,7 @@ from polysharp.data.checks import (
     check_powers,
     input_names,
     library_of,
+    response_names,
 )
 from polysharp.data.cluster import n_threads, sum_over_blocks
 from polysharp.data.dask_blocks import Piece, check_columns, cut_into_blocks, is_frame
@@ -53,8 +54,7 @@ def open_several(
             "y must have two dimensions, a column for each response; for one response use "
             "SparsePolynomialRegressor"
         )
-    columns = getattr(y, "columns", None)
-    names = [f"y{t}" for t in range(y.shape[1])] if columns is None else list(map(str, columns))
+    names = response_names(y, y.shape[1])
     rows, summary = _opened(model, (X, y, sample_weight), tuple(names), progress, several=True)
     about = summary.centers if model.fit_intercept else 0.0
     squares = summary.responses.variance + (summary.responses.mean - about) ** 2
