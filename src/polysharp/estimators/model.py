@@ -22,6 +22,7 @@ from polysharp.errors import InputError
 from polysharp.estimators.parameters import RULES, check_parameters
 from polysharp.polynomial.half_width import HalfWidth
 from polysharp.polynomial.polynomial import Polynomial
+from polysharp.progress import plural
 from polysharp.typing import Array
 
 
@@ -239,9 +240,9 @@ def fitted_to(estimator: Any) -> str | None:
     """Say what a model was fitted to, where that is not the response or not one response."""
     if (laws := getattr(estimator, "polynomials_", None)) is not None:
         return (
-            f"one set of terms for {len(laws)} responses: the certificate is about the sum of "
-            "their objectives, each response divided by its standard deviation, and not about any "
-            "of them alone"
+            f"one set of terms for {plural(len(laws), 'response')}: the certificate is about the "
+            "sum of their objectives, each response divided by its standard deviation, and not "
+            "about any of them alone"
         )
     if getattr(estimator, "reference_", None) is None:
         return None
