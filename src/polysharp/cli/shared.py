@@ -42,18 +42,22 @@ PARAMETERS = {  # of the library, and what the command line calls them
     "random_state": "seed",
     "include_terms": "include_term",
     "exclude_terms": "exclude_term",
-    "include_inputs": "include_input",
 }
 
 
 def settings(options: Namespace) -> dict[str, Any]:
     """Return the parameters of the library that the user gave; others keep their defaults."""
+    functions = options.functions and read_functions(options.functions)
+    if isinstance(functions, dict):
+        functions = {column(options, name): own for name, own in functions.items()}
+    inputs, bounds = options.include_input, options.coefficient_bounds
     found = {name: getattr(options, option) for name, option in PARAMETERS.items()} | {
-        "functions": options.functions and read_functions(options.functions),
+        "functions": functions,
+        "include_inputs": inputs and [column(options, name) for name in inputs],
         "fit_intercept": False if options.no_intercept else None,
         "scale": False if options.no_scale else None,
         "positive": options.positive or None,
-        "coefficient_bounds": options.coefficient_bounds and dict(options.coefficient_bounds),
+        "coefficient_bounds": bounds and {column(options, name): ends for name, ends in bounds},
         "verbose": 0 if options.quiet else 1,
     }
     given = {name: value for name, value in found.items() if value is not None}
@@ -234,7 +238,7 @@ def read_rows(
 def rows_for(options: Namespace, model: Any, file: str) -> Sample:
     """Return the rows of the table that a saved model is about."""
     laws, own = laws_of(model), getattr(options, "target", None)
-    targets = [own or law.response for law in laws]
+    targets = [column(options, own) if own else law.response for law in laws]
     recipe, several = Recipe.read(load_columns(file)), hasattr(model, "polynomials_")
     return read_rows(options, laws[0].names, targets, recipe, several=several)
 
