@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import estimator_html_repr
+from sklearn.utils import estimator_html_repr, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polysharp.data.arrays import as_host
@@ -228,6 +228,16 @@ class CertifiedModel(PolynomialModel):
 
     def _said_of_the_fit(self) -> list[str]:
         return [str(self.solution_), *filter(None, [fitted_to(self)])]
+
+
+def check_single(model: Any, parameter: str) -> None:
+    """Refuse what is no model of one response with a certificate, fitted or not."""
+    certified = isinstance(model, CertifiedModel)
+    if not certified or not get_tags(model).target_tags.single_output:
+        raise InputError(
+            f"{parameter} must be a SparsePolynomialRegressor or SparsePolynomialRegressorCV, "
+            f"which have one response, got {type(model).__name__}"
+        )
 
 
 def check_coverage(coverage: Any) -> None:
