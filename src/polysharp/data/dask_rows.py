@@ -28,7 +28,7 @@ from polysharp.data.dask_blocks import Piece, check_columns, cut_into_blocks, is
 from polysharp.data.functions import PLAIN, Library
 from polysharp.data.rows import Code, MemoryRows, Responses, Rows
 from polysharp.data.summary import Ranges, Summary
-from polysharp.errors import InputError
+from polysharp.errors import InputError, first_line
 from polysharp.progress import Progress
 from polysharp.typing import Array, OnBlock
 
@@ -93,8 +93,7 @@ def _opened(
     try:
         summary: Summary = sum_over_blocks("check", summarise, blocks, read, on_block=tell)
     except (ValueError, TypeError, KeyError) as failed:  # what the user's own graph raises
-        first = (str(failed).splitlines() or [type(failed).__name__])[0]
-        raise InputError(f"X and y: a block cannot be read: {first}") from failed
+        raise InputError(f"X and y: a block cannot be read: {first_line(failed)}") from failed
     columns = library.column_names(names)
     _check_whole(summary, int(model.degree), columns, sample_weight is not None)
     shape, mean = (summary.n_rows, len(names)), float(summary.centers[0])
