@@ -183,6 +183,26 @@ def test_marks_for_missing_values_and_files_without_names(folder, capsys, table)
         capsys.readouterr()
         assert main(["predict", "m.json", file, "--no-header", "-x", "2", "--keep", "1"]) == 0
         assert capsys.readouterr().out.startswith("x1,prediction\n")
+        for command in (["report", "--sizes", "0", "-q"], ["explain"]):
+            told = ["m.json", file, "--no-header", "--target", "4", "--resamples", "0"]
+            assert main([*command, *told]) == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "parameter", "read"),
+    [
+        ("--include-input=3", "include_inputs", ["x3"]),
+        ("--functions=3=exp", "functions", {"x3": ["exp"]}),
+        ("--coefficient-bounds=3=0,1", "coefficient_bounds", {"x3": [0.0, 1.0]}),
+    ],
+)
+def test_inputs_without_names_have_numbers_in_every_option(
+    folder, capsys, table, option, parameter, read
+):
+    table.to_csv("bare.csv", index=False, header=False)
+    words = ["fit", "bare.csv", "--no-header", *FIT, "-q", "-o", "m.json", "-t", "4", "-x", "2"]
+    assert main([*words, option]) == 0, capsys.readouterr().err
+    assert getattr(load_model("m.json"), parameter) == read
 
 
 @pytest.mark.parametrize("rule", ["median", "mean"])

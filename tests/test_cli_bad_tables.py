@@ -337,6 +337,19 @@ def test_a_missing_library_is_named(folder, capsys, monkeypatch, package):
     refused(capsys, fit(file=f"t.{kind}"), package, "pip install")
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("\nno such sheet\nthere are two\n", "no such sheet"), ("", "ValueError")],
+)
+def test_what_other_libraries_say_is_one_line(folder, capsys, monkeypatch, words, said):
+    def refuse(options):
+        raise ValueError(words)
+
+    monkeypatch.setattr("polysharp.cli.fit_command.run_fit", refuse)
+    assert main(["fit", "t.csv", "--target", "y"]) == 2
+    assert capsys.readouterr().err == f"polysharp: error: {said}\n"
+
+
 def test_the_traceback_is_there_for_who_asks(folder):
     from polysharp import InputError
 

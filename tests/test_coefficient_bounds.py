@@ -27,7 +27,9 @@ from polysharp.certificate.solution import Solution
 from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
 from polysharp.engines.base import Limits
+from polysharp.engines.columns.branching import PricedKind
 from polysharp.engines.columns.column_generation import search_all_inputs
+from polysharp.engines.columns.priced import raise_bound
 from polysharp.engines.columns.search import Search, Sizes
 from polysharp.engines.local_search.kernel import Climb
 from polysharp.engines.local_search.model import RidgeModel
@@ -36,6 +38,7 @@ from polysharp.estimators.parameters import read_rules
 from polysharp.monomials.coefficient_bounds import CoefficientBounds, read_bounds
 from polysharp.pricing.design import Design
 from polysharp.problem.bounds import price
+from polysharp.typing import Array
 
 TIGHT = Limits(gap_tol=1e-7, time_limit=60.0)
 SOLVERS = ("cutting-planes", "cutting-planes-multitree", "big-m")
@@ -283,19 +286,38 @@ def test_every_door_keeps_to_the_bounds() -> None:
     assert np.all(search.polynomial_.coefficients >= 0.0)
 
 
-def test_priced_fits_keep_to_the_bounds() -> None:
+def priced_search(options: dict[str, Any], **sizes: int) -> tuple[Search, Array, Array]:
+    """A search that prices the products of twelve inputs, and its rows."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((150, 12))
     y = X[:, 0] * X[:, 1] - 0.4 * X[:, 2] + X[:, 3] ** 2 + 0.3 * rng.standard_normal(150)
-    options: dict[str, Any] = {"degree": 2, "max_terms": 3, "gamma": 0.1, "positive": True}
     asked = SparsePolynomialRegressor(**options).get_params()
     rules = read_rules(asked, tuple(f"x{i}" for i in range(12)))
     rows = MemoryRows(X, y, None, tuple(f"x{i}" for i in range(12)))
     design = Design(rows, np.arange(12), 2, fit_intercept=True)
     search = Search(
         design, rules, lam=10.0, engine=make_engine("tree"), limits=Limits(20.0, 1e-6),
-        sizes=Sizes(first=20, added=10, listed=80, pool=90, handed=60),
+        sizes=Sizes(first=20, added=10, listed=80, pool=90, **sizes),
     )  # fmt: skip
+    return search, X, y
+
+
+@pytest.mark.parametrize("end", [0.01, 0.2])
+def test_shares_of_priced_nodes_know_the_bounds(end: float) -> None:
+    ends = {"degree": 2, "max_terms": 3, "coefficient_bounds": (-end, end)}
+    search, _, _ = priced_search(ends, handed=0)
+    node = PricedKind(search, search.price({})).root()
+    raise_bound(search, node)
+    share = list(node.share.values())
+    assert share == sorted(share, reverse=True)
+    # Coefficients at their ends have all of a term: the budget of three is nearly used up.
+    assert share[:2] == pytest.approx([1.0, 1.0])
+    assert sum(share) == pytest.approx(3.0, abs=0.2)
+
+
+def test_priced_fits_keep_to_the_bounds() -> None:
+    options: dict[str, Any] = {"degree": 2, "max_terms": 3, "gamma": 0.1, "positive": True}
+    search, X, y = priced_search(options, handed=60)
     found = search_all_inputs(search)
     unscaled = SparsePolynomialRegressor(**options, scale=False, gap_tol=1e-6).fit(X, y)
     assert found.solution.objective == pytest.approx(unscaled.solution_.objective, rel=1e-5)

@@ -459,6 +459,15 @@ def test_the_shortest_is_one_that_validation_cannot_tell_from_the_best():
     assert scores_of(errors, max_terms=[1, 2, 9]).choose("best") == 2
 
 
+def test_means_are_taken_once_however_many_candidates_are_compared():
+    scores = scores_of([[0.3, 0.31, 0.32]] * 300, max_terms=range(1, 301))
+    assert scores.choose("shortest") == scores.choose("one-se") == 0
+    assert scores.mean is scores.mean
+    some = scores.select(np.arange(300) > 7)
+    assert some.choose("best") == 8
+    np.testing.assert_array_equal(np.isnan(some.mean), np.arange(300) <= 7)
+
+
 def test_raw_inputs_unless_centring_saves_a_fifth_of_the_terms():
     alike = [[0.30, 0.32, 0.31], [0.295, 0.321, 0.30]]
     for raw, centred, chosen in ((10, 9, 0), (10, 8, 1), (3, 2, 0), (3, 1, 1)):

@@ -33,6 +33,7 @@ from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem.joint import JointProblem
 from polysharp.problem.problem import Problem
+from polysharp.report import write_report
 
 
 def joint_problem(seed, *, boxes=False):
@@ -153,6 +154,16 @@ def test_names_of_data_frames_are_kept(rows):
     first = model.fit(frame, responses).polynomials_[0]
     assert str(first).startswith("speed = ")
     assert first.term_names == ("c", "a b")
+
+
+def test_names_of_arrow_tables_are_kept(rows):
+    arrow = pytest.importorskip("pyarrow")
+    X, Y = rows
+    table = arrow.table(dict(zip(("speed", "heat", "mass"), Y.T, strict=True)))
+    model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0)
+    for responses in (table, table.to_batches()[0], table.to_reader()):
+        laws = model.fit(X, responses).polynomials_
+        assert [law.response for law in laws] == ["speed", "heat", "mass"]
 
 
 def test_weights_count_rows(rows):
@@ -413,6 +424,28 @@ def test_a_report_on_several_targets(table, capsys):
     capsys.readouterr()
     assert main(["report", "m.json", "t.csv", "--rivals", "0.1"]) == 2
     assert "--rivals is for models of one response" in capsys.readouterr().err
+
+
+def test_a_single_response_is_reported_and_verified_in_its_table(table, capsys):
+    pandas = pytest.importorskip("pandas")
+    rows = pandas.read_csv("t.csv")
+    for model in (
+        MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0),
+        MultiTaskSparsePolynomialRegressorCV(degrees=2, max_terms=3, cv=3, random_state=0),
+    ):
+        model.fit(rows[list("abcd")], rows[["heat"]])
+        write_report(model, rows[list("abcd")], rows[["heat"]], "r.html")
+        text = Path("r.html").read_text(encoding="utf-8")
+        assert "<h1>A formula for heat</h1>" in text
+        assert "Each response is divided by its standard deviation" in text
+        assert "validation error" not in text  # which is that of the scaled response
+    save_model(model, "m.json")
+    model.solution_.proof.save("p.npz")
+    assert main(["report", "m.json", "t.csv"]) == 0
+    assert main(["verify", "p.npz", "t.csv"]) == 0
+    assert main(["rivals", "m.json", "t.csv"]) == 2
+    said = "models of one response, got 'm.json' with a MultiTaskSparsePolynomialRegressor"
+    assert said in capsys.readouterr().err
 
 
 def test_a_target_with_a_comma_in_its_name_is_one_column(table, capsys):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from polysharp import SparsePolynomialRegressor
+from polysharp import MultiTaskSparsePolynomialRegressor, SparsePolynomialRegressor
 from polysharp.certificate.solution import Solution, Stop
 from polysharp.errors import InputError, MissingSolverError
 from polysharp.estimators.path import Path, PathPoint
@@ -272,6 +272,9 @@ def test_wrong_requests_are_refused_in_one_sentence(model, data):
         SurfaceDisplay.from_estimator(additive, X)
     with pytest.raises(InputError, match="fitted polysharp model"):
         GapDisplay.from_estimator(LinearRegression().fit(X, y))
+    several = MultiTaskSparsePolynomialRegressor(1, 2).fit(X, np.column_stack([y, y]))
+    with pytest.raises(InputError, match="model of one response, got MultiTaskSparse"):
+        GapDisplay.from_estimator(several)
 
 
 def test_constant_models_have_no_response(data):

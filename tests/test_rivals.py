@@ -15,6 +15,7 @@ import pytest
 from polysharp import (
     InputError,
     MissingSolverError,
+    MultiTaskSparsePolynomialRegressor,
     PolynomialLasso,
     Proof,
     SparsePolynomialRegressor,
@@ -372,3 +373,7 @@ def test_refusals(example: Any, tmp_path: Path) -> None:
         rivals(model, X[:, :3], y)
     with pytest.raises(InputError, match="model must be"):
         rivals(PolynomialLasso().fit(X, y), X, y)
+    Y = np.column_stack([y, y])
+    several = MultiTaskSparsePolynomialRegressor(degree=1, max_terms=1).fit(X, Y)
+    with pytest.raises(InputError, match=r"model must be .* one response, got MultiTaskSparse"):
+        rivals(several, X, Y)

@@ -109,6 +109,12 @@ def test_cells_of_arrow_that_are_no_numbers_are_named(frame):
         small().fit(frame({"a": y, "b": [1.0, None, 3.0]}), pa.array(y))
 
 
+def test_a_column_may_be_called_as_arrow_calls_its_names():
+    X, y = law()
+    table = pd.DataFrame({"column_names": X[:, 0].round(), "b": X[:, 1]})
+    assert small().fit(table, y).feature_names_in_.tolist() == ["column_names", "b"]
+
+
 def test_the_response_keeps_its_name():
     X, y = law()
     assert str(small().fit(X, pd.Series(y, name="watts")).polynomial_).startswith("watts = ")

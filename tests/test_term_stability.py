@@ -7,7 +7,13 @@ import pytest
 from joblib import parallel_config
 from sklearn.linear_model import Ridge
 
-from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, rivals, stability
+from polysharp import (
+    MultiTaskSparsePolynomialRegressor,
+    SparsePolynomialRegressor,
+    SparsePolynomialRegressorCV,
+    rivals,
+    stability,
+)
 from polysharp.errors import InputError
 from polysharp.estimators.resampling import bootstrap
 
@@ -158,6 +164,18 @@ def test_bad_input_gets_one_sentence():
         stability(model(), X, y, n_resamples=2.5)
     with pytest.raises(InputError, match="n_resamples must be an integer of at least 1, got 0"):
         stability(model(), X, y, n_resamples=0)
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+def test_several_responses_are_refused_before_any_fit(fitted, monkeypatch):
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    Y = X @ [[1.0, 2.0], [3.0, 4.0]]
+    model = MultiTaskSparsePolynomialRegressor(degree=1, max_terms=1)
+    model = model.fit(X, Y) if fitted else model
+    monkeypatch.setattr(type(model), "fit", lambda *_: pytest.fail("it was fitted"))
+    rule = "estimator must be a SparsePolynomialRegressor .* one response, got MultiTaskSparse"
+    with pytest.raises(InputError, match=rule):
+        stability(model, X, Y, n_resamples=3)
 
 
 def test_rivals_of_every_resample_count_in_equal_parts():

@@ -34,6 +34,17 @@ class DataError(RuntimeError):
     """A data set cannot be had, or is not what was published."""
 
 
+def first_line(error: BaseException) -> str:
+    r"""Return the first line of what an error says, its kind where it says nothing.
+
+    Examples
+    --------
+    >>> first_line(ValueError("\nno such sheet\nthere are two")), first_line(ValueError())
+    ('no such sheet', 'ValueError')
+    """
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def load_optional(module: str, what: str, extra: str) -> Any:
     """Import what only an extra of the package brings, or say how to get it.
 

@@ -27,7 +27,7 @@ from importlib import import_module
 from polysharp._version import __version__
 from polysharp.cli.command import ExitCode, add_command, help_text
 from polysharp.cli.messages import say, say_warning
-from polysharp.errors import ClusterError
+from polysharp.errors import ClusterError, first_line
 
 HOMES = {  # the files, and the commands whose functions they hold
     **{"fit_command": "fit", "table_commands": "path rank", "predict_command": "predict"},
@@ -109,4 +109,4 @@ def _sentence(error: Exception) -> str:
         return f"{where}: {error.strerror}"
     if isinstance(error, MemoryError):
         return "the computer's memory is too small for this"
-    return str(error).strip() or type(error).__name__
+    return first_line(error)

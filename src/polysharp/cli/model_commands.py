@@ -163,9 +163,9 @@ def run_verify(options: Namespace) -> int:
         proof, costs = Proof.load(options.proof), None
         if proof.statement is None:
             raise InputError(f"{options.proof!r} must state what it proves, and does not")
-        names, response = proof.statement.names, proof.statement.response
-        targets = [name for name, _ in proof.statement.responses] or [response]
-        sample = shared.read_rows(options, names, targets)
+        names, several = proof.statement.names, [name for name, _ in proof.statement.responses]
+        targets = several or [proof.statement.response]
+        sample = shared.read_rows(options, names, targets, several=bool(several))
     else:
         model = shared.load_single(options.proof, "verify")
         sample = shared.rows_for(options, model, options.proof)

@@ -42,18 +42,22 @@ PARAMETERS = {  # of the library, and what the command line calls them
     "random_state": "seed",
     "include_terms": "include_term",
     "exclude_terms": "exclude_term",
-    "include_inputs": "include_input",
 }
 
 
 def settings(options: Namespace) -> dict[str, Any]:
     """Return the parameters of the library that the user gave; others keep their defaults."""
+    functions = options.functions and read_functions(options.functions)
+    if isinstance(functions, dict):
+        functions = {column(options, name): own for name, own in functions.items()}
+    inputs, bounds = options.include_input, options.coefficient_bounds
     found = {name: getattr(options, option) for name, option in PARAMETERS.items()} | {
-        "functions": options.functions and read_functions(options.functions),
+        "functions": functions,
+        "include_inputs": inputs and [column(options, name) for name in inputs],
         "fit_intercept": False if options.no_intercept else None,
         "scale": False if options.no_scale else None,
         "positive": options.positive or None,
-        "coefficient_bounds": options.coefficient_bounds and dict(options.coefficient_bounds),
+        "coefficient_bounds": bounds and {column(options, name): ends for name, ends in bounds},
         "verbose": 0 if options.quiet else 1,
     }
     given = {name: value for name, value in found.items() if value is not None}
@@ -168,7 +172,8 @@ def read_sample(options: Namespace, *, several: bool = False) -> Sample:
     chosen = choose_inputs(frame, source, targets, inputs, {*exclude, *weights})
     recipe = Recipe.learn(frame[chosen], indicators=options.indicators, impute=options.impute)
     recipe.say()
-    return _sample(options, frame, recipe, recipe.names(chosen), targets)
+    used = recipe.names(chosen)
+    return _sample(options, frame, recipe, used, targets, several=len(targets) > 1)
 
 
 def _weights(options: Namespace) -> list[str]:
@@ -177,7 +182,13 @@ def _weights(options: Namespace) -> list[str]:
 
 
 def _sample(
-    options: Namespace, frame: Any, recipe: Recipe, inputs: Sequence[str], targets: Sequence[str]
+    options: Namespace,
+    frame: Any,
+    recipe: Recipe,
+    inputs: Sequence[str],
+    targets: Sequence[str],
+    *,
+    several: bool,
 ) -> Sample:
     """Treat a table by a recipe, and check that inputs and targets are numbers to fit."""
     source, weights = options.table, _weights(options)
@@ -194,16 +205,22 @@ def _sample(
                 f"the target {target!r} must vary, got {y.iloc[0]:g} in all {len(y)} rows of "
                 f"{source!r}"
             )
-    y = table[targets[0]] if len(targets) == 1 else table[list(targets)]
+    y = table[list(targets)] if several else table[targets[0]]
     return Sample(table[list(inputs)], y, table[weights[0]] if weights else None, recipe)
 
 
 def read_rows(
-    options: Namespace, names: Sequence[str], targets: Sequence[str], recipe: Recipe | None = None
+    options: Namespace,
+    names: Sequence[str],
+    targets: Sequence[str],
+    recipe: Recipe | None = None,
+    *,
+    several: bool,
 ) -> Sample:
     """Return columns of the table that a model or a proof knows, in its order.
 
-    Without a recipe one is made: indicators as the names ask for them, and cells filled in.
+    Without a recipe one is made: indicators as the names ask for them, and cells filled in.  What
+    is for ``several`` targets takes a table of them, be there only one.
     """
     frame = read_frame(options)
     recipe = Recipe.of_names(names, frame, options.impute) if recipe is None else recipe
@@ -215,14 +232,15 @@ def read_rows(
             f"got no {listed(missing)}; it has {listed(list(frame.columns))}"
         )
     find(frame, options.table, _weights(options), "--weights")
-    return _sample(options, frame, recipe, names, targets)
+    return _sample(options, frame, recipe, names, targets, several=several)
 
 
 def rows_for(options: Namespace, model: Any, file: str) -> Sample:
     """Return the rows of the table that a saved model is about."""
     laws, own = laws_of(model), getattr(options, "target", None)
-    targets = [own or law.response for law in laws]
-    return read_rows(options, laws[0].names, targets, Recipe.read(load_columns(file)))
+    targets = [column(options, own) if own else law.response for law in laws]
+    recipe, several = Recipe.read(load_columns(file)), hasattr(model, "polynomials_")
+    return read_rows(options, laws[0].names, targets, recipe, several=several)
 
 
 def load_single(path: str, command: str) -> Any:
@@ -236,7 +254,7 @@ def check_single(model: Any, path: str, what: str) -> None:
     """Refuse a model of several responses for what is about one."""
     if not hasattr(model, "polynomial_"):
         raise InputError(
-            f"{what} is for models of one response, and {path!r} has {len(laws_of(model))}"
+            f"{what} is for models of one response, got {path!r} with a {type(model).__name__}"
         )
 
 

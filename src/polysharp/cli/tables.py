@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from polysharp.cli.delimited import Format, check_names, is_number, named, numbered, read_text
-from polysharp.errors import InputError, MissingSolverError, load_optional
+from polysharp.errors import InputError, MissingSolverError, first_line, load_optional
 from polysharp.files import replacement
 
 PARQUET = frozenset({".parquet", ".pq"})
@@ -113,8 +113,3 @@ def _read_excel(pd: Any, source: str, form: Format) -> Any:
     frame.columns = named(header)
     # The header made every column one of mixed cells: let each find its type again.
     return frame.infer_objects()
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of what an error says."""
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -54,19 +54,29 @@ def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> MemoryRows:
 
 def check_responses(model: Any, X: Any, y: Any, sample_weight: Any) -> list[MemoryRows]:
     """Check rows with several responses, the columns of y; return the rows of each."""
+    y = as_host(y)
     rows = _checked(model, X, y, sample_weight, multi_output=True)
     if rows.y.ndim != 2:
         raise InputError(
             "y must have two dimensions, a column for each response, got shape "
             f"{rows.y.shape}; for one response use SparsePolynomialRegressor"
         )
-    names = getattr(y, "columns", None)
-    if names is None:
-        names = [f"y{t}" for t in range(rows.y.shape[1])]
     return [
-        replace(rows, y=np.ascontiguousarray(values), response=str(name))
-        for name, values in zip(names, rows.y.T, strict=True)
+        replace(rows, y=np.ascontiguousarray(values), response=name)
+        for name, values in zip(response_names(y, rows.y.shape[1]), rows.y.T, strict=True)
     ]
+
+
+def response_names(y: Any, count: int) -> list[str]:
+    """Return the names of so many responses, y0, y1, ... where the columns of y have none."""
+    return list(map(str, column_names(y))) or [f"y{t}" for t in range(count)]
+
+
+def column_names(table: Any) -> list[Any]:
+    """Return the names of a table's columns, none of what has no names."""
+    # In PyArrow ``columns`` are values; a data frame's own column may be called "column_names".
+    arrow = hasattr(type(table), "column_names")
+    return list(getattr(table, "column_names" if arrow else "columns", ()))
 
 
 def _checked(
@@ -108,7 +118,7 @@ def library_of(model: Any, names: tuple[str, ...]) -> Library:
 @contextmanager
 def named_columns(X: Any) -> Iterator[None]:
     """Where a table is refused because of what a column holds, say which and where."""
-    names = list(getattr(X, "column_names", getattr(X, "columns", ())))  # PyArrow has the former
+    names = column_names(X)
     double = [name for name, count in Counter(names).items() if count > 1]
     if double:
         raise InputError(

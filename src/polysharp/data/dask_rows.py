@@ -21,13 +21,14 @@ from polysharp.data.checks import (
     check_powers,
     input_names,
     library_of,
+    response_names,
 )
 from polysharp.data.cluster import n_threads, sum_over_blocks
 from polysharp.data.dask_blocks import Piece, check_columns, cut_into_blocks, is_frame
 from polysharp.data.functions import PLAIN, Library
 from polysharp.data.rows import Code, MemoryRows, Responses, Rows
 from polysharp.data.summary import Ranges, Summary
-from polysharp.errors import InputError
+from polysharp.errors import InputError, first_line
 from polysharp.progress import Progress
 from polysharp.typing import Array, OnBlock
 
@@ -53,8 +54,7 @@ def open_several(
             "y must have two dimensions, a column for each response; for one response use "
             "SparsePolynomialRegressor"
         )
-    columns = getattr(y, "columns", None)
-    names = [f"y{t}" for t in range(y.shape[1])] if columns is None else list(map(str, columns))
+    names = response_names(y, y.shape[1])
     rows, summary = _opened(model, (X, y, sample_weight), tuple(names), progress, several=True)
     about = summary.centers if model.fit_intercept else 0.0
     squares = summary.responses.variance + (summary.responses.mean - about) ** 2
@@ -93,8 +93,7 @@ def _opened(
     try:
         summary: Summary = sum_over_blocks("check", summarise, blocks, read, on_block=tell)
     except (ValueError, TypeError, KeyError) as failed:  # what the user's own graph raises
-        first = (str(failed).splitlines() or [type(failed).__name__])[0]
-        raise InputError(f"X and y: a block cannot be read: {first}") from failed
+        raise InputError(f"X and y: a block cannot be read: {first_line(failed)}") from failed
     columns = library.column_names(names)
     _check_whole(summary, int(model.degree), columns, sample_weight is not None)
     shape, mean = (summary.n_rows, len(names)), float(summary.centers[0])

@@ -81,12 +81,13 @@ class ShownRows:
 
 
 def fitted_polynomial(estimator: Any) -> Polynomial:
-    """Return the polynomial of a fitted estimator, or say what is wrong with it."""
+    """Return the polynomial of a fitted estimator of one response, or say what is wrong with it."""
     check_is_fitted(estimator)
     polynomial = getattr(estimator, "polynomial_", None)
     if not isinstance(polynomial, Polynomial):
+        single = " of one response" if hasattr(estimator, "polynomials_") else ""
         raise InputError(
-            f"estimator must be a fitted polysharp model, got {type(estimator).__name__}"
+            f"estimator must be a fitted polysharp model{single}, got {type(estimator).__name__}"
         )
     return polynomial
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import estimator_html_repr
+from sklearn.utils import estimator_html_repr, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polysharp.data.arrays import as_host
@@ -22,6 +22,7 @@ from polysharp.errors import InputError
 from polysharp.estimators.parameters import RULES, check_parameters
 from polysharp.polynomial.half_width import HalfWidth
 from polysharp.polynomial.polynomial import Polynomial
+from polysharp.progress import plural
 from polysharp.typing import Array
 
 
@@ -229,6 +230,16 @@ class CertifiedModel(PolynomialModel):
         return [str(self.solution_), *filter(None, [fitted_to(self)])]
 
 
+def check_single(model: Any, parameter: str) -> None:
+    """Refuse what is no model of one response with a certificate, fitted or not."""
+    certified = isinstance(model, CertifiedModel)
+    if not certified or not get_tags(model).target_tags.single_output:
+        raise InputError(
+            f"{parameter} must be a SparsePolynomialRegressor or SparsePolynomialRegressorCV, "
+            f"which have one response, got {type(model).__name__}"
+        )
+
+
 def check_coverage(coverage: Any) -> None:
     """Refuse what is no share of rows."""
     if not (isinstance(coverage, Real) and 0.0 < float(coverage) < 1.0):
@@ -239,9 +250,9 @@ def fitted_to(estimator: Any) -> str | None:
     """Say what a model was fitted to, where that is not the response or not one response."""
     if (laws := getattr(estimator, "polynomials_", None)) is not None:
         return (
-            f"one set of terms for {len(laws)} responses: the certificate is about the sum of "
-            "their objectives, each response divided by its standard deviation, and not about any "
-            "of them alone"
+            f"one set of terms for {plural(len(laws), 'response')}: the certificate is about the "
+            "sum of their objectives, each response divided by its standard deviation, and not "
+            "about any of them alone"
         )
     if getattr(estimator, "reference_", None) is None:
         return None

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import certify
@@ -33,8 +34,7 @@ from polysharp.engines.tree import Tree
 from polysharp.engines.tree.census import ROOM, Census, of_exact_size, take_census
 from polysharp.engines.tree.ledger import Ledger
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import fitted_polynomial
-from polysharp.estimators.model import CertifiedModel
+from polysharp.estimators.model import check_single
 from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_fit, priced_search
 from polysharp.estimators.rivals_found import Rivals, line
@@ -112,12 +112,8 @@ def rivals(
     >>> found.replaceable.inputs["x2"][0].into
     ('x1',)
     """
-    if not isinstance(model, CertifiedModel):
-        raise InputError(
-            "model must be a SparsePolynomialRegressor or SparsePolynomialRegressorCV, "
-            f"got {type(model).__name__}"
-        )
-    fitted_polynomial(model)
+    check_single(model, "model")
+    check_is_fitted(model)
     check_parameters({"within": within, "max_count": max_count, "time_limit": time_limit})
     if path is not None:
         check_targets({"path": path})

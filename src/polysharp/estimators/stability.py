@@ -31,7 +31,7 @@ from sklearn.base import clone
 from polysharp.data.cluster import is_dask
 from polysharp.errors import InputError, load_optional
 from polysharp.estimators.fitted import rows_of
-from polysharp.estimators.model import CertifiedModel, check_coverage
+from polysharp.estimators.model import check_coverage, check_single
 from polysharp.estimators.parameters import check_parameters, check_seed
 from polysharp.estimators.resampling import Refits, bootstrap
 from polysharp.polynomial.importance import without_ridge
@@ -220,11 +220,7 @@ def stability(
 
 def _fitted(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     """Return the estimator, fitted to all rows where it was not fitted yet."""
-    if not isinstance(estimator, CertifiedModel):
-        raise InputError(
-            "estimator must be a SparsePolynomialRegressor or SparsePolynomialRegressorCV, "
-            f"got {type(estimator).__name__}"
-        )
+    check_single(estimator, "estimator")
     if hasattr(estimator, "polynomial_"):
         return estimator
     estimator = clone(estimator)

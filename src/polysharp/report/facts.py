@@ -47,7 +47,7 @@ class Facts:
     held_out: ShownRows | None = None
     peers: Sequence[Peer] = ()
     rivals: Rivals | None = None
-    faces: tuple[Facts, ...] = ()  # of several responses, those of each
+    faces: tuple[Facts, ...] = ()  # of a model for several responses, those of each
     at: int = 0  # which of several responses
 
     @classmethod
@@ -71,7 +71,7 @@ class Facts:
             listed = f"{', '.join(names)} and {last}" if len(laws) < 5 else f"{len(laws)} responses"
             title = f"Formulas for {listed}" if names else f"A formula for {last}"
         whole = cls(model, rows[0], title, held_out=others[0], **about)
-        if len(laws) == 1:
+        if not hasattr(model, "polynomials_"):
             return whole
         pairs = enumerate(zip(rows, others, strict=True))
         faces = [replace(whole, rows=own, held_out=other, at=t) for t, (own, other) in pairs]
@@ -95,8 +95,8 @@ class Facts:
 
     @property
     def several(self) -> bool:
-        """Whether there are several responses."""
-        return len(self.shown) > 1
+        """Whether the model is for several responses, which are scaled, if there be only one."""
+        return bool(self.faces)
 
     @property
     def sections(self) -> list[str]:

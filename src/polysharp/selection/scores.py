@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any, Literal, Self
 
@@ -133,7 +134,7 @@ class Scores:
         """Return some of the candidates, the others with errors of NaN."""
         return replace(self, errors=np.where(chosen[:, None], self.errors, np.nan))
 
-    @property
+    @cached_property
     def mean(self) -> Array:
         """Mean error of each candidate over the splits."""
         return np.asarray(self.errors.mean(axis=1))

@@ -18,6 +18,7 @@ from polysharp.certificate.proof import Proof
 from polysharp.data.functions import PLAIN, Library
 from polysharp.engines.columns.dual_point import Bounded, DualPoint
 from polysharp.engines.columns.search import Search
+from polysharp.engines.tree.listed import shares
 from polysharp.engines.tree.loop import Node
 from polysharp.engines.tree.relaxation import Aim, Relaxed, fresh_warm, solve_relaxation
 from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED, kernel
@@ -192,12 +193,10 @@ def _moved(search: Search, relaxed: Relaxed, active: dict[Monomial, float]) -> R
 
 def _shares(search: Search, relaxed: Relaxed) -> dict[Monomial, float]:
     """Return s_j of the relaxation, largest first."""
-    nu = max(relaxed.warm.nu, 1e-300)
-    s = {
-        m: min(1.0, abs(w) * float(np.sqrt(0.5 * search.lam / nu)))
-        for m, w in named(search.pool, relaxed.warm.w).items()
-    }
-    return dict(sorted(s.items(), key=lambda item: -item[1]))
+    w = named(search.pool, relaxed.warm.w)
+    monomials, ridge = list(w), np.full(len(w), search.lam)
+    s = shares(np.array(list(w.values())), ridge, search.boxes(monomials), relaxed.warm.nu)
+    return {monomials[j]: float(s[j]) for j in np.argsort(-s, kind="stable")}
 
 
 @dataclass(frozen=True, eq=False)
