@@ -13,6 +13,7 @@ import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -23,6 +24,7 @@ import polysharp
 from polysharp import SparsePolynomialRegressor, load_model, save_model
 from polysharp.certificate.solution import Stop
 from polysharp.cli import COMMANDS, main, make_parser
+from polysharp.cli.sizes import at_higher_degree
 
 NAMES = ["speed", "air gap", "mass, total"]
 
@@ -271,6 +273,32 @@ def test_a_law_of_higher_degree_is_hinted_at(folder, capsys):
     assert "try --degree 4" in capsys.readouterr().out
     assert main(["fit", "five.csv", *words, "--degree", "4,5,6"]) == 0
     assert "try --degree" not in capsys.readouterr().out
+
+
+def test_a_degree_that_was_out_of_reach_is_not_hinted_at():
+    errors = {"mean_test_score": [-2.0, -1.0], "std_test_score": [0.1, 0.1], "param_degree": [1, 2]}
+    known = {"cv_results_": errors, "n_splits_": 5, "best_params_": {"degree": 2}}
+    known["solution_"] = SimpleNamespace(r2=0.5)
+    assert "try --degree 3" in at_higher_degree(SimpleNamespace(**known, remarks_=()))
+    assert at_higher_degree(SimpleNamespace(**known, remarks_=("Degree 3 could not",))) is None
+
+
+def test_a_formula_that_has_found_nothing_says_so(folder, capsys, table):
+    said = "the mean of load alone errs by"
+    assert fit("-q") == 0
+    assert said not in capsys.readouterr().out
+    noise = np.random.default_rng(1).standard_normal(len(table))
+    table.assign(load=noise).to_csv("noise.csv", index=False)
+    assert main(["fit", "noise.csv", "--target", "load", "-q", "-j", "1"]) == 0
+    assert said in capsys.readouterr().out
+
+
+def test_no_size_has_more_terms_than_there_are(folder, capsys):
+    assert main(["fit", "t.csv", "-t", "load", "-r", "1", "-l", "2", "-q"]) == 0
+    printed = capsys.readouterr().out
+    assert re.findall(r"^[> ] +(\d+) .*±", printed, re.M) == ["1", "2", "3"]
+    assert main(["path", "t.csv", "-t", "load", "-r", "1", "-q"]) == 0
+    assert re.findall(r"^ +(\d+) .* optimal", capsys.readouterr().out, re.M) == ["1", "2", "3"]
 
 
 def test_rules_about_terms_reach_the_library(folder, capsys):
