@@ -580,6 +580,7 @@ def test_info_without_a_file(capsys):
 
     assert all(engine in out for engine in ENGINES if engine != "auto")
     assert re.search(r"pandas +\(tables\) +\d", out)
+    assert not re.search(r"\)\w", out.partition("optional libraries")[2])
 
 
 def test_info_of_a_model(model, capsys):
