@@ -13,6 +13,7 @@ import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -23,6 +24,7 @@ import polysharp
 from polysharp import SparsePolynomialRegressor, load_model, save_model
 from polysharp.certificate.solution import Stop
 from polysharp.cli import COMMANDS, main, make_parser
+from polysharp.cli.sizes import at_higher_degree
 
 NAMES = ["speed", "air gap", "mass, total"]
 
@@ -212,7 +214,7 @@ def test_missing_inputs_are_filled_as_in_the_fit(folder, capsys, table, rule):
     holes.to_csv("holes.csv", index=False)
     assert fit("-q", "--impute", rule, "-o", "m.json", file="holes.csv") == 0
     fill = getattr(holes["speed"], rule)()
-    assert f"missing cells were filled: 'speed' with {str(fill)[:10]}" in capsys.readouterr().err
+    assert f"missing cells were filled: 'speed' with {fill:.6g}\n" in capsys.readouterr().err
     filled = holes.fillna({"speed": fill})
     expected = SparsePolynomialRegressor(2, 2, gamma=100.0, engine="enumeration")
     expected.fit(filled[NAMES], filled["load"])
@@ -291,6 +293,32 @@ def test_a_law_of_higher_degree_is_hinted_at(folder, capsys):
     assert "try --degree 4" in capsys.readouterr().out
     assert main(["fit", "five.csv", *words, "--degree", "4,5,6"]) == 0
     assert "try --degree" not in capsys.readouterr().out
+
+
+def test_a_degree_that_was_out_of_reach_is_not_hinted_at():
+    errors = {"mean_test_score": [-2.0, -1.0], "std_test_score": [0.1, 0.1], "param_degree": [1, 2]}
+    known = {"cv_results_": errors, "n_splits_": 5, "best_params_": {"degree": 2}}
+    known["solution_"] = SimpleNamespace(r2=0.5)
+    assert "try --degree 3" in at_higher_degree(SimpleNamespace(**known, remarks_=()))
+    assert at_higher_degree(SimpleNamespace(**known, remarks_=("Degree 3 could not",))) is None
+
+
+def test_a_formula_that_has_found_nothing_says_so(folder, capsys, table):
+    said = "the mean of load alone errs by"
+    assert fit("-q") == 0
+    assert said not in capsys.readouterr().out
+    noise = np.random.default_rng(1).standard_normal(len(table))
+    table.assign(load=noise).to_csv("noise.csv", index=False)
+    assert main(["fit", "noise.csv", "--target", "load", "-q", "-j", "1"]) == 0
+    assert said in capsys.readouterr().out
+
+
+def test_no_size_has_more_terms_than_there_are(folder, capsys):
+    assert main(["fit", "t.csv", "-t", "load", "-r", "1", "-l", "2", "-q"]) == 0
+    printed = capsys.readouterr().out
+    assert re.findall(r"^[> ] +(\d+) .*±", printed, re.M) == ["1", "2", "3"]
+    assert main(["path", "t.csv", "-t", "load", "-r", "1", "-q"]) == 0
+    assert re.findall(r"^ +(\d+) .* optimal", capsys.readouterr().out, re.M) == ["1", "2", "3"]
 
 
 def test_rules_about_terms_reach_the_library(folder, capsys):
@@ -572,6 +600,7 @@ def test_info_without_a_file(capsys):
 
     assert all(engine in out for engine in ENGINES if engine != "auto")
     assert re.search(r"pandas +\(tables\) +\d", out)
+    assert not re.search(r"\)\w", out.partition("optional libraries")[2])
 
 
 def test_info_of_a_model(model, capsys):

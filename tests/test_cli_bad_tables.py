@@ -114,8 +114,34 @@ CASES = {
         [
             "'m' in row 1 of column 'a'",
             "'V' in row 1 of column 'y'",
-            "where other rows hold numbers",
+            "if row 1 holds units and no data, remove it\n",
         ],
+    ),
+    "numbers with currency": (
+        csv(GOOD.assign(b=[f"€{1000 + i}.50" for i in range(12)])),
+        [],
+        ["'€1000.50' in row 1", "without currency, marks for thousands", "--exclude 'b'"],
+    ),
+    "marks for thousands": (
+        csv(GOOD.assign(y=[f"{200 * i:,}.00" for i in range(12)])),
+        [],
+        ["'1,000.00' in row 6", "marks for thousands, per cent signs or units\n"],
+    ),
+    "per cent": (csv(GOOD.assign(b=[f"{i}.5 %" for i in range(12)])), [], ["per cent signs"]),
+    "a target of texts": (
+        csv(GOOD.assign(y=["no", "yes"] * 6)),
+        ["--indicators"],
+        ["'no' in row 1 of column 'y'; write numbers in place of its texts, such as 0 and 1\n"],
+    ),
+    "a column that is empty": (
+        "a,b,y\n1,,2\n2,,3\n",
+        [],
+        ["'b' (2), the first in row 1; leave columns without values out with --exclude 'b'\n"],
+    ),
+    "remarks of one field above the header": (
+        "# May\n# second run\n" + csv(),
+        [],
+        ["3 fields in line 3", "remarks above the line of names? remove them"],
     ),
     "missing values": (
         changed(3, "a", None),
@@ -124,7 +150,7 @@ CASES = {
     ),
     "missing target value": (changed(6, "y", ""), [], ["'y' (1)", "row 7"]),
     "word for missing": (changed(6, "b", "NA"), [], ["'b' (1)", "row 7"]),
-    "infinite value": (changed(2, "b", "inf"), [], ["finite", "inf in row 3", "'b'"]),
+    "infinite value": (changed(2, "b", "inf"), [], ["inf in row 3; correct the cell", "'b'"]),
     "too large for a float": (changed(2, "b", "-1e999"), [], ["finite", "-inf in row 3", "'b'"]),
     "duplicate names": ("a,a,y\n1,2,3\n4,5,7\n", [], ["several columns named 'a'", "rename"]),
     "nameless column": (
@@ -298,7 +324,7 @@ PREDICT = {
     "missing column": ("b\n1\n", [], ["must have the columns", "got no 'a'", "it has 'b'"]),
     "misspelt column": ("A\n1\n", [], ["got no 'a'", "it has 'A'"]),
     "unknown column": ("a,c\n1,2\n", [], ["does not know", "'c'", "--exclude 'c'", "--ignore-"]),
-    "missing value": ('a\n1\n""\n', [], ["'a' (1)", "row 2"]),
+    "missing value": ('a\n1\n""\n', [], ["'a' (1)", "row 2; fill the cells in", "--impute"]),
     "text": ("a\nfast\n", [], ["'fast' in row 1 of column 'a'"]),
     "infinite": ("a\ninf\n", [], ["finite", "row 1"]),
     "no rows": ("a\n", [], ["no rows"]),
@@ -320,6 +346,35 @@ def test_bad_models(folder, capsys, command):
     refused(capsys, main([command, "model.json", "t.csv"]), "'model.json'", "No such file")
     (folder / "model.json").write_text("{}")
     refused(capsys, main([command, "model.json", "t.csv"]), "not a polysharp model", "format")
+
+
+def test_a_model_needs_its_inputs_and_no_advice_says_otherwise(model, folder, capsys):
+    (folder / "new.csv").write_text("a,b,y\n1,1,2\n,2,3\n3,3,4\n")
+    assert main(["report", model, "new.csv"]) == 2
+    assert capsys.readouterr().err.endswith("row 2; leave such rows out with --drop-missing\n")
+
+
+def test_missing_texts_are_named_by_the_column_of_the_table(folder, capsys):
+    texts = GOOD.assign(kind=["u", "v", None] * 4, b=["p", "q", "r"] * 4)
+    (folder / "t.csv").write_text(csv(texts))
+    assert fit("--indicators") == 2
+    assert "got some in 'kind' (4), the first in row 3;" in (err := capsys.readouterr().err)
+    assert "--exclude 'kind'" in err
+    assert fit("--indicators", "--exclude", "kind") == 0
+
+
+def test_texts_that_the_fit_has_not_seen_are_named(folder, capsys):
+    kinds = ["u", "v", "w"] * 4
+    (folder / "t.csv").write_text(csv(GOOD.assign(kind=kinds, y=[ord(k) for k in kinds])))
+    assert fit("--indicators", "--inputs", "kind", "--max-terms", "2", "-o", "model.json") == 0
+    (folder / "new.csv").write_text("kind\nw\nx\nz\n")
+    capsys.readouterr()
+    assert main(["predict", "model.json", "new.csv", "-o", "p.csv"]) == 0
+    said = "column 'kind' holds texts that the fit has not seen, such as 'x', in 2 of 3 rows; they"
+    assert f"{said} are taken for 'u'" in capsys.readouterr().err
+    (folder / "new.csv").write_text("kind\nw\nv\nu\n")
+    assert main(["predict", "model.json", "new.csv", "-o", "p.csv"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_report_on_a_table_without_the_target(model, folder, capsys):

@@ -106,10 +106,17 @@ def test_a_path_has_one_gamma_for_all_sizes():
 
 
 def test_too_few_rows_to_hold_any_out():
-    X, y = table(5)
+    X, y = table(2)
     few = model().fit(X, y)
     assert few.gamma_choice_ is None
-    assert few.gamma_ == pytest.approx(5**-0.5)
+    assert few.gamma_ == pytest.approx(2**-0.5)
+
+
+@pytest.mark.parametrize("n", [3, 4, 5])
+def test_a_law_is_found_in_a_handful_of_rows(n):
+    x = np.arange(1.0, n + 1.0)
+    few = SparsePolynomialRegressor(1, 1).fit(x[:, None], 1.0 + 2.0 * x)
+    assert few.polynomial_.coefficients == pytest.approx([2.0], rel=1e-3)
 
 
 def test_dask_collections_choose_as_rows_in_memory_do():

@@ -1091,6 +1091,12 @@ def test_a_missing_file_is_the_usual_error(tmp_path):
         Proof.load(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("given", [None, SparsePolynomialRegressor()])
+def test_what_is_no_proof_is_refused_with_where_to_find_one(given):
+    with pytest.raises(InputError, match=rf"solution_.proof .*, got {type(given).__name__}$"):
+        verify(given, *make_data())
+
+
 def test_other_engines_leave_no_proof_behind():
     X, y = make_data()
     model = SparsePolynomialRegressor(2, 2, engine="enumeration").fit(X, y)

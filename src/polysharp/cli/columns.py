@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from io import StringIO
@@ -25,6 +25,9 @@ from polysharp.estimators.fitted import ShownRows
 
 MOST_NAMES = 8  # of the columns a message lists
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+DRESSED = re.compile(  # a number with currency, marks for thousands, a per cent sign or a unit
+    r"\s*[-+]?[$£¥€]?\s*[-+]?(\d{1,3}([,.' ]\d{3})+|\d+)([.,]\d+)?\s*([%$£¥€°]|[^\W\d_]{1,3})?\s*"
+)
 DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
 
 
@@ -111,11 +114,14 @@ def numbers(
     names: Sequence[str],
     *,
     spared: Sequence[str] = (),
-    drop_missing: bool = False,
+    drop_missing: bool | None = None,
+    made_of: Mapping[str, str] | None = None,
 ) -> Any:
     """Return the named columns as float64, or say which cells are not finite numbers.
 
-    ``spared`` are the columns that the user could do without.
+    ``spared`` are the columns that the user could do without, ``drop_missing`` is None where the
+    command cannot leave rows out, and ``made_of`` tells which columns of the file indicators are
+    made of.
     """
     import pandas as pd
 
@@ -129,9 +135,9 @@ def numbers(
             row = int(infinite[0])
             raise InputError(
                 f"column {name!r} of {source!r} must hold finite numbers, "
-                f"got {found[row]} in row {row + 1}"
+                f"got {found[row]} in row {row + 1}; correct the cell, or empty it"
             )
-    return _complete(pd.DataFrame(columns), source, spared, drop_missing)
+    return _complete(pd.DataFrame(columns), source, spared, drop_missing, made_of or {})
 
 
 def _not_numbers(frame: Any, source: str, wrong: dict[str, Any], spared: Sequence[str]) -> str:
@@ -148,12 +154,17 @@ def _not_numbers(frame: Any, source: str, wrong: dict[str, Any], spared: Sequenc
         "mark": [f"if {m!r} stands for a missing value, say --missing '{m}'" for m in single],
         "few": [f"make 0/1 columns of texts with up to {MOST_VALUES} values by --indicators"],
         "date": ["turn dates into numbers first, such as days since the first one"],
+        "dressed": ["write numbers without currency, marks for thousands, per cent signs or units"],
     }
     met = {kind.partition(" ")[0] for kind in kinds.values()}
+    if "few" in met and not any(kinds[name] == "few" for name in kinds if name in spared):
+        ways["few"] = ["write numbers in place of its texts, such as 0 and 1"]
     advice = [words for kind, way in ways.items() if kind in met for words in way]
     told = {"comma", *(marks if single else ())}
     advice += _exclude("", [name for name, kind in kinds.items() if kind not in told], spared)
-    if "mixed" in met or len(marks) > 1:
+    if len(marks) > 1 and not any(cells[1:].any() for cells in wrong.values()):
+        advice.append("if row 1 holds units and no data, remove it")
+    elif "mixed" in met or len(marks) > 1:
         advice.append("where other rows hold numbers, correct the cell, or empty it")
     more = f" and {len(shown) - MOST_NAMES} columns more" if len(shown) > MOST_NAMES else ""
     given = ", ".join(shown[:MOST_NAMES]) + more + "".join(f"; {words}" for words in advice)
@@ -173,6 +184,8 @@ def _kind(column: Any, wrong: Any) -> str:
         return "comma"
     if DATE.fullmatch(texts.iloc[0]):
         return "date"
+    if texts.nunique() > 1 and texts.map(DRESSED.fullmatch).notna().all():
+        return "dressed"
     if (~wrong & column.notna()).any():
         return f"mark {texts.iloc[0]}" if texts.nunique() == 1 else "mixed"
     return "few" if few_texts(column.dropna()) else "text"
@@ -185,8 +198,16 @@ def _exclude(words: str, names: Sequence[str], spared: Sequence[str]) -> list[st
     return [f"{words} --exclude '{joined(found)}'"] if 0 < len(found) < len(spared) else []
 
 
-def _complete(table: Any, source: str, spared: Sequence[str], drop_missing: bool) -> Any:
-    missing = table.isna()
+def _complete(
+    table: Any,
+    source: str,
+    spared: Sequence[str],
+    drop_missing: bool | None,
+    made_of: Mapping[str, str],
+) -> Any:
+    missing = table.isna().rename(columns=made_of)
+    missing = missing.loc[:, ~missing.columns.duplicated()]
+    spared = list(dict.fromkeys(made_of.get(name, name) for name in spared))
     incomplete = missing.any(axis=1).to_numpy()
     if not incomplete.any():
         return table
@@ -201,13 +222,17 @@ def _complete(table: Any, source: str, spared: Sequence[str], drop_missing: bool
             f"--drop-missing must leave rows in, got missing values in all {len(table)} rows of "
             f"{source!r}, most in {most!r} ({counts[most]}){advice}"
         )
-    names = [str(name) for name in table.columns if counts[name]]
+    names = [str(name) for name in missing.columns if counts[name]]
     first = int(np.flatnonzero(missing[names[0]])[0]) + 1
     more = f" (and {len(names) - MOST_NAMES} more)" if len(names) > MOST_NAMES else ""
     shown = ", ".join(f"{name!r} ({counts[name]})" for name in names[:MOST_NAMES])
     fill = ["fill cells in with --impute median"] if set(names) <= set(spared) else []
     ways = ["leave such rows out with --drop-missing", *fill, *_exclude("", names, spared)]
-    advice = f"; {', or '.join(ways)}" if spared else ""
+    if drop_missing is None:
+        ways = ["fill the cells in, or remove such rows, or fit with --impute, which a model keeps"]
+    elif empty := [name for name in names if counts[name] == len(table)]:
+        ways = _exclude("leave columns without values out with", empty, spared)
+    advice = "".join(f"{'; ' if not at else ', or '}{way}" for at, way in enumerate(ways))
     raise InputError(
         f"{source!r} must have no missing values, got some in {shown}{more}, "
         f"the first in row {first}{advice}"

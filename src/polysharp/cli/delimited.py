@@ -117,9 +117,10 @@ def _worded(source: str, message: str, delimiter: str) -> str:
     if counts is None:
         return f"{source!r} cannot be read as text with the delimiter {delimiter!r}: {message}"
     expected, line, found = counts.groups()
+    remarks = ", or are there remarks above the line of names? remove them" * (expected == "1")
     return (
         f"{source!r} has {found} fields in line {line} where the lines before have {expected}; "
-        f"is the delimiter {delimiter!r} right?"
+        f"is the delimiter {delimiter!r} right{remarks or '?'}"
     )
 
 

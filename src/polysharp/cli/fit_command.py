@@ -34,7 +34,7 @@ from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 from polysharp.progress import plural
 from polysharp.report import write_report
-from polysharp.report.peers import compare_peers
+from polysharp.report.peers import compare_peers, mean_alone
 
 OUTPUTS = ("output", "report", "proof")
 CHECKED_SPLITS = 5  # by which the sizes are judged where no search has done so
@@ -197,12 +197,17 @@ def compare(model: Any, sample: Any, options: Namespace) -> dict[str, Any]:
         near = sizes.sizes_near(model, sample, None if searched else CHECKED_SPLITS)
     print(f"\n{sizes.table_of(model, near)}")
     cv = model.n_splits_ if searched else CHECKED_SPLITS
-    peers = compare_peers(*sample.given, cv=cv, seed=check_seed(options.seed))
+    how = {"cv": cv, "seed": check_seed(options.seed)}
+    peers = compare_peers(*sample.given, **how)
     others = "; ".join(f"{peer.name} {peer.error:.4g} ± {peer.std_error:.2g}" for peer in peers)
     own = sizes.error_of(model, near)
     print(f"errors on rows not seen, {plural(cv, 'fold')}: this formula {own}; {others}")
-    if hint := sizes.at_higher_degree(model):
-        print(hint)
+    for hint in (
+        sizes.as_the_mean(model, near, mean_alone(*sample.given, **how)),
+        sizes.at_higher_degree(model),
+    ):
+        if hint is not None:
+            print(hint)
     return {"path": near, "peers": peers}
 
 

@@ -136,10 +136,11 @@ def installed() -> str:
             state = f"not there: pip install {' '.join(missing)}"
         lines.append(f"  {engine:<26}{state}")
     lines += ["", "optional libraries:"]
+    wide = max(map(len, OPTIONAL.values())) + len("()  ")
     for package, purpose in OPTIONAL.items():
         found = _version(package)
         state = found or f"not there: pip install {package}"
-        lines.append(f"  {package:<14}{f'({purpose})':<24}{state}")
+        lines.append(f"  {package:<14}{f'({purpose})':<{wide}}{state}")
     return "\n".join(lines) + "\n"
 
 

@@ -46,10 +46,11 @@ def run_predict(options: Namespace) -> int:
     used = sorted({i for law in laws for i in law.inputs})  # formulas of folds may use others
     needed = [polynomial.names[i] for i in used]
     check_columns(raw, options, laws, recipe, needed, keep, made)
+    recipe.say_unseen(raw, needed)
     frame = recipe.apply(raw)
     X = np.zeros((len(frame), len(polynomial.names)))
     if used:
-        X[:, used] = numbers(frame, options.table, needed).to_numpy()
+        X[:, used] = numbers(frame, options.table, needed, made_of=recipe.made_of).to_numpy()
     result, predicted = raw[keep].copy(), [law(X) for law in formulas]
     for name, values in zip(made, predicted, strict=False):
         result[name] = values

@@ -22,29 +22,34 @@ MOST_VALUES = 10  # of a text column that becomes indicators
 
 @dataclass(frozen=True)
 class Recipe:
-    """Values that get an indicator, by column of text, and what fills missing cells, by column."""
+    """Values that get an indicator, by column of text, and what fills missing cells, by column.
+
+    ``bases`` are the values without an indicator; files of earlier versions do not name them.
+    """
 
     values: dict[str, list[str]] = field(default_factory=dict)
     fills: dict[str, Any] = field(default_factory=dict)
+    bases: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def learn(cls, table: Any, *, indicators: bool, impute: str | None) -> Recipe:
         """Look at the inputs of a fit; ``impute`` is "median", "mean" or None."""
         values: dict[str, list[str]] = {}
         fills: dict[str, Any] = {}
+        bases: dict[str, str] = {}
         for name in table.columns:
             cells = table[name].dropna()
             texts = few_texts(cells)
             if texts and indicators:
                 base = texts[0] if len(texts) == 2 else str(cells.astype(str).mode()[0])
-                values[name] = [text for text in texts if text != base]
+                values[name], bases[name] = [text for text in texts if text != base], base
             if impute is None or len(cells) == len(table) or not len(cells):
                 continue
             if texts:
                 fills[name] = str(cells.astype(str).mode()[0])
             elif (numbers := to_numbers(cells)).notna().all():
                 fills[name] = float(getattr(numbers, impute)())
-        return cls(values, fills)
+        return cls(values, fills, bases)
 
     @classmethod
     def of_names(cls, names: Sequence[str], table: Any, impute: str | None) -> Recipe:
@@ -76,6 +81,23 @@ class Recipe:
         made = {name: [f"{name}={text}" for text in texts] for name, texts in self.values.items()}
         return [new for name in columns for new in made.get(name, [name])]
 
+    @property
+    def made_of(self) -> dict[str, str]:
+        """The column of the table that each indicator is made of."""
+        return {made: name for name in self.values for made in self.names([name])}
+
+    def say_unseen(self, frame: Any, used: Sequence[str]) -> None:
+        """Say where texts behind the columns used are none of the fit: no indicator is 1 there."""
+        for name in [name for name in self.bases if {*self.names([name])} & {*used}]:
+            cells = frame[name].dropna().astype(str)
+            unseen = cells[~cells.isin([self.bases[name], *self.values[name]])]
+            if len(unseen):
+                say(
+                    f"column {name!r} holds texts that the fit has not seen, such as "
+                    f"{unseen.iloc[0]!r}, in {len(unseen)} of {len(frame)} rows; they are taken "
+                    f"for {self.bases[name]!r}"
+                )
+
     def say(self) -> None:
         """Tell the user what was done."""
         for name in self.values:
@@ -83,7 +105,10 @@ class Recipe:
                 f"column {name!r} became {', '.join(self.names([name]))} (1 where it is so, else 0)"
             )
         if self.fills:
-            shown = ", ".join(f"{name!r} with {fill}" for name, fill in self.fills.items())
+            shown = ", ".join(
+                f"{name!r} with {fill if isinstance(fill, str) else f'{fill:.6g}'}"
+                for name, fill in self.fills.items()
+            )
             say(f"missing cells were filled: {shown}")
 
     def as_document(self) -> dict[str, Any] | None:
@@ -99,7 +124,8 @@ class Recipe:
             values = {
                 str(name): list(map(str, texts)) for name, texts in document["values"].items()
             }
-            return cls(values, dict(document["fills"]))
+            bases = {str(name): str(text) for name, text in document.get("bases", {}).items()}
+            return cls(values, dict(document["fills"]), bases)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InputError(f"columns must hold values and fills, got {document!r}") from error
 

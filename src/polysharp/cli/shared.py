@@ -195,7 +195,14 @@ def _sample(
     if all(map(is_number, frame.columns)):
         say(f"the numbers in the first line of {source} are taken for names; if not, --no-header")
     made, names = recipe.apply(frame), [*inputs, *targets, *weights]
-    table = numbers(made, source, names, spared=inputs, drop_missing=options.drop_missing)
+    table = numbers(
+        made,
+        source,
+        names,
+        spared=inputs if hasattr(options, "exclude") else (),  # a model needs all of its inputs
+        drop_missing=options.drop_missing,
+        made_of=recipe.made_of,
+    )
     if len(table) < 2:
         raise InputError(f"{source!r} must have at least 2 rows to fit, got {len(table)}")
     for target in targets:

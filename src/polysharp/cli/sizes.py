@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from polysharp.estimators.fitted import settings_of
-from polysharp.estimators.path import Path, path
+from polysharp.estimators.path import Path, PathPoint, path
 from polysharp.plots.path import curves_of
 from polysharp.progress import rounded_up
+from polysharp.report.peers import Peer
 
 AROUND = 4  # sizes to either side of the model's
 WORTH = 0.05  # part of the error that a higher degree must gain to be worth a hint
+HARDLY = 0.1  # part of the error of the mean from which on a gain is worth a formula
 EXACT = 1.0 - 1e-6  # R2 of a law without noise: what is left is the ridge's bias
 SECONDS = 2.0  # for the proofs of all these sizes: what is not proved by then is a looser ceiling
 
@@ -44,7 +46,7 @@ def table_of(model: Any, sizes: Path) -> str:
         bounds[known["max_inputs"], own] = model.solution_.bound  # its proof had more time
     ceilings = sizes.r2_ceilings(bounds)
     lines = [f"  {'terms':>5}  {'error on rows not seen':>22}  {'R2 at most':>10}"]
-    for point in sizes:
+    for point in _told_apart(sizes, own):
         mark = ">" if point.max_terms == own else " "
         limit = ceilings[point.max_inputs, point.max_terms]
         ceiling = "-" if limit is None or limit >= 1.0 else rounded_up(limit)
@@ -53,16 +55,42 @@ def table_of(model: Any, sizes: Path) -> str:
     return "\n".join(lines)
 
 
+def _told_apart(sizes: Path, own: int) -> list[PathPoint]:
+    """Return the points without those beyond the model's own that have no term left to add."""
+    pairs = zip([None, *sizes], sizes, strict=False)
+    return [
+        point
+        for before, point in pairs
+        if before is None or point.max_terms <= own or point.n_terms > before.n_terms
+    ]
+
+
 def error_of(model: Any, sizes: Path, size: int | None = None) -> str:
-    """Return the error of a size on rows not seen, by default of the model's own."""
-    size = int(settings_of(model)["max_terms"]) if size is None else size
-    known = curves_of(model, sizes)[0].judged(size)
+    """Return the error of a size on rows not seen, by default of the model's own, in words."""
+    known = judged(model, sizes, size)
     return "-" if known is None else f"{known[0]:.4g} ± {known[1]:.2g}"
+
+
+def judged(model: Any, sizes: Path, size: int | None = None) -> tuple[float, float] | None:
+    """Return the error of a size on rows not seen and its standard error, where they are known."""
+    size = int(settings_of(model)["max_terms"]) if size is None else size
+    return curves_of(model, sizes)[0].judged(size)
+
+
+def as_the_mean(model: Any, sizes: Path, mean: Peer) -> str | None:
+    """Say where the formula is hardly better than the mean of the target, if at all."""
+    own = judged(model, sizes)
+    if own is None or own[0] + min(own[1], HARDLY * mean.error) < mean.error:
+        return None
+    return (
+        f"the mean of {model.polynomial_.response} alone errs by {mean.error:.4g} ± "
+        f"{mean.std_error:.2g}: this formula is hardly better, if at all"
+    )
 
 
 def at_higher_degree(model: Any) -> str | None:
     """Say where the error still falls at the highest degree that was compared."""
-    if not hasattr(model, "cv_results_"):
+    if not hasattr(model, "cv_results_") or model.remarks_:  # higher ones were out of reach
         return None
     results = model.cv_results_
     error = -np.asarray(results["mean_test_score"], dtype=np.float64)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -217,7 +218,8 @@ def path(
     degree : int, default=3
         Largest degree of a monomial.
     max_terms : int or sequence of int, default=20
-        Every number of terms up to this one; or those of the sequence.
+        Every number of terms up to this one, or up to that of the monomials where it is smaller;
+        or those of the sequence.
     max_inputs : int, None or sequence of these, default=None
         Limits on the number of inputs; one curve for each.
     gamma : float or "auto", default="auto"
@@ -277,6 +279,9 @@ def path(
             folds = open_folds(opened, model, cv, (X, y, sample_weight), effort.seed)
         extent = opened.extent(model.n_candidates, effort, prices=False)
         prepared = opened.prepare(extent, effort)
+        if isinstance(max_terms, Integral):
+            most = max(1, len(prepared.basis))  # of more terms there is no formula
+            budgets = replace(budgets, max_terms=budgets.max_terms[:most])
         share = 1.0 if cv is None else CERTIFIED_SHARE
         tell = progress.on_block("sizes")
         points: list[PathPoint] = []

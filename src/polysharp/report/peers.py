@@ -2,16 +2,18 @@
 
 The first says what the terms of higher degree buy, the second what a model that nobody can read
 would buy.  Both are judged as the sizes of a path are: the mean over the splits of the root mean
-squared error on the rows that the split left out.
+squared error on the rows that the split left out.  So is the mean of the responses, which knows
+nothing of the inputs: a formula that does no better has found nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
@@ -40,15 +42,26 @@ def compare_peers(
     ``seed`` shuffles the rows into folds, and is that of boosting; of more than 20,000 rows, evenly
     spaced ones are taken.
     """
+    methods = {
+        "linear regression": LinearRegression(),
+        "boosting": HistGradientBoostingRegressor(random_state=seed),
+    }
+    return _judged(methods, X, y, sample_weight, cv, seed)
+
+
+def mean_alone(X: Any, y: Any, sample_weight: Any = None, *, cv: int = 5, seed: int = 0) -> Peer:
+    """Judge the mean of the responses as a prediction of all rows, on the same folds."""
+    return _judged({"the mean": DummyRegressor()}, X, y, sample_weight, cv, seed)[0]
+
+
+def _judged(
+    methods: Mapping[str, Any], X: Any, y: Any, sample_weight: Any, cv: int, seed: int
+) -> tuple[Peer, ...]:
     table, observed = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     weights = np.ones(len(table)) if sample_weight is None else np.asarray(sample_weight, float)
     some = np.flatnonzero(weights > 0.0)
     some = some[spread(len(some), MOST_ROWS)]
     rows = table[some], observed[some], weights[some]
-    methods = {
-        "linear regression": LinearRegression(),
-        "boosting": HistGradientBoostingRegressor(random_state=seed),
-    }
     splits = read_splits(min(cv, len(some)), rows[0], rows[1], seed=seed)
     found = []
     for name, method in methods.items():

@@ -47,7 +47,7 @@ FEWEST = 3  # ridges that are compared in any case
 WORK = 2e10  # multiply-adds for moments, and for screening: a second or two
 WORK_SHARE = 4e8  # of them per second of a time limit: a fifth of it goes into the choice
 LEAST_ROWS = 500  # of a sample, however many monomials there are
-LEAST_KINDS = 6  # with fewer different rows there is nothing to hold out
+LEAST_KINDS = 3  # with fewer different rows there is nothing to hold out
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,7 @@ from polysharp.certificate.checker.pricing import PricedReader
 from polysharp.certificate.checker.reader import ProofPart, ProofReader
 from polysharp.certificate.checker.rows import Columns, read_rows
 from polysharp.certificate.checker.rules import Rejected, Rules, check_statement, demand
+from polysharp.errors import InputError
 
 if TYPE_CHECKING:
     from polysharp.certificate.proof import Proof
@@ -115,6 +116,11 @@ def verify(
     Verdict
         True or false as it stands; ``reason`` names the first thing that is wrong and where.
     """
+    if not hasattr(proof, "statement"):
+        raise InputError(
+            "proof must be what model.solution_.proof holds after a search by the tree engine, or "
+            f"what Proof.load reads, got {type(proof).__name__}"
+        )
     objective = nan
     try:
         with np.errstate(all="ignore"):  # what overflows is not finite, and is refused as such

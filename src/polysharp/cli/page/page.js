@@ -2,7 +2,7 @@
 // Everything on the page is made with textContent: a name is a name, whatever it holds.
 
 const $ = (id) => document.getElementById(id);
-const NOTES = { comma: "decimal commas?", date: "dates", few: "text, as 0/1 columns", text: "text", mark: "some text", mixed: "some text" };
+const NOTES = { comma: "decimal commas?", date: "dates", few: "text, as 0/1 columns", text: "text", mark: "some text", mixed: "some text", dressed: "numbers with signs or units" };
 const USABLE = new Set(["numbers", "few"]);
 const PAUSE = 400; // milliseconds between two looks at a search
 let table = null, moments = [], watching = false, shownReport = false, maxBytes = Infinity;
