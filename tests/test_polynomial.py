@@ -28,6 +28,10 @@ def by_hand(law, X):
     return total
 
 
+def test_a_list_of_formulas_can_be_read():
+    assert repr([LAW]) == f"[<Polynomial {LAW.formula()}>]"
+
+
 def test_values_and_summaries():
     X = np.random.default_rng(0).standard_normal((50, 4))
     np.testing.assert_allclose(LAW(X), by_hand(LAW, X), rtol=1e-13, atol=1e-14)

@@ -167,6 +167,9 @@ class Solution:
         first, _, rest = str(self).partition(": ")
         return f"<p><b>{escape(first)}</b>: {escape(rest)}</p>"
 
+    def __repr__(self) -> str:
+        return f"<Solution {self}>"
+
     def __str__(self) -> str:
         covers = (
             "over every input given" if self.scope == "all-inputs" else "over the kept inputs only"

@@ -248,5 +248,8 @@ class Polynomial:
     def __str__(self) -> str:
         return self.formula()
 
+    def __repr__(self) -> str:
+        return f"<Polynomial {self}>"
+
     def _repr_latex_(self) -> str:
         return f"${self.to_latex(wrap=4)}$"
