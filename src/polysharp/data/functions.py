@@ -51,8 +51,8 @@ class Function:
             rule = f"X must not be {self.refuses}" if self.refuses else "X must have finite values"
             raise InputError(
                 f"{rule} for the function {self.name!r} of input {input_name!r}, got "
-                f"{x[bad[0]]:g} in row {bad[0]}; functions={{input: names}} asks for functions of "
-                "some inputs only"
+                f"{x[bad[0]]:g} in row {bad[0]}; functions can be asked for of some inputs only: "
+                "functions={input: names}, --functions INPUT=NAME"
             )
         return values
 
