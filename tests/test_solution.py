@@ -95,6 +95,12 @@ def test_the_certificate_reads_as_a_sentence() -> None:
     assert "kept inputs only" in str(certified(0, 0.0, scope="kept-inputs"))
 
 
+def test_of_an_exact_law_nothing_more_is_said() -> None:
+    X = np.random.default_rng(0).uniform(1.0, 3.0, (60, 2))
+    model = SparsePolynomialRegressor(2, 1, gamma=1e8).fit(X, 3.0 * X[:, 0] * X[:, 1])
+    assert model.solution_.in_r2() == "R2 1.000000"
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_no_support_with_smaller_coefficients_exceeds_the_ceiling(seed):
     """R2 of every support and of random smaller coefficients, beside what the bound allows."""

@@ -159,6 +159,8 @@ class Solution:
         other = "no formula within these budgets exceeds"
         if self.coefficients.ndim > 1:  # a row for each response
             own, other = f"mean {own}", "no other terms within these budgets exceed"
+        if own.endswith(" 1.000000"):
+            return own  # nothing can be better
         if self.r2_ceiling >= 1.0:
             return f"{own}; how far another choice of terms could get is not known"
         return f"{own}; {other} {rounded_up(self.r2_ceiling)} without larger coefficients"
