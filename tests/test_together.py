@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +12,9 @@ from instances import make_instance
 
 from polysharp import SparsePolynomialRegressor, verify
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
+from polysharp.engines.base import Limits, Run
 from polysharp.engines.tree import Tree
+from polysharp.engines.tree.effort import Spending
 from polysharp.engines.tree.relaxation import Aim, Descent, fresh_warm, solve_relaxation
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.coefficient_bounds import Boxes
@@ -45,6 +48,19 @@ def correlated(size: int, terms: int, box: float | None = None, lam: float = 1.0
     return Problem.dense(M.T @ M, M.T @ y, float(y @ y), lam, structure)
 
 
+def some_nodes(core: Subproblem, count: int, rng: np.random.Generator) -> Iterator[Any]:
+    """Yield nodes of 40 monomials and 6 terms: in, free, what is left of them, and a start."""
+    for _ in range(count):
+        order, inn = rng.permutation(40), int(rng.integers(0, 4))
+        held = np.sort(order[:inn])
+        free = np.sort(order[inn : inn + int(rng.integers(12, 36))])
+        left = core.eliminated(held, free)
+        assert left is not None
+        start = first_start(left[0], 6 - inn)
+        assert start is not None
+        yield held, free, *left, start
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_diagonals_are_those_of_one_node_at_a_time(device: str) -> None:
     from polysharp.problem.diagonals import Asked, DeviceDiagonals
@@ -53,15 +69,9 @@ def test_diagonals_are_those_of_one_node_at_a_time(device: str) -> None:
     core, lam = Subproblem.of(problem), problem.lam
     threshold = problem.refit(np.arange(6)).objective
     parts, alone = [], []
-    for count in range(30):
-        order, inn = rng.permutation(40), int(rng.integers(0, 4))
-        held = np.sort(order[:inn])
-        free = np.sort(order[inn : inn + int(rng.integers(12, 36))])
-        left = core.eliminated(held, free)
-        assert left is not None
-        H, b, cost = left
-        start = first_start(H, 6 - inn)
-        assert start is not None
+    for count, node in enumerate(some_nodes(core, 30, rng)):
+        held, free, H, b, cost, start = node
+        inn = len(held)
         aim = threshold if count % 2 else 2.0 * threshold
         parts.append(Asked(held, free, 6 - inn, start, aim))
         alone.append(sharpen(H, b, 6 - inn, start, aim=cost - aim * (1.0 + 1e-7), tol=0.02))
@@ -99,16 +109,10 @@ def test_couplings_are_those_of_one_node_at_a_time(device: str) -> None:
     core = Subproblem.of(problem)
     threshold = problem.refit(np.arange(6)).objective
     parts, alone = [], []
-    for count in range(12):
-        order, inn = rng.permutation(40), int(rng.integers(0, 3))
-        held = np.sort(order[:inn])
-        free = np.sort(order[inn : inn + int(rng.integers(12, 36))])
-        left = core.eliminated(held, free)
-        assert left is not None
-        H, b, cost = left
-        start = first_start(H, 6 - inn)
-        assert start is not None
-        start, coupling, K = start._replace(delta=start.inside), None, None
+    for count, node in enumerate(some_nodes(core, 12, rng)):
+        held, free, H, b, cost, first = node
+        inn = len(held)
+        start, coupling, K = first._replace(delta=first.inside), None, None
         if count % 2:
             before = couple(H, b, 6 - inn, start, max_steps=2)
             assert before is not None
@@ -235,3 +239,12 @@ def test_a_search_cut_short_keeps_a_bound() -> None:
     limits = Limits(time_limit=0.5, gap_tol=1e-9)
     found = tree.solve(problem, device=torch.device("cpu"), limits=limits)
     assert 0.0 < found.bound <= problem.refit(np.arange(8)).objective * (1.0 + 1e-9)
+
+
+def test_a_device_gets_as_many_nodes_as_fill_it() -> None:
+    device, widths = torch.device("cpu"), []
+    for size, descents_from in ((20, 1500), (400, 1500), (400, 100)):
+        tree = Tree(batched_on=("cpu",), descents_from=descents_from)
+        run = Run(correlated(size, 3), Limits(), device=device)
+        widths.append(tree._width(Spending(tree, run, 1e-6), run))
+    assert widths == [512, 50, 512]

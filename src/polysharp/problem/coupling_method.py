@@ -29,19 +29,19 @@ dealt with apart (fewer iterations, the same steps, more time).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from polysharp.problem.coupling import Coupling
-from polysharp.problem.diagonal import FIRST_CENTRE, INSIDE, Start
+from polysharp.problem.diagonal import FIRST_CENTRE, Start, slacks
 from polysharp.problem.stacks import (
     Nodes,
     NumPyStacks,
     Stacks,
     diagonal,
     inner,
+    longest_steps,
     outer,
     row_products,
     row_sums,
@@ -358,12 +358,12 @@ class _CoupledMethod:
         V, Y, zeta, eta, real = self.V, self.Y, self.zeta, self.eta, self.real
         terms, others = self.L - 1.0, self.m - 1.0
         rest, x = 1.0 - s, self.Z - nu
-        t, y = slacks(x, self.beta)
+        t, y = slacks(x, self.beta, self.stacks.xp.hypot)
         padding = row_sums((1.0 - real) * diagonal(self.R) * diagonal(Y))
         RY = inner(self.R, Y) - padding
         products = RY + row_sums((delta * zeta + t * rest + y * s) * real) + nu * eta
         beta = self.beta = self.share_of_centre * products / (4.0 * self.m + 1.0)
-        t, y = slacks(x, beta)
+        t, y = slacks(x, beta, self.stacks.xp.hypot)
         both = s * t + rest * y
         towards = real * (beta * (rest - s) + s * rest * x) / both  # ds while x = t - y stays
         k = real * s * rest / both
@@ -429,9 +429,9 @@ class _CoupledMethod:
         d_Y = 0.5 * (spread + spread.mT) + beta[:, :, None] * self.V - self.Y
         d_zeta = (beta - self.zeta * step.delta) / delta - self.zeta
         d_eta = (beta - self.eta * step.nu) / nu - self.eta
-        primal = _longest(xp, step.nu / nu, step.delta / delta, step.mu)
+        primal = longest_steps(xp, step.nu / nu, step.delta / delta, step.mu)
         rates = d_s / self.s, d_s / (self.s - 1.0), d_zeta / self.zeta
-        dual = _longest(xp, d_eta / self.eta, *rates)
+        dual = longest_steps(xp, d_eta / self.eta, *rates)
         lost = self._take(step, primal)
         Y = self._dual_step(dual, d_Y)
         self.delta, self.nu = delta + primal * step.delta, nu + primal * step.nu
@@ -494,21 +494,6 @@ class _CoupledMethod:
             dual[left] = shorter * (shorter > SHORTEST)
             Y[left] = self.Y[left] + dual[left][:, :, None] * d_Y[left]
             left = left[dual[left, 0] > 0.0]
-
-
-def slacks(x: Any, beta: Any) -> tuple[Any, Any]:
-    """Return t and t - x for the t > max(0, x) with beta/t + beta/(t - x) = 1."""
-    size = abs(x)
-    less = beta + 2.0 * beta * beta / ((x * x + 4.0 * beta * beta) ** 0.5 + size)
-    above = 0.5 * (x + size)
-    return less + above, less + (size - above)
-
-
-def _longest(xp: Any, *rates: Any) -> Any:
-    """Return the longest steps, at most 1, that keep values positive which change at such rates."""
-    fastest = [-xp.amin(own, 1)[:, None] for own in rates]
-    most = reduce(xp.maximum, fastest)
-    return xp.where(most > INSIDE, INSIDE / xp.where(most > INSIDE, most, 1.0), 1.0)
 
 
 def _conjugate_gradients(

@@ -362,11 +362,11 @@ def factor_inverse(factor: Array) -> Array:
     return inverse
 
 
-def slacks(x: Array, mu: float) -> tuple[Array, Array]:
+def slacks(x: Any, mu: Any, hypot: Any = np.hypot) -> tuple[Any, Any]:
     """Return t and t - x for the t > max(0, x) with mu/t + mu/(t - x) = 1."""
-    size = np.abs(x)
-    less = mu + 2.0 * mu * mu / (np.hypot(x, 2.0 * mu) + size)
-    above = np.maximum(x, 0.0)
+    size = abs(x)
+    less = mu + 2.0 * mu * mu / (hypot(x, 2.0 * mu) + size)
+    above = 0.5 * (x + size)
     return less + above, less + (size - above)
 
 

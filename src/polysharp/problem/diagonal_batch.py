@@ -18,14 +18,15 @@ import torch
 
 from polysharp.problem.diagonal import (
     FIRST_CENTRE,
-    INSIDE,
     OLD_DIAGONAL,
     OLD_SHARES,
     SHRINKS,
     Sharpened,
+    slacks,
 )
-from polysharp.problem.stacks import Nodes
+from polysharp.problem.stacks import Nodes, TorchStacks, longest_steps, row_sums, times
 
+STACKS = TorchStacks()
 STILL_WORTH = 0.8  # share of a batch that is left when the others are dropped
 
 
@@ -61,7 +62,7 @@ class Methods:
         self.R, factor, info = _factored(self.C, self.delta)
         sound = (info == 0) & ((self.c**2).sum(1) > 0.0)
         self._keep(sound)
-        self.V = inverse_of(factor[sound])
+        self.V = STACKS.inverse(factor[sound])
         if not len(self.place):
             return
         self._fit()
@@ -143,10 +144,10 @@ class Methods:
         """Take one Newton step for every node."""
         s, delta, w, r, nu, real = self.s, self.delta, self.w, self.r, self.nu, self.real
         rest = 1.0 - s
-        t, y = _slacks(self.Z - nu, self.mu)
+        t, y = slacks(self.Z - nu, self.mu, torch.hypot)
         products = self.RY + row_sums((delta * self.zeta + t * rest + y * s) * real) + nu * self.eta
         mu = self.mu = self.centring * products / (4.0 * self.m + 1.0)
-        t, y = _slacks(self.Z - nu, mu)
+        t, y = slacks(self.Z - nu, mu, torch.hypot)
         both = s * t + rest * y
         towards = real * (mu * (rest - s) + s * rest * (t - y)) / both
         k = real * s * rest / both
@@ -164,7 +165,7 @@ class Methods:
         B = E[:, :, None] * self.R * E[:, None, :]
         diagonal_of(B).add_(1.0)
         B_root, B_info = torch.linalg.cholesky_ex(B)
-        B_root = _inverse_root(B_root)
+        B_root = STACKS.inverse_root(B_root)
         f = d_ud / E
         S = f[:, :, None] * (B_root.mT @ B_root) * f[:, None, :]
         S += self.V * self.Y
@@ -198,8 +199,9 @@ class Methods:
         d_Y = mu[:, :, None] * self.V - self.Y + 0.5 * (spread + spread.mT)
         d_zeta = self.real * (mu / delta - zeta - zeta / delta * d_delta)
         d_eta = mu / nu - eta - eta / nu * d_nu
-        primal = _longest((delta, d_delta), (nu, d_nu))
-        dual = _longest((self.s, d_s), (1.0 - self.s, -d_s), (zeta, d_zeta), (eta, d_eta))
+        primal = longest_steps(torch, d_delta / delta, d_nu / nu)
+        rates = d_s / self.s, d_s / (self.s - 1.0), d_zeta / zeta, d_eta / eta
+        dual = longest_steps(torch, *rates)
         C, R = self.C, torch.empty_like(self.C)
         factor = torch.empty_like(self.C)
         bad = torch.arange(len(delta), device=delta.device)
@@ -218,7 +220,7 @@ class Methods:
             Y[lost] = self.Y[lost] + dual[lost, :, None] * d_Y[lost]
         dual[lost] = 0.0
         self.delta, self.nu = delta + primal * d_delta, nu + primal * d_nu
-        self.R, self.V = R, inverse_of(factor)
+        self.R, self.V = R, STACKS.inverse(factor)
         self.zeta, self.eta = zeta + dual * d_zeta, eta + dual * d_eta
         self.s, self.Y = self.s + dual * d_s, Y
         if len(lost):  # Y has lost its definiteness to rounding: begin again from the primal point
@@ -236,19 +238,9 @@ class Methods:
             self._measure()
 
 
-def row_sums(v: Any) -> Any:
-    """Return the sums of rows, as a column."""
-    return v.sum(1, keepdim=True)
-
-
 def diagonal_of(A: Any) -> Any:
     """Return the diagonals of matrices, to be written to as well."""
     return A.diagonal(dim1=1, dim2=2)
-
-
-def times(A: Any, v: Any) -> Any:
-    """Return A v for each matrix and row."""
-    return (A @ v[:, :, None])[:, :, 0]
 
 
 def _factored(C: Any, delta: Any) -> tuple[Any, Any, Any]:
@@ -259,34 +251,7 @@ def _factored(C: Any, delta: Any) -> tuple[Any, Any, Any]:
     return R, factor, info
 
 
-def _inverse_root(factor: Any) -> Any:
-    one = torch.eye(factor.shape[1], dtype=factor.dtype, device=factor.device)
-    return torch.linalg.solve_triangular(factor, one.expand_as(factor), upper=False)
-
-
-def inverse_of(factor: Any) -> Any:
-    """Return the inverses of matrices from their lower factors."""
-    root = _inverse_root(factor)
-    return root.mT @ root
-
-
 def solved(factor: Any, right: Any) -> Any:
     """Solve with matrices given by their lower factors."""
     half = torch.linalg.solve_triangular(factor, right, upper=False)
     return torch.linalg.solve_triangular(factor.mT, half, upper=True)
-
-
-def _slacks(x: Any, mu: Any) -> tuple[Any, Any]:
-    """Return t and t - x for the t > max(0, x) with mu/t + mu/(t - x) = 1."""
-    size, root = x.abs(), (x * x + 4.0 * mu * mu).sqrt()
-    far, near = 0.5 * (size + 2.0 * mu + root), mu + 2.0 * mu * mu / (root + size)
-    return torch.where(x > 0.0, far, near), torch.where(x > 0.0, near, far)
-
-
-def _longest(*pairs: tuple[Any, Any]) -> Any:
-    """Return the longest steps, at most 1, that keep all values positive."""
-    step = torch.ones_like(pairs[0][0][:, :1])
-    for value, change in pairs:
-        ratio = torch.where(change < 0.0, -value / change.clamp(max=-1e-300), np.inf)
-        step = torch.minimum(step, INSIDE * ratio.amin(1, keepdim=True))
-    return step

@@ -38,16 +38,9 @@ from polysharp.problem.diagonal import (
     Sharpened,
     Start,
 )
-from polysharp.problem.diagonal_batch import (
-    Methods,
-    diagonal_of,
-    inverse_of,
-    row_sums,
-    solved,
-    times,
-)
+from polysharp.problem.diagonal_batch import STACKS, Methods, diagonal_of, solved
 from polysharp.problem.problem import Problem
-from polysharp.problem.stacks import Nodes, TorchStacks, outer
+from polysharp.problem.stacks import Nodes, outer, row_sums, times
 from polysharp.typing import Indices
 
 MATRICES, COUPLED_MATRICES = 16, 40  # of a node that are held at a time
@@ -119,7 +112,7 @@ class DeviceDiagonals:
             some = [i for i, part in enumerate(parts) if (part.coupling is None) == fresh]
             for places in self._groups([parts[i] for i in some], COUPLED_MATRICES):
                 group = [parts[some[i]] for i in places]
-                proposals = couple_stack(TorchStacks(), self._nodes(group), MAX_STEPS, expired)
+                proposals = couple_stack(STACKS, self._nodes(group), MAX_STEPS, expired)
                 for i, proposal in zip(places, proposals, strict=True):
                     found[some[i]] = proposal
         return found
@@ -257,7 +250,7 @@ class DeviceDiagonals:
         s, found = s.clamp(1e-6, 1.0), list[Any]()
         A = G.clone()
         diagonal_of(A).add_(self.lam + free * delta * (1.0 / s - 1.0))
-        inverse = inverse_of(torch.linalg.cholesky_ex(A)[0])
+        inverse = STACKS.inverse(torch.linalg.cholesky_ex(A)[0])
         node, free = torch.arange(len(s), device=s.device), free.clone()
         for _ in range(length):
             likely = free * (s > LIKELY)

@@ -6,12 +6,13 @@ nodes needs beyond the arithmetic that both libraries write alike.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
-from polysharp.problem.diagonal import Start
+from polysharp.problem.diagonal import INSIDE, Start
 
 
 class Nodes(NamedTuple):
@@ -92,9 +93,13 @@ class TorchStacks:
 
     def inverse(self, factors: Any) -> Any:
         """Return the inverses of matrices from their factors."""
-        one = self.xp.eye(factors.shape[1], dtype=factors.dtype, device=factors.device)
-        root = self.xp.linalg.solve_triangular(factors, one.expand_as(factors), upper=False)
+        root = self.inverse_root(factors)
         return root.mT @ root
+
+    def inverse_root(self, factors: Any) -> Any:
+        """Return the inverses of the factors."""
+        one = self.xp.eye(factors.shape[1], dtype=factors.dtype, device=factors.device)
+        return self.xp.linalg.solve_triangular(factors, one.expand_as(factors), upper=False)
 
     def solve(self, factors: Any, v: Any) -> Any:
         """Return A^-1 v for each matrix and vector."""
@@ -143,3 +148,9 @@ def row_products(A: Any, B: Any) -> Any:
     if isinstance(A, np.ndarray):
         return np.einsum("nij,nij->ni", A, B)  # several times as fast
     return (A * B).sum(2)
+
+
+def longest_steps(xp: Any, *rates: Any) -> Any:
+    """Return the longest steps, at most 1, that keep values positive which change at such rates."""
+    fastest = reduce(xp.maximum, (-xp.amin(own, 1)[:, None] for own in rates))
+    return xp.where(fastest > INSIDE, INSIDE / xp.where(fastest > INSIDE, fastest, 1.0), 1.0)

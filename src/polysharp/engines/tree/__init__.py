@@ -27,13 +27,15 @@ from polysharp.engines.base import Engine, Run
 from polysharp.engines.compiling import Compiler
 from polysharp.engines.tree import relaxation_kernel
 from polysharp.engines.tree.branching import ListedKind
-from polysharp.engines.tree.effort import Settings
+from polysharp.engines.tree.effort import Settings, Spending
 from polysharp.engines.tree.ends import ways
 from polysharp.engines.tree.loop import BranchAndBound
 from polysharp.problem.problem import Problem
 from polysharp.threads import one_blas_thread
 
 FEW_TERMS, FEW_WAYS = 20, 1e6  # all supports are tried sooner than a relaxation is solved
+
+FEWEST = 32  # nodes that are worth a device: most soon have fewer monomials than the root
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,7 @@ class Tree(Settings, Engine):
         """Prove the incumbent or improve it until the gap is closed."""
         with one_blas_thread(), ThreadPoolExecutor(max(1, run.threads)) as pool:
             kind = self.kind(self, run, pool)
-            # With children of several nodes at hand no thread waits for another's last child.
-            filled = min(self.width, int(self.fill / run.problem.size**2))
-            width = max(1, run.threads, 0 if kind.effort.diagonals is None else filled)
+            width = self._width(kind.effort, run)
             loop = BranchAndBound(run, kind, self.max_open, self.patience, width)
             try:
                 return loop.run()
@@ -74,3 +74,12 @@ class Tree(Settings, Engine):
                 # Interrupted with nodes in hand, the search leaves them unended: no proof.
                 if loop.whole and not loop.hand:
                     run.proof = kind.proof([node for _, _, node in loop.open])
+
+    def _width(self, effort: Spending, run: Run) -> int:
+        """Return how many nodes are split at a time."""
+        if effort.diagonals is None:
+            # With children of several nodes at hand no thread waits for another's last child.
+            return max(1, run.threads)
+        if effort.descents is not None:  # one product with G serves all of them
+            return self.width
+        return min(self.width, max(FEWEST, int(self.fill / run.problem.size**2)))

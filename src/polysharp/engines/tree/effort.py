@@ -82,8 +82,9 @@ class Settings:
         Most terms that one split decides where shares come from the best diagonal.
     width, fill : int, float
         Nodes that are split at a time where their diagonals come from a device: so many at most,
-        and no more than it takes to fill the device with so many entries of their matrices.  More
-        would be split that a search least bound first would never come to.
+        and, unless a product with G serves all of them, no more than it takes to fill the device
+        with so many entries of their matrices.  More would be split that a search least bound
+        first would never come to.
     batched_on : tuple of str
         Kinds of device that they come from.
     descents_from : int
