@@ -64,7 +64,9 @@ class Case:
         moments = accumulate(basis, X, data.y)
         structure = Structure.of_basis(basis, self.max_terms, self.max_inputs)
         lam = np.sqrt(self.n) / self.share
-        problem = Problem.dense(moments.scatter, moments.cross, moments.spread, lam, structure)
+        problem = Problem.dense(
+            moments.scatter, moments.cross, moments.spread, lam, structure, rank=moments.n_rows
+        )
         return problem, {basis.index[m] for m in data.monomials}
 
 

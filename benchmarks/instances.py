@@ -127,7 +127,9 @@ def _build(
 def _problem(basis: Basis, X: Array, y: Array, lam: float, structure: Structure) -> Problem:
     if 8 * len(basis) ** 2 <= DENSE_LIMIT:
         moments = accumulate(basis, X, y)
-        return Problem.dense(moments.scatter, moments.cross, moments.spread, lam, structure)
+        return Problem.dense(
+            moments.scatter, moments.cross, moments.spread, lam, structure, rank=moments.n_rows
+        )
     M = basis.evaluate(X)
     M -= M.mean(axis=0)
     t = y - y.mean()

@@ -96,7 +96,9 @@ def drawn(family: Family, rho: float, seed: int, threads: int) -> Instance:
     with threadpool_limits(threads):
         started = perf_counter()
         moments = accumulate(basis, X, y)
-        problem = Problem.dense(moments.scatter, moments.cross, moments.spread, lam, structure)
+        problem = Problem.dense(
+            moments.scatter, moments.cross, moments.spread, lam, structure, rank=moments.n_rows
+        )
         seconds = perf_counter() - started
     setting = Setting(n, p, 1, k, rho=rho, snr_sqrt=float(np.sqrt(family.snr)))
     return Instance(setting, seed, X, y, basis, problem, planted, seconds)

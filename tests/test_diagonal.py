@@ -7,13 +7,17 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from polysharp.data.rows import MemoryRows
+from polysharp.monomials.basis import Basis
+from polysharp.monomials.structure import Structure
+from polysharp.problem.assemble import assemble
 from polysharp.problem.diagonal import (
     Start,
     first_start,
-    positive_definite,
     sharpen,
     smallest_eigenvalue,
 )
+from polysharp.problem.subproblem import Subproblem
 
 
 def instance(seed: int, size: int = 9) -> tuple[np.ndarray, np.ndarray]:
@@ -93,10 +97,18 @@ def test_smallest_eigenvalue(size: int) -> None:
     assert smallest_eigenvalue(G, 1.0) == pytest.approx(np.linalg.eigvalsh(C)[0], rel=2e-2)
 
 
-@pytest.mark.parametrize("rows", [30, 59, 60, 61, 200])
-def test_a_matrix_of_fewer_rows_than_columns_is_not_definite(rows: int) -> None:
-    M = np.random.default_rng(rows).standard_normal((rows, 60)) * np.logspace(-3, 3, 60)
-    assert positive_definite(M.T @ M) == (rows >= 60)
+@pytest.mark.parametrize("rows", [30, 40, 200])
+def test_curvature_moves_into_the_ridge_where_there_are_rows_enough(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    X, basis = rng.standard_normal((rows, 7)), Basis.full(7, 2, constant=False)
+    structure = Structure.of_basis(basis, 3)
+    table = MemoryRows(X, X[:, 0] * X[:, 1])
+    problem = assemble(table, basis, structure, lam=0.1, fit_intercept=True).problem
+    stronger = Subproblem.of(problem).strengthened(0)
+    assert (stronger is not None) == (rows > len(basis))
+    if stronger is not None:
+        assert np.all(stronger.d > 0.0)
+        assert np.linalg.eigvalsh(stronger.system.Q)[0] > 0.0
 
 
 def test_singular_matrices_have_no_start() -> None:

@@ -29,6 +29,7 @@ class DenseGram:
     """G held as a symmetric matrix."""
 
     G: Array
+    rank: float = np.inf  # at most; the number of rows, where that is known
 
     @property
     def size(self) -> int:
@@ -103,6 +104,11 @@ class DesignGram(ImplicitGram):
         """Build from the design."""
         return cls(M, np.einsum("tj,tj->j", M, M))
 
+    @property
+    def rank(self) -> float:
+        """The number of rows, which the rank of G does not exceed."""
+        return len(self.M)
+
     def design(self, J: Indices | None = None) -> Iterator[Array]:
         """Yield the columns J of M in one block."""
         yield self.M if J is None else self.M[:, J]
@@ -117,6 +123,11 @@ class StreamedGram(ImplicitGram):
     root_weight: Array  # sqrt of the sample weights
     mean: Array  # subtracted from every row of M; zero without a free intercept
     diagonal: Array
+
+    @property
+    def rank(self) -> float:
+        """The number of rows, which the rank of G does not exceed."""
+        return len(self.X)
 
     def design(self, J: Indices | None = None) -> Iterator[Array]:
         """Yield the columns J of M, evaluated anew."""

@@ -90,7 +90,7 @@ def assemble(
             np.diagonal(G), yy, moments.n_rows, weight=moments.weight, mean=mean, y_mean=y_mean
         )
         misfit = None if rows.block is None else RowMisfit(basis, rows.block, mean, y_mean)
-        problem = Problem(DenseGram(G), q, yy, lam, structure, known, misfit)
+        problem = Problem(DenseGram(G, moments.n_rows), q, yy, lam, structure, known, misfit)
         return Assembled(problem, mean, y_mean)
     if rows.block is None:
         raise TooLargeError(

@@ -39,7 +39,6 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from polysharp.problem.bounds import UNIT
 from polysharp.typing import Array, Indices
 
 OLD_DIAGONAL = 0.95  # weight of the parent's diagonal in a start; the rest is the interior one
@@ -110,18 +109,6 @@ def first_start(H: Array, budget: int) -> Start | None:
         return None
     delta = level * (root / inverse) ** 2
     return Start(0.9 * delta, 0.5 * delta, np.full(size, min(1.0, budget / size)))
-
-
-def positive_definite(G: Array) -> bool:
-    """Whether G, scaled to unit diagonal, can be factorised: its eigenvalues are not all rounding.
-
-    Pivots below what rounding adds to them count as none.
-    """
-    if not (np.all(np.diagonal(G) > 0.0) and np.isfinite(G).all()):
-        return False
-    root = np.sqrt(np.diagonal(G))
-    factor, info = dpotrf(G / np.multiply.outer(root, root), lower=1, clean=0)
-    return not info and float(np.diagonal(factor).min()) ** 2 > len(G) * UNIT
 
 
 def smallest_eigenvalue(G: Array, lam: float) -> float:

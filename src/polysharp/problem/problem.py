@@ -60,9 +60,11 @@ class Problem:
         lam: float,
         structure: Structure,
         known: Accuracy | None = None,
+        *,
+        rank: float = np.inf,
     ) -> Problem:
-        """Build from an explicit Gram matrix."""
-        return cls(DenseGram(G), q, yy, lam, structure, known)
+        """Build from an explicit Gram matrix, of so many rows at most."""
+        return cls(DenseGram(G, rank), q, yy, lam, structure, known)
 
     @cached_property
     def accuracy(self) -> Accuracy:

@@ -23,11 +23,10 @@ from polysharp.problem.bounds import (
     support_bounds,
 )
 from polysharp.problem.boxed_fit import solve_in_boxes, solve_many_in_boxes
-from polysharp.problem.diagonal import positive_definite, smallest_eigenvalue
+from polysharp.problem.diagonal import smallest_eigenvalue
 from polysharp.problem.problem import CLEAR, Fit, Problem
 from polysharp.typing import Array, Indices
 
-FIRST_LOOK = 256  # monomials that are looked at first, then twice as many, and so on
 RETREAT, RETREATS = 0.9, 10  # a diagonal that is not proved shrinks by this factor, so often
 
 
@@ -54,7 +53,7 @@ class Subproblem:
         # The whole of a dense G is only read: no copy.
         G = gram.G if whole and isinstance(gram, DenseGram) else gram.block(index, index)
         if whole and not isinstance(gram, DenseGram):
-            problem = replace(problem, gram=DenseGram(G))  # not to be made again
+            problem = replace(problem, gram=DenseGram(G, gram.rank))  # not to be made again
         if not G.flags.c_contiguous:
             G = G.T if G.flags.f_contiguous else np.ascontiguousarray(G)
         structure = problem.structure if whole else problem.structure.restrict(index)
@@ -208,12 +207,8 @@ class Subproblem:
 
     def strengthened(self, number: int) -> Subproblem | None:
         """Return the same monomials with G's smallest eigenvalue moved, listed as ``number``."""
-        # With fewer rows than monomials a part of them shows that there is none, at less cost.
-        look = FIRST_LOOK
-        while look < self.size:
-            if not positive_definite(self.gram(np.arange(look))):
-                return None
-            look *= 2
+        if self.problem.gram.rank < self.size:
+            return None  # it is zero
         lam, G = self.problem.lam, self.gram()
         level = 0.98 * smallest_eigenvalue(G, 0.0)
         for _ in range(RETREATS):

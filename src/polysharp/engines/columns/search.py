@@ -159,8 +159,11 @@ class Search(Record):
         if len(basis) < len(everything):
             kept = [everything.index[m] for m in basis.monomials]
             pool = pool.selected(np.array(kept, dtype=np.intp))
-        known, yy = self._accuracy(pool), self.design.yy
-        return Problem.dense(pool.G, pool.q, yy, self.lam, rules.structure(basis), known), basis
+        known, design, structure = self._accuracy(pool), self.design, rules.structure(basis)
+        problem = Problem.dense(
+            pool.G, pool.q, design.yy, self.lam, structure, known, rank=design.n
+        )
+        return problem, basis
 
     def boxes(self, monomials: Sequence[Monomial]) -> Boxes:
         """Return the intervals that the coefficients of some monomials must keep to."""
