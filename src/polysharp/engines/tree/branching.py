@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from time import perf_counter
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -110,7 +109,7 @@ class ListedKind(NodeKind[ListedNode]):
         self.splits += len(split)
         for _, moved in split[:MOST_ROUNDED]:
             self.rounding.round(moved)
-        children, began = list[ListedNode](), perf_counter() - self.effort.ended
+        children = list[ListedNode]()
         for node, moved in split:
             on_inputs = self._inputs_matter(moved)
             sifted = self._sift(moved) if on_inputs else None
@@ -119,9 +118,7 @@ class ListedKind(NodeKind[ListedNode]):
             else:
                 yield from map(self._offered, sifted)
             node.set_aside = moved.set_aside
-        evaluated = self._evaluated(children)
-        self.effort.note_together(len(children), perf_counter() - self.effort.ended - began)
-        yield from map(self._offered, evaluated)
+        yield from map(self._offered, self._evaluated(children))
 
     def _readied(self, node: ListedNode) -> ListedNode:
         """Return a node as it is to be split, or closed by now."""

@@ -132,7 +132,6 @@ class Spending:
     coupling_steps: float = 15.0  # of one coupling
     # What they gain, as a share of the cost, by terms left.
     coupling_gains: dict[int, float] = field(default_factory=dict)
-    ended: float = 0.0  # seconds spent on trying supports
     ends_left: float = 0.0  # seconds to try the supports of all open nodes
     cancelled: bool = False  # for threads that still evaluate nodes when the search has ended
     together: float = 1e-3  # seconds for one of many nodes that a device relaxes at once
@@ -270,19 +269,21 @@ class Spending:
         """Whether the smallest eigenvalue of so many monomials is worth looking for."""
         return 2e-11 * float(size) ** 3 <= 0.2 * self._left
 
-    def note_ends(
-        self, free: int, budget: int, seconds: float, *, there: bool, given_up: bool
-    ) -> None:
-        """Learn what trying all supports has taken, here or on the device."""
-        self.ended += seconds
-        if there and seconds > 4.0 * LAUNCHES:
-            way = (seconds - LAUNCHES) / comb(free, budget)
-            self.device_way = MEMORY * self.device_way + (1.0 - MEMORY) * way
-        elif given_up:
+    def note_ends(self, free: int, budget: int, seconds: float | None, *, there: bool) -> None:
+        """Learn what trying all supports has taken, here or on the device; None: it was given up.
+
+        Short searches are all beginning and end, and say nothing of long ones.
+        """
+        if there:
+            launches = LAUNCHES * (1 + budget)
+            if seconds is not None and seconds > 2.0 * launches:
+                way = (seconds - launches) / _tile_ways(free, budget)
+                self.device_way = MEMORY * self.device_way + (1.0 - MEMORY) * way
+        elif seconds is None:
             self.ways[budget] = 2.0 * self._way(budget)
-        elif not there and budget > 2 and seconds > WORTH_TIMING:
+        elif budget > 2 and seconds > WORTH_TIMING:
             # Of two terms there are so few that their time says nothing of three.
-            way = max(seconds - ELIMINATED * free * free, 0.1 * seconds) / ways(free, budget)
+            way = seconds / ways(free, budget)
             self.ways[budget] = MEMORY * self.ways.get(budget, way) + (1.0 - MEMORY) * way
 
     def note_diagonal(self, free: int, steps: int, seconds: float) -> None:
@@ -293,7 +294,7 @@ class Spending:
             self.steps = MEMORY * self.steps + (1.0 - MEMORY) * steps
 
     def note_together(self, count: int, seconds: float) -> None:
-        """Learn what one of many nodes takes, from its parent's division to its own bound."""
+        """Learn what it takes to relax one of many nodes."""
         if count >= MANY:
             self.together = 0.5 * (self.together + seconds / count)
 
@@ -327,8 +328,12 @@ class Spending:
     def _ends_there(self, free: int, budget: int) -> float:
         if self.device is None or not 3 <= budget < 64 or self.level < SAFE_LEVEL:
             return np.inf
-        # Few monomials leave most of a tile empty.
-        return LAUNCHES * (1 + budget) + self.device_way * comb(free, budget) * (1.0 + 300.0 / free)
+        return LAUNCHES * (1 + budget) + self.device_way * _tile_ways(free, budget)
+
+
+def _tile_ways(free: int, budget: int) -> float:
+    """Return the number of supports that a device tries; few monomials leave most tiles empty."""
+    return comb(free, budget) * (1.0 + 300.0 / free)
 
 
 def _guess(free: int) -> float:

@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from math import comb, sqrt
+from time import thread_time
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +53,7 @@ class Exhausted:
 
     hits: NDArray[np.int64]
     need: float  # gain that nothing but the hits exceeds
+    seconds: float = 0.0  # of the processor or of the device, waiting left out
 
 
 def exhaust(
@@ -133,17 +136,23 @@ def one_by_one(
     need = np.array([task.need, 0.0])  # and a flag that ends the search
     task, asked = Quest(*map(float, task)), None if rules.plain else rules
     if task.work < LONG:
-        count = search(levels, size, L, task, asked, need, hits)
+        count, seconds = _timed_search(levels, size, L, task, asked, need, hits)
     else:  # beside this thread, which stays awake for the clock and for Ctrl-C
         with ThreadPoolExecutor(1) as beside:
-            running = beside.submit(search, levels, size, L, task, asked, need, hits)
+            running = beside.submit(_timed_search, levels, size, L, task, asked, need, hits)
             try:
                 while not wait([running], LOOK_AROUND).done:
                     need[1] = float(expired())
             finally:
                 need[1] = 1.0
-            count = running.result()
-    return Exhausted(hits[:count], float(need[0])) if 0 <= count <= most else None
+            count, seconds = running.result()
+    return Exhausted(hits[:count], float(need[0]), seconds) if 0 <= count <= most else None
+
+
+def _timed_search(*task: Any) -> tuple[int, float]:
+    """Return how many supports are listed, and the seconds that this thread has worked for it."""
+    began = thread_time()
+    return search(*task), thread_time() - began
 
 
 def ready(structure: Structure, size: int) -> None:

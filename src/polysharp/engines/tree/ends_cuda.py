@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from threading import Lock
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +81,7 @@ def exhaust_on_device(
     )
     hits: list[Array] = []
     with ONE_AT_A_TIME:
+        began = perf_counter()
         for batch in _grown(whole, budget - 3):
             tiles = _passing(batch, need, noise)
             while tiles:
@@ -97,7 +99,8 @@ def exhaust_on_device(
                 if raised > need:
                     need = raised
                     tiles = [tile for tile in _passing(batch, need, noise) if tile > here]
-    return Exhausted(np.array(hits, dtype=np.int64).reshape(-1, budget), need)
+        supports = np.array(hits, dtype=np.int64).reshape(-1, budget)
+        return Exhausted(supports, need, perf_counter() - began)
 
 
 def _grown(batch: Batch, depth: int) -> Iterator[Batch]:

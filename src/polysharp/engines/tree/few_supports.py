@@ -8,7 +8,6 @@ others cost at least is known.
 from __future__ import annotations
 
 from itertools import chain
-from time import perf_counter
 
 import numpy as np
 
@@ -83,7 +82,7 @@ def _single(node: ListedNode, effort: Spending) -> None:
 
 def try_all(node: ListedNode, effort: Spending) -> bool:
     """Close a node by trying all of its supports; False where too many come close, or none can."""
-    core, held, free, began = node.core, node.held, node.free, perf_counter()
+    core, held, free = node.core, node.held, node.free
     left = core.eliminated(held, free) if len(free) else None  # else it is for ``ended``
     if left is None:
         return False
@@ -111,8 +110,7 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
     supports = [np.sort(np.append(held, some)) for some in chosen]
     if not (rules.plain or all(map(core.structure.allows, supports))):
         result = None  # a part of such a support may be allowed
-    took, given_up = perf_counter() - began, result is None
-    effort.note_ends(len(free), budget, took, there=there, given_up=given_up)
+    effort.note_ends(len(free), budget, None if result is None else result.seconds, there=there)
     if result is None:
         return False
     bound = cost - result.need - slack

@@ -49,7 +49,9 @@ def evaluate_together(nodes: list[ListedNode], effort: Spending, each: Each) -> 
             break
         sizes = [len(node.free) for node in left]
         many = [node for node in left if node.point is None]
-        _sharpened([node for node in left if node.point is not None], effort, each)
+        few, began = [node for node in left if node.point is not None], perf_counter()
+        _sharpened(few, effort, each)
+        effort.note_together(len(few), perf_counter() - began)
         _descended(many, effort)
         left = [
             node
