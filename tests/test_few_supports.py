@@ -12,7 +12,8 @@ from test_multitask import joint_problem
 from polysharp.engines.base import Limits, Run
 from polysharp.engines.joint.branching import JointNode
 from polysharp.engines.tree import Tree
-from polysharp.engines.tree.effort import Spending
+from polysharp.engines.tree.effort import PAIR, Spending
+from polysharp.engines.tree.ends import Exhausted, ways
 from polysharp.engines.tree.few_supports import ended, try_all
 from polysharp.engines.tree.listed import ListedNode
 from polysharp.problem.joint import JointCore
@@ -66,12 +67,17 @@ def test_no_end_claims_more_than_its_supports_cost(seed, make, close):
             pytest.fail("nothing was left to choose")
 
 
-def test_what_two_terms_take_says_nothing_of_three():
-    """Of two terms there are few, and most of the time goes into taking out what is in."""
+def test_ends_are_foreseen_from_the_supports_that_were_tried():
+    """Of many more terms too, and though none of those ends took long enough to be timed."""
     problem = make_instance(0).problem
     effort = Spending(Tree(), Run(problem, Limits(), None, 0, 1, None), 0.1)
-    before = effort.ends(600, 3)
-    effort.note_ends(600, 2, 0.05, there=False)
-    assert effort.ends(600, 3) == before
-    effort.note_ends(600, 3, 2.0, there=False)
-    assert before < effort.ends(600, 3) == pytest.approx(2.0, rel=0.02)  # and taking out what is in
+    before = [effort.ends(130, budget) for budget in (3, 5, 6)]
+    tried = Exhausted(np.zeros((0, 5), dtype=np.int64), 0.0, 1e-5, 1e-4 * ways(130, 5))
+    effort.note_ends(130, 5, tried, there=False)
+    after = [effort.ends(130, budget) for budget in (3, 5, 6)]
+    assert after[0] == before[0]
+    assert after[1] < 0.1 * before[1]
+    assert after[2] < 0.01 * before[2]
+    assert effort.pair == PAIR
+    effort.note_ends(130, 5, None, there=False)
+    assert effort.tried[5] == pytest.approx(2e-4)

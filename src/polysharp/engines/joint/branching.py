@@ -73,5 +73,5 @@ class JointKind(ListedKind):
     def __post_init__(self) -> None:
         super().__post_init__()
         assert isinstance(self.run.problem, JointProblem)
-        way = PAIR * (len(self.run.problem.responses) + 2.0)
-        self.effort.ways = dict.fromkeys(range(64), way)
+        self.effort.pair = PAIR * (len(self.run.problem.responses) + 2.0)
+        self.effort.tried = dict.fromkeys(range(64), 1.0)  # none is passed over

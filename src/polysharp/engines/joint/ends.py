@@ -9,12 +9,13 @@ responses' squares in place of one.
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import thread_time
 
 import numpy as np
 from numba import f8, i8
 
 from polysharp.engines.compiling import Compiler
-from polysharp.engines.tree.ends import MOST_HITS, Exhausted
+from polysharp.engines.tree.ends import MOST_HITS, Exhausted, ways
 from polysharp.engines.tree.ends_kernel import Demands, Quest
 from polysharp.monomials.structure import Structure
 from polysharp.typing import Array
@@ -50,8 +51,10 @@ def exhaust(
     levels, rests = np.zeros((L, size, size)), np.zeros((L, responses, size))
     levels[0], rests[0] = H, b
     bar = np.array([task.need, task.cost, task.share, task.room])
+    began = thread_time()
     count = _exhaust(levels, rests, bar, hits)
-    return None if count > most else Exhausted(hits[:count], float(bar[0]))
+    seconds, work = thread_time() - began, ways(size, L)
+    return None if count > most else Exhausted(hits[:count], float(bar[0]), seconds, work)
 
 
 @kernel(i8(f8[:, :, ::1], f8[:, :, ::1], f8[::1], i8[:, ::1]), entry=True)

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from polysharp.engines.base import Run
-from polysharp.engines.tree.ends import ways
+from polysharp.engines.tree.ends import Exhausted, ways
 from polysharp.engines.tree.ends_kernel import Quest
 from polysharp.engines.tree.relaxation import RATE, Aim
 
 MEMORY = 0.9  # weight of the past in a running mean
 WORTH_TIMING = 1e-3  # seconds; shorter measurements are noise
-PAIR = 0.25e-9  # seconds for a support where none is passed over
-TRIED = 0.7  # share of the supports that is tried, for every term beyond three, as a first guess
+PAIR = 0.3e-9  # seconds for a support that is tried
+TRIED = 0.4  # share of the supports that is tried, for every term beyond three, as a first guess
 # Seconds to take out what is in and for room to work in, over the square of what is free.
 ELIMINATED = 5e-8
 PATIENCE = 2.0  # times the seconds foreseen after which trying supports is given up
@@ -124,7 +124,8 @@ class Spending:
     settings: Settings
     run: Run
     level: float  # below the eigenvalues of G + lam I scaled to unit diagonal
-    ways: dict[int, float] = field(default_factory=dict)  # seconds for one support, by terms left
+    tried: dict[int, float] = field(default_factory=dict)  # share of supports, by terms left
+    pair: float = PAIR  # seconds for one that is tried
     device_way: float = 4e-12  # and on a CUDA device
     step: float = 1.0  # seconds of a second-order step over the guess
     steps: float = 8.0  # of one relaxation
@@ -181,7 +182,7 @@ class Spending:
 
     def work(self, free: int, budget: int) -> float:
         """Return how many pairs to try at most where so many supports are left."""
-        return max(PATIENCE * self._ends_here(free, budget), 10.0 * WORTH_TIMING) / PAIR
+        return max(PATIENCE * self._ends_here(free, budget), 10.0 * WORTH_TIMING) / self.pair
 
     def expired(self) -> bool:
         """Whether the time is up."""
@@ -269,22 +270,24 @@ class Spending:
         """Whether the smallest eigenvalue of so many monomials is worth looking for."""
         return 2e-11 * float(size) ** 3 <= 0.2 * self._left
 
-    def note_ends(self, free: int, budget: int, seconds: float | None, *, there: bool) -> None:
+    def note_ends(self, free: int, budget: int, ended: Exhausted | None, *, there: bool) -> None:
         """Learn what trying all supports has taken, here or on the device; None: it was given up.
 
-        Short searches are all beginning and end, and say nothing of long ones.
+        Short times are all beginning and end, and say nothing of long ones; work can be counted.
         """
         if there:
             launches = LAUNCHES * (1 + budget)
-            if seconds is not None and seconds > 2.0 * launches:
-                way = (seconds - launches) / _tile_ways(free, budget)
+            if ended is not None and ended.seconds > 2.0 * launches:
+                way = (ended.seconds - launches) / _tile_ways(free, budget)
                 self.device_way = MEMORY * self.device_way + (1.0 - MEMORY) * way
-        elif seconds is None:
-            self.ways[budget] = 2.0 * self._way(budget)
-        elif budget > 2 and seconds > WORTH_TIMING:
-            # Of two terms there are so few that their time says nothing of three.
-            way = seconds / ways(free, budget)
-            self.ways[budget] = MEMORY * self.ways.get(budget, way) + (1.0 - MEMORY) * way
+        elif ended is None:
+            self.tried[budget] = 2.0 * self._tried(budget)
+        elif ended.work > 0.0:
+            share = ended.work / ways(free, budget)
+            self.tried[budget] = MEMORY * self.tried.get(budget, share) + (1.0 - MEMORY) * share
+            if ended.seconds > WORTH_TIMING:
+                pair = ended.seconds / ended.work
+                self.pair = MEMORY * self.pair + (1.0 - MEMORY) * pair
 
     def note_diagonal(self, free: int, steps: int, seconds: float) -> None:
         """Learn what a best diagonal has taken."""
@@ -316,14 +319,14 @@ class Spending:
         memory = 8.0 * free * free * max(budget - 2, 1)
         if budget >= 64 or memory > 2e9 or comb(free, budget) > MOST_CHOICES:
             return np.inf
-        return self._way(budget) * ways(free, budget)
+        return self.pair * self._tried(budget) * ways(free, budget)
 
-    def _way(self, budget: int) -> float:
-        """Seconds for one support; where that is not known yet, from what fewer terms took."""
-        known = max((L for L in self.ways if budget >= L), default=min(budget, 3))
-        way = self.ways.get(known, PAIR)
-        tried = min(way / PAIR, 1.0) ** (1.0 / (known - 3)) if known > 3 else TRIED
-        return float(way * tried ** (budget - known))
+    def _tried(self, budget: int) -> float:
+        """Share of supports that is tried; where that is not known, from that of fewer terms."""
+        known = max((L for L in self.tried if budget >= L), default=min(budget, 3))
+        share = self.tried.get(known, 1.0)
+        each = min(share, 1.0) ** (1.0 / (known - 3)) if known > 3 else TRIED
+        return float(share * each ** (budget - known))
 
     def _ends_there(self, free: int, budget: int) -> float:
         if self.device is None or not 3 <= budget < 64 or self.level < SAFE_LEVEL:

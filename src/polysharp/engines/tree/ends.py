@@ -12,7 +12,8 @@ from below, gains of k terms change by at most
     slack = eps (B + B^2 / 2) + (k + 12) u  times |y|^2,     B^2 = k / mu.
 
 So supports that come within twice that of the threshold are listed.  The caller bounds the listed
-ones one by one.
+ones one by one.  What all later monomials gain together is wrong by more: a factorisation of m
+columns, and SORTED - 2 changes of it (``ends_kernel``), each on both sides of H.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from math import comb, sqrt
+from math import comb, log, sqrt
 from time import thread_time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.engines.tree.ends_kernel import BLOCK, Demands, Levels, Quest, search
+from polysharp.engines.tree.ends_kernel import SORTED, Demands, Levels, Quest, search
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import UNIT, Quadratic
 from polysharp.problem.propagation import FREE, IN, States
@@ -54,6 +55,7 @@ class Exhausted:
     hits: NDArray[np.int64]
     need: float  # gain that nothing but the hits exceeds
     seconds: float = 0.0  # of the processor or of the device, waiting left out
+    work: float = 0.0  # of the processor, in pair tests
 
 
 def exhaust(
@@ -123,17 +125,9 @@ def one_by_one(
     expired: Callable[[], bool],
 ) -> Exhausted | None:
     """Go through the choices depth first."""
-    size, width = len(b), len(b) + BLOCK
-    levels = Levels(
-        np.zeros((max(L - 1, 2), width, width)),
-        np.zeros((2 * max(L, 2) + 4, width)),
-        np.zeros((3, max(L + 2, rules.uses.shape[1])), dtype=np.int64),
-    )
-    levels.H[0, :size, :size] = H
-    levels.rows[0, :size] = b
-    levels.rows[1, :size] = 1.0
+    size, levels = len(b), Levels.of(H, b, L, rules.uses.shape[1])
     hits = np.empty((most, max(L, 1)), dtype=np.int64)
-    need = np.array([task.need, 0.0])  # and a flag that ends the search
+    need = np.array([task.need, 0.0, 0.0])  # a flag that ends the search, and what it has done
     task, asked = Quest(*map(float, task)), None if rules.plain else rules
     if task.work < LONG:
         count, seconds = _timed_search(levels, size, L, task, asked, need, hits)
@@ -146,7 +140,9 @@ def one_by_one(
             finally:
                 need[1] = 1.0
             count, seconds = running.result()
-    return Exhausted(hits[:count], float(need[0]), seconds) if 0 <= count <= most else None
+    if not 0 <= count <= most:
+        return None
+    return Exhausted(hits[:count], float(need[0]), seconds, float(need[2]))
 
 
 def _timed_search(*task: Any) -> tuple[int, float]:
@@ -172,16 +168,26 @@ def _compile(*, plain: bool) -> None:
     one_by_one(np.ones((1, 1)), np.zeros(1), 1, task, rules, 1, lambda: False)
 
 
-def rounding_slack(system: Quadratic, least: float, terms: int) -> float:
+def rounding_slack(
+    system: Quadratic, least: float, terms: int, roundings: float | None = None
+) -> float:
     """Return by how much rounding may change a gain of so many terms.
 
-    ``least`` bounds the eigenvalues of the scaled H from below.
+    ``least`` bounds the eigenvalues of the scaled H from below; an entry goes through so many
+    ``roundings``, by default those of the eliminations.
     """
+    roundings = terms + 12.0 if roundings is None else roundings
     H = np.diagonal(system.Q) + system.ridge
     worst = float((system.sizes**2 / H).max(initial=1.0))
-    eps = 1.01 * (system.unit * worst + (terms + 12.0) * UNIT)
+    eps = 1.01 * (system.unit * worst + roundings * UNIT)
     B = sqrt(1.01 * terms / least)
     return 1.01 * (eps * (B + 0.5 * B * B) + (terms + 12.0) * UNIT) * system.response**2
+
+
+def doubt_of_all(system: Quadratic, least: float, size: int, terms: int) -> float:
+    """Return by how much rounding may change what all of so many monomials gain together."""
+    changed = 2.0 * (SORTED - 2) * (size + 12.0) * (1.0 + 2.0 * sqrt(max(0.0, -log(least))))
+    return rounding_slack(system, least, size, size + terms + 24.0 + changed)
 
 
 def term_rules(

@@ -12,7 +12,7 @@ from itertools import chain
 import numpy as np
 
 from polysharp.engines.tree.effort import Spending
-from polysharp.engines.tree.ends import MOST_HITS, rounding_slack, term_rules
+from polysharp.engines.tree.ends import MOST_HITS, doubt_of_all, rounding_slack, term_rules
 from polysharp.engines.tree.listed import ListedNode
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Indices
@@ -94,7 +94,7 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
         return False  # rounding may hide any gain
     rules = term_rules(core.structure, node.terms, node.inputs, free)
     task = effort.quest(cost, slack, node.budget if core.structure.exact_size else 0)
-    doubt = rounding_slack(core.system, effort.level, core.size)
+    doubt = doubt_of_all(core.system, effort.level, core.size, core.structure.max_terms)
     task = task._replace(doubt=doubt, work=effort.work(len(free), budget))
     bounded = core.structure.boxes is not None
     most = MOST_NAMED if effort.run.names else MOST_BOXED if bounded else MOST_HITS
@@ -110,7 +110,7 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
     supports = [np.sort(np.append(held, some)) for some in chosen]
     if not (rules.plain or all(map(core.structure.allows, supports))):
         result = None  # a part of such a support may be allowed
-    effort.note_ends(len(free), budget, None if result is None else result.seconds, there=there)
+    effort.note_ends(len(free), budget, result, there=there)
     if result is None:
         return False
     bound = cost - result.need - slack
