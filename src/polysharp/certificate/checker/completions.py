@@ -156,7 +156,7 @@ class Completions:
         P *= H
         P += (squares - lowered * h)[:, :rows, None] * h[:, None, :]
         P += h[:, :rows, None] * squares[:, None, :]
-        below = P <= 0.0
+        below = (P <= 0.0) & (T > 0.0)[:, None, None]  # with nothing left to gain all may do
         if below.all():
             return
         found = np.triu(~below & is_open[:, :rows, None] & is_open[:, None, :], 1)

@@ -24,7 +24,7 @@ sigma_k = sum_(c < k) u_c^2 and, for every other row and for b likewise, p_rk = 
 
 m^2/2 products instead of a factorisation, and where a pair is to come only z' is asked for, in m.
 No p_rk is longer than its row times sqrt(sigma_k), so nothing is lost: a row of U' is wrong by at
-most (m + 12) u (1 + 2 sqrt(log(1/mu))) times its length, mu below the eigenvalues of H, since the
+most (m + 12) u (1 + 2 sqrt(log(1/mu))) times what U_r is long, mu below the eigenvalues of H: the
 squares of u_k / sqrt(sigma_(k+1)) add up to log(H_jj / U_jj^2) at most.
 
 Which monomials come last decides how much is passed over.  Where SORTED terms or more are to come
