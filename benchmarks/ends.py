@@ -26,7 +26,10 @@ from polysharp.engines.tree.ends_kernel import Quest
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 
-TABLES = "diabetes:2:4 diabetes:2:6 diabetes:2:8 diabetes:3:4 airfoil:3:8 airfoil:3:12 wine_red:2:8"
+TABLES = (
+    "diabetes:2:4 diabetes:2:6 diabetes:2:8 diabetes:2:10 diabetes:3:4 diabetes:3:5 "
+    "concrete:2:20 concrete:3:5 concrete:3:6 airfoil:3:8 airfoil:3:12 wine_red:2:8 wine_red:2:12"
+)
 
 
 def moments(X: np.ndarray, y: np.ndarray, degree: int) -> tuple[np.ndarray, np.ndarray, float]:
