@@ -243,6 +243,18 @@ def compare(pair: list[Version], case: str, rounds: int) -> Answer:
     return row
 
 
+def keep(path: Path, case: str, row: dict[str, Any]) -> None:
+    """Put the row of a case in the place of its old one; all others stay."""
+    rows = {}
+    if path.exists():
+        with path.open(newline="") as stream:
+            rows = {old["case"]: old for old in csv.DictReader(stream)}
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(row))
+        writer.writeheader()
+        writer.writerows((rows | {case: row}).values())
+
+
 def main() -> None:
     """Compare two checkouts and write the rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -259,16 +271,11 @@ def main() -> None:
     if options.old is None:
         parser.error("--old names the checkout to compare with")
     roots = options.old.resolve(), options.new.resolve()
-    with versions(*roots) as pair, options.output.open("w", newline="") as stream:
+    with versions(*roots) as pair:
         print(f"{'case':<24}{'old s':>10}{'new s':>10}{'ratio':>8}{'noise':>8}{'nodes':>12}")
-        writer: csv.DictWriter[str] | None = None
         for case in (case for part in options.part for case in cases(part)):
             row = compare(pair, case, options.rounds)
-            if writer is None:
-                writer = csv.DictWriter(stream, list(row))
-                writer.writeheader()
-            writer.writerow(row)
-            stream.flush()
+            keep(options.output, case, row)
             nodes = f"{row['old_nodes']} {row['new_nodes']}"
             print(
                 f"{case:<24}{row['old']:>10.4f}{row['new']:>10.4f}{row['ratio']:>8.2f}"
