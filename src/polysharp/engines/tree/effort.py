@@ -316,7 +316,7 @@ class Spending:
         return self.step * _guess(free)
 
     def _ends_here(self, free: int, budget: int) -> float:
-        memory = 8.0 * free * free * max(budget - 2, 1)
+        memory = 16.0 * free * free * max(budget - 2, 1)  # H and U of the levels
         if budget >= 64 or memory > 2e9 or comb(free, budget) > MOST_CHOICES:
             return np.inf
         return self.pair * self._tried(budget) * ways(free, budget)
