@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from polysharp.certificate.checker import completions
-from polysharp.certificate.checker.completions import Completions
+from polysharp.certificate.checker.completions import Asked, may_gain
 
 
-def marked(every: Completions, H: np.ndarray, B: np.ndarray, T: float) -> set[tuple[int, ...]]:
+def marked(H: np.ndarray, B: np.ndarray, T: float, asked: Asked) -> set[tuple[int, ...]]:
     """Return what is marked, as sorted supports, each marked once."""
-    every.mark_all(H, B, T)
-    found = [tuple(sorted(one)) for sets in every.hits for one in sets.tolist()]
+    found = [
+        tuple(sorted(one)) for sets in may_gain(H, B, T, asked, 0.0)[0] for one in sets.tolist()
+    ]
     assert len(found) == len(set(found))
     return set(found)
 
@@ -44,17 +45,17 @@ def test_whatever_gains_enough_is_marked(L: int, responses: int, monkeypatch) ->
     size = 10
     for seed in range(6):
         rng = np.random.default_rng([seed, L, responses])
-        monkeypatch.setattr(completions, "TOGETHER", float(rng.choice([1.0, 200.0, 1e5])))
+        monkeypatch.setattr(completions, "AT_A_TIME", float(rng.choice([1.0, 200.0, 1e5])))
         H, B = table(rng, size, float(rng.choice([1e-3, 0.1, 1.0])), responses)
         sets = [S for k in range(1, L + 1) for S in combinations(range(size), k)]
         gains = np.array([gain(H, B, S) for S in sets])
         T = float(np.quantile(gains[[len(S) == L for S in sets]], rng.choice([0.0, 0.8, 0.99])))
-        uses, room = (rng.random((size, 4)) < 0.4).astype(float), int(rng.integers(1, 5))
+        uses, room = rng.random((size, 4)) < 0.4, int(rng.integers(1, 5))
         exact = bool(rng.random() < 0.3)
-        every = Completions(L, uses, room, exact_size=exact, doubt=1e-9, work=0.0)
+        asked = Asked(L, exact, uses, room, 1e-9)
         short = [exact and len(S) < L for S in sets]
         fits = [uses[list(S)].max(axis=0).sum() <= room for S in sets]
-        found = marked(every, H, B, T)
+        found = marked(H, B, T, asked)
         for S, own, fit, too_short in zip(sets, gains, fits, short, strict=True):
             may = fit and not too_short
             if own > T * (1.0 + 1e-9) and may:
@@ -67,5 +68,5 @@ def test_with_nothing_left_to_gain_all_are_marked() -> None:
     """Though rounding has left a pair of equal columns a negative determinant."""
     H = np.full((4, 4), 1.0 + 1e-12)
     np.fill_diagonal(H, 1.0)
-    every = Completions(2, np.zeros((4, 1)), 1, exact_size=True, doubt=0.0, work=0.0)
-    assert marked(every, H, np.full((1, 4), 1e-9), -1.0) == set(combinations(range(4), 2))
+    asked = Asked(2, True, np.zeros((4, 1), dtype=bool), 1, 0.0)
+    assert marked(H, np.full((1, 4), 1e-9), -1.0, asked) == set(combinations(range(4), 2))

@@ -323,7 +323,7 @@ def test_the_checker_shares_no_code_with_the_search(path):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("polysharp"):
             assert node.module.startswith((*own, *records))
         if isinstance(node, ast.Import):
-            assert next(alias.name for alias in node.names) in {"numpy", "flint"}
+            assert next(alias.name for alias in node.names) in {"numpy", "numba", "flint"}
 
 
 # Tampering is found -------------------------------------------------------------------------------

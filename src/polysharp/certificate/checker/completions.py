@@ -1,4 +1,4 @@
-"""Going through the completions of a node, many beginnings of them at a time.
+"""Going through the completions of a node, depth first.
 
 Columns of H and y have length one.  A completion has up to L members.  They are eliminated one by
 one (H and b become Schur complements), and the last two are treated together: with h = diag(H) and
@@ -18,236 +18,385 @@ p = F_aa z_a plus the products u z up to there, the z of that column is
 
     (sigma z - u p) / sqrt(sigma (sigma + u^2)).
 
-Who is out keeps its place, with H_jj = 1, H_jk = 0 and b_j = 0, which gain nothing.
+The way is compiled, with nothing of what the search has compiled.  All that is known at a moment
+stands in ``Levels``, so that it can stop after some work and go on from there.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.certificate.checker.rows import U
 from polysharp.certificate.checker.rules import Array, Indices, demand
 
-MOST_PAIRS = 2e11  # in all exhausted ends of a proof together: about an hour
-VISIT = 2e3  # pairs that take as long as a beginning does by itself
-PRODUCTS = 0.05  # pairs that take as long as a product of its factorisation
+MOST_PAIRS = 2e12  # in all exhausted ends of a proof together: about half an hour
+ROW = 30.0  # pairs that take as long as what a row of them takes besides
+PRODUCTS = 0.5  # pairs that take as long as a product of a factorisation
 MOST_HITS = 200_000  # refitted below one node
-TOGETHER = 2e5  # pairs tested at a time: what a cache holds
-SORTED = 5  # members to come from which an order of their own is worth it
+SORTED = 4  # members to come from which an order of their own is worth it
+AT_A_TIME = 1e9  # pairs between two looks around
+BEGUN, GOING, ENDED, DONE, FAILED = range(5)  # a level, or the whole way
 TOO_MANY = "it has more completions than a reader can try"
 DEPENDENT = "its completions are too nearly dependent to be tried"
 
 
-class Cases(NamedTuple):
-    """Beginnings of completions with equally many members; every part has a row for each."""
+class Levels(NamedTuple):
+    """What is left once 0, 1, 2, ... members have been taken in: a row for each of these levels.
 
-    H: Array  # the first rows where no more are asked for
-    h: Array
+    The candidates of a level stand at ``first`` to ``size``, in the order in which they may join.
+    """
+
+    H: Array  # of all levels but the last, where two are to come
+    F: Array  # likewise
     B: Array
+    Z: Array
+    h: Array
     T: Array
-    J: Indices  # the candidates, in the order in which they may join
-    open: NDArray[np.bool_]  # which of them may
-    members: Indices
-
-    def closed(self, still: NDArray[np.bool_]) -> Cases:
-        """Return the same with fewer candidates."""
-        H, every = self.H * still[:, :, None], np.arange(still.shape[1])
-        H *= still[:, None, :]
-        H[:, every, every] += ~still
-        B = self.B * still[:, None, :]
-        return self._replace(H=H, h=np.where(still, self.h, 1.0), B=B, open=still)
-
-    def with_members(self, case: Indices, a: Indices, rows: int | None = None) -> Cases:
-        """Take a candidate into each of some cases; those before it are out."""
-        b, row, behind = (
-            self.B[case, :, a],
-            self.H[case, a],
-            np.arange(self.J.shape[1]) > a[:, None],
-        )
-        pivot = row[np.arange(len(a)), a][:, None]
-        rate = row / pivot
-        rest = self.H[case, :rows]
-        rest -= row[:, :rows, None] * rate[:, None, :]
-        still = self.open[case] & behind
-        rest *= still[:, None, :]
-        h = np.where(still, self.h[case] - row * rate, 1.0)
-        B = self.B[case] - b[:, :, None] * rate[:, None, :]
-        T = self.T[case] - np.einsum("ct,ct->c", b, b) / pivot[:, 0]
-        members = np.column_stack([self.members[case], self.J[case, a]])
-        after = Cases(rest, h, B, T, self.J[case], still, members)
-        return after.closed(still) if rows is None else after
+    J: Indices  # what the candidates are called
+    used: NDArray[np.bool_]  # inputs that the members need
+    factored: NDArray[np.bool_]  # whether there is an F
+    first: Indices
+    size: Indices
+    now: Indices  # who is in at the next level
+    last: Indices  # from here on nobody is taken in
+    members: Indices  # what those who are in are called
+    rows: Array  # room to work in: rows of numbers and places, and a matrix
+    left: Array
+    places: Indices
+    spare: Array
 
 
-class Completions:
-    """Marks the completions that may cost less than a claim."""
-
-    def __init__(
-        self, size: int, uses: Array, room: int, *, exact_size: bool, doubt: float, work: float
-    ) -> None:
-        self.L, self.uses, self.room, self.exact_size = size, uses, room, exact_size
-        self.ruled = min(uses.sum(axis=1).max(initial=0) * size, uses.shape[1]) > room
-        self.doubt = doubt  # twice what rounding may take off the gain of all members together
-        self.work = work  # pairs tested so far, in other nodes too
-        self.hits: list[Indices] = []
-
-    def mark_all(self, H: Array, B: Array, T: float) -> None:
-        """Go through everything from no member on."""
-        every, none = np.arange(len(H))[None], np.zeros((1, 0), dtype=np.intp)
-        if 64.0 * len(B) * U >= T:
-            self._mark(none)
-        is_open, h = np.ones(every.shape, dtype=bool), np.diagonal(H)[None]
-        self._visit(Cases(H[None], h, B[None], np.array([T]), every, is_open, none))
-
-    def _visit(self, cases: Cases) -> None:
-        """Mark the completions that have one member more than these, or several."""
-        if self.ruled:
-            used = self.uses[cases.members].max(axis=1, initial=0.0)[:, None]
-            fits = np.maximum(self.uses[cases.J], used).sum(axis=2) <= self.room
-            cases = cases.closed(cases.open & fits)
-        left, size = self.L - cases.members.shape[1], cases.J.shape[1]
-        self._count(len(cases.T) * (VISIT + size**2 + PRODUCTS * size**3))
-        self._mark_single(cases)
-        if left == 2:
-            self._mark_pairs(cases)
-        if left <= 2:
-            return
-        if left >= SORTED or not cases.members.shape[1]:
-            cases = _weakest_last(cases)
-        F, Z = _factors(cases)
-        last = self._cuts(np.cumsum((Z * Z).sum(axis=1), axis=1), cases.T)
-        case, a = np.nonzero(cases.open & (np.arange(size) < last[:, None]))
-        step = max(1, int(TOGETHER / size ** (2 if left > 3 else 1)))
-        for first in range(0, len(a), step):
-            some = case[first : first + step], a[first : first + step]
-            if left > 3:
-                self._visit(cases.with_members(*some))
-            else:
-                self._mark_behind(cases, F, Z, *some)
-
-    def _mark_behind(self, cases: Cases, F: Array, Z: Array, case: Indices, a: Indices) -> None:
-        """Mark the completions that have member a of a case and one or two behind it."""
-        behind = cases.J.shape[1] - 1 - a
-        T = cases.with_members(case, a, rows=0).T
-        tops = self._cuts(np.cumsum(_squares_with(F, Z, case, behind), axis=1), T)
-        order = np.argsort(tops, kind="stable")  # those with as many rows to look at together
-        pairs = float(tops.sum()) * cases.J.shape[1]
-        for some in np.array_split(order, max(1, min(len(order), int(pairs / TOGETHER)))):
-            now = cases.with_members(case[some], a[some], rows=int(tops[some].max(initial=0)))
-            self._count(float(now.H.size))
-            self._mark_single(now)
-            self._mark_pairs(now)
-
-    def _mark_single(self, cases: Cases) -> None:
-        """Mark completions by one more member."""
-        squares, lowered = self._limits(cases)
-        case, j = np.nonzero(cases.open & ~(squares <= lowered * cases.h))
-        self._mark(np.column_stack([cases.members[case], cases.J[case, j]]))
-
-    def _mark_pairs(self, cases: Cases) -> None:
-        """Mark completions by two more members, the first among the rows of H."""
-        H, h, B, T, J, is_open, members = cases
-        rows, (squares, lowered) = H.shape[1], self._limits(cases)
-        P = T[:, None, None] * H
-        for b in B.swapaxes(0, 1):
-            P -= (2.0 * b[:, :rows, None]) * b[:, None, :]
-        P *= H
-        P += (squares - lowered * h)[:, :rows, None] * h[:, None, :]
-        P += h[:, :rows, None] * squares[:, None, :]
-        below = (P <= 0.0) & (T > 0.0)[:, None, None]  # with nothing left to gain all may do
-        if below.all():
-            return
-        found = np.triu(~below & is_open[:, :rows, None] & is_open[:, None, :], 1)
-        case, j, k = np.nonzero(found)
-        self._mark(np.column_stack([members[case], J[case, j], J[case, k]]))
-
-    def _limits(self, cases: Cases) -> tuple[Array, Array]:
-        """Return b^2, and T less what the tests may lose."""
-        h, B, T = cases.h, cases.B, cases.T
-        demand(np.all(h > 0.0), DEPENDENT)
-        squares = np.einsum("ctj,ctj->cj", B, B)
-        largest = np.where(cases.open, squares / h, 0.0).max(axis=1, initial=0.0)
-        return squares, (T - 64.0 * B.shape[1] * U * (largest + np.abs(T)))[:, None]
-
-    def _cuts(self, gains: Array, T: Array) -> Indices:
-        """Return the first positions from which on all together gain less than T/2, rounding too.
-
-        ``gains`` are twice those of the last one, the last two, and so on.
-        """
-        margin = self.doubt + 64.0 * U * (np.abs(T)[:, None] + gains)
-        return np.asarray(gains.shape[1] - np.count_nonzero(gains < T[:, None] - margin, axis=1))
-
-    def _mark(self, sets: Indices) -> None:
-        """Take down supports, but for those that the rules forbid."""
-        if self.ruled and len(sets):
-            used = self.uses[sets].max(axis=1, initial=0.0)
-            sets = sets[used.sum(axis=1) <= self.room]
-        if len(sets) and not (self.exact_size and sets.shape[1] < self.L):
-            self.hits.append(sets)
-            hits = sum(map(len, self.hits))
-            demand(hits <= MOST_HITS, "too many of its completions come close to the bound")
-
-    def _count(self, pairs: float) -> None:
-        self.work += pairs
-        demand(self.work <= MOST_PAIRS, TOO_MANY)
+SQUARES, CROSS, V, REST = range(4)  # what the rows hold
 
 
-def _weakest_last(cases: Cases) -> Cases:
-    """Put the candidates of each case into the order that passes most over."""
-    H, h, B, T, J, is_open, members = cases
-    count, size = J.shape
-    columns, order = np.zeros_like(H), np.zeros((count, size), dtype=np.intp)
-    every, left, rest = np.arange(count), np.ones((count, size), dtype=bool), h.copy()
-    B_left = B.copy()
-    with np.errstate(all="ignore"):  # where rounding takes over, any order will do
-        for k in range(size):
-            gains = np.einsum("ctj,ctj->cj", B_left, B_left) / rest
-            gains = np.nan_to_num(gains, nan=0.0, posinf=1e300)
-            j = np.argmin(np.where(left, np.where(is_open, gains, 1e301), np.inf), axis=1)
-            order[:, size - 1 - k], left[every, j] = j, False
-            known = np.matmul(columns[every, j, None, :k], columns[:, :, :k].transpose(0, 2, 1))
-            root = np.sqrt(np.maximum(rest[every, j], 1e-300))[:, None]
-            column = (H[every, j] - known[:, 0]) / root
-            columns[:, :, k] = column
-            B_left -= (B_left[every, :, j] / root)[:, :, None] * column[:, None, :]
-            rest -= column * column
-    row = every[:, None]
-    H = H[row[:, :, None], order[:, :, None], order[:, None, :]]
-    B = np.take_along_axis(B, order[:, None, :], axis=2)
-    return Cases(H, h[row, order], B, T, J[row, order], is_open[row, order], members)
+class Asked(NamedTuple):
+    """Which completions are asked for."""
+
+    L: int
+    exact_size: bool  # of L members only
+    uses: NDArray[np.bool_]  # inputs that each monomial needs
+    room: int  # how many may be needed together
+    doubt: float  # twice what rounding may take off the gain of all members together
 
 
-def _factors(cases: Cases) -> tuple[Array, Array]:
-    """Return F and z from the last candidate on; z is infinite where rounding leaves no F."""
-    H, B = cases.H[:, ::-1, ::-1], cases.B[:, :, ::-1]
-    size, count = H.shape[1], B.shape[1]
-    # Rows of b below H become rows of z below F; their squares add up to 1 at most.
-    both = np.zeros((len(H), size + count, size + count))
-    both[:, :size, :size], both[:, size:, :size] = H, B
-    both[:, size:, size:] = 4.0 * np.eye(count)
+def may_gain(
+    H: Array, B: Array, T: float, asked: Asked, work: float
+) -> tuple[list[Indices], float]:
+    """Return the completions that may gain T/2, one array for each size, and all work so far."""
+    fit = np.flatnonzero(asked.uses.sum(axis=1) <= asked.room)
+    at = _levels(H[np.ix_(fit, fit)], B[:, fit], T, fit, asked)
+    hits = np.full((MOST_HITS + 1, asked.L), -1, dtype=np.intp)
+    none = 64.0 * len(B) * U >= T and not asked.exact_size  # a row without members
+    state = (BEGUN, 0, int(none), work)
+    while state[0] < DONE:
+        state = _go_on(at, asked, hits, state, min(state[-1] + AT_A_TIME, MOST_PAIRS))
+        demand(state[0] != FAILED, DEPENDENT)
+        demand(state[2] <= MOST_HITS, "too many of its completions come close to the bound")
+        demand(state[3] <= MOST_PAIRS, TOO_MANY)
+    found = hits[: state[2]]
+    sizes = np.count_nonzero(found >= 0, axis=1)
+    return [found[sizes == k, :k] for k in np.unique(sizes)], state[3]
+
+
+def _levels(H: Array, B: Array, T: float, J: Indices, asked: Asked) -> Levels:
+    """Return room for all levels, and the first of them, with nobody in."""
+    size, levels = len(H), max(asked.L - 1, 1)
+    whole = (max(asked.L - 2, 1), size, size)
+    factors = whole if asked.L > 2 else (1, 1, 1)
+    at = Levels(
+        H=np.empty(whole),
+        F=np.empty(factors),
+        B=np.empty((levels, len(B), size)),
+        Z=np.empty((levels, len(B), size)),
+        h=np.empty((levels, size)),
+        T=np.full(levels, T),
+        J=np.empty((levels, size), dtype=np.intp),
+        used=np.zeros((levels, asked.uses.shape[1]), dtype=bool),
+        factored=np.zeros(levels, dtype=bool),
+        first=np.zeros(levels, dtype=np.intp),
+        size=np.full(levels, size),
+        now=np.zeros(levels, dtype=np.intp),
+        last=np.full(levels, size),
+        members=np.zeros(asked.L, dtype=np.intp),
+        rows=np.zeros((4, size)),
+        left=np.zeros((len(B), size)),
+        places=np.zeros(size, dtype=np.intp),
+        spare=np.empty(factors[1:]),
+    )
+    at.H[0], at.B[0], at.h[0], at.J[0] = H, B, np.diagonal(H), J
+    return at
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    """Let a function be compiled when it is first called; kept where a folder can be written to."""
+    options = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
     try:
-        both = np.asarray(np.linalg.cholesky(both))
-    except np.linalg.LinAlgError:
-        return np.zeros_like(H), np.full_like(B, np.inf)
-    return both[:, :size, :size], both[:, size:, :size]
+        return numba.njit(cache=True, **options)(function)
+    except RuntimeError:
+        return numba.njit(**options)(function)
 
 
-def _squares_with(F: Array, Z: Array, case: Indices, at: Indices) -> Array:
-    """Return the squares of z, summed over responses, once a candidate of each case is in."""
-    u = np.where(np.arange(F.shape[1]) < at[:, None], F[case, at], 0.0)
-    own = F[case, at, at][:, None]
+@_compiled
+def _fits(at, asked, d, more):  # type: ignore[no-untyped-def]
+    """Whether the members of a level and some more need no more inputs than there is room for."""
+    needed = 0
+    for i in range(asked.uses.shape[1]):
+        need = at.used[d, i]
+        for j in more:
+            need = need or asked.uses[j, i]
+        needed += need
+    return needed <= asked.room
 
-    def up_to(terms: Array) -> Array:
-        """Sum over the columns between the candidate and each one, which stands before it here."""
-        sums = np.cumsum(terms[:, ::-1], axis=1)[:, ::-1]
-        return np.column_stack([sums[:, 1:], np.zeros(len(terms))])
 
-    with np.errstate(all="ignore"):  # infinite z cut nothing off
-        sigma, squares = own * own + up_to(u * u), np.zeros_like(u)
-        for t in range(Z.shape[1]):
-            z = Z[case, t]
-            x = sigma * z - u * (own * z[np.arange(len(at)), at][:, None] + up_to(u * z))
-            squares += x * x / (sigma * (sigma + u * u))
-    return squares
+@_compiled
+def _note(at, asked, d, count, hits, noted):  # type: ignore[no-untyped-def]
+    """Take down so many members, those of a level and more, if the rules allow it."""
+    if noted > MOST_HITS or (asked.exact_size and count < asked.L):
+        return noted
+    if not _fits(at, asked, d, at.members[d:count]):
+        return noted
+    for a in range(count):
+        hits[noted, a] = at.members[a]
+    return noted + 1
+
+
+@_compiled
+def _mark_single(at, asked, d, hits, noted):  # type: ignore[no-untyped-def]
+    """Mark completions by one more member; return T less what the tests may lose.
+
+    It is no number where a pivot is lost.  The squares of b stay in their row.
+    """
+    first, size, T, largest = at.first[d], at.size[d], at.T[d], 0.0
+    squares, h = at.rows[SQUARES], at.h[d]
+    for j in range(first, size):
+        squares[j] = 0.0
+        for t in range(at.B.shape[1]):
+            squares[j] += at.B[d, t, j] * at.B[d, t, j]
+        if not h[j] > 0.0:
+            return np.nan, noted
+        largest = max(largest, squares[j] / h[j])
+    lowered = T - 64.0 * at.B.shape[1] * U * (largest + abs(T))
+    for j in range(first, size):
+        if not squares[j] <= lowered * h[j]:
+            at.members[d] = at.J[d, j]
+            noted = _note(at, asked, d, d + 1, hits, noted)
+    return lowered, noted
+
+
+@_compiled
+def _mark_pairs(at, asked, d, lowered, hits, noted):  # type: ignore[no-untyped-def]
+    """Mark completions by two more members, the first before ``last``; H - v v' is what is left."""
+    size, T, whole = at.size[d], at.T[d], at.H[max(d - 1, 0)]
+    for j in range(at.first[d], at.last[d]):
+        H, v, h = whole[j, j + 1 : size], at.rows[V, j + 1 : size], at.h[d, j + 1 : size]
+        squares, cross = at.rows[SQUARES, j + 1 : size], at.rows[CROSS, j + 1 : size]
+        for t in range(at.B.shape[1]):
+            twice, b = 2.0 * at.B[d, t, j], at.B[d, t, j + 1 : size]
+            for k in range(len(b)):
+                cross[k] = twice * b[k] + (cross[k] if t > 0 else 0.0)
+        h_j, v_j, squares_j = at.h[d, j], at.rows[V, j], at.rows[SQUARES, j]
+        own, found = squares_j - lowered * h_j, 0
+        for k in range(len(h)):
+            x = H[k] - v_j * v[k]
+            found += not x * (T * x - cross[k]) + own * h[k] + h_j * squares[k] <= 0.0
+        if found == 0 and T > 0.0:  # with nothing left to gain all may do
+            continue
+        at.members[d] = at.J[d, j]
+        for k in range(len(h)):
+            x = H[k] - v_j * v[k]
+            if not (x * (T * x - cross[k]) + own * h[k] + h_j * squares[k] <= 0.0 and T > 0.0):
+                at.members[d + 1] = at.J[d, j + 1 + k]
+                noted = _note(at, asked, d, d + 2, hits, noted)
+    return noted
+
+
+@_compiled
+def _cut(squares, T, doubt):  # type: ignore[no-untyped-def]
+    """Return the first place from which on all together gain less than T/2, rounding too."""
+    gains = 0.0
+    for k in range(len(squares) - 1, -1, -1):
+        gains += squares[k]
+        if not gains < T - doubt - 64.0 * U * (abs(T) + gains):
+            return k + 1
+    return 0
+
+
+@_compiled
+def _weakest(order, left, rest):  # type: ignore[no-untyped-def]
+    """Return the position in an order of whoever gains least beside those that are placed."""
+    least, weakest = np.inf, len(order) - 1
+    for a in range(len(order)):
+        gain = 0.0
+        for c in range(len(left)):
+            gain += left[c, order[a]] * left[c, order[a]]
+        gain /= rest[order[a]]
+        if gain < least:
+            least, weakest = gain, a
+    return weakest
+
+
+@_compiled
+def _place(at, d, j, t):  # type: ignore[no-untyped-def]
+    """Write the column of candidate j, who comes before those at t + 1 and on, and what is left."""
+    H, columns, left, rest = at.H[d, j], at.spare, at.left, at.rows[REST]
+    column, root = columns[t], np.sqrt(rest[j])
+    for k in range(at.size[d]):
+        column[k] = H[k]
+    for s in range(t + 1, at.size[d]):
+        x, later = columns[s, j], columns[s]
+        for k in range(at.size[d]):
+            column[k] -= x * later[k]
+    for k in range(at.size[d]):
+        column[k] /= root
+        rest[k] -= column[k] * column[k]
+    for c in range(len(left)):
+        z = left[c, j] / root
+        at.Z[d, c, t] = z
+        for k in range(at.size[d]):
+            left[c, k] -= z * column[k]
+
+
+@_compiled
+def _factorise(at, d, sort):  # type: ignore[no-untyped-def]
+    """Write F and z of a level, if rounding leaves an F.
+
+    With ``sort`` the candidates are put into the order that passes most over.
+    """
+    size, left, rest = at.size[d], at.left, at.rows[REST]
+    order = at.places[:size]
+    for j in range(size):
+        order[j], rest[j] = j, at.h[d, j]
+        for c in range(len(left)):
+            left[c, j] = at.B[d, c, j]
+    at.factored[d] = False
+    for t in range(size - 1, -1, -1):
+        if sort:
+            weakest = _weakest(order[: t + 1], left, rest)
+            order[weakest], order[t] = order[t], order[weakest]
+        if not rest[order[t]] > 0.0:
+            return
+        _place(at, d, order[t], t)
+    for a in range(size):
+        for k in range(a, size):
+            at.F[d, a, k] = at.spare[k, order[a]]
+    at.factored[d] = True
+    if sort:
+        _reorder(at, d, order)
+
+
+@_compiled
+def _reorder(at, d, order):  # type: ignore[no-untyped-def]
+    """Put the candidates of a level into an order."""
+    size, H, spare, row = len(order), at.H[d], at.spare, at.rows[REST]
+    for a in range(size):
+        for k in range(size):
+            spare[a, k] = H[order[a], order[k]]
+    for a in range(size):
+        for k in range(size):
+            H[a, k] = spare[a, k]
+        at.h[d, a] = H[a, a]
+        spare[0, a] = at.J[d, order[a]]
+    for a in range(size):
+        at.J[d, a] = int(spare[0, a])
+    for t in range(at.B.shape[1]):
+        for a in range(size):
+            row[a] = at.B[d, t, order[a]]
+        for a in range(size):
+            at.B[d, t, a] = row[a]
+
+
+@_compiled
+def _take(at, asked, d, a):  # type: ignore[no-untyped-def]
+    """Take candidate a of a level in; the candidates of the next one are those behind it."""
+    H, B, h, size, after = at.H[d], at.B[d], at.h[d], at.size[d], d + 1
+    pivot, places, pair, n = h[a], at.places, asked.L - d == 3, 0
+    at.members[d] = at.J[d, a]
+    for i in range(asked.uses.shape[1]):
+        at.used[after, i] = at.used[d, i] or asked.uses[at.J[d, a], i]
+    at.T[after] = at.T[d]
+    for t in range(len(B)):
+        at.T[after] -= B[t, a] * B[t, a] / pivot
+    # Where a pair is to come, H stays where it is, and so do the candidates.
+    for k in range(a + 1, size):
+        if pair or _fits(at, asked, after, at.J[d, k : k + 1]):
+            places[n] = k
+            n += 1
+    first, root = a + 1 if pair else 0, np.sqrt(pivot)
+    at.first[after], at.size[after] = first, first + n
+    for place in range(n):
+        x, j = first + place, places[place]
+        v = H[a, j] / root
+        at.J[after, x], at.h[after, x] = at.J[d, j], h[j] - v * v
+        for t in range(len(B)):
+            at.B[after, t, x] = B[t, j] - v * (B[t, a] / root)
+        if pair:
+            at.rows[V, x] = v
+        else:
+            for y in range(n):
+                at.H[after, x, y] = H[j, places[y]] - v * (H[a, places[y]] / root)
+
+
+@_compiled
+def _cut_with(at, asked, d, a):  # type: ignore[no-untyped-def]
+    """Return the first position from which on all gain too little once candidate a is in."""
+    size, squares, u = at.size[d], at.rows[REST], at.F[d, a]
+    for t in range(at.Z.shape[1]):
+        z = at.Z[d, t]
+        sigma, p = u[a] * u[a], u[a] * z[a]
+        for k in range(a + 1, size):
+            more = sigma + u[k] * u[k]
+            x = sigma * z[k] - u[k] * p
+            squares[k] = x * x / (sigma * more) + (squares[k] if t > 0 else 0.0)
+            sigma, p = more, p + u[k] * z[k]
+    return a + 1 + _cut(squares[a + 1 : size], at.T[d + 1], asked.doubt)
+
+
+@_compiled
+def _cut_of(at, asked, d):  # type: ignore[no-untyped-def]
+    """Return the first position of a level from which on all gain too little."""
+    size, squares = at.size[d], at.rows[REST]
+    for t in range(at.Z.shape[1]):
+        for k in range(size):
+            squares[k] = at.Z[d, t, k] * at.Z[d, t, k] + (squares[k] if t > 0 else 0.0)
+    return _cut(squares[:size], at.T[d], asked.doubt)
+
+
+@_compiled
+def _go_on(at, asked, hits, state, until):  # type: ignore[no-untyped-def]
+    """Go on until all is done or there has been so much work."""
+    what, d, noted, work = state
+    while what != DONE and work <= until and noted <= MOST_HITS:
+        left, size = asked.L - d, at.size[d]
+        if what == BEGUN:
+            lowered, noted = _mark_single(at, asked, d, hits, noted)
+            if np.isnan(lowered):
+                return FAILED, d, noted, work
+            work += ROW + size
+            at.now[d] = -1
+            if left == 2:
+                noted = _mark_pairs(at, asked, d, lowered, hits, noted)
+                count = at.last[d] - at.first[d]
+                work += count * (ROW + size - 0.5 * (at.first[d] + at.last[d]))
+            elif left > 2:
+                _factorise(at, d, left >= SORTED or d == 0)
+                work += PRODUCTS * size**3
+                at.last[d] = size
+                if at.factored[d]:
+                    at.last[d] = _cut_of(at, asked, d)
+            what = ENDED if left <= 2 else GOING
+        elif what == GOING and at.now[d] + 1 < at.last[d]:
+            at.now[d] += 1
+            _take(at, asked, d, at.now[d])
+            if left == 3:
+                at.last[d + 1] = size
+                if at.factored[d]:
+                    at.last[d + 1] = _cut_with(at, asked, d, at.now[d])
+            what, d, work = BEGUN, d + 1, work + ROW + at.size[d + 1] ** (1 if left == 3 else 2)
+        else:
+            what, d = (GOING, d - 1) if d > 0 else (DONE, d)
+    return what, d, noted, work

@@ -29,7 +29,13 @@ from math import comb, inf, isfinite, log, sqrt
 import numpy as np
 
 from polysharp.certificate.checker.bounds import costs
-from polysharp.certificate.checker.completions import DEPENDENT, MOST_HITS, TOO_MANY, Completions
+from polysharp.certificate.checker.completions import (
+    DEPENDENT,
+    MOST_HITS,
+    TOO_MANY,
+    Asked,
+    may_gain,
+)
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
 from polysharp.certificate.checker.moments import is_definite
 from polysharp.certificate.checker.rows import SAFE, U, rounded_sum
@@ -95,19 +101,18 @@ class Exhaustion:
 
     def _hits(self, at: Fixings, H: Array, B: Array, T: float, fixed: int) -> list[Indices]:
         """Return the completions that may cost less than the claim."""
-        uses, room = self.rules.uses[self.J] * (at.inputs != IN), self.rules.input_room(at)
-        every = Completions(
-            self.L, uses, room,
-            exact_size=self.rules.exact_size, doubt=self.doubt, work=self.pairs,
-        )  # fmt: skip
-        demand(every.ruled or comb(len(self.J), self.L) <= MOST_CHOICES, TOO_MANY)
+        uses = (self.rules.uses[self.J] * (at.inputs != IN)) > 0.0
+        room, exact_size = self.rules.input_room(at), self.rules.exact_size
+        ruled = min(uses.sum(axis=1).max(initial=0) * self.L, uses.shape[1]) > room
+        uses = np.ascontiguousarray(uses[:, : None if ruled else 0])
+        asked = Asked(self.L, exact_size, uses, room, self.doubt)
+        demand(ruled or comb(len(self.J), self.L) <= MOST_CHOICES, TOO_MANY)
         demand(self.moments.floats_hold, "its completions can be tried in floats only")
         for _ in range(fixed):
             H, B, T = _eliminated(H, B, T, 0, np.arange(1, len(H)))
         demand(isfinite(T), "its completions leave the floats")
-        every.mark_all(H, B, T)
-        self.pairs = every.work
-        return every.hits
+        hits, self.pairs = may_gain(H, B, T, asked, self.pairs)
+        return hits
 
     def _scaled(self, index: Indices, k: int, claim: float) -> tuple[Array, Array, float, float]:
         """Return H and B with columns and y of length one, T less twice the slack, and mu."""
