@@ -19,7 +19,7 @@ p = F_aa z_a plus the products u z up to there, the z of that column is
     (sigma z - u p) / sqrt(sigma (sigma + u^2)).
 
 The way is compiled, with nothing of what the search has compiled.  All that is known at a moment
-stands in ``Levels``, so that it can stop after some work and go on from there.
+stands in ``Remains``, so that it can stop after some work and go on from there.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TOO_MANY = "it has more completions than a reader can try"
 DEPENDENT = "its completions are too nearly dependent to be tried"
 
 
-class Levels(NamedTuple):
+class Remains(NamedTuple):
     """What is left once 0, 1, 2, ... members have been taken in: a row for each of these levels.
 
     The candidates of a level stand at ``first`` to ``size``, in the order in which they may join.
@@ -74,8 +74,8 @@ class Levels(NamedTuple):
 SQUARES, CROSS, V, REST = range(4)  # what the rows hold
 
 
-class Asked(NamedTuple):
-    """Which completions are asked for."""
+class Sought(NamedTuple):
+    """Which completions are sought."""
 
     L: int
     exact_size: bool  # of L members only
@@ -85,16 +85,16 @@ class Asked(NamedTuple):
 
 
 def may_gain(
-    H: Array, B: Array, T: float, asked: Asked, work: float
+    H: Array, B: Array, T: float, sought: Sought, work: float
 ) -> tuple[list[Indices], float]:
     """Return the completions that may gain T/2, one array for each size, and all work so far."""
-    fit = np.flatnonzero(asked.uses.sum(axis=1) <= asked.room)
-    at = _levels(H[np.ix_(fit, fit)], B[:, fit], T, fit, asked)
-    hits = np.full((MOST_HITS + 1, asked.L), -1, dtype=np.intp)
-    none = 64.0 * len(B) * U >= T and not asked.exact_size  # a row without members
+    fit = np.flatnonzero(sought.uses.sum(axis=1) <= sought.room)
+    at = _levels(H[np.ix_(fit, fit)], B[:, fit], T, fit, sought)
+    hits = np.full((MOST_HITS + 1, sought.L), -1, dtype=np.intp)
+    none = 64.0 * len(B) * U >= T and not sought.exact_size  # a row without members
     state = (BEGUN, 0, int(none), work)
     while state[0] < DONE:
-        state = _go_on(at, asked, hits, state, min(state[-1] + AT_A_TIME, MOST_PAIRS))
+        state = _go_on(at, sought, hits, state, min(state[-1] + AT_A_TIME, MOST_PAIRS))
         demand(state[0] != FAILED, DEPENDENT)
         demand(state[2] <= MOST_HITS, "too many of its completions come close to the bound")
         demand(state[3] <= MOST_PAIRS, TOO_MANY)
@@ -103,12 +103,12 @@ def may_gain(
     return [found[sizes == k, :k] for k in np.unique(sizes)], state[3]
 
 
-def _levels(H: Array, B: Array, T: float, J: Indices, asked: Asked) -> Levels:
+def _levels(H: Array, B: Array, T: float, J: Indices, sought: Sought) -> Remains:
     """Return room for all levels, and the first of them, with nobody in."""
-    size, levels = len(H), max(asked.L - 1, 1)
-    whole = (max(asked.L - 2, 1), size, size)
-    factors = whole if asked.L > 2 else (1, 1, 1)
-    at = Levels(
+    size, levels = len(H), max(sought.L - 1, 1)
+    whole = (max(sought.L - 2, 1), size, size)
+    factors = whole if sought.L > 2 else (1, 1, 1)
+    at = Remains(
         H=np.empty(whole),
         F=np.empty(factors),
         B=np.empty((levels, len(B), size)),
@@ -116,13 +116,13 @@ def _levels(H: Array, B: Array, T: float, J: Indices, asked: Asked) -> Levels:
         h=np.empty((levels, size)),
         T=np.full(levels, T),
         J=np.empty((levels, size), dtype=np.intp),
-        used=np.zeros((levels, asked.uses.shape[1]), dtype=bool),
+        used=np.zeros((levels, sought.uses.shape[1]), dtype=bool),
         factored=np.zeros(levels, dtype=bool),
         first=np.zeros(levels, dtype=np.intp),
         size=np.full(levels, size),
         now=np.zeros(levels, dtype=np.intp),
         last=np.full(levels, size),
-        members=np.zeros(asked.L, dtype=np.intp),
+        members=np.zeros(sought.L, dtype=np.intp),
         rows=np.zeros((4, size)),
         left=np.zeros((len(B), size)),
         places=np.zeros(size, dtype=np.intp),
@@ -142,23 +142,23 @@ def _compiled(function: Callable[..., Any]) -> Any:
 
 
 @_compiled
-def _fits(at, asked, d, more):  # type: ignore[no-untyped-def]
+def _fits(at, sought, d, more):  # type: ignore[no-untyped-def]
     """Whether the members of a level and some more need no more inputs than there is room for."""
     needed = 0
-    for i in range(asked.uses.shape[1]):
+    for i in range(sought.uses.shape[1]):
         need = at.used[d, i]
         for j in more:
-            need = need or asked.uses[j, i]
+            need = need or sought.uses[j, i]
         needed += need
-    return needed <= asked.room
+    return needed <= sought.room
 
 
 @_compiled
-def _note(at, asked, d, count, hits, noted):  # type: ignore[no-untyped-def]
+def _note(at, sought, d, count, hits, noted):  # type: ignore[no-untyped-def]
     """Take down so many members, those of a level and more, if the rules allow it."""
-    if noted > MOST_HITS or (asked.exact_size and count < asked.L):
+    if noted > MOST_HITS or (sought.exact_size and count < sought.L):
         return noted
-    if not _fits(at, asked, d, at.members[d:count]):
+    if not _fits(at, sought, d, at.members[d:count]):
         return noted
     for a in range(count):
         hits[noted, a] = at.members[a]
@@ -166,7 +166,7 @@ def _note(at, asked, d, count, hits, noted):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _mark_single(at, asked, d, hits, noted):  # type: ignore[no-untyped-def]
+def _mark_single(at, sought, d, hits, noted):  # type: ignore[no-untyped-def]
     """Mark completions by one more member; return T less what the tests may lose.
 
     It is no number where a pivot is lost.  The squares of b stay in their row.
@@ -184,12 +184,12 @@ def _mark_single(at, asked, d, hits, noted):  # type: ignore[no-untyped-def]
     for j in range(first, size):
         if not squares[j] <= lowered * h[j]:
             at.members[d] = at.J[d, j]
-            noted = _note(at, asked, d, d + 1, hits, noted)
+            noted = _note(at, sought, d, d + 1, hits, noted)
     return lowered, noted
 
 
 @_compiled
-def _mark_pairs(at, asked, d, lowered, hits, noted):  # type: ignore[no-untyped-def]
+def _mark_pairs(at, sought, d, lowered, hits, noted):  # type: ignore[no-untyped-def]
     """Mark completions by two more members, the first before ``last``; H - v v' is what is left."""
     size, T, whole = at.size[d], at.T[d], at.H[max(d - 1, 0)]
     for j in range(at.first[d], at.last[d]):
@@ -211,7 +211,7 @@ def _mark_pairs(at, asked, d, lowered, hits, noted):  # type: ignore[no-untyped-
             x = H[k] - v_j * v[k]
             if not (x * (T * x - cross[k]) + own * h[k] + h_j * squares[k] <= 0.0 and T > 0.0):
                 at.members[d + 1] = at.J[d, j + 1 + k]
-                noted = _note(at, asked, d, d + 2, hits, noted)
+                noted = _note(at, sought, d, d + 2, hits, noted)
     return noted
 
 
@@ -311,19 +311,19 @@ def _reorder(at, d, order):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _take(at, asked, d, a):  # type: ignore[no-untyped-def]
+def _take(at, sought, d, a):  # type: ignore[no-untyped-def]
     """Take candidate a of a level in; the candidates of the next one are those behind it."""
     H, B, h, size, after = at.H[d], at.B[d], at.h[d], at.size[d], d + 1
-    pivot, places, pair, n = h[a], at.places, asked.L - d == 3, 0
+    pivot, places, pair, n = h[a], at.places, sought.L - d == 3, 0
     at.members[d] = at.J[d, a]
-    for i in range(asked.uses.shape[1]):
-        at.used[after, i] = at.used[d, i] or asked.uses[at.J[d, a], i]
+    for i in range(sought.uses.shape[1]):
+        at.used[after, i] = at.used[d, i] or sought.uses[at.J[d, a], i]
     at.T[after] = at.T[d]
     for t in range(len(B)):
         at.T[after] -= B[t, a] * B[t, a] / pivot
     # Where a pair is to come, H stays where it is, and so do the candidates.
     for k in range(a + 1, size):
-        if pair or _fits(at, asked, after, at.J[d, k : k + 1]):
+        if pair or _fits(at, sought, after, at.J[d, k : k + 1]):
             places[n] = k
             n += 1
     first, root = a + 1 if pair else 0, np.sqrt(pivot)
@@ -342,7 +342,7 @@ def _take(at, asked, d, a):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _cut_with(at, asked, d, a):  # type: ignore[no-untyped-def]
+def _cut_with(at, sought, d, a):  # type: ignore[no-untyped-def]
     """Return the first position from which on all gain too little once candidate a is in."""
     size, squares, u = at.size[d], at.rows[REST], at.F[d, a]
     for t in range(at.Z.shape[1]):
@@ -353,33 +353,33 @@ def _cut_with(at, asked, d, a):  # type: ignore[no-untyped-def]
             x = sigma * z[k] - u[k] * p
             squares[k] = x * x / (sigma * more) + (squares[k] if t > 0 else 0.0)
             sigma, p = more, p + u[k] * z[k]
-    return a + 1 + _cut(squares[a + 1 : size], at.T[d + 1], asked.doubt)
+    return a + 1 + _cut(squares[a + 1 : size], at.T[d + 1], sought.doubt)
 
 
 @_compiled
-def _cut_of(at, asked, d):  # type: ignore[no-untyped-def]
+def _cut_of(at, sought, d):  # type: ignore[no-untyped-def]
     """Return the first position of a level from which on all gain too little."""
     size, squares = at.size[d], at.rows[REST]
     for t in range(at.Z.shape[1]):
         for k in range(size):
             squares[k] = at.Z[d, t, k] * at.Z[d, t, k] + (squares[k] if t > 0 else 0.0)
-    return _cut(squares[:size], at.T[d], asked.doubt)
+    return _cut(squares[:size], at.T[d], sought.doubt)
 
 
 @_compiled
-def _go_on(at, asked, hits, state, until):  # type: ignore[no-untyped-def]
+def _go_on(at, sought, hits, state, until):  # type: ignore[no-untyped-def]
     """Go on until all is done or there has been so much work."""
     what, d, noted, work = state
     while what != DONE and work <= until and noted <= MOST_HITS:
-        left, size = asked.L - d, at.size[d]
+        left, size = sought.L - d, at.size[d]
         if what == BEGUN:
-            lowered, noted = _mark_single(at, asked, d, hits, noted)
+            lowered, noted = _mark_single(at, sought, d, hits, noted)
             if np.isnan(lowered):
                 return FAILED, d, noted, work
             work += ROW + size
             at.now[d] = -1
             if left == 2:
-                noted = _mark_pairs(at, asked, d, lowered, hits, noted)
+                noted = _mark_pairs(at, sought, d, lowered, hits, noted)
                 count = at.last[d] - at.first[d]
                 work += count * (ROW + size - 0.5 * (at.first[d] + at.last[d]))
             elif left > 2:
@@ -387,15 +387,15 @@ def _go_on(at, asked, hits, state, until):  # type: ignore[no-untyped-def]
                 work += PRODUCTS * size**3
                 at.last[d] = size
                 if at.factored[d]:
-                    at.last[d] = _cut_of(at, asked, d)
+                    at.last[d] = _cut_of(at, sought, d)
             what = ENDED if left <= 2 else GOING
         elif what == GOING and at.now[d] + 1 < at.last[d]:
             at.now[d] += 1
-            _take(at, asked, d, at.now[d])
+            _take(at, sought, d, at.now[d])
             if left == 3:
                 at.last[d + 1] = size
                 if at.factored[d]:
-                    at.last[d + 1] = _cut_with(at, asked, d, at.now[d])
+                    at.last[d + 1] = _cut_with(at, sought, d, at.now[d])
             what, d, work = BEGUN, d + 1, work + ROW + at.size[d + 1] ** (1 if left == 3 else 2)
         else:
             what, d = (GOING, d - 1) if d > 0 else (DONE, d)

@@ -33,7 +33,7 @@ from polysharp.certificate.checker.completions import (
     DEPENDENT,
     MOST_HITS,
     TOO_MANY,
-    Asked,
+    Sought,
     may_gain,
 )
 from polysharp.certificate.checker.moments import CheckedMoments as Moments
@@ -105,13 +105,13 @@ class Exhaustion:
         room, exact_size = self.rules.input_room(at), self.rules.exact_size
         ruled = min(uses.sum(axis=1).max(initial=0) * self.L, uses.shape[1]) > room
         uses = np.ascontiguousarray(uses[:, : None if ruled else 0])
-        asked = Asked(self.L, exact_size, uses, room, self.doubt)
+        sought = Sought(self.L, exact_size, uses, room, self.doubt)
         demand(ruled or comb(len(self.J), self.L) <= MOST_CHOICES, TOO_MANY)
         demand(self.moments.floats_hold, "its completions can be tried in floats only")
         for _ in range(fixed):
             H, B, T = _eliminated(H, B, T, 0, np.arange(1, len(H)))
         demand(isfinite(T), "its completions leave the floats")
-        hits, self.pairs = may_gain(H, B, T, asked, self.pairs)
+        hits, self.pairs = may_gain(H, B, T, sought, self.pairs)
         return hits
 
     def _scaled(self, index: Indices, k: int, claim: float) -> tuple[Array, Array, float, float]:
