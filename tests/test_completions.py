@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from polysharp.certificate.checker import completions
-from polysharp.certificate.checker.completions import Asked, may_gain
+from polysharp.certificate.checker.completions import Sought, may_gain
 
 
-def marked(H: np.ndarray, B: np.ndarray, T: float, asked: Asked) -> set[tuple[int, ...]]:
+def marked(H: np.ndarray, B: np.ndarray, T: float, sought: Sought) -> set[tuple[int, ...]]:
     """Return what is marked, as sorted supports, each marked once."""
     found = [
-        tuple(sorted(one)) for sets in may_gain(H, B, T, asked, 0.0)[0] for one in sets.tolist()
+        tuple(sorted(one)) for sets in may_gain(H, B, T, sought, 0.0)[0] for one in sets.tolist()
     ]
     assert len(found) == len(set(found))
     return set(found)
@@ -52,10 +52,10 @@ def test_whatever_gains_enough_is_marked(L: int, responses: int, monkeypatch) ->
         T = float(np.quantile(gains[[len(S) == L for S in sets]], rng.choice([0.0, 0.8, 0.99])))
         uses, room = rng.random((size, 4)) < 0.4, int(rng.integers(1, 5))
         exact = bool(rng.random() < 0.3)
-        asked = Asked(L, exact, uses, room, 1e-9)
+        sought = Sought(L, exact, uses, room, 1e-9)
         short = [exact and len(S) < L for S in sets]
         fits = [uses[list(S)].max(axis=0).sum() <= room for S in sets]
-        found = marked(H, B, T, asked)
+        found = marked(H, B, T, sought)
         for S, own, fit, too_short in zip(sets, gains, fits, short, strict=True):
             may = fit and not too_short
             if own > T * (1.0 + 1e-9) and may:
@@ -68,5 +68,5 @@ def test_with_nothing_left_to_gain_all_are_marked() -> None:
     """Though rounding has left a pair of equal columns a negative determinant."""
     H = np.full((4, 4), 1.0 + 1e-12)
     np.fill_diagonal(H, 1.0)
-    asked = Asked(2, True, np.zeros((4, 1), dtype=bool), 1, 0.0)
-    assert marked(H, np.full((1, 4), 1e-9), -1.0, asked) == set(combinations(range(4), 2))
+    sought = Sought(2, True, np.zeros((4, 1), dtype=bool), 1, 0.0)
+    assert marked(H, np.full((1, 4), 1e-9), -1.0, sought) == set(combinations(range(4), 2))
