@@ -161,10 +161,10 @@ def change_a_diagonal(proof: Proof, rng: Rng) -> Proof:
 def _made_up(proof: Proof, rng: Rng, diagonal: Diagonal) -> Diagonal:
     """Give a diagonal a coupling that nothing speaks against, and less of everything else."""
     index, T = np.sort(diagonal.index), int(rng.integers(1, 7))
-    c = np.triu(rng.integers(-127, 128, (len(index), len(index))), 1)
+    c = np.triu(rng.integers(-32767, 32768, (len(index), len(index))), 1)
     size = float(np.sqrt(np.abs(diagonal.value).mean())) if len(index) else 0.0
     reach = size * 10.0 ** rng.uniform(-3, 1) * rng.random(len(index))
-    coupling = Coupling(index, reach, (c + c.T).astype(np.int8))
+    coupling = Coupling(index, reach, (c + c.T).astype(np.int16))
     free = rng.permutation(index)[: int(rng.integers(0, len(index) + 1))]
     value = float(rng.uniform(-1, 1)) * diagonal.value
     return replace(diagonal, value=value, coupling=coupling, free=free, terms=T)
@@ -187,11 +187,13 @@ def _coupling(proof: Proof, rng: Rng, diagonal: Diagonal) -> Diagonal:
     if how == 4:
         reach = reach * 10.0 ** rng.uniform(-1, 1, len(reach))
     if how == 5:  # stays a coupling
-        c = np.triu(rng.integers(-127, 128, (size, size)), 1)
-        ratios = np.where(rng.random() < 0.5, c + c.T, -ratios).astype(np.int8)
+        c = np.triu(rng.integers(-32767, 32768, (size, size)), 1)
+        ratios = np.where(rng.random() < 0.5, c + c.T, -ratios).astype(np.int16)
     if how == 6 and size:  # is none
         ratios = ratios.copy()
-        ratios[int(rng.integers(size)), int(rng.integers(size))] = int(_any(rng, (-128, 127, 1)))
+        ratios[int(rng.integers(size)), int(rng.integers(size))] = int(
+            _any(rng, (-32768, 32767, 1))
+        )
     if how == 7:
         index = _any(rng, (index[::-1], index + 1, _positions(proof, rng)))
     return replace(diagonal, coupling=Coupling(index, reach, ratios))

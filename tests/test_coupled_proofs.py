@@ -176,9 +176,9 @@ def test_couplings_at_random_prove_no_more_than_is_true(seed: int) -> None:
     free = rng.permutation(over)[: int(rng.integers(1, len(over) + 1))]
     inside = len(set(held) & set(free.tolist()))
     terms = inside + case.L - len(held)
-    c = np.triu(rng.integers(-127, 128, (len(over), len(over))), 1).astype(np.int8)
+    c = np.triu(rng.integers(-32767, 32768, (len(over), len(over))), 1).astype(np.int16)
     reach = np.sqrt(np.diag(case.H)[over] * rng.uniform(0.0, 1.0, len(over)) / terms)
-    coupling = Coupling(over, reach, (c + c.T).astype(np.int8))
+    coupling = Coupling(over, reach, (c + c.T).astype(np.int16))
     acts = np.isin(np.arange(f), free)
     K = coupling.matrix(np.arange(f), acts, terms)
     # As much of the diagonal as is left, which may be less than nothing.
@@ -256,16 +256,16 @@ def test_several_responses_share_a_coupling() -> None:
 def test_integers_of_a_coupling_are_off_by_less_than_two(seed: int) -> None:
     rng = np.random.default_rng(seed)
     m, T, bits = 6, int(rng.integers(1, 30)), int(rng.integers(10, 140))
-    c = np.triu(rng.integers(-127, 128, (m, m)), 1).astype(np.int8)
+    c = np.triu(rng.integers(-32767, 32768, (m, m)), 1).astype(np.int16)
     reach = 10.0 ** rng.uniform(-20, 20, m)
-    ratios, every = (c + c.T).astype(np.int8), np.arange(m)
+    ratios, every = (c + c.T).astype(np.int16), np.arange(m)
     K = Curvature(every, np.zeros(m), every, reach, every, ratios, T)
     units = [Fraction(int(a), int(b)) for a, b in rng.integers(1, 10**9, (m, 2))]
     found = K.in_integers(units, bits)
     scaled = [Fraction(a) * u for a, u in zip(reach, units, strict=True)]
     for i in every:
         for j in every:
-            t = Fraction(T - 1) if i == j else Fraction(int(ratios[i, j]), 128)
+            t = Fraction(T - 1) if i == j else Fraction(int(ratios[i, j]), 2**15)
             assert abs(found[i][j] - scaled[i] * scaled[j] * t * 2**bits) < 2
 
 
@@ -304,15 +304,15 @@ def both(value: int) -> Callable[[np.ndarray], np.ndarray]:
 
 
 FORGERIES: dict[str, Change] = {
-    "a ratio of -1": with_coupling(ratios=both(-128)),
-    "another ratio": with_coupling(ratios=entry((0, 1), 5)),
-    "no ratio of a pair": with_coupling(ratios=entry((2, 4), 77)),
+    "a ratio of -1": with_coupling(ratios=both(-(2**15))),
+    "another ratio": with_coupling(ratios=entry((0, 1), 1280)),
+    "no ratio of a pair": with_coupling(ratios=entry((2, 4), 19_712)),
     "a pair of one": with_coupling(ratios=entry((3, 3), 100)),
-    "ratios beyond a byte": with_coupling(ratios=lambda t: t.astype(np.int64) * 3),
+    "ratios beyond two bytes": with_coupling(ratios=lambda t: t.astype(np.int64) * 3),
     "wider ratios": with_coupling(ratios=lambda t: t.astype(np.int64)),
     "ratios as floats": with_coupling(ratios=lambda t: t.astype(float)),
     "ratios as a list": with_coupling(ratios=lambda t: t.tolist()),
-    "unsigned ratios": with_coupling(ratios=lambda t: t.view(np.uint8)),
+    "unsigned ratios": with_coupling(ratios=lambda t: t.view(np.uint16)),
     "fewer ratios": with_coupling(ratios=lambda t: t[1:, 1:]),
     "flat ratios": with_coupling(ratios=lambda t: t.ravel()),
     "no reach": with_coupling(reach=entry(0, np.nan)),
@@ -335,7 +335,7 @@ FORGERIES: dict[str, Change] = {
     "floats for monomials": with_coupling(index=lambda j: j.astype(float)),
     "no monomials": with_coupling(index=lambda j: None),
     "an empty coupling": lambda d, c: replace(
-        d, coupling=Coupling(NONE, np.zeros(0), np.zeros((0, 0), np.int8))
+        d, coupling=Coupling(NONE, np.zeros(0), np.zeros((0, 0), np.int16))
     ),
     "no coupling": lambda d, c: replace(d, coupling=7),
     "a text": lambda d, c: replace(d, coupling="coupling"),
@@ -377,8 +377,8 @@ REASONS = {
     "a ratio of -1": "a ratio of one",
     "another ratio": "not symmetric",
     "a pair of one": "with themselves",
-    "wider ratios": "of no bytes",
-    "fewer ratios": "of no bytes",
+    "wider ratios": "of no short integers",
+    "fewer ratios": "of no short integers",
     "no reach": "negative or leaves the floats",
     "one negative reach": "negative or leaves the floats",
     "huge reach": "negative or leaves the floats",
@@ -413,8 +413,8 @@ def test_changed_couplings_prove_nothing_false(sample: tuple[Case, Coupled], see
     rng = np.random.default_rng(seed)
     d, f = found.proof.diagonals[0], case.f
     c = d.coupling
-    shift = np.triu(rng.integers(-90, 91, (f, f)), 1)
-    ratios = np.clip(c.ratios + shift + shift.T, -127, 127).astype(np.int8)
+    shift = np.triu(rng.integers(-23_000, 23_001, (f, f)), 1)
+    ratios = np.clip(c.ratios + shift + shift.T, -32767, 32767).astype(np.int16)
     np.fill_diagonal(ratios, 0)
     reach = c.reach * 10.0 ** rng.uniform(-1, 1, f)
     terms = int(rng.integers(1, f))
@@ -460,7 +460,7 @@ def several(found: Coupled) -> Proof:
     """Return a proof with more diagonals, some with the same coupling, one with another."""
     first = found.proof.diagonals[0]
     c = first.coupling
-    small = Coupling(c.index[[2]], c.reach[[2]], np.zeros((1, 1), np.int8))
+    small = Coupling(c.index[[2]], c.reach[[2]], np.zeros((1, 1), np.int16))
     last = Diagonal(first.index[2:3], first.value[2:3], small, first.index[2:3], 1)
     others = Diagonal(first.index, first.value), replace(first, free=NONE, terms=9)
     return replace(found.proof, diagonals=(first, *others, last))
@@ -476,7 +476,7 @@ def test_a_file_gives_back_the_same_couplings(sample: tuple[Case, Coupled], tmp_
     assert again.diagonals[0].coupling is not again.diagonals[3].coupling
     assert verify(again, case.X, case.y)
     with np.load(tmp_path / "proof") as archive:
-        assert archive["coupling_ratios"].dtype == np.uint8
+        assert archive["coupling_ratios"].dtype == np.uint16
         assert len(archive["coupling_ratios"]) == case.f * (case.f - 1) // 2
     replace(proof, diagonals=proof.diagonals[1:2]).save(tmp_path / "plain")
     with np.load(tmp_path / "plain") as archive:

@@ -30,7 +30,7 @@ def random_coupling(seed: int, size: int) -> Coupling:
     if seed % 2:
         ratios = np.sign(ratios) * MOST
     return Coupling(
-        np.arange(size), rng.exponential(size=size), (ratios + ratios.T).astype(np.int8)
+        np.arange(size), rng.exponential(size=size), (ratios + ratios.T).astype(np.int16)
     )
 
 
@@ -43,7 +43,7 @@ def test_no_vector_of_few_terms_feels_a_coupling(seed: int) -> None:
 
 
 def test_vectors_of_more_terms_do() -> None:
-    coupling = Coupling(np.arange(8), np.ones(8), np.full((8, 8), -MOST, np.int8))
+    coupling = Coupling(np.arange(8), np.ones(8), np.full((8, 8), -MOST, np.int16))
     coupling.ratios[np.arange(8), np.arange(8)] = 0
     assert np.linalg.eigvalsh(coupling.matrix(np.arange(8), True, 3))[0] < -1.0
 

@@ -134,7 +134,7 @@ def _array(data: bytes) -> Numbers:
     if npy.read_magic(stream) != (1, 0):
         raise ValueError("another kind of array")
     shape, _, dtype = npy.read_array_header_1_0(stream)
-    if dtype not in (np.uint8, np.int64, np.float64) or len(shape) != 1:
+    if dtype not in (np.uint8, np.uint16, np.int64, np.float64) or len(shape) != 1:
         raise ValueError("no list of numbers")
     if prod(shape) * dtype.itemsize != len(data) - stream.tell():
         raise ValueError("lengths do not add up")

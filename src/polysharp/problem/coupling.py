@@ -15,10 +15,12 @@ proved with H - K in place of H holds for them: no L free monomials gain more th
     1/2 p'R^-1 p + top_L((b_j - p_j)^2 / (2 delta_j)),     R = H - diag(delta) - K >= 0.
 
 Nothing has to be proved about K itself; R >= 0 is what ``bounds.semidefinite`` proves.  A ratio is
-a whole number of steps of 1/128, so that K is stored in a byte for each pair.
+a whole number of steps of 2^-15, so that K is stored in two bytes for each pair.  One byte is not
+enough: where monomials are nearly collinear R has eigenvalues of a millionth, and steps of 1/128
+undo a part of what a coupling has gained.
 
-``coupling_method`` looks for a good one.  Where twenty of 160 monomials may join there is little to
-gain; where six may, gaps of ten per cent at a node vanish.
+``coupling_method`` looks for one that may close a node, ``far_coupling`` for one that goes as far
+as it can, from which all nodes inherit.
 """
 
 from __future__ import annotations
@@ -31,23 +33,23 @@ from numpy.typing import NDArray
 
 from polysharp.typing import Array, Indices
 
-STEPS = 128.0  # ratios are whole numbers of such steps
-MOST = 127  # of them
+STEPS = 32768.0  # ratios are whole numbers of such steps
+MOST = 32767  # of them
 SMALLEST, LARGEST = 1e-90, 1e90  # reach beyond which the squares leave the floats
 
 
 @dataclass(frozen=True, eq=False)
 class Coupling:
-    """K over the sorted monomials ``index``: reach a, and the ratios t_ij in steps of 1/128."""
+    """K over the sorted monomials ``index``: reach a, and the ratios t_ij in steps of 2^-15."""
 
     index: Indices
     reach: Array
-    ratios: NDArray[np.int8]
+    ratios: NDArray[np.int16]
 
     @classmethod
     def rounded(cls, index: Indices, mu: Array, ratios: Array) -> Coupling:
         """Return K with a^2 = mu and about these ratios."""
-        steps = np.clip(np.rint(STEPS * ratios), -MOST, MOST).astype(np.int8)
+        steps = np.clip(np.rint(STEPS * ratios), -MOST, MOST).astype(np.int16)
         reach = np.sqrt(mu)
         return cls(index, np.where((reach > SMALLEST) & (reach < LARGEST), reach, 0.0), steps)
 

@@ -28,17 +28,19 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from polysharp.problem.coupling_method import NEAR_LIMIT, Coupled
+from polysharp.problem.coupling_method import Coupled
 from polysharp.problem.diagonal import Sharpened, Start, factor_inverse, sharpen
 from polysharp.typing import Array
 
 FIRST_REACH = 0.6  # of the diagonal, that goes to pairs at the start
-WEIGHTS = (1.0, 0.6, 0.02)  # of the barrier: the first, its share in the next round, the least
+LEAST_REACH, WARM_WEIGHT = 0.01, 0.2
+FIRST_WEIGHT, LEAST_WEIGHT, FALLS = 1.0, 0.04, 0.7  # of the barrier, from round to round
 STEPS = 25  # of a round
-REMEMBERED = 20  # steps that a direction is made of
+REMEMBERED = 10  # steps that a direction is made of
+LIMIT = 0.9999  # of a ratio
 LEAST_SHARE, MOST_SHARE = 1e-4, 0.999
 LATELY = 6  # rounds by which it is judged whether it goes on
-LEAST_PROGRESS = 0.02  # of what is missing, in these rounds
+LEAST_PROGRESS = 0.04  # of what is missing, in these rounds
 MOST_ROUNDS = 80
 
 
@@ -57,6 +59,7 @@ def far_coupling(
     budget: int,
     start: Start,
     *,
+    K: Array | None = None,
     aim: float,
     expired: Callable[[], bool] = lambda: False,
 ) -> Coupled | None:
@@ -65,7 +68,7 @@ def far_coupling(
     Ends when the gain is at most ``aim``, or comes hardly closer to it.
     """
     with np.errstate(all="ignore"):
-        method = _FarMethod(H, b, budget, start, aim)
+        method = _FarMethod(H, b, budget, start, K, aim)
         while method.going and not expired():
             method.round()
         return method.found
@@ -74,7 +77,9 @@ def far_coupling(
 class _FarMethod:
     """State of the method, in coordinates in which H has unit diagonal."""
 
-    def __init__(self, H: Array, b: Array, budget: int, start: Start, aim: float) -> None:
+    def __init__(
+        self, H: Array, b: Array, budget: int, start: Start, K: Array | None, aim: float
+    ) -> None:
         self.L, self.m, self.aim = budget, len(b), aim
         self.root = np.sqrt(np.diagonal(H))
         self.C, self.c = H / np.multiply.outer(self.root, self.root), b / self.root
@@ -84,8 +89,14 @@ class _FarMethod:
         self.gains, self.steps = list[float](), 0
         delta = 0.5 * start.inside / self.root**2
         mu = FIRST_REACH / (budget - 1.0) * delta
-        self.x = np.concatenate([np.log(delta), np.log(mu), np.zeros(self.m**2)])
-        self.weight = WEIGHTS[0]
+        ratios, self.weight = np.zeros_like(H), FIRST_WEIGHT
+        if K is not None:
+            mu = np.maximum(np.diagonal(K) / (budget - 1.0) / self.root**2, LEAST_REACH * mu)
+            reach = self.root * np.sqrt(mu)
+            ratios = np.clip(K / np.multiply.outer(reach, reach), -LIMIT, LIMIT)
+            ratios.ravel()[self.diagonal] = 0.0
+            delta, self.weight = 0.5 * start.delta / self.root**2, WARM_WEIGHT
+        self.x = np.concatenate([np.log(delta), np.log(mu), ratios.ravel()])
         self._look()
 
     @property
@@ -101,7 +112,7 @@ class _FarMethod:
         """Take some steps at one weight of the barrier, then look how far that goes."""
         assert self.found is not None
         self._descend(self.weight * (self.found.gain - self.aim) / self.m)
-        self.weight = max(self.weight * WEIGHTS[1], WEIGHTS[2])
+        self.weight = max(self.weight * FALLS, LEAST_WEIGHT)
         self._look()
 
     def _look(self) -> None:
@@ -148,9 +159,7 @@ class _FarMethod:
         logs = 2.0 * np.log(np.diagonal(factor)).sum() + x[: self.m].sum()
         by_pair, pairs = V * (2.0 * beta), V
         by_pair += np.multiply.outer(w, w)
-        by_mu = 0.5 * (
-            terms * np.diagonal(by_pair) * mu + np.einsum("ij,ij->i", by_pair, K)
-        )
+        by_mu = 0.5 * (terms * np.diagonal(by_pair) * mu + np.einsum("ij,ij->i", by_pair, K))
         # Every pair stands there twice, and counts half each time.
         by_pair *= 0.5 * reach
         by_pair *= reach[:, None]
@@ -197,7 +206,7 @@ class _FarMethod:
         """Return a point that is better; None where rounding lets none through."""
         ratios, slope = now.x[2 * self.m :], now.slope[2 * self.m :]
         held = np.zeros(len(now.x), dtype=bool)  # at a limit, and would leave it
-        held[2 * self.m :] = (np.abs(ratios) >= NEAR_LIMIT) & (ratios * slope < 0.0)
+        held[2 * self.m :] = (np.abs(ratios) >= LIMIT) & (ratios * slope < 0.0)
         direction = _towards(np.where(held, 0.0, now.slope), now.curvature, seen)
         direction[held] = 0.0
         if not float(direction @ now.slope) < 0.0:
@@ -205,7 +214,7 @@ class _FarMethod:
         length = 1.0 / max(1.0, float(np.abs(direction[: 2 * self.m]).max()))
         while length > 1e-10:
             x = now.x + length * direction
-            np.clip(x[2 * self.m :], -NEAR_LIMIT, NEAR_LIMIT, out=x[2 * self.m :])
+            np.clip(x[2 * self.m :], -LIMIT, LIMIT, out=x[2 * self.m :])
             then = self._at(x, beta)
             if then is not None:
                 allowed = now.value + 1e-4 * float(now.slope @ (x - now.x))
@@ -215,9 +224,7 @@ class _FarMethod:
         return None
 
 
-def _towards(
-    slope: Array, curvature: Array, seen: deque[tuple[Array, Array, float]]
-) -> Array:
+def _towards(slope: Array, curvature: Array, seen: deque[tuple[Array, Array, float]]) -> Array:
     """Return the direction of L-BFGS, with a diagonal as the first guess of the Hessian."""
     q, shares = slope, list[float]()
     for moved, change, along in reversed(seen):

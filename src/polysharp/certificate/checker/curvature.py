@@ -1,6 +1,6 @@
 """What is taken off G and comes back as ridge: a diagonal d, and a coupling K that few terms lose.
 
-With reach a_j >= 0 and ratios t_ij = t_ji = c_ij / 128, c_ij whole numbers within -127..127,
+With reach a_j >= 0 and ratios t_ij = t_ji = c_ij 2^-15, |c_ij| < 2^15 whole,
 
     K_jj = (T - 1) a_j^2,    K_ij = a_i a_j t_ij        over a list F of monomials, 0 elsewhere.
 
@@ -32,7 +32,7 @@ from polysharp.certificate.checker.rules import Array, Indices, demand
 if TYPE_CHECKING:
     from polysharp.certificate.proof import Diagonal
 
-STEPS = 128  # of a ratio of one
+STEPS = 2**15  # of a ratio of one
 MOST_TERMS = 2**31
 
 
@@ -49,7 +49,7 @@ class Curvature:
     places: Indices
     reach: Array
     rows: Indices
-    ratios: NDArray[np.int8]
+    ratios: NDArray[np.int16]
     terms: int
 
     @property
@@ -106,7 +106,7 @@ class Curvature:
         exact = [Fraction(a) * u for a, u in zip(self.reach.tolist(), units, strict=True)]
         e = bits + 8 + floor(self.terms * (max(exact, default=Fraction(0)) + 1)).bit_length()
         whole = [floor(x * 2**e) for x in exact]
-        ratios, down = self.ratios[np.ix_(self.rows, self.rows)].tolist(), 2 * e + 7 - bits
+        ratios, down = self.ratios[np.ix_(self.rows, self.rows)].tolist(), 2 * e + 15 - bits
         for a, row in enumerate(ratios):
             row[a] = STEPS * (self.terms - 1)
         return [
@@ -123,7 +123,7 @@ def read_curvature(
     demand(d.shape == index.shape and np.isfinite(d).all(), f"{what} is no list of numbers")
     if given.coupling is None:
         nothing = np.zeros(0, dtype=np.intp)
-        return Curvature(index, d, nothing, d[:0], nothing, np.zeros((0, 0), dtype=np.int8), 1)
+        return Curvature(index, d, nothing, d[:0], nothing, np.zeros((0, 0), dtype=np.int16), 1)
     sound(given.coupling, what)
     coupling, T, named = given.coupling, given.terms, given.free
     counts = isinstance(T, int | np.integer) and not isinstance(T, bool)
@@ -146,8 +146,10 @@ def check_coupling(given: Any, size: int, what: str) -> None:
     # Powers of these stay within the floats; NaN is neither.
     fits = np.all((reach == 0.0) | ((reach >= 1e-100) & (reach <= 1e100)))
     demand(fits, f"{what} has a coupling with a reach that is negative or leaves the floats")
-    whole = isinstance(ratios, np.ndarray) and ratios.dtype == np.int8
-    demand(whole and ratios.shape == (len(index),) * 2, f"{what} has a coupling of no bytes")
+    whole = isinstance(ratios, np.ndarray) and ratios.dtype == np.int16
+    demand(
+        whole and ratios.shape == (len(index),) * 2, f"{what} has a coupling of no short integers"
+    )
     demand(np.all(ratios > -STEPS), f"{what} has a coupling with a ratio of one")
     demand(np.array_equal(ratios, ratios.T), f"{what} has a coupling that is not symmetric")
     demand(not np.diagonal(ratios).any(), f"{what} has a coupling of monomials with themselves")

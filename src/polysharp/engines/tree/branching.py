@@ -32,7 +32,7 @@ from polysharp.engines.tree.input_sets import MOST_LEFT, MOST_SETS, InputSet, In
 from polysharp.engines.tree.listed import ListedNode
 from polysharp.engines.tree.loop import NodeKind
 from polysharp.engines.tree.rounding import Rounding
-from polysharp.engines.tree.sharpening import drop_chain
+from polysharp.engines.tree.sharpening import drop_chain, look_far
 from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Indices
@@ -61,6 +61,8 @@ class ListedKind(NodeKind[ListedNode]):
     writer: ProofWriter = field(init=False)
     rounding: Rounding = field(init=False)
     effort: Spending = field(init=False)
+    branched_at: float = 0.0  # seconds
+    base: ListedNode | None = None  # the root, until a coupling for all nodes has been looked for
 
     def __post_init__(self) -> None:
         problem = self.run.problem
@@ -88,6 +90,8 @@ class ListedKind(NodeKind[ListedNode]):
         # Beyond the size for best diagonals nothing else would close it.
         if root.warm is not None and self.effort.outright_pays(len(root.free), root.budget):
             try_all(root, self.effort)
+        if not root.closed and root.point is not None and root.budget > 1:
+            self.base, self.branched_at = replace(root, terms=root.terms.copy()), self.run.seconds
         return self._offered(root)
 
     def divide(self, node: ListedNode) -> Iterator[ListedNode]:
@@ -99,6 +103,7 @@ class ListedKind(NodeKind[ListedNode]):
         if self.splits >= self.settings.explore_after and not self.explored:
             self.explored = True
             self.rounding.explore(self.effort.descents)
+        self._look_far()
         split = list[tuple[ListedNode, ListedNode]]()
         for node, moved in zip(nodes, self._each(self._readied, nodes), strict=True):
             self._forget(node)
@@ -119,6 +124,12 @@ class ListedKind(NodeKind[ListedNode]):
                 yield from map(self._offered, sifted)
             node.set_aside = moved.set_aside
         yield from map(self._offered, self._evaluated(children))
+
+    def _look_far(self) -> None:
+        """Find the coupling of the root that goes far, once the search has lasted long enough."""
+        base, seconds = self.base, self.run.seconds - self.branched_at
+        if base is not None and self.effort.far_pays(len(base.free), seconds):
+            self.base, self.effort.far = None, look_far(base, self.effort)
 
     def _readied(self, node: ListedNode) -> ListedNode:
         """Return a node as it is to be split, or closed by now."""
@@ -227,7 +238,7 @@ class ListedKind(NodeKind[ListedNode]):
         return self.node_type(
             node.bound, node.core, terms, inputs, node.warm.copy() if node.warm else None,
             vector=node.vector, moved=node.moved, point=node.point, coupling=node.coupling,
-            record=self.writer.reserve(),
+            has_far=node.has_far, record=self.writer.reserve(),
         )  # fmt: skip
 
     def _sift(self, node: ListedNode) -> list[ListedNode] | None:

@@ -30,6 +30,7 @@ MOST_CHOICES = 1e13  # below one node: more, and whoever checks the proof refuse
 BEYOND_HOPE = 1e9  # seconds; sums of such can be taken apart again
 LAUNCHES = 1e-3  # seconds for what a device has to be told before it tries supports
 MANY = 32  # nodes; fewer leave a device idle, and say nothing about many
+FAR_MEMORY = 1e9  # bytes
 SAFE_LEVEL = 1e-10  # eigenvalues from here on leave no pivot below zero in any order of operations
 
 
@@ -65,6 +66,9 @@ class Settings:
     coupling_hope : float
         One is looked for where the bound falls short by no more than so many times the most that
         couplings have gained with as many terms left: what is hardly within reach is split first.
+    far_worth, far_share : float
+        The coupling that goes as far as it can is looked for, once, when the search has taken so
+        many times as long as that will take; and share of the time left that it may take.
     ends_worth : float
         A node is ended by trying all its supports if that takes no longer than so many relaxations
         with their best diagonals; closing it by relaxations takes about ten of them.
@@ -105,6 +109,8 @@ class Settings:
     coupling_seconds: float = 3.0
     coupling_share: float = 0.2
     coupling_hope: float = 0.3
+    far_worth: float = 0.5
+    far_share: float = 0.3
     ends_worth: float = 4.0
     ends_worth_together: float = 24.0
     ends_seconds: float = 0.0
@@ -124,6 +130,7 @@ class Spending:
     settings: Settings
     run: Run
     level: float  # below the eigenvalues of G + lam I scaled to unit diagonal
+    far: Any = None  # a coupling for all nodes (``sharpening.Far``), once there is one
     tried: dict[int, float] = field(default_factory=dict)  # share of supports, by terms left
     pair: float = PAIR  # seconds for one that is tried
     device_way: float = 4e-12  # and on a CUDA device
@@ -253,6 +260,13 @@ class Spending:
         hopeful = 0.0 < short <= self.settings.coupling_hope * known
         return self.settings.couplings and 1 < budget < free and hopeful
 
+    def far_pays(self, free: int, seconds: float) -> bool:
+        """Whether to look for the coupling that goes far, the search having lasted for a while."""
+        needed, worth = far_seconds(free), self.settings.far_worth
+        if not self.settings.couplings or 240.0 * free * free > FAR_MEMORY:
+            return False
+        return worth * needed <= seconds and needed <= self.settings.far_share * self._left
+
     def note_coupling(self, free: int, steps: int, seconds: float) -> None:
         """Learn what a coupling has taken."""
         if steps:
@@ -342,6 +356,11 @@ def _tile_ways(free: int, budget: int) -> float:
 def _guess(free: int) -> float:
     """Seconds of one second-order step."""
     return 3e-4 + 4e-10 * free**3
+
+
+def far_seconds(free: int) -> float:
+    """Seconds that a coupling that goes far takes: some seven hundred steps."""
+    return 0.02 + 3.5e-5 * free**2
 
 
 def _coupling_guess(free: int) -> float:

@@ -8,7 +8,7 @@ like any other; its solution is where children start, and says which monomials t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polysharp.certificate.proof import Diagonal, Vector
-from polysharp.engines.tree.effort import Spending
+from polysharp.engines.tree.effort import Spending, far_seconds
 from polysharp.engines.tree.listed import ListedNode, PricedPoint
 from polysharp.engines.tree.relaxation import fresh_warm, solve_relaxation
 from polysharp.moments.gram import solve_spd
@@ -33,13 +33,34 @@ from polysharp.problem.diagonal import (
     first_start,
     sharpen,
 )
+from polysharp.problem.far_coupling import far_coupling
 from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.typing import Array, Indices
 
 RETREATS = (0.7, 0.4)  # multiples of a coupling that are tried where it is too much as it is
 WARM = 0.6  # of a coupling and a diagonal, from where a better coupling is looked for
 TINY = 1e-300  # what a share of a cost of zero is measured in
+FAR_FACTORS, FAR_DELTA = (1.0, 0.95, 0.8, 0.5), 1.0
+PATIENCE = 2.0  # times the seconds foreseen, that the coupling of a root may take
 BEYOND = 0.1  # of the way to the aim, that a coupling should go beyond it
+
+
+class Far(NamedTuple):
+    """A coupling that serves all nodes, with multiples of it, and diagonals that go with them."""
+
+    choices: tuple[tuple[Coupling, float], ...]  # and which multiple each is
+    start: Start  # over the monomials of the problem
+
+    def starts(self, node: ListedNode) -> Iterator[tuple[Coupling, Start]]:
+        """Yield what a node may start from, the most of it first."""
+        node.has_far = True
+        if node.budget == 1:
+            return
+        delta, inside, shares = self.start.among(node.listed_free)
+        if node.point is not None:
+            shares = node.point.shares[node.free]
+        for coupling, factor in self.choices:
+            yield coupling, Start(FAR_DELTA * factor * delta, FAR_DELTA * factor * inside, shares)
 
 
 class Relaxation(NamedTuple):
@@ -63,6 +84,8 @@ def sharpened(node: ListedNode, effort: Spending) -> bool:
     H, b, cost = left
     aim = cost - effort.threshold * (1.0 + 1e-7)
     relaxed = _relaxed(node, H, b, aim, effort)
+    if effort.far is not None and not node.has_far and not (relaxed and relaxed.result.gain <= aim):
+        relaxed = better(relaxed, _first(node, H, b, effort.far.starts(node), aim, effort))
     if relaxed is None:
         return False
     effort.note_diagonal(len(free), relaxed.result.steps, perf_counter() - began)
@@ -93,20 +116,61 @@ def _relaxed(
     node: ListedNode, H: Array, b: Array, aim: float, effort: Spending
 ) -> Relaxation | None:
     """Return the best diagonal from where the node above has left it, or from nothing."""
-    settings: Any = {"aim": aim, "tol": effort.settings.sharp_tol, "expired": effort.expired}
-    for coupling, start in inherited(node):
-        K = None if coupling is None else coupling.matrix(node.listed_free, True, node.budget)
-        result = sharpen(H if K is None else H - K, b, node.budget, start, **settings)
-        if result is not None:
-            return Relaxation(result, coupling, start.inside)
-        if coupling is None:
-            return None
+    found = _first(node, H, b, inherited(node), aim, effort)
+    if found is not None or (node.point is not None and node.coupling is None):
+        return found
     first = first_start(H, node.budget)  # a diagonal that goes with a coupling may be too much
     if first is None:
         return None
     start = first._replace(shares=0.5 * (first.shares + node.shares()[node.free]))
-    result = sharpen(H, b, node.budget, start, **settings)
-    return None if result is None else Relaxation(result, None, start.inside)
+    return _first(node, H, b, iter([(None, start)]), aim, effort)
+
+
+def _first(
+    node: ListedNode,
+    H: Array,
+    b: Array,
+    starts: Iterable[tuple[Coupling | None, Start]],
+    aim: float,
+    effort: Spending,
+) -> Relaxation | None:
+    """Return the best diagonal from the first start that will do."""
+    settings: Any = {"aim": aim, "tol": effort.settings.sharp_tol, "expired": effort.expired}
+    for coupling, start in starts:
+        K = None if coupling is None else coupling.matrix(node.listed_free, True, node.budget)
+        result = sharpen(H if K is None else H - K, b, node.budget, start, **settings)
+        if result is not None:
+            return Relaxation(result, coupling, start.inside)
+    return None
+
+
+def better(one: Relaxation | None, other: Relaxation | None) -> Relaxation | None:
+    """Return the one that leaves less to gain."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one if one.result.gain <= other.result.gain else other
+
+
+def look_far(root: ListedNode, effort: Spending) -> Far | None:
+    """Return the coupling of a root that goes as far as it can, for all nodes below."""
+    free, budget = root.free, root.budget
+    left = root.core.eliminated(root.held, free)
+    first = None if left is None else first_start(left[0], budget)
+    if left is None or first is None:
+        return None
+    H, b, cost = left
+    until = perf_counter() + PATIENCE * far_seconds(len(free))
+    found = far_coupling(
+        H, b, budget, first._replace(shares=root.shares()[free]),
+        aim=cost - effort.threshold, expired=lambda: effort.expired() or perf_counter() > until,
+    )  # fmt: skip
+    if found is None:
+        return None
+    coupling, near = after_coupling(root, found)
+    start = Start(*np.zeros((3, root.core.problem.size)))
+    for whole, own in zip(start, near, strict=True):
+        whole[root.listed_free] = own
+    return Far(tuple((coupling.times(factor), factor) for factor in FAR_FACTORS), start)
 
 
 def _coupled(

@@ -8,7 +8,7 @@ little is left go into the next round.  What the processor does for each node, i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any
 
@@ -24,6 +24,7 @@ from polysharp.engines.tree.sharpening import (
     Relaxation,
     after_coupling,
     before_coupling,
+    better,
     inherited,
     sharpened,
     use_proved,
@@ -109,8 +110,21 @@ def _relaxed(
     nodes: list[ListedNode], effort: Spending
 ) -> tuple[dict[ListedNode, Relaxation], dict[ListedNode, float]]:
     """Return relaxations from where the nodes above have left them, and how far they fall short."""
+    relaxed, short = _from([(node, inherited(node)) for node in nodes], effort)
+    if effort.far is not None:
+        late = [n for n in nodes if not n.has_far and short.get(n, np.inf) > 0.0]
+        others, missing = _from([(node, effort.far.starts(node)) for node in late], effort)
+        for node, other in others.items():
+            if better(relaxed.get(node), other) is other:
+                relaxed[node], short[node] = other, missing[node]
+    return relaxed, short
+
+
+def _from(
+    left: list[tuple[ListedNode, Iterator[tuple[Coupling | None, Start]]]], effort: Spending
+) -> tuple[dict[ListedNode, Relaxation], dict[ListedNode, float]]:
+    """Return relaxations from the first start of each node that will do."""
     relaxed, short = dict[ListedNode, Relaxation](), dict[ListedNode, float]()
-    left = [(node, inherited(node)) for node in nodes]
     while left:
         begun = [(node, starts, next(starts, None)) for node, starts in left]
         tried = [(node, starts, start) for node, starts, start in begun if start is not None]
