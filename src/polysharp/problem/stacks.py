@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
-from polysharp.problem.diagonal import INSIDE, Start
+from polysharp.problem.diagonal import INSIDE, Start, sharpen
+
+LOOK = 0.5  # how near to the best a diagonal must be, as a share of the distance to the aim
 
 
 class Nodes(NamedTuple):
@@ -69,6 +71,26 @@ class NumPyStacks:
         """Return one number of each row, as a column."""
         return np.take_along_axis(rows, places.astype(np.int64), axis=1)
 
+    def joined(self, *rows: Any) -> Any:
+        """Return rows end to end."""
+        return np.concatenate(rows, axis=1)
+
+    def sharpened(self, nodes: Nodes, steps: int) -> tuple[Any, Any, Any]:
+        """Return gains, diagonals and shares after so many steps; infinite gains where none is."""
+        found = [
+            sharpen(H, b, int(L[0]), Start(*own), aim=float(aim[0]), tol=LOOK, max_steps=steps)
+            for H, b, L, aim, *own in zip(
+                nodes.H, nodes.b, nodes.budget, nodes.aim, *nodes.start, strict=True
+            )
+        ]
+        none = np.zeros(nodes.b.shape[1])
+        gains = [[np.inf if one is None else one.gain] for one in found]
+        delta, s = (
+            np.array([none if one is None else getattr(one, name) for one in found])
+            for name in ("delta", "shares")
+        )
+        return np.array(gains), delta, s
+
 
 class TorchStacks:
     """Stacks of PyTorch tensors, on their device."""
@@ -113,6 +135,19 @@ class TorchStacks:
     def at(self, rows: Any, places: Any) -> Any:
         """Return one number of each row, as a column."""
         return rows.gather(1, places.long())
+
+    def joined(self, *rows: Any) -> Any:
+        """Return rows end to end."""
+        return self.xp.cat(rows, dim=1)
+
+    def sharpened(self, nodes: Nodes, steps: int) -> tuple[Any, Any, Any]:
+        """Return gains, diagonals and shares after so many steps; infinite gains where none is."""
+        from polysharp.problem.diagonal_batch import Methods
+
+        batch = Methods(nodes)
+        batch.run(LOOK, steps, lambda: False)
+        delta, _, s = batch.best
+        return batch.gains, delta * batch.root**2, s
 
 
 Stacks = NumPyStacks | TorchStacks

@@ -19,20 +19,21 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Lock
+from time import perf_counter
 from typing import ClassVar, TypeVar
 
 import numpy as np
 
 from polysharp.certificate.proof import Diagonal, Proof, ProofNode, ProofWriter, Vector
 from polysharp.engines.base import Run
-from polysharp.engines.tree.bounding import evaluate
+from polysharp.engines.tree.bounding import evaluate, finish
 from polysharp.engines.tree.effort import BEYOND_HOPE, Settings, Spending
 from polysharp.engines.tree.few_supports import try_all
 from polysharp.engines.tree.input_sets import MOST_LEFT, MOST_SETS, InputSet, InputSets
 from polysharp.engines.tree.listed import ListedNode
 from polysharp.engines.tree.loop import NodeKind
 from polysharp.engines.tree.rounding import Rounding
-from polysharp.engines.tree.sharpening import drop_chain, look_far
+from polysharp.engines.tree.sharpening import couple_further, drop_chain
 from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Indices
@@ -61,8 +62,6 @@ class ListedKind(NodeKind[ListedNode]):
     writer: ProofWriter = field(init=False)
     rounding: Rounding = field(init=False)
     effort: Spending = field(init=False)
-    branched_at: float = 0.0  # seconds
-    base: ListedNode | None = None  # the root, until a coupling for all nodes has been looked for
 
     def __post_init__(self) -> None:
         problem = self.run.problem
@@ -90,8 +89,6 @@ class ListedKind(NodeKind[ListedNode]):
         # Beyond the size for best diagonals nothing else would close it.
         if root.warm is not None and self.effort.outright_pays(len(root.free), root.budget):
             try_all(root, self.effort)
-        if not root.closed and root.point is not None and root.budget > 1:
-            self.base, self.branched_at = replace(root, terms=root.terms.copy()), self.run.seconds
         return self._offered(root)
 
     def divide(self, node: ListedNode) -> Iterator[ListedNode]:
@@ -103,33 +100,49 @@ class ListedKind(NodeKind[ListedNode]):
         if self.splits >= self.settings.explore_after and not self.explored:
             self.explored = True
             self.rounding.explore(self.effort.descents)
-        self._look_far()
-        split = list[tuple[ListedNode, ListedNode]]()
+        split, coupled = (list[tuple[ListedNode, ListedNode]]() for _ in range(2))
         for node, moved in zip(nodes, self._each(self._readied, nodes), strict=True):
             self._forget(node)
             if moved.closed:
                 yield self._offered(moved)
             else:
-                split.append((node, moved))
+                (coupled if self._couples(moved) else split).append((node, moved))
+        self._couple([moved for _, moved in coupled])
+        for node, moved in coupled:
+            node.set_aside = moved.set_aside
+            yield self._offered(moved)
         self.splits += len(split)
         for _, moved in split[:MOST_ROUNDED]:
             self.rounding.round(moved)
-        children = list[ListedNode]()
+        families = list[tuple[float, list[ListedNode]]]()  # the parent's bound, and its children
         for node, moved in split:
             on_inputs = self._inputs_matter(moved)
             sifted = self._sift(moved) if on_inputs else None
             if sifted is None:
-                children += self._chain(moved, on_inputs)
+                families.append((moved.bound, self._chain(moved, on_inputs)))
             else:
                 yield from map(self._offered, sifted)
             node.set_aside = moved.set_aside
-        yield from map(self._offered, self._evaluated(children))
+        began = perf_counter()
+        children = self._evaluated([child for _, family in families for child in family])
+        self.effort.note_splits(families, perf_counter() - began)
+        yield from map(self._offered, children)
 
-    def _look_far(self) -> None:
-        """Find the coupling of the root that goes far, once the search has lasted long enough."""
-        base, seconds = self.base, self.run.seconds - self.branched_at
-        if base is not None and self.effort.far_pays(len(base.free), seconds):
-            self.base, self.effort.far = None, look_far(base, self.effort)
+    def _couples(self, node: ListedNode) -> bool:
+        """Whether a node that is to be split gets a coupling of its own first."""
+        if node.point is None or node.coupled:
+            return False
+        return self.effort.coupling_pays(len(node.free), node.budget, node.bound)
+
+    def _couple(self, nodes: list[ListedNode]) -> None:
+        """Couple nodes, which then wait for their turn again."""
+
+        def coupled(node: ListedNode) -> None:
+            node.coupled = True
+            couple_further(node, self.effort)
+            finish(node, self.effort)
+
+        self._each(coupled, nodes)
 
     def _readied(self, node: ListedNode) -> ListedNode:
         """Return a node as it is to be split, or closed by now."""
@@ -238,7 +251,7 @@ class ListedKind(NodeKind[ListedNode]):
         return self.node_type(
             node.bound, node.core, terms, inputs, node.warm.copy() if node.warm else None,
             vector=node.vector, moved=node.moved, point=node.point, coupling=node.coupling,
-            has_far=node.has_far, record=self.writer.reserve(),
+            record=self.writer.reserve(),
         )  # fmt: skip
 
     def _sift(self, node: ListedNode) -> list[ListedNode] | None:

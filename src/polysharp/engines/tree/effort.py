@@ -17,6 +17,7 @@ import numpy as np
 from polysharp.engines.base import Run
 from polysharp.engines.tree.ends import Exhausted, ways
 from polysharp.engines.tree.ends_kernel import Quest
+from polysharp.engines.tree.outlook import Outlook
 from polysharp.engines.tree.relaxation import RATE, Aim
 
 MEMORY = 0.9  # weight of the past in a running mean
@@ -30,7 +31,8 @@ MOST_CHOICES = 1e13  # below one node: more, and whoever checks the proof refuse
 BEYOND_HOPE = 1e9  # seconds; sums of such can be taken apart again
 LAUNCHES = 1e-3  # seconds for what a device has to be told before it tries supports
 MANY = 32  # nodes; fewer leave a device idle, and say nothing about many
-FAR_MEMORY = 1e9  # bytes
+COUPLED_BYTES, COUPLED_MEMORY = 240.0, 1e9  # for each pair of monomials, and in all
+TINY = 1e-300  # what a share of a cost of zero is measured in
 SAFE_LEVEL = 1e-10  # eigenvalues from here on leave no pivot below zero in any order of operations
 
 
@@ -61,14 +63,8 @@ class Settings:
         How near to the best a diagonal must be, as a share of the distance to the threshold.
     couplings : bool
         Whether couplings are looked for where a best diagonal falls short.
-    coupling_seconds, coupling_share : float
-        Seconds, or share of the time spent so far, that one may take; and share of the time left.
-    coupling_hope : float
-        One is looked for where the bound falls short by no more than so many times the most that
-        couplings have gained with as many terms left: what is hardly within reach is split first.
-    far_worth, far_share : float
-        The coupling that goes as far as it can is looked for, once, when the search has taken so
-        many times as long as that will take; and share of the time left that it may take.
+    coupling_worth : float
+        How many times its time a coupling has to save, by what the splits so far have taken.
     ends_worth : float
         A node is ended by trying all its supports if that takes no longer than so many relaxations
         with their best diagonals; closing it by relaxations takes about ten of them.
@@ -106,11 +102,7 @@ class Settings:
     sharp_share: float = 0.05
     sharp_tol: float = 0.5
     couplings: bool = True
-    coupling_seconds: float = 3.0
-    coupling_share: float = 0.2
-    coupling_hope: float = 0.3
-    far_worth: float = 0.5
-    far_share: float = 0.3
+    coupling_worth: float = 1.0
     ends_worth: float = 4.0
     ends_worth_together: float = 24.0
     ends_seconds: float = 0.0
@@ -130,25 +122,22 @@ class Spending:
     settings: Settings
     run: Run
     level: float  # below the eigenvalues of G + lam I scaled to unit diagonal
-    far: Any = None  # a coupling for all nodes (``sharpening.Far``), once there is one
     tried: dict[int, float] = field(default_factory=dict)  # share of supports, by terms left
     pair: float = PAIR  # seconds for one that is tried
     device_way: float = 4e-12  # and on a CUDA device
     step: float = 1.0  # seconds of a second-order step over the guess
     steps: float = 8.0  # of one relaxation
-    coupling_step: float = 1.0  # seconds of a step towards a coupling over the guess
-    coupling_steps: float = 15.0  # of one coupling
-    # What they gain, as a share of the cost, by terms left.
-    coupling_gains: dict[int, float] = field(default_factory=dict)
     ends_left: float = 0.0  # seconds to try the supports of all open nodes
     cancelled: bool = False  # for threads that still evaluate nodes when the search has ended
     together: float = 1e-3  # seconds for one of many nodes that a device relaxes at once
+    outlook: Outlook = field(init=False)
     device: Any = field(init=False)  # that tries supports, None without one
     diagonals: Any = None  # of many nodes at once, on a device; None without one
     descents: Any = None  # relaxations over thousands of monomials, likewise
     descent: float = 2e-9  # seconds for one of those, over the square of its monomials
 
     def __post_init__(self) -> None:
+        self.outlook = Outlook(self.settings.coupling_worth)
         structure, device = self.run.problem.structure, self.run.device
         ruled = structure.heredity is not None or len(structure.required_inputs) > 0
         able = device is not None and device.type == "cuda" and find_spec("triton") is not None
@@ -246,39 +235,35 @@ class Spending:
         """Whether a relaxation of so many monomials is solved with its best diagonal."""
         return self.settings.best_diagonals and self.diagonal_pays(free)
 
-    def coupling_pays(self, free: int, budget: int, short: float) -> bool:
-        """Whether looking for a coupling may close a node, in a time that is worth it."""
-        seconds = self.coupling_steps * self.coupling_step * _coupling_guess(free)
-        share = self.settings.coupling_share
-        allowed = max(self.settings.coupling_seconds, share * self.run.seconds)
-        affordable = seconds <= min(allowed, share * self._left)
-        return affordable and self.coupling_hopeful(free, budget, short)
-
-    def coupling_hopeful(self, free: int, budget: int, short: float) -> bool:
-        """Whether one may close a node whose bound falls short by this share of the cost."""
-        known = self.coupling_gains.get(budget, np.inf)
-        hopeful = 0.0 < short <= self.settings.coupling_hope * known
-        return self.settings.couplings and 1 < budget < free and hopeful
-
-    def far_pays(self, free: int, seconds: float) -> bool:
-        """Whether to look for the coupling that goes far, the search having lasted for a while."""
-        needed, worth = far_seconds(free), self.settings.far_worth
-        if not self.settings.couplings or 240.0 * free * free > FAR_MEMORY:
+    def coupling_pays(self, free: int, budget: int, bound: float) -> bool:
+        """Whether to look for a coupling of a node with this bound."""
+        if not (self.settings.couplings and 1 < budget < free):
             return False
-        return worth * needed <= seconds and needed <= self.settings.far_share * self._left
+        guess = coupling_seconds(free)
+        possible = COUPLED_BYTES * free * free <= COUPLED_MEMORY and guess <= 0.3 * self._left
+        return possible and self.outlook.coupling_pays(budget, self.short(bound), guess)
 
-    def note_coupling(self, free: int, steps: int, seconds: float) -> None:
-        """Learn what a coupling has taken."""
-        if steps:
-            ratio = seconds / (steps * _coupling_guess(free))
-            self.coupling_step = MEMORY * self.coupling_step + (1.0 - MEMORY) * ratio
-            self.coupling_steps = MEMORY * self.coupling_steps + (1.0 - MEMORY) * steps
+    def going_on_pays(self, gain: Any, aim: Any, brought: Any, seconds: float) -> Any:
+        """Whether to go on with couplings, these seconds having lowered the gain by so much."""
+        scale = max(self.threshold, TINY)
+        return self.outlook.going_on_pays((gain - aim) / scale, brought / scale, seconds)
 
-    def note_gain(self, budget: int, gained: float, short: float) -> None:
-        """Learn what a coupling has gained of what was missing, as shares of the cost."""
-        known = self.coupling_gains.get(budget, gained)
-        closed = gained >= short  # and it went no further
-        self.coupling_gains[budget] = max(known, gained) if closed else 0.5 * (known + gained)
+    def note_coupling(
+        self, free: int, budget: int, before: float, after: float, seconds: float
+    ) -> None:
+        """Learn what a coupling has brought to the bound of a node."""
+        short = self.short(before), self.short(after)
+        self.outlook.note_coupling(budget, *short, seconds, coupling_seconds(free))
+
+    def note_splits(self, families: list[tuple[float, list[Any]]], seconds: float) -> None:
+        """Learn what splits have taken, from the bounds of nodes and their children."""
+        for bound, children in families:
+            after = [0.0 if child.closed else self.short(child.bound) for child in children]
+            self.outlook.note_split(self.short(bound), after, seconds / len(families))
+
+    def short(self, bound: float) -> float:
+        """Return by which share of the threshold bounds fall short of it."""
+        return max(self.threshold - bound, 0.0) / max(self.threshold, TINY)
 
     def strengthening_pays(self, size: int) -> bool:
         """Whether the smallest eigenvalue of so many monomials is worth looking for."""
@@ -358,11 +343,6 @@ def _guess(free: int) -> float:
     return 3e-4 + 4e-10 * free**3
 
 
-def far_seconds(free: int) -> float:
-    """Seconds that a coupling that goes far takes: some seven hundred steps."""
-    return 0.02 + 3.5e-5 * free**2
-
-
-def _coupling_guess(free: int) -> float:
-    """Seconds of one step towards a coupling: some twenty products of matrices, and more."""
-    return 1e-3 + 2e-7 * free**2 + 2e-9 * free**3
+def coupling_seconds(free: int) -> float:
+    """Seconds of a coupling: some hundred steps."""
+    return 0.02 + 1.5e-6 * free**2 + 1.5e-8 * free**3

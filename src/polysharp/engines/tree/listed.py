@@ -48,7 +48,7 @@ class ListedNode(Node):
     moved: Diagonal | None = None  # with this diagonal, if there is one
     point: Start | None = None  # the best diagonal's solution, over the core, once it was asked for
     coupling: Coupling | None = None  # that goes with the point
-    has_far: bool = False  # whether it, or a node above, has tried the coupling of the root
+    coupled: bool = False  # whether a coupling of its own has been looked for
     chain: Indices | None = None  # what to branch on, problem positions, where a device has said so
     # What was fixed on the way, with the diagonals that the vectors are used with.
     screenings: list[tuple[Screening, Diagonal | None]] = field(default_factory=list)

@@ -2,8 +2,9 @@
 
 The diagonal is looked for once what is in has been eliminated (``diagonal``), by second-order steps
 here or by a device for many nodes at once (``together``); where it falls short, a coupling of the
-monomials (``coupling``) may take it further, and serves the nodes below.  What it proves is a bound
-like any other; its solution is where children start, and says which monomials to branch on.
+monomials (``coupling``) takes it further before a node is split, and serves the nodes below.  What
+it proves is a bound like any other; its solution is where children start, and says which monomials
+to branch on.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polysharp.certificate.proof import Diagonal, Vector
-from polysharp.engines.tree.effort import Spending, far_seconds
+from polysharp.engines.tree.effort import Spending
 from polysharp.engines.tree.listed import ListedNode, PricedPoint
 from polysharp.engines.tree.relaxation import fresh_warm, solve_relaxation
 from polysharp.moments.gram import solve_spd
@@ -33,34 +34,10 @@ from polysharp.problem.diagonal import (
     first_start,
     sharpen,
 )
-from polysharp.problem.far_coupling import far_coupling
 from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.typing import Array, Indices
 
 RETREATS = (0.7, 0.4)  # multiples of a coupling that are tried where it is too much as it is
-WARM = 0.6  # of a coupling and a diagonal, from where a better coupling is looked for
-TINY = 1e-300  # what a share of a cost of zero is measured in
-FAR_FACTORS, FAR_DELTA = (1.0, 0.95, 0.8, 0.5), 1.0
-PATIENCE = 2.0  # times the seconds foreseen, that the coupling of a root may take
-BEYOND = 0.1  # of the way to the aim, that a coupling should go beyond it
-
-
-class Far(NamedTuple):
-    """A coupling that serves all nodes, with multiples of it, and diagonals that go with them."""
-
-    choices: tuple[tuple[Coupling, float], ...]  # and which multiple each is
-    start: Start  # over the monomials of the problem
-
-    def starts(self, node: ListedNode) -> Iterator[tuple[Coupling, Start]]:
-        """Yield what a node may start from, the most of it first."""
-        node.has_far = True
-        if node.budget == 1:
-            return
-        delta, inside, shares = self.start.among(node.listed_free)
-        if node.point is not None:
-            shares = node.point.shares[node.free]
-        for coupling, factor in self.choices:
-            yield coupling, Start(FAR_DELTA * factor * delta, FAR_DELTA * factor * inside, shares)
 
 
 class Relaxation(NamedTuple):
@@ -74,8 +51,7 @@ class Relaxation(NamedTuple):
 def sharpened(node: ListedNode, effort: Spending) -> bool:
     """Solve the relaxation with its best diagonal and bound the node; False where that fails.
 
-    It goes on from what the node above has left.  Where that falls short by no more than couplings
-    have been seen to gain, one is made for the node.
+    It goes on from what the node above has left.
     """
     core, held, free, began = node.core, node.held, node.free, perf_counter()
     left = core.eliminated(held, free)
@@ -84,14 +60,9 @@ def sharpened(node: ListedNode, effort: Spending) -> bool:
     H, b, cost = left
     aim = cost - effort.threshold * (1.0 + 1e-7)
     relaxed = _relaxed(node, H, b, aim, effort)
-    if effort.far is not None and not node.has_far and not (relaxed and relaxed.result.gain <= aim):
-        relaxed = better(relaxed, _first(node, H, b, effort.far.starts(node), aim, effort))
     if relaxed is None:
         return False
     effort.note_diagonal(len(free), relaxed.result.steps, perf_counter() - began)
-    short = (relaxed.result.gain - aim) / max(effort.threshold, TINY)
-    if effort.coupling_pays(len(free), node.budget, short):
-        relaxed = _coupled(node, (H, b), aim, relaxed, effort)
     use_diagonal(node, relaxed, effort)
     return True
 
@@ -144,66 +115,37 @@ def _first(
     return None
 
 
-def better(one: Relaxation | None, other: Relaxation | None) -> Relaxation | None:
-    """Return the one that leaves less to gain."""
-    if one is None or other is None:
-        return other if one is None else one
-    return one if one.result.gain <= other.result.gain else other
-
-
-def look_far(root: ListedNode, effort: Spending) -> Far | None:
-    """Return the coupling of a root that goes as far as it can, for all nodes below."""
-    free, budget = root.free, root.budget
-    left = root.core.eliminated(root.held, free)
-    first = None if left is None else first_start(left[0], budget)
+def couple_further(node: ListedNode, effort: Spending) -> None:
+    """Look for a better coupling of a node that is to be split, and bound the node with it."""
+    before, size, budget, began = node.bound, len(node.free), node.budget, perf_counter()
+    left = node.core.eliminated(node.held, node.free)
+    first = None if left is None else first_start(left[0], node.budget)
     if left is None or first is None:
-        return None
+        return
     H, b, cost = left
-    until = perf_counter() + PATIENCE * far_seconds(len(free))
-    found = far_coupling(
-        H, b, budget, first._replace(shares=root.shares()[free]),
-        aim=cost - effort.threshold, expired=lambda: effort.expired() or perf_counter() > until,
-    )  # fmt: skip
-    if found is None:
-        return None
-    coupling, near = after_coupling(root, found)
-    start = Start(*np.zeros((3, root.core.problem.size)))
-    for whole, own in zip(start, near, strict=True):
-        whole[root.listed_free] = own
-    return Far(tuple((coupling.times(factor), factor) for factor in FAR_FACTORS), start)
-
-
-def _coupled(
-    node: ListedNode, left: tuple[Array, Array], aim: float, before: Relaxation, effort: Spending
-) -> Relaxation:
-    """Return the relaxation with a coupling of its own, where that is better than before."""
-    (H, b), budget, began = left, node.budget, perf_counter()
-    short = before.result.gain - aim
-    coupling, start = before_coupling(before)
-    K = None if coupling is None else coupling.matrix(node.listed_free, True, budget)
-    found = couple(H, b, budget, start, K=K, aim=aim - BEYOND * short, expired=effort.expired)
-    after = before
-    if found is not None:
-        effort.note_coupling(len(H), found.steps, perf_counter() - began)
+    (K, start), aim = before_coupling(node, first), cost - effort.threshold * (1.0 + 1e-7)
+    found = couple(
+        H, b, node.budget, start, K=K, aim=aim, worth=effort.going_on_pays, expired=effort.expired
+    )
+    if found is not None and cost - found.gain > node.bound:
         coupling, near = after_coupling(node, found)
-        K = coupling.matrix(coupling.index, True, budget)
-        tol = effort.settings.sharp_tol
-        result = sharpen(H - K, b, budget, near, aim=aim, tol=tol, expired=effort.expired)
-        if result is not None and result.gain < before.result.gain:
-            after = Relaxation(result, coupling, near.inside)
-    gains = np.array([before.result.gain - after.result.gain, short]) / max(effort.threshold, TINY)
-    effort.note_gain(budget, *gains)
-    return after
+        relaxed = _first(node, H, b, [(coupling, near)], aim, effort)
+        if relaxed is not None and cost - relaxed.result.gain > node.bound:
+            use_diagonal(node, relaxed, effort)
+    after = np.inf if node.closed else node.bound
+    effort.note_coupling(size, budget, before, after, perf_counter() - began)
 
 
-def before_coupling(before: Relaxation) -> tuple[Coupling | None, Start]:
-    """Return a coupling and a diagonal, well inside, from where a better coupling is looked for."""
-    result, coupling, inside = before
-    if coupling is None:
+def before_coupling(node: ListedNode, first: Start) -> tuple[Array | None, Start]:
+    """Return the coupling and the diagonal from where a better coupling is looked for."""
+    assert node.point is not None
+    own = node.point.among(node.free)
+    if node.coupling is None:
         # Far from the best diagonal: it leaves no room for pairs.
-        return None, Start(inside, inside, result.shares)
-    delta = WARM * result.delta
-    return coupling.times(WARM), Start(delta, delta, result.shares)
+        return None, first._replace(shares=own.shares)
+    return node.coupling.matrix(node.listed_free, True, node.budget), first._replace(
+        delta=own.delta, shares=own.shares
+    )
 
 
 def after_coupling(node: ListedNode, found: Coupled) -> tuple[Coupling, Start]:

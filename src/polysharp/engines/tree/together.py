@@ -24,7 +24,6 @@ from polysharp.engines.tree.sharpening import (
     Relaxation,
     after_coupling,
     before_coupling,
-    better,
     inherited,
     sharpened,
     use_proved,
@@ -111,12 +110,6 @@ def _relaxed(
 ) -> tuple[dict[ListedNode, Relaxation], dict[ListedNode, float]]:
     """Return relaxations from where the nodes above have left them, and how far they fall short."""
     relaxed, short = _from([(node, inherited(node)) for node in nodes], effort)
-    if effort.far is not None:
-        late = [n for n in nodes if not n.has_far and short.get(n, np.inf) > 0.0]
-        others, missing = _from([(node, effort.far.starts(node)) for node in late], effort)
-        for node, other in others.items():
-            if better(relaxed.get(node), other) is other:
-                relaxed[node], short[node] = other, missing[node]
     return relaxed, short
 
 

@@ -1,0 +1,76 @@
+"""Split a node or couple it first: what its search would take, learnt from the splits so far.
+
+Let a split take t seconds and leave g children open, which fall short of the threshold by less than
+their parent did, by b on average.  A node that falls short by s then takes about
+
+    T(s) = t exp(kappa s),    kappa = log(g) / b,
+
+seconds until it is closed.  A coupling that brings s down to s' is worth its time where that is
+less than T(s) - T(s').  Falling short is measured in shares of the threshold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+MEMORY = 0.95  # weight of what is known against what has just been seen
+LEAST_GROWTH = 1.2  # of the children that are open, taken for fewer
+FIRST_SHARE = 0.06  # of what is missing, that the coupling of the first node has to bring at least
+HOPE = 0.5  # share of what is missing, that couplings bring as long as nothing is known
+LARGEST = 60.0  # exponent
+
+
+@dataclass(eq=False)
+class Outlook:
+    """Sums over splits, those of long ago with less weight, and what couplings have brought."""
+
+    worth: float = 1.0  # how many times its time a coupling has to save
+    splits: float = 0.0
+    seconds: float = 0.0
+    left: float = 0.0  # children
+    brought: float = 0.0  # by how much less these fall short, in all
+    shares: dict[int, float] = field(default_factory=dict)  # brought by couplings, by terms left
+    pace: float = 1.0  # seconds of a coupling over the guess
+
+    def note_split(self, before: float, after: list[float], seconds: float) -> None:
+        """Learn from a split; children that are closed fall short by nothing."""
+        left = [short for short in after if short > 0.0]
+        self.splits = MEMORY * self.splits + 1.0
+        self.seconds = MEMORY * self.seconds + seconds
+        self.left = MEMORY * self.left + len(left)
+        self.brought = MEMORY * self.brought + sum(before - short for short in left)
+
+    def note_coupling(
+        self, terms: int, before: float, after: float, seconds: float, guess: float
+    ) -> None:
+        """Learn from a coupling."""
+        share = 1.0 - after / before if before > 0.0 else 0.0
+        known = self.shares.get(terms, HOPE)
+        self.shares[terms] = known + 0.2 * (share - known)
+        self.pace += 0.2 * (seconds / guess - self.pace)
+
+    def saves(self, short: Any, brought: Any) -> Any:
+        """Return the seconds that it saves to bring the bound of nodes closer to the threshold."""
+        growth = max(self.left / self.splits, LEAST_GROWTH)
+        # Where no child has been left open, one more split will do.
+        kappa = np.log(growth) * self.left / self.brought if self.brought > 0.0 else 0.0
+        whole = np.exp(np.minimum(kappa * short, LARGEST))
+        rest = np.exp(np.minimum(kappa * (short - brought), LARGEST))
+        split = self.seconds / self.splits
+        return split * np.where(brought >= short, whole, whole - rest)
+
+    def coupling_pays(self, terms: int, short: float, guess: float) -> bool:
+        """Whether to look for a coupling at all."""
+        if self.splits == 0.0:
+            return True
+        brought = self.shares.get(terms, HOPE) * short
+        return bool(self.saves(short, brought) > self.worth * self.pace * guess)
+
+    def going_on_pays(self, short: Any, brought: Any, seconds: float) -> Any:
+        """Whether to go on, these seconds having ``brought`` nodes to where they fall short now."""
+        if self.splits == 0.0:
+            return brought > FIRST_SHARE * short
+        return self.saves(short, np.minimum(brought, short)) > self.worth * seconds
