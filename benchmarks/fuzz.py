@@ -113,8 +113,7 @@ def branching_tree(seed: int) -> Tree:
         shrink=float(rng.choice([0.5, 0.9, 1.0])),
         smallest=int(rng.choice([0, 3, 40])),
         couplings=bool(rng.random() < 0.8),
-        coupling_hope=float(rng.choice([0.3, np.inf])),
-        coupling_share=1.0,
+        coupling_worth=float(rng.choice([0.0, 1.0])),
     )
 
 

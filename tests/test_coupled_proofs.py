@@ -28,6 +28,7 @@ from polysharp.certificate.proof import Diagonal, ProofNode, ProofWriter, Screen
 from polysharp.problem.coupling import Coupling
 from polysharp.problem.coupling_method import couple
 from polysharp.problem.diagonal import Start, first_start, sharpen
+from tests.instances import while_it_gains
 
 NONE = np.zeros(0, dtype=np.intp)
 SHAPES = ((12, 1), (3, 2), (2, 3), (10, 1))  # inputs and degree: 9 to 12 monomials
@@ -99,8 +100,7 @@ def coupled(case: Case) -> Coupled:
     start = first_start(H, L)
     assert start is not None
     plain = sharpen(H, q, L, start, aim=0.0, tol=1e-4, max_steps=60)
-    inside = start._replace(delta=start.inside)
-    found = couple(H, q, L, inside, aim=0.5 * yy - case.least())
+    found = couple(H, q, L, start, aim=0.5 * yy - case.least(), worth=while_it_gains)
     assert plain is not None
     assert found is not None
     coupling = found.coupling(every)
@@ -226,7 +226,7 @@ def test_several_responses_share_a_coupling() -> None:
     G, lam, f = every[0].G, every[0].lam, 8
     H, L = G + lam * np.eye(f), 3
     start = first_start(H, L)
-    found = couple(H, every[0].q, L, start._replace(delta=start.inside), aim=0.0)
+    found = couple(H, every[0].q, L, start, aim=0.0, worth=while_it_gains)
     coupling = found.coupling(np.arange(f))
     K = coupling.matrix(np.arange(f), np.ones(f, dtype=bool), L)
     delta = 0.9 * found.delta

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +17,11 @@ from polysharp.problem.coupling import MOST, Coupling
 from polysharp.problem.coupling_method import couple
 from polysharp.problem.diagonal import Sharpened, Start, first_start, sharpen
 from polysharp.problem.problem import Problem
-from tests.instances import make_instance, optimum, with_boxes
+from polysharp.typing import Array
+from tests.instances import make_instance, optimum, while_it_gains, with_boxes
 
 # No end tries everything, and every node that a diagonal does not close is coupled.
-COUPLING = Tree(
-    ends_worth=0.0, late_share=0.0, outright_share=0.0, coupling_hope=np.inf, coupling_share=1.0
-)
+COUPLING = Tree(ends_worth=0.0, late_share=0.0, outright_share=0.0, coupling_worth=0.0)
 
 
 def random_coupling(seed: int, size: int) -> Coupling:
@@ -78,7 +78,7 @@ def coupled(H: np.ndarray, b: np.ndarray, terms: int, aim: float) -> tuple[Sharp
     start = first_start(H, terms)
     assert start is not None
     alone = sharpen(H, b, terms, start, aim=aim, tol=0.01)
-    found = couple(H, b, terms, start._replace(delta=start.inside), aim=aim, max_steps=40)
+    found = couple(H, b, terms, start, aim=aim, worth=while_it_gains)
     assert alone is not None
     assert found is not None
     K = found.coupling(np.arange(len(b))).matrix(np.arange(len(b)), True, terms)
@@ -105,11 +105,16 @@ def test_a_coupling_is_gone_on_from() -> None:
     H, b = collinear(1)
     start = first_start(H, 3)
     assert start is not None
-    first = couple(H, b, 3, start._replace(delta=start.inside), max_steps=3)
+    best, rounds = best_gain(H, b, 3), iter([True, False])
+
+    def twice(gain: Array, *_: Any) -> Array:
+        return np.full(gain.shape, next(rounds))
+
+    first = couple(H, b, 3, start, aim=best, worth=twice)
     assert first is not None
     K = first.coupling(np.arange(len(b))).matrix(np.arange(len(b)), True, 3)
-    inside = 0.6 * first.delta
-    again = couple(H, b, 3, Start(inside, inside, first.shares), K=0.6 * K, max_steps=3)
+    near = Start(0.98 * first.delta, 0.5 * first.delta, first.shares)
+    again = couple(H, b, 3, near, K=K, aim=best, worth=while_it_gains)
     assert again is not None
     assert again.gain < first.gain
 

@@ -50,9 +50,9 @@ from polysharp.problem.stacks import (
 from polysharp.typing import Array, Indices
 
 FIRST_REACH = 0.6  # of the diagonal, that goes to pairs at the start
-KNOWN_DELTA, KNOWN_MU = 0.3, 0.5  # of a coupling that is known, which is where it starts then
+KNOWN_DELTA, KNOWN_MU = 0.5, 0.7  # of a coupling that is known, which is where it starts then
 LEAST_MU = 1e-4  # of what it is where nothing is known
-FIRST_WEIGHT, KNOWN_WEIGHT, FALLS = 1.0, 0.5, 0.8  # of the barrier, from round to round
+FIRST_WEIGHT, KNOWN_WEIGHT, FALLS = 1.0, 0.4, 0.8  # of the barrier, from round to round
 LATE_WEIGHT, LEAST_WEIGHT = 0.04, 0.005  # from the first on it falls only where nothing else helps
 LITTLE = 0.01  # of what is missing, in so many rounds: nothing else helps
 LATELY = 3  # rounds by which it is judged what a method brings
@@ -117,7 +117,8 @@ def couple_stack(
         times.append((perf_counter() - began) / count)
         left = method.gain > method.aim
         if len(times) == LATELY:
-            left = left & worth(method.gain, method.aim, method.brought(), sum(times))
+            gain, aim, brought = map(stacks.numpy, (method.gain, method.aim, method.brought()))
+            left = left & stacks.like(left, worth(gain, aim, brought, sum(times)))
         method.go_on_with(left[:, 0])
     return method.results()
 

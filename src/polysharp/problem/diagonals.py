@@ -29,7 +29,7 @@ from polysharp.problem.bounds import (
     semidefinite_margin,
 )
 from polysharp.problem.coupling import STEPS, Coupling
-from polysharp.problem.coupling_method import MAX_STEPS, Coupled, couple_stack
+from polysharp.problem.coupling_method import Coupled, Worth, couple_stack
 from polysharp.problem.diagonal import (
     HELD_RIDGE,
     INWARDS,
@@ -104,7 +104,7 @@ class DeviceDiagonals:
         return found
 
     def coupled(
-        self, parts: Sequence[Asked], *, expired: Callable[[], bool] = lambda: False
+        self, parts: Sequence[Asked], *, worth: Worth, expired: Callable[[], bool] = lambda: False
     ) -> list[Coupled | None]:
         """Return what ``couple`` returns for every part, going on from its coupling."""
         found: list[Coupled | None] = [None] * len(parts)
@@ -112,7 +112,7 @@ class DeviceDiagonals:
             some = [i for i, part in enumerate(parts) if (part.coupling is None) == fresh]
             for places in self._groups([parts[i] for i in some], COUPLED_MATRICES):
                 group = [parts[some[i]] for i in places]
-                proposals = couple_stack(STACKS, self._nodes(group), MAX_STEPS, expired)
+                proposals = couple_stack(STACKS, self._nodes(group), worth, expired)
                 for i, proposal in zip(places, proposals, strict=True):
                     found[some[i]] = proposal
         return found

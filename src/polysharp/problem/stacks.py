@@ -42,6 +42,11 @@ class NumPyStacks:
         """Return a stack as a NumPy array."""
         return v
 
+    def like(self, stack: Any, v: Any) -> Any:
+        """Return a NumPy array as a stack."""
+        del stack
+        return v
+
     def places(self, stack: Any) -> Any:
         """Return the places of all nodes."""
         return np.arange(len(stack))
@@ -103,6 +108,10 @@ class TorchStacks:
     def numpy(self, v: Any) -> Any:
         """Return a stack as a NumPy array."""
         return v.cpu().numpy()
+
+    def like(self, stack: Any, v: Any) -> Any:
+        """Return a NumPy array as a stack on the device of another."""
+        return self.xp.as_tensor(v, device=stack.device)
 
     def places(self, stack: Any) -> Any:
         """Return the places of all nodes."""

@@ -136,13 +136,15 @@ class ListedKind(NodeKind[ListedNode]):
 
     def _couple(self, nodes: list[ListedNode]) -> None:
         """Couple nodes, which then wait for their turn again."""
+        if self.effort.diagonals is None or not nodes:
+            self._each(lambda node: couple_further(node, self.effort), nodes)
+        else:
+            from polysharp.engines.tree.together import couple_together
 
-        def coupled(node: ListedNode) -> None:
+            couple_together(nodes, self.effort)
+        for node in nodes:
             node.coupled = True
-            couple_further(node, self.effort)
             finish(node, self.effort)
-
-        self._each(coupled, nodes)
 
     def _readied(self, node: ListedNode) -> ListedNode:
         """Return a node as it is to be split, or closed by now."""

@@ -241,12 +241,14 @@ class Spending:
             return False
         guess = coupling_seconds(free)
         possible = COUPLED_BYTES * free * free <= COUPLED_MEMORY and guess <= 0.3 * self._left
-        return possible and self.outlook.coupling_pays(budget, self.short(bound), guess)
+        return possible and self.outlook.coupling_pays(budget, self.short(bound), guess, self._left)
 
     def going_on_pays(self, gain: Any, aim: Any, brought: Any, seconds: float) -> Any:
         """Whether to go on with couplings, these seconds having lowered the gain by so much."""
         scale = max(self.threshold, TINY)
-        return self.outlook.going_on_pays((gain - aim) / scale, brought / scale, seconds)
+        return self.outlook.going_on_pays(
+            (gain - aim) / scale, brought / scale, seconds, self._left
+        )
 
     def note_coupling(
         self, free: int, budget: int, before: float, after: float, seconds: float

@@ -29,6 +29,7 @@ from polysharp.certificate.solution import Stop
 from polysharp.engines.base import OutOfTime, Record
 
 LEAST_PROGRESS = 0.01  # share of the gap
+LEAST_DIVIDED = 16  # nodes; fewer say nothing of the progress to come
 
 
 @dataclass(eq=False)
@@ -77,9 +78,9 @@ class BranchAndBound(Generic[N]):
     """The open nodes and the least bound of the closed ones.
 
     Beyond ``max_open`` open nodes the search turns depth-first, which adds at most the children of
-    one node per level.  After ``patience`` seconds the search ends when the gap has hardly moved
-    since a third of the time spent: at that rate ten times the time would not close it.  ``width``
-    nodes are taken at a time.
+    one node per level.  After ``patience`` seconds the search ends when nodes were divided since a
+    third of the time spent, and the gap has hardly moved: at that rate ten times the time would not
+    close it.  ``width`` nodes are taken at a time.
     """
 
     record: Record
@@ -92,7 +93,8 @@ class BranchAndBound(Generic[N]):
     hand: list[N] = field(default_factory=list)
     whole: bool = False  # whether the nodes cover everything: not before the root is made
     _tickets: count[int] = field(default_factory=count)
-    _gaps: list[tuple[float, float]] = field(default_factory=list)  # (seconds, gap) so far
+    _divided: int = 0  # nodes so far
+    _gaps: list[tuple[float, float, int]] = field(default_factory=list)  # seconds, gap, divided
 
     def run(self) -> Stop:
         """Search until the gap is closed, nothing is open or the time is over."""
@@ -133,11 +135,12 @@ class BranchAndBound(Generic[N]):
         """Whether the gap has stopped moving in proportion to the time spent."""
         now, gap = self.record.seconds, self.record.gap
         if not self._gaps or now > 1.02 * self._gaps[-1][0]:
-            self._gaps.append((now, gap))
-        if now < self.patience:
+            self._gaps.append((now, gap, self._divided))
+        before = [(then, count) for seconds, then, count in self._gaps if seconds <= now / 3.0]
+        if now < self.patience or not before:
             return False
-        before = [then for seconds, then in self._gaps if seconds <= now / 3.0]
-        return bool(before) and before[-1] - gap < LEAST_PROGRESS * before[-1]
+        then, count = before[-1]
+        return then - gap < LEAST_PROGRESS * then and self._divided - count >= LEAST_DIVIDED
 
     def _next(self) -> list[N]:
         if len(self.open) > self.max_open:
@@ -153,6 +156,7 @@ class BranchAndBound(Generic[N]):
                 self._close(node)
             else:
                 left.append(node)
+        self._divided += len(left)
         for part in self.kind.divide_together(left):
             self._settle(part)
         for node in left:

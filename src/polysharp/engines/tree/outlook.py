@@ -5,8 +5,11 @@ their parent did, by b on average.  A node that falls short by s then takes abou
 
     T(s) = t exp(kappa s),    kappa = log(g) / b,
 
-seconds until it is closed.  A coupling that brings s down to s' is worth its time where that is
-less than T(s) - T(s').  Falling short is measured in shares of the threshold.
+seconds until it is closed.  A coupling that brings s down to s' in c seconds is worth it where that
+is less than T(s) - T(s'), neither more than the time that is left.  It is worth it as well where c
+seconds of splits would raise the bound of the node by less: log(1 + (g - 1) c/t) / kappa.
+
+Falling short is measured in shares of the threshold.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ MEMORY = 0.95  # weight of what is known against what has just been seen
 LEAST_GROWTH = 1.2  # of the children that are open, taken for fewer
 FIRST_SHARE = 0.06  # of what is missing, that the coupling of the first node has to bring at least
 HOPE = 0.5  # share of what is missing, that couplings bring as long as nothing is known
-LARGEST = 60.0  # exponent
+LARGEST, TINY = 60.0, 1e-12  # exponent, and what stands for nothing
 
 
 @dataclass(eq=False)
@@ -52,25 +55,33 @@ class Outlook:
         self.shares[terms] = known + 0.2 * (share - known)
         self.pace += 0.2 * (seconds / guess - self.pace)
 
-    def saves(self, short: Any, brought: Any) -> Any:
-        """Return the seconds that it saves to bring the bound of nodes closer to the threshold."""
-        growth = max(self.left / self.splits, LEAST_GROWTH)
-        # Where no child has been left open, one more split will do.
-        kappa = np.log(growth) * self.left / self.brought if self.brought > 0.0 else 0.0
-        whole = np.exp(np.minimum(kappa * short, LARGEST))
-        rest = np.exp(np.minimum(kappa * (short - brought), LARGEST))
-        split = self.seconds / self.splits
-        return split * np.where(brought >= short, whole, whole - rest)
+    def pays(self, short: Any, brought: Any, seconds: float, time_left: float) -> Any:
+        """Whether it is worth these seconds to bring nodes closer to the threshold by so much.
 
-    def coupling_pays(self, terms: int, short: float, guess: float) -> bool:
+        Nodes fall short by ``short`` as they are.
+        """
+        growth = max(self.left / self.splits, LEAST_GROWTH)
+        kappa = np.log(growth) * self.left / max(self.brought, TINY)
+        split, seconds = self.seconds / self.splits, self.worth * seconds
+
+        def whole(short: Any) -> Any:
+            closed = short <= 0.0
+            time = split * np.exp(np.minimum(kappa * short, LARGEST))
+            return np.where(closed, 0.0, np.minimum(time, time_left))
+
+        saved = whole(short) - whole(short - brought)
+        alike = np.log1p((growth - 1.0) * seconds / split) / max(kappa, TINY)
+        return (saved > seconds) | (brought > alike)
+
+    def coupling_pays(self, terms: int, short: float, guess: float, time_left: float) -> bool:
         """Whether to look for a coupling at all."""
         if self.splits == 0.0:
             return True
         brought = self.shares.get(terms, HOPE) * short
-        return bool(self.saves(short, brought) > self.worth * self.pace * guess)
+        return bool(self.pays(short, brought, self.pace * guess, time_left))
 
-    def going_on_pays(self, short: Any, brought: Any, seconds: float) -> Any:
+    def going_on_pays(self, short: Any, brought: Any, seconds: float, time_left: float) -> Any:
         """Whether to go on, these seconds having ``brought`` nodes to where they fall short now."""
         if self.splits == 0.0:
             return brought > FIRST_SHARE * short
-        return self.saves(short, np.minimum(brought, short)) > self.worth * seconds
+        return self.pays(short, np.minimum(brought, short), seconds, time_left)

@@ -117,35 +117,24 @@ def _first(
 
 def couple_further(node: ListedNode, effort: Spending) -> None:
     """Look for a better coupling of a node that is to be split, and bound the node with it."""
+    assert node.point is not None
     before, size, budget, began = node.bound, len(node.free), node.budget, perf_counter()
-    left = node.core.eliminated(node.held, node.free)
-    first = None if left is None else first_start(left[0], node.budget)
-    if left is None or first is None:
+    left, K = node.core.eliminated(node.held, node.free), None
+    if left is None:
         return
     H, b, cost = left
-    (K, start), aim = before_coupling(node, first), cost - effort.threshold * (1.0 + 1e-7)
+    if node.coupling is not None:
+        K = node.coupling.matrix(node.listed_free, True, budget)
+    start, aim = node.point.among(node.free), cost - effort.threshold * (1.0 + 1e-7)
     found = couple(
-        H, b, node.budget, start, K=K, aim=aim, worth=effort.going_on_pays, expired=effort.expired
+        H, b, budget, start, K=K, aim=aim, worth=effort.going_on_pays, expired=effort.expired
     )
     if found is not None and cost - found.gain > node.bound:
-        coupling, near = after_coupling(node, found)
-        relaxed = _first(node, H, b, [(coupling, near)], aim, effort)
+        relaxed = _first(node, H, b, [after_coupling(node, found)], aim, effort)
         if relaxed is not None and cost - relaxed.result.gain > node.bound:
             use_diagonal(node, relaxed, effort)
     after = np.inf if node.closed else node.bound
     effort.note_coupling(size, budget, before, after, perf_counter() - began)
-
-
-def before_coupling(node: ListedNode, first: Start) -> tuple[Array | None, Start]:
-    """Return the coupling and the diagonal from where a better coupling is looked for."""
-    assert node.point is not None
-    own = node.point.among(node.free)
-    if node.coupling is None:
-        # Far from the best diagonal: it leaves no room for pairs.
-        return None, first._replace(shares=own.shares)
-    return node.coupling.matrix(node.listed_free, True, node.budget), first._replace(
-        delta=own.delta, shares=own.shares
-    )
 
 
 def after_coupling(node: ListedNode, found: Coupled) -> tuple[Coupling, Start]:

@@ -8,7 +8,7 @@ little is left go into the next round.  What the processor does for each node, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -19,11 +19,8 @@ from polysharp.engines.tree.effort import Spending
 from polysharp.engines.tree.listed import ListedNode
 from polysharp.engines.tree.relaxation import Descent, Warm
 from polysharp.engines.tree.sharpening import (
-    BEYOND,
-    TINY,
     Relaxation,
     after_coupling,
-    before_coupling,
     inherited,
     sharpened,
     use_proved,
@@ -88,36 +85,35 @@ def _descended(nodes: list[ListedNode], effort: Spending) -> None:
     effort.note_descents([len(node.free) for node in nodes], perf_counter() - began)
 
 
-def _sharpened(nodes: list[ListedNode], effort: Spending, each: Each) -> None:
-    """Bound nodes with their best diagonals, and with couplings where these fall short."""
-    relaxed, short = _relaxed(nodes, effort)
-    _couple(relaxed, short, effort)
-    results = [own.result for own in relaxed.values()]
-    parts = [
-        _asked(node, own.coupling, Start(own.result.delta, own.inside, own.result.shares), effort)
-        for node, own in relaxed.items()
+def couple_together(nodes: list[ListedNode], effort: Spending) -> None:
+    """Look for better couplings of nodes that are to be split, and bound the nodes with them."""
+    began, before = perf_counter(), [(len(node.free), node.budget, node.bound) for node in nodes]
+    parts = list[Asked]()
+    for node in nodes:
+        assert node.point is not None
+        parts.append(_asked(node, node.coupling, node.point.among(node.free), effort))
+    found = effort.diagonals.coupled(parts, worth=effort.going_on_pays, expired=effort.expired)
+    starts: list[tuple[ListedNode, Coupling | None, Start]] = [
+        (node, *after_coupling(node, proposal))
+        for node, proposal in zip(nodes, found, strict=True)
+        if proposal is not None
     ]
-    proofs = effort.diagonals.proved(parts, results, effort.settings.longest_chain)
-    for (node, own), proved in zip(relaxed.items(), proofs, strict=True):
-        use_proved(node, own, proved, effort)
-    # What a coupling has left cannot always be gone on from.
-    lost = [node for node in nodes if node.coupling is not None and node not in relaxed]
-    each(lambda node: sharpened(node, effort), lost)
+    answers = _diagonals(starts, effort)
+    better = {
+        node: Relaxation(answer.result, coupling, start.inside)
+        for (node, coupling, start), answer in zip(starts, answers, strict=True)
+        if answer is not None and answer.short < effort.threshold - node.bound
+    }
+    _prove(better, effort)
+    seconds = (perf_counter() - began) / len(nodes)
+    for node, (size, budget, bound) in zip(nodes, before, strict=True):
+        after = np.inf if node.closed else node.bound
+        effort.note_coupling(size, budget, bound, after, seconds)
 
 
-def _relaxed(
-    nodes: list[ListedNode], effort: Spending
-) -> tuple[dict[ListedNode, Relaxation], dict[ListedNode, float]]:
-    """Return relaxations from where the nodes above have left them, and how far they fall short."""
-    relaxed, short = _from([(node, inherited(node)) for node in nodes], effort)
-    return relaxed, short
-
-
-def _from(
-    left: list[tuple[ListedNode, Iterator[tuple[Coupling | None, Start]]]], effort: Spending
-) -> tuple[dict[ListedNode, Relaxation], dict[ListedNode, float]]:
-    """Return relaxations from the first start of each node that will do."""
-    relaxed, short = dict[ListedNode, Relaxation](), dict[ListedNode, float]()
+def _sharpened(nodes: list[ListedNode], effort: Spending, each: Each) -> None:
+    """Bound nodes with their best diagonals, from where the nodes above have left them."""
+    relaxed, left = dict[ListedNode, Relaxation](), [(node, inherited(node)) for node in nodes]
     while left:
         begun = [(node, starts, next(starts, None)) for node, starts in left]
         tried = [(node, starts, start) for node, starts, start in begun if start is not None]
@@ -128,38 +124,22 @@ def _from(
                 left.append((node, starts))
             else:
                 relaxed[node] = Relaxation(answer.result, coupling, start.inside)
-                short[node] = answer.short / max(effort.threshold, TINY)
-    return relaxed, short
+    _prove(relaxed, effort)
+    # What a coupling has left cannot always be gone on from.
+    lost = [node for node in nodes if node.coupling is not None and node not in relaxed]
+    each(lambda node: sharpened(node, effort), lost)
 
 
-def _couple(
-    relaxed: dict[ListedNode, Relaxation], short: dict[ListedNode, float], effort: Spending
-) -> None:
-    """Give nodes couplings of their own where that may close them."""
-    nodes = [
-        node
-        for node, missing in short.items()
-        if effort.coupling_hopeful(len(node.free), node.budget, missing)
-    ]
-    if not nodes:
-        return
+def _prove(relaxed: dict[ListedNode, Relaxation], effort: Spending) -> None:
+    """Bound nodes with diagonals that were proposed, where they can be proved."""
+    results = [own.result for own in relaxed.values()]
     parts = [
-        _asked(node, *before_coupling(relaxed[node]), effort, 1.0 + BEYOND * short[node])
-        for node in nodes
+        _asked(node, own.coupling, Start(own.result.delta, own.inside, own.result.shares), effort)
+        for node, own in relaxed.items()
     ]
-    found = effort.diagonals.coupled(parts, expired=effort.expired)
-    near = {
-        node: after_coupling(node, proposal)
-        for node, proposal in zip(nodes, found, strict=True)
-        if proposal is not None
-    }
-    answers = _diagonals([(node, *start) for node, start in near.items()], effort)
-    for (node, (coupling, start)), answer in zip(near.items(), answers, strict=True):
-        before = relaxed[node]
-        if answer is not None and answer.result.gain < before.result.gain:
-            relaxed[node] = Relaxation(answer.result, coupling, start.inside)
-        gained = (before.result.gain - relaxed[node].result.gain) / max(effort.threshold, TINY)
-        effort.note_gain(node.budget, gained, short[node])
+    proofs = effort.diagonals.proved(parts, results, effort.settings.longest_chain)
+    for (node, own), proved in zip(relaxed.items(), proofs, strict=True):
+        use_proved(node, own, proved, effort)
 
 
 def _diagonals(
@@ -172,8 +152,6 @@ def _diagonals(
     return answers
 
 
-def _asked(
-    node: ListedNode, coupling: Coupling | None, start: Start, effort: Spending, beyond: float = 1.0
-) -> Asked:
-    held, threshold = node.core.index[node.held], beyond * effort.threshold
-    return Asked(held, node.listed_free, node.budget, start, threshold, coupling)
+def _asked(node: ListedNode, coupling: Coupling | None, start: Start, effort: Spending) -> Asked:
+    held = node.core.index[node.held]
+    return Asked(held, node.listed_free, node.budget, start, effort.threshold, coupling)
