@@ -34,7 +34,14 @@ DEVICES = [
         marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
     ),
 ]
-NO_ENDS = {"ends_worth": 0.0, "ends_worth_together": 0.0, "late_share": 0.0, "outright_share": 0.0}
+# Nothing is tried support by support, and nothing is so little that a device does not take it.
+NO_ENDS = {
+    "ends_worth": 0.0,
+    "ends_worth_together": 0.0,
+    "late_share": 0.0,
+    "outright_share": 0.0,
+    "device_step": 0.0,
+}
 
 
 def correlated(size: int, terms: int, box: float | None = None, lam: float = 1.0) -> Problem:

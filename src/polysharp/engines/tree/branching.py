@@ -136,7 +136,7 @@ class ListedKind(NodeKind[ListedNode]):
 
     def _couple(self, nodes: list[ListedNode]) -> None:
         """Couple nodes, which then wait for their turn again."""
-        if self.effort.diagonals is None or not nodes:
+        if not self._together(nodes):
             self._each(lambda node: couple_further(node, self.effort), nodes)
         else:
             from polysharp.engines.tree.together import couple_together
@@ -145,6 +145,11 @@ class ListedKind(NodeKind[ListedNode]):
         for node in nodes:
             node.coupled = True
             finish(node, self.effort)
+
+    def _together(self, nodes: list[ListedNode]) -> bool:
+        """Whether a device takes these nodes."""
+        sizes = [len(node.free) for node in nodes]
+        return self.effort.diagonals is not None and self.effort.together_pays(sizes)
 
     def _readied(self, node: ListedNode) -> ListedNode:
         """Return a node as it is to be split, or closed by now."""
@@ -219,7 +224,7 @@ class ListedKind(NodeKind[ListedNode]):
             over = self.effort.cancelled or self.run.expired
             return node if over else evaluate(node, self.effort)
 
-        if self.effort.diagonals is None:
+        if not self._together(children):
             return self._each(evaluated, children)
         from polysharp.engines.tree.together import evaluate_together, on_device
 

@@ -30,6 +30,7 @@ PATIENCE = 2.0  # times the seconds foreseen after which trying supports is give
 MOST_CHOICES = 1e13  # below one node: more, and whoever checks the proof refuses
 BEYOND_HOPE = 1e9  # seconds; sums of such can be taken apart again
 LAUNCHES = 1e-3  # seconds for what a device has to be told before it tries supports
+DEVICE_SPEED = 200.0  # processors that a device is worth where it is full
 MANY = 32  # nodes; fewer leave a device idle, and say nothing about many
 COUPLED_BYTES, COUPLED_MEMORY = 240.0, 1e9  # for each pair of monomials, and in all
 TINY = 1e-300  # what a share of a cost of zero is measured in
@@ -64,7 +65,8 @@ class Settings:
     couplings : bool
         Whether couplings are looked for where a best diagonal falls short.
     coupling_worth : float
-        How many times its time a coupling has to save, by what the splits so far have taken.
+        How many times its time a coupling has to save, by what the splits so far have taken.  That
+        estimate is rough, and a part of what a coupling brings is lost on the nodes below.
     ends_worth : float
         A node is ended by trying all its supports if that takes no longer than so many relaxations
         with their best diagonals; closing it by relaxations takes about ten of them.
@@ -87,6 +89,8 @@ class Settings:
         first would never come to.
     batched_on : tuple of str
         Kinds of device that they come from.
+    device_step : float
+        Seconds that a step takes there, however few nodes take it.
     descents_from : int
         Monomials from which relaxations are solved there too.
     """
@@ -102,7 +106,7 @@ class Settings:
     sharp_share: float = 0.05
     sharp_tol: float = 0.5
     couplings: bool = True
-    coupling_worth: float = 1.0
+    coupling_worth: float = 16.0
     ends_worth: float = 4.0
     ends_worth_together: float = 24.0
     ends_seconds: float = 0.0
@@ -112,6 +116,7 @@ class Settings:
     width: int = 512
     fill: float = 8e6
     batched_on: tuple[str, ...] = ("cuda",)
+    device_step: float = 8e-3
     descents_from: int = 1500
 
 
@@ -234,6 +239,11 @@ class Spending:
     def sharpens(self, free: int) -> bool:
         """Whether a relaxation of so many monomials is solved with its best diagonal."""
         return self.settings.best_diagonals and self.diagonal_pays(free)
+
+    def together_pays(self, sizes: Sequence[int]) -> bool:
+        """Whether nodes with so many monomials are relaxed by the device, and not side by side."""
+        here = sum(map(_guess, sizes))
+        return self.settings.device_step + here / DEVICE_SPEED < here / max(1, self.run.threads)
 
     def coupling_pays(self, free: int, budget: int, bound: float) -> bool:
         """Whether to look for a coupling of a node with this bound."""

@@ -29,7 +29,7 @@ from polysharp.certificate.solution import Stop
 from polysharp.engines.base import OutOfTime, Record
 
 LEAST_PROGRESS = 0.01  # share of the gap
-LEAST_DIVIDED = 16  # nodes; fewer say nothing of the progress to come
+LEAST_DIVIDED = 16  # times as many nodes as are taken at once: fewer tell nothing
 
 
 @dataclass(eq=False)
@@ -140,7 +140,10 @@ class BranchAndBound(Generic[N]):
         if now < self.patience or not before:
             return False
         then, count = before[-1]
-        return then - gap < LEAST_PROGRESS * then and self._divided - count >= LEAST_DIVIDED
+        return (
+            then - gap < LEAST_PROGRESS * then
+            and self._divided - count >= LEAST_DIVIDED * self.width
+        )
 
     def _next(self) -> list[N]:
         if len(self.open) > self.max_open:
