@@ -100,17 +100,21 @@ class ListedKind(NodeKind[ListedNode]):
         if self.splits >= self.settings.explore_after and not self.explored:
             self.explored = True
             self.rounding.explore(self.effort.descents)
-        split, coupled = (list[tuple[ListedNode, ListedNode]]() for _ in range(2))
+        left = list[tuple[ListedNode, ListedNode]]()
         for node, moved in zip(nodes, self._each(self._readied, nodes), strict=True):
             self._forget(node)
             if moved.closed:
                 yield self._offered(moved)
             else:
-                (coupled if self._couples(moved) else split).append((node, moved))
-        self._couple([moved for _, moved in coupled])
-        for node, moved in coupled:
-            node.set_aside = moved.set_aside
-            yield self._offered(moved)
+                left.append((node, moved))
+        coupled = self._coupled([moved for _, moved in left])
+        split = list[tuple[ListedNode, ListedNode]]()
+        for node, moved in left:
+            if moved in coupled:
+                node.set_aside = moved.set_aside
+                yield self._offered(moved)
+            else:
+                split.append((node, moved))
         self.splits += len(split)
         for _, moved in split[:MOST_ROUNDED]:
             self.rounding.round(moved)
@@ -128,23 +132,28 @@ class ListedKind(NodeKind[ListedNode]):
         self.effort.note_splits(families, perf_counter() - began)
         yield from map(self._offered, children)
 
-    def _couples(self, node: ListedNode) -> bool:
-        """Whether a node that is to be split gets a coupling of its own first."""
-        if node.point is None or node.coupled:
-            return False
-        return self.effort.coupling_pays(len(node.free), node.budget, node.bound)
-
-    def _couple(self, nodes: list[ListedNode]) -> None:
-        """Couple nodes, which then wait for their turn again."""
-        if not self._together(nodes):
-            self._each(lambda node: couple_further(node, self.effort), nodes)
-        else:
+    def _coupled(self, nodes: list[ListedNode]) -> list[ListedNode]:
+        """Couple nodes where that pays, and return these: they wait for their turn again."""
+        able = [node for node in nodes if node.point is not None and not node.coupled]
+        sizes, there = [len(node.free) for node in able], self._together(able)
+        pays = self.effort.coupling_pays(sizes, [(n.budget, n.bound) for n in able], there)
+        chosen = [node for node, own in zip(able, pays, strict=True) if own]
+        if not chosen:
+            return chosen
+        before = [(len(node.free), node.budget, node.bound) for node in chosen]
+        began, worth = perf_counter(), self.effort.coupling_worth(len(chosen), there)
+        if there:
             from polysharp.engines.tree.together import couple_together
 
-            couple_together(nodes, self.effort)
-        for node in nodes:
+            couple_together(chosen, worth, self.effort)
+        else:
+            self._each(lambda node: couple_further(node, worth, self.effort), chosen)
+        for node in chosen:
             node.coupled = True
             finish(node, self.effort)
+        after = [np.inf if node.closed else node.bound for node in chosen]
+        self.effort.note_couplings(before, after, perf_counter() - began, there)
+        return chosen
 
     def _together(self, nodes: list[ListedNode]) -> bool:
         """Whether a device takes these nodes."""

@@ -19,6 +19,7 @@ from polysharp.engines.tree.ends import Exhausted, ways
 from polysharp.engines.tree.ends_kernel import Quest
 from polysharp.engines.tree.outlook import Outlook
 from polysharp.engines.tree.relaxation import RATE, Aim
+from polysharp.problem.coupling_method import Worth
 
 MEMORY = 0.9  # weight of the past in a running mean
 WORTH_TIMING = 1e-3  # seconds; shorter measurements are noise
@@ -32,6 +33,7 @@ BEYOND_HOPE = 1e9  # seconds; sums of such can be taken apart again
 LAUNCHES = 1e-3  # seconds for what a device has to be told before it tries supports
 DEVICE_SPEED = 200.0  # processors that a device is worth where it is full
 MANY = 32  # nodes; fewer leave a device idle, and say nothing about many
+COUPLING_STEPS = 100  # of a coupling, about
 COUPLED_BYTES, COUPLED_MEMORY = 240.0, 1e9  # for each pair of monomials, and in all
 TINY = 1e-300  # what a share of a cost of zero is measured in
 SAFE_LEVEL = 1e-10  # eigenvalues from here on leave no pivot below zero in any order of operations
@@ -245,27 +247,53 @@ class Spending:
         here = sum(map(_guess, sizes))
         return self.settings.device_step + here / DEVICE_SPEED < here / max(1, self.run.threads)
 
-    def coupling_pays(self, free: int, budget: int, bound: float) -> bool:
-        """Whether to look for a coupling of a node with this bound."""
-        if not (self.settings.couplings and 1 < budget < free):
-            return False
-        guess = coupling_seconds(free)
-        possible = COUPLED_BYTES * free * free <= COUPLED_MEMORY and guess <= 0.3 * self._left
-        return possible and self.outlook.coupling_pays(budget, self.short(bound), guess, self._left)
+    def coupling_pays(
+        self, sizes: list[int], nodes: list[tuple[int, float]], there: bool
+    ) -> list[bool]:
+        """Whether to look for couplings of nodes, by their monomials, terms left and bounds."""
+        guesses = self._coupling_guesses(sizes, there)
+        return [
+            self.settings.couplings
+            and 1 < budget < free
+            and COUPLED_BYTES * free * free <= COUPLED_MEMORY
+            and guess <= 0.3 * self._left
+            and self.outlook.coupling_pays(budget, self.short(bound), guess, self._left, there)
+            for free, guess, (budget, bound) in zip(sizes, guesses, nodes, strict=True)
+        ]
 
-    def going_on_pays(self, gain: Any, aim: Any, brought: Any, seconds: float) -> Any:
-        """Whether to go on with couplings, these seconds having lowered the gain by so much."""
-        scale = max(self.threshold, TINY)
-        return self.outlook.going_on_pays(
-            (gain - aim) / scale, brought / scale, seconds, self._left
-        )
+    def coupling_worth(self, count: int, there: bool) -> Worth:
+        """Return whether to go on with some of so many couplings, on the device or side by side."""
+        beside = 1.0 if there else self._beside(count)
 
-    def note_coupling(
-        self, free: int, budget: int, before: float, after: float, seconds: float
+        def worth(gain: Any, aim: Any, brought: Any, seconds: float) -> Any:
+            short, more = (own / max(self.threshold, TINY) for own in (gain - aim, brought))
+            return self.outlook.going_on_pays(short, more, seconds / beside, self._left)
+
+        return worth
+
+    def note_couplings(
+        self,
+        before: list[tuple[int, int, float]],
+        after: list[float],
+        seconds: float,
+        there: bool,
     ) -> None:
-        """Learn what a coupling has brought to the bound of a node."""
-        short = self.short(before), self.short(after)
-        self.outlook.note_coupling(budget, *short, seconds, coupling_seconds(free))
+        """Learn from couplings: monomials, terms left and bounds of nodes, and bounds now."""
+        guesses = self._coupling_guesses([free for free, _, _ in before], there)
+        for (_, budget, bound), now in zip(before, after, strict=True):
+            self.outlook.note_coupling(budget, self.short(bound), self.short(now))
+        self.outlook.note_pace(seconds / sum(guesses), there)
+
+    def _coupling_guesses(self, sizes: list[int], there: bool) -> list[float]:
+        """Return the seconds that couplings of so many nodes take, each its share."""
+        guesses = [0.02 + 1.5e-6 * free**2 + 1.5e-8 * free**3 for free in sizes]
+        if there:
+            idle = COUPLING_STEPS * self.settings.device_step / len(sizes)
+            return [idle + guess / DEVICE_SPEED for guess in guesses]
+        return [guess / self._beside(len(sizes)) for guess in guesses]
+
+    def _beside(self, count: int) -> int:
+        return max(1, min(self.run.threads, count))
 
     def note_splits(self, families: list[tuple[float, list[Any]]], seconds: float) -> None:
         """Learn what splits have taken, from the bounds of nodes and their children."""
@@ -353,8 +381,3 @@ def _tile_ways(free: int, budget: int) -> float:
 def _guess(free: int) -> float:
     """Seconds of one second-order step."""
     return 3e-4 + 4e-10 * free**3
-
-
-def coupling_seconds(free: int) -> float:
-    """Seconds of a coupling: some hundred steps."""
-    return 0.02 + 1.5e-6 * free**2 + 1.5e-8 * free**3

@@ -23,6 +23,7 @@ MEMORY = 0.95  # weight of what is known against what has just been seen
 LEAST_GROWTH = 1.2  # of the children that are open, taken for fewer
 FIRST_SHARE = 0.06  # of what is missing, that the coupling of the first node has to bring at least
 HOPE = 0.5  # share of what is missing, that couplings bring as long as nothing is known
+LEARN = 0.2  # weight of what has just been seen, against what is known of couplings
 LARGEST, TINY = 60.0, 1e-12  # exponent, and what stands for nothing
 
 
@@ -36,7 +37,8 @@ class Outlook:
     left: float = 0.0  # children
     brought: float = 0.0  # by how much less these fall short, in all
     shares: dict[int, float] = field(default_factory=dict)  # brought by couplings, by terms left
-    pace: float = 1.0  # seconds of a coupling over the guess
+    # Seconds of a coupling over the guess, here and on the device.
+    paces: list[float] = field(default_factory=lambda: [1.0, 1.0])
 
     def note_split(self, before: float, after: list[float], seconds: float) -> None:
         """Learn from a split; children that are closed fall short by nothing."""
@@ -46,14 +48,15 @@ class Outlook:
         self.left = MEMORY * self.left + len(left)
         self.brought = MEMORY * self.brought + sum(before - short for short in left)
 
-    def note_coupling(
-        self, terms: int, before: float, after: float, seconds: float, guess: float
-    ) -> None:
-        """Learn from a coupling."""
+    def note_coupling(self, terms: int, before: float, after: float) -> None:
+        """Learn what a coupling has brought."""
         share = 1.0 - after / before if before > 0.0 else 0.0
         known = self.shares.get(terms, HOPE)
-        self.shares[terms] = known + 0.2 * (share - known)
-        self.pace += 0.2 * (seconds / guess - self.pace)
+        self.shares[terms] = known + LEARN * (share - known)
+
+    def note_pace(self, ratio: float, there: bool) -> None:
+        """Learn what couplings have taken over the guess, on the device or not."""
+        self.paces[there] += LEARN * (ratio - self.paces[there])
 
     def pays(self, short: Any, brought: Any, seconds: float, time_left: float) -> Any:
         """Whether it is worth these seconds to bring nodes closer to the threshold by so much.
@@ -73,12 +76,14 @@ class Outlook:
         alike = np.log1p((growth - 1.0) * seconds / split) / max(kappa, TINY)
         return (saved > seconds) | (brought > alike)
 
-    def coupling_pays(self, terms: int, short: float, guess: float, time_left: float) -> bool:
+    def coupling_pays(
+        self, terms: int, short: float, guess: float, time_left: float, there: bool
+    ) -> bool:
         """Whether to look for a coupling at all."""
         if self.splits == 0.0:
             return True
         brought = self.shares.get(terms, HOPE) * short
-        return bool(self.pays(short, brought, self.pace * guess, time_left))
+        return bool(self.pays(short, brought, self.paces[there] * guess, time_left))
 
     def going_on_pays(self, short: Any, brought: Any, seconds: float, time_left: float) -> Any:
         """Whether to go on, these seconds having ``brought`` nodes to where they fall short now."""

@@ -26,6 +26,7 @@ from polysharp.engines.tree.sharpening import (
     use_proved,
 )
 from polysharp.problem.coupling import Coupling
+from polysharp.problem.coupling_method import Worth
 from polysharp.problem.diagonal import Start
 from polysharp.problem.diagonals import Answer, Asked
 from polysharp.problem.propagation import OUT
@@ -85,14 +86,13 @@ def _descended(nodes: list[ListedNode], effort: Spending) -> None:
     effort.note_descents([len(node.free) for node in nodes], perf_counter() - began)
 
 
-def couple_together(nodes: list[ListedNode], effort: Spending) -> None:
+def couple_together(nodes: list[ListedNode], worth: Worth, effort: Spending) -> None:
     """Look for better couplings of nodes that are to be split, and bound the nodes with them."""
-    began, before = perf_counter(), [(len(node.free), node.budget, node.bound) for node in nodes]
     parts = list[Asked]()
     for node in nodes:
         assert node.point is not None
         parts.append(_asked(node, node.coupling, node.point.among(node.free), effort))
-    found = effort.diagonals.coupled(parts, worth=effort.going_on_pays, expired=effort.expired)
+    found = effort.diagonals.coupled(parts, worth=worth, expired=effort.expired)
     starts: list[tuple[ListedNode, Coupling | None, Start]] = [
         (node, *after_coupling(node, proposal))
         for node, proposal in zip(nodes, found, strict=True)
@@ -105,10 +105,6 @@ def couple_together(nodes: list[ListedNode], effort: Spending) -> None:
         if answer is not None and answer.short < effort.threshold - node.bound
     }
     _prove(better, effort)
-    seconds = (perf_counter() - began) / len(nodes)
-    for node, (size, budget, bound) in zip(nodes, before, strict=True):
-        after = np.inf if node.closed else node.bound
-        effort.note_coupling(size, budget, bound, after, seconds)
 
 
 def _sharpened(nodes: list[ListedNode], effort: Spending, each: Each) -> None:
