@@ -141,13 +141,13 @@ class ListedKind(NodeKind[ListedNode]):
         if not chosen:
             return chosen
         before = [(len(node.free), node.budget, node.bound) for node in chosen]
-        began, worth = perf_counter(), self.effort.coupling_worth(len(chosen), there)
+        began = perf_counter()
         if there:
             from polysharp.engines.tree.together import couple_together
 
-            couple_together(chosen, worth, self.effort)
+            couple_together(chosen, self.effort)
         else:
-            self._each(lambda node: couple_further(node, worth, self.effort), chosen)
+            self._each(lambda node: couple_further(node, self.effort), chosen)
         for node in chosen:
             node.coupled = True
             finish(node, self.effort)

@@ -19,7 +19,6 @@ from polysharp.engines.tree.ends import Exhausted, ways
 from polysharp.engines.tree.ends_kernel import Quest
 from polysharp.engines.tree.outlook import Outlook
 from polysharp.engines.tree.relaxation import RATE, Aim
-from polysharp.problem.coupling_method import Worth
 
 MEMORY = 0.9  # weight of the past in a running mean
 WORTH_TIMING = 1e-3  # seconds; shorter measurements are noise
@@ -243,9 +242,9 @@ class Spending:
         return self.settings.best_diagonals and self.diagonal_pays(free)
 
     def together_pays(self, sizes: Sequence[int]) -> bool:
-        """Whether nodes with so many monomials are relaxed by the device, and not side by side."""
+        """Whether nodes with so many monomials are relaxed by the device."""
         here = sum(map(_guess, sizes))
-        return self.settings.device_step + here / DEVICE_SPEED < here / max(1, self.run.threads)
+        return self.settings.device_step + here / DEVICE_SPEED < here
 
     def coupling_pays(
         self, sizes: list[int], nodes: list[tuple[int, float]], there: bool
@@ -261,15 +260,10 @@ class Spending:
             for free, guess, (budget, bound) in zip(sizes, guesses, nodes, strict=True)
         ]
 
-    def coupling_worth(self, count: int, there: bool) -> Worth:
-        """Return whether to go on with some of so many couplings, on the device or side by side."""
-        beside = 1.0 if there else self._beside(count)
-
-        def worth(gain: Any, aim: Any, brought: Any, seconds: float) -> Any:
-            short, more = (own / max(self.threshold, TINY) for own in (gain - aim, brought))
-            return self.outlook.going_on_pays(short, more, seconds / beside, self._left)
-
-        return worth
+    def going_on_pays(self, gain: Any, aim: Any, brought: Any, seconds: float) -> Any:
+        """Whether to go on with couplings, these seconds having lowered the gain by so much."""
+        short, more = (own / max(self.threshold, TINY) for own in (gain - aim, brought))
+        return self.outlook.going_on_pays(short, more, seconds, self._left)
 
     def note_couplings(
         self,
@@ -290,10 +284,7 @@ class Spending:
         if there:
             idle = COUPLING_STEPS * self.settings.device_step / len(sizes)
             return [idle + guess / DEVICE_SPEED for guess in guesses]
-        return [guess / self._beside(len(sizes)) for guess in guesses]
-
-    def _beside(self, count: int) -> int:
-        return max(1, min(self.run.threads, count))
+        return guesses
 
     def note_splits(self, families: list[tuple[float, list[Any]]], seconds: float) -> None:
         """Learn what splits have taken, from the bounds of nodes and their children."""

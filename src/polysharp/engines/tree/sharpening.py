@@ -23,7 +23,7 @@ from polysharp.engines.tree.relaxation import fresh_warm, solve_relaxation
 from polysharp.moments.gram import solve_spd
 from polysharp.problem.bounds import Quadratic, priced_bound
 from polysharp.problem.coupling import Coupling
-from polysharp.problem.coupling_method import Coupled, Worth, couple
+from polysharp.problem.coupling_method import Coupled, couple
 from polysharp.problem.diagonal import (
     HELD_RIDGE,
     INWARDS,
@@ -115,7 +115,7 @@ def _first(
     return None
 
 
-def couple_further(node: ListedNode, worth: Worth, effort: Spending) -> None:
+def couple_further(node: ListedNode, effort: Spending) -> None:
     """Look for a better coupling of a node that is to be split, and bound the node with it."""
     assert node.point is not None
     budget, left, K = node.budget, node.core.eliminated(node.held, node.free), None
@@ -125,7 +125,9 @@ def couple_further(node: ListedNode, worth: Worth, effort: Spending) -> None:
     if node.coupling is not None:
         K = node.coupling.matrix(node.listed_free, True, budget)
     start, aim = node.point.among(node.free), cost - effort.threshold * (1.0 + 1e-7)
-    found = couple(H, b, budget, start, K=K, aim=aim, worth=worth, expired=effort.expired)
+    found = couple(
+        H, b, budget, start, K=K, aim=aim, worth=effort.going_on_pays, expired=effort.expired
+    )
     if found is not None and cost - found.gain > node.bound:
         relaxed = _first(node, H, b, [after_coupling(node, found)], aim, effort)
         if relaxed is not None and cost - relaxed.result.gain > node.bound:

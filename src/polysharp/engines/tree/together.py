@@ -26,7 +26,6 @@ from polysharp.engines.tree.sharpening import (
     use_proved,
 )
 from polysharp.problem.coupling import Coupling
-from polysharp.problem.coupling_method import Worth
 from polysharp.problem.diagonal import Start
 from polysharp.problem.diagonals import Answer, Asked
 from polysharp.problem.propagation import OUT
@@ -86,13 +85,13 @@ def _descended(nodes: list[ListedNode], effort: Spending) -> None:
     effort.note_descents([len(node.free) for node in nodes], perf_counter() - began)
 
 
-def couple_together(nodes: list[ListedNode], worth: Worth, effort: Spending) -> None:
+def couple_together(nodes: list[ListedNode], effort: Spending) -> None:
     """Look for better couplings of nodes that are to be split, and bound the nodes with them."""
     parts = list[Asked]()
     for node in nodes:
         assert node.point is not None
         parts.append(_asked(node, node.coupling, node.point.among(node.free), effort))
-    found = effort.diagonals.coupled(parts, worth=worth, expired=effort.expired)
+    found = effort.diagonals.coupled(parts, worth=effort.going_on_pays, expired=effort.expired)
     starts: list[tuple[ListedNode, Coupling | None, Start]] = [
         (node, *after_coupling(node, proposal))
         for node, proposal in zip(nodes, found, strict=True)
