@@ -59,6 +59,14 @@ def test_a_coupling_acts_on_what_is_free_and_known() -> None:
     assert not K.any()
 
 
+def test_couplings_are_symmetric_whatever_rounding_leaves() -> None:
+    """The two copies of a pair may lie on either side of half a step."""
+    ratios = np.array([[0.3, 0.5 / 2**15], [(0.5 + 1e-9) / 2**15, -0.2]])
+    steps = Coupling.rounded(np.arange(2), np.ones(2), ratios).ratios
+    assert np.array_equal(steps, steps.T)
+    assert not np.diagonal(steps).any()
+
+
 def collinear(seed: int, m: int = 14) -> tuple[np.ndarray, np.ndarray]:
     """Return H and b of monomials that follow three factors, as those of real tables do."""
     rng = np.random.default_rng([61, seed])

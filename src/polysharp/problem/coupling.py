@@ -48,8 +48,9 @@ class Coupling:
 
     @classmethod
     def rounded(cls, index: Indices, mu: Array, ratios: Array) -> Coupling:
-        """Return K with a^2 = mu and about these ratios."""
-        steps = np.clip(np.rint(STEPS * ratios), -MOST, MOST).astype(np.int16)
+        """Return K with a^2 = mu and about these ratios, of which the upper ones count."""
+        steps = np.triu(np.clip(np.rint(STEPS * ratios), -MOST, MOST).astype(np.int16), 1)
+        steps += steps.T
         reach = np.sqrt(mu)
         return cls(index, np.where((reach > SMALLEST) & (reach < LARGEST), reach, 0.0), steps)
 
