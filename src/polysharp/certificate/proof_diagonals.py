@@ -1,8 +1,8 @@
 """The diagonals of a proof as arrays of a file, and the couplings that they share.
 
 A coupling is listed once: its monomials, their reach, and a number of two bytes for each pair,
-32,768 more than the ratio, row by row above the diagonal; older files have one byte, 128 more than
-the ratio in steps of 1/128.  Files of proofs without couplings have none of these arrays.
+32,768 more than the ratio, row by row above the diagonal.  Files of proofs without couplings have
+none of these arrays.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from polysharp.certificate.proof_arrays import (
 )
 from polysharp.problem.coupling import Coupling
 
-MIDDLE = {np.dtype(np.uint16): 32_768, np.dtype(np.uint8): 128}  # what a ratio of zero is stored as
+MIDDLE = 32_768  # what a ratio of zero is stored as
 
 
 def diagonal_arrays(diagonals: tuple[Diagonal, ...]) -> dict[str, Numbers]:
@@ -70,7 +70,7 @@ def _couplings(stored: Stored) -> list[Coupling]:
     lengths, triangles = stored["coupling_index_length"], stored["coupling_ratios"]
     if sum(2 * size * size for size in map(whole, lengths.tolist())) > MOST_BYTES:
         raise ValueError(f"more than {MOST_BYTES:,} bytes")
-    if triangles.dtype not in MIDDLE or not triangles.all():
+    if triangles.dtype != np.uint16 or not triangles.all():
         raise ValueError("a ratio is none")
     index = stored.lists("coupling_index")
     ratios = map(_square, cut(triangles, lengths * (lengths - 1) // 2), map(len, index))
@@ -79,18 +79,15 @@ def _couplings(stored: Stored) -> list[Coupling]:
 
 def _triangle(ratios: NDArray[np.int16]) -> NDArray[np.uint16]:
     """Return what stands above the diagonal, row by row."""
-    middle = MIDDLE[np.dtype(np.uint16)]
-    rows = [row[a + 1 :].astype(np.int32) + middle for a, row in enumerate(ratios)]
+    rows = [row[a + 1 :].astype(np.int32) + MIDDLE for a, row in enumerate(ratios)]
     return np.concatenate([np.zeros(0, np.int32), *rows]).astype(np.uint16)
 
 
 def _square(triangle: Numbers, size: int) -> NDArray[np.int16]:
     """Return a symmetric matrix from what stands above its diagonal; it takes no more than it."""
     ratios, start = np.zeros((size, size), dtype=np.int16), 0
-    middle = MIDDLE[triangle.dtype]
-    step = MIDDLE[np.dtype(np.uint16)] // middle
     for a in range(size):
-        row = step * (triangle[start : start + size - 1 - a].astype(np.int32) - middle)
+        row = triangle[start : start + size - 1 - a].astype(np.int32) - MIDDLE
         ratios[a, a + 1 :] = ratios[a + 1 :, a] = row
         start += len(row)
     return ratios

@@ -111,9 +111,10 @@ def couple_stack(
     """
     method, times = _Method(stacks, nodes), deque[float](maxlen=LATELY)
     method.look()
+    method.go_on_with(((method.gain > method.aim) & (method.gain < np.inf))[:, 0])
     while method.at_work and not expired():
         count, began = len(method.place), perf_counter()
-        method.round()
+        method.round(expired)
         times.append((perf_counter() - began) / count)
         left = method.gain > method.aim
         if len(times) == LATELY:
@@ -198,9 +199,9 @@ class _Method:
         """Return by how much the last rounds have lowered the gain."""
         return self.gains[-1 - LATELY] - self.gain if len(self.gains) > LATELY else np.inf
 
-    def round(self) -> None:
+    def round(self, expired: Callable[[], bool]) -> None:
         """Take some steps at one weight of the barrier, then look how far that goes."""
-        self._descend(self.weight * (self.gain - self.aim) / self.m)
+        self._descend(self.weight * (self.gain - self.aim) / self.m, expired)
         self.look()
         slow = self.brought() <= LITTLE * (self.gain - self.aim)
         falls = (self.weight > LATE_WEIGHT) | slow
@@ -224,8 +225,6 @@ class _Method:
         for kept, own in zip(self.found, (mu, ratios, delta, self.s, self.gain), strict=True):
             taken = better[:, :, None] if own.ndim == 3 else better
             kept[place] = xp.where(taken, own, kept[place])
-        if len(self.gains) == 1:
-            self.go_on_with((self.gain < np.inf)[:, 0])
 
     def _matrices(self, x: Any, L: Any, real: Any, nodes: Any = slice(None)) -> Any:
         """Return R, delta, mu and K off its diagonal."""
@@ -274,11 +273,13 @@ class _Method:
             ),
         ), failed
 
-    def _descend(self, beta: Any) -> None:
-        """Take the steps of a round."""
+    def _descend(self, beta: Any, expired: Callable[[], bool]) -> None:
+        """Take the steps of a round, as far as the time goes."""
         now, _ = self._at(self.x, beta, slice(None))
         seen = deque[tuple[Any, Any, Any]](maxlen=REMEMBERED)
         for _ in range(STEPS):
+            if expired():
+                break
             then, moved = self._stepped(now, seen, beta)
             if not bool(moved.any()):
                 break
