@@ -109,7 +109,7 @@ def couple_stack(
     A node is done when its gain is at most the aim, or when what the last rounds have brought was
     not worth the seconds that they took.
     """
-    method, times = _Method(stacks, nodes), deque[float](maxlen=LATELY)
+    method, times = _CoupledMethod(stacks, nodes), deque[float](maxlen=LATELY)
     method.look()
     method.go_on_with(((method.gain > method.aim) & (method.gain < np.inf))[:, 0])
     while method.at_work and not expired():
@@ -137,7 +137,7 @@ class _Point(NamedTuple):
         return _Point(*(own[nodes] for own in self))
 
 
-class _Method:
+class _CoupledMethod:
     """State of the method, in coordinates in which H has unit diagonal.
 
     What is found is kept for all nodes that were begun, the rest for those at work.
@@ -292,9 +292,7 @@ class _Method:
             now = then
         self.x = now.x
 
-    def _stepped(
-        self, now: _Point, seen: deque[tuple[Any, Any, Any]], beta: Any
-    ) -> tuple[_Point, Any]:
+    def _stepped(self, now: _Point, seen: deque[tuple[Any, Any, Any]], beta: Any) -> tuple[_Point, Any]:
         """Return points that are better, and where there are any that rounding lets through."""
         xp, first = self.stacks.xp, 2 * self.size
         direction = self._direction(now, seen)

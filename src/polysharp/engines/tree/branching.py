@@ -55,7 +55,7 @@ class ListedKind(NodeKind[ListedNode]):
     settings: Settings
     run: Run
     pool: ThreadPoolExecutor
-    splits: int = 0
+    taken: int = 0  # nodes, to be split or coupled
     explored: bool = False
     numbering: Lock = field(default_factory=Lock)  # of diagonals in the proof
     most_sets: int = MOST_SETS
@@ -97,7 +97,7 @@ class ListedKind(NodeKind[ListedNode]):
 
     def divide_together(self, nodes: list[ListedNode]) -> Iterator[ListedNode]:
         """Split nodes and evaluate the children of all of them together."""
-        if self.splits >= self.settings.explore_after and not self.explored:
+        if self.taken >= self.settings.explore_after and not self.explored:
             self.explored = True
             self.rounding.explore(self.effort.descents)
         left = list[tuple[ListedNode, ListedNode]]()
@@ -107,7 +107,11 @@ class ListedKind(NodeKind[ListedNode]):
                 yield self._offered(moved)
             else:
                 left.append((node, moved))
+        self.taken += len(left)
         coupled = self._coupled([moved for _, moved in left])
+        for _, moved in left[:MOST_ROUNDED]:
+            if not moved.closed:
+                self.rounding.round(moved)
         split = list[tuple[ListedNode, ListedNode]]()
         for node, moved in left:
             if moved in coupled:
@@ -115,9 +119,6 @@ class ListedKind(NodeKind[ListedNode]):
                 yield self._offered(moved)
             else:
                 split.append((node, moved))
-        self.splits += len(split)
-        for _, moved in split[:MOST_ROUNDED]:
-            self.rounding.round(moved)
         families = list[tuple[float, list[ListedNode]]]()  # the parent's bound, and its children
         for node, moved in split:
             on_inputs = self._inputs_matter(moved)

@@ -51,7 +51,7 @@ class Settings:
     walks : int
         Idle walks of the local search from each exploration.
     explore_after : int
-        Splits after which other basins are explored: an easy proof is done by then.
+        Nodes split or coupled after which other basins are explored: an easy proof is done by then.
     shrink : float
         A node moves to a subproblem of its own when this share of the monomials is left.
     smallest : int

@@ -10,6 +10,7 @@ rounded too, since each may lie in another basin.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 
 WALK_EVERY = 48  # roundings between two walks
+WALKING, WALK = 0.1, 0.2  # or share of the time that walks may take, and seconds of one
 # Relaxations rounded when a proof is not easy: (share of the budget, of the ridge).
 EXPLORATIONS = ((1.0, 1.0), (0.5, 1.0), (1.0, 10.0), (1.0, 0.1), (2.0, 1.0))
 EXPLORING = 0.05  # share of the time spent that each of them may take: they only point somewhere
@@ -35,6 +37,7 @@ class Rounding:
     state: Run
     walks: int  # idle walks of the local search from each exploration
     tried: set[bytes] = field(default_factory=set)
+    walked: float = 0.0  # seconds
     rng: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,7 +105,8 @@ class Rounding:
             return
         self.tried.add(key)
         self.state.offer(support)
-        if len(self.tried) % WALK_EVERY == 0:
+        # Where nodes are few and take long, walks may have their share of the time.
+        if len(self.tried) % WALK_EVERY == 0 or self.walked <= WALKING * self.state.seconds - WALK:
             self.walk(support)
         elif len(self.tried) == 1:
             self.improve(support)
@@ -115,7 +119,7 @@ class Rounding:
 
     def walk(self, support: Indices) -> None:
         """Improve a support and walk on from it."""
-        problem = self.state.problem
+        problem, began = self.state.problem, perf_counter()
         if not problem.structure.allows(support):
             return
         fit = local_search.improve(problem, support, out_of_time=self.expired)
@@ -124,6 +128,7 @@ class Rounding:
                 problem, fit.support, self.rng, self.walks, out_of_time=self.expired
             )
         )
+        self.walked += perf_counter() - began
 
     def expired(self) -> bool:
         """Whether the time is up."""
