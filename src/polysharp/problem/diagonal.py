@@ -226,7 +226,7 @@ class _Method:
         if gain < self.gain:
             self.gain, self.best = gain, (self.delta, w, self.s)
         # W = ww' + 2Y with s_j W_jj >= w_j^2 is feasible for the dual; its value is c'w - <C, W>/2.
-        s, own = self.s * min(1.0, self.L / float(self.s.sum())), np.diagonal(Y)
+        s, own = self.s * (self.L / max(float(self.s.sum()), self.L)), np.diagonal(Y)
         missing = np.maximum(0.5 * w * w * (1.0 / s - 1.0) - own, 0.0)
         self.RY = float(np.vdot(self.R, Y))
         CY = self.RY + float(self.delta @ own + missing.sum())

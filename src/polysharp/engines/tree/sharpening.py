@@ -119,7 +119,7 @@ def couple_further(node: ListedNode, effort: Spending) -> None:
     """Look for a better coupling of a node that is to be split, and bound the node with it."""
     assert node.point is not None
     budget, left, K = node.budget, node.core.eliminated(node.held, node.free), None
-    if left is None:
+    if left is None or not np.any(left[1]):
         return
     H, b, cost = left
     if node.coupling is not None:
