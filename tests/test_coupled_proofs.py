@@ -377,8 +377,8 @@ REASONS = {
     "a ratio of -1": "a ratio of one",
     "another ratio": "not symmetric",
     "a pair of one": "with themselves",
-    "wider ratios": "of no short integers",
-    "fewer ratios": "of no short integers",
+    "wider ratios": "no 16-bit integers",
+    "fewer ratios": "no 16-bit integers",
     "no reach": "negative or leaves the floats",
     "one negative reach": "negative or leaves the floats",
     "huge reach": "negative or leaves the floats",
@@ -545,7 +545,7 @@ def test_a_coupling_counts_once_and_moves_with_its_monomials(sample: tuple[Case,
     writer = ProofWriter(limit=10**6)
     first, second = proof.diagonals[0], proof.diagonals[2]
     assert (writer.listed(first), writer.listed(second), writer.listed(first)) == (0, 1, 0)
-    assert writer.stored == 2 * f + f * f // 16 + f
+    assert writer.stored == 2 * f + f * f // 8 + f
     places = np.random.default_rng(0).permutation(2 * f)[:f]
     screening = Screening(Vector(NONE, np.zeros(0)), NONE, NONE, only=np.sort(places))
     grafted = ProofWriter(limit=10**6)
@@ -563,7 +563,7 @@ def test_a_coupling_counts_once_and_moves_with_its_monomials(sample: tuple[Case,
     there = coupling.matrix(places[order], np.ones(f, dtype=bool), case.L)
     assert np.array_equal(K[np.ix_(order, order)], there)
     vectors = len(proof.nodes[0].vector.index)
-    assert grafted.stored == 3 * f + 1 + f * f // 16 + f + 1 + vectors + f
+    assert grafted.stored == 3 * f + 1 + f * f // 8 + f + 1 + vectors + f
 
 
 def test_a_coupling_is_read_where_its_monomials_stand_elsewhere(

@@ -57,6 +57,42 @@ def test_a_part_about_which_nothing_is_known_leaves_no_bound(place, useless):
     assert run_over(bounds).record.bound == 0.0
 
 
+def test_what_is_set_aside_in_hand_counts_when_the_search_is_interrupted():
+    """A node may be screened while it is in hand: its bound rises, and what went out is cheaper."""
+
+    class Screened(Given):
+        def divide(self, node):
+            node.bound, node.set_aside = 30.0, 20.0
+            raise KeyboardInterrupt
+
+    structure = Structure(np.ones((2, 1), dtype=bool), 1, 1)
+    problem = Problem.dense(np.eye(2), np.array([1.0, 2.0]), 100.0, 1.0, structure)
+    loop = BranchAndBound(Run(problem, Limits(10.0, 0.0)), Screened([]))
+    with pytest.raises(KeyboardInterrupt):
+        loop.run()
+    assert loop.record.bound == 20.0
+
+
+def still(width: int) -> BranchAndBound[Node]:
+    """Return a search whose bound never moves, each division leaving what was divided."""
+
+    class Still(Given):
+        def divide(self, node):
+            return iter([Node(0.0)])
+
+    structure = Structure(np.ones((2, 1), dtype=bool), 1, 1)
+    problem = Problem.dense(np.eye(2), np.array([1.0, 2.0]), 100.0, 1.0, structure)
+    return BranchAndBound(Run(problem, Limits(2.0, 0.0)), Still([]), patience=0.05, width=width)
+
+
+def test_a_search_ends_when_its_bound_has_stopped_but_not_before_it_has_divided_enough():
+    loop = still(1)
+    assert loop.run() is Stop.STEADY
+    assert loop._divided >= 16
+    loop = still(10**9)
+    assert loop.run() is Stop.TIME
+
+
 def test_supports_of_open_nodes_are_counted_once():
     """When every node is closed none are left, also of nodes that moved to smaller subproblems."""
     rng = np.random.default_rng(3)

@@ -18,7 +18,7 @@ def after_splits(worth: float = 1.0) -> Outlook:
 
 def test_the_first_node_is_coupled_while_that_brings_something() -> None:
     outlook = Outlook()
-    assert outlook.coupling_pays(8, 0.3, 1.0, 60.0, False)
+    assert outlook.coupling_pays(8, 0.3, 1.0, 60.0)
     brought = outlook.going_on_pays(np.array([0.3, 0.3]), np.array([0.1, 0.01]), 1.0, 60.0)
     assert brought.tolist() == [True, False]
 
@@ -48,18 +48,17 @@ def test_a_coupling_pays_that_saves_more_than_it_takes(
 
 def test_what_couplings_bring_and_take_is_learnt() -> None:
     outlook = after_splits()
-    assert outlook.coupling_pays(8, 0.04, 1.1, 60.0, False)
+    assert outlook.coupling_pays(8, 0.04, 1.1, 60.0)
     for _ in range(30):
         outlook.note_coupling(8, 0.04, 0.039)
-    assert not outlook.coupling_pays(8, 0.04, 1.1, 60.0, False)
-    assert outlook.coupling_pays(7, 0.04, 1.1, 60.0, False)
+    assert not outlook.coupling_pays(8, 0.04, 1.1, 60.0)
+    assert outlook.coupling_pays(7, 0.04, 1.1, 60.0)
     for _ in range(30):
-        outlook.note_pace(2.0, there=False)
-    assert not outlook.coupling_pays(7, 0.04, 1.1, 60.0, False)
-    assert outlook.coupling_pays(7, 0.04, 1.1, 60.0, True)
+        outlook.note_pace(2.0, there=True)
+    assert outlook.paces == pytest.approx([1.0, 2.0], abs=0.01)
 
 
 def test_splits_that_leave_nothing_open_need_no_coupling() -> None:
     outlook = Outlook()
     outlook.note_split(0.05, [0.0, 0.0], 0.1)
-    assert not outlook.coupling_pays(8, 0.05, 1.0, 60.0, False)
+    assert not outlook.coupling_pays(8, 0.05, 1.0, 60.0)

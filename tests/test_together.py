@@ -158,10 +158,10 @@ def test_derivatives_of_couplings_are_those_of_their_values(device: str) -> None
     b, start = real * rng.standard_normal((2, 9)), np.full((2, 9), 0.1)
     L, aim = np.array([[3.0], [2.0]]), np.zeros((2, 1))
     nodes = Nodes(H, b, real, L, aim, Start(start, start, 0.3 + 0.0 * start))
-    here = _CoupledMethod(NumPyStacks(), nodes)
+    here = _CoupledMethod(NumPyStacks(), nodes, lambda: False)
     first = Start(*(torch.as_tensor(own, device=device) for own in nodes.start))
     tensors = Nodes(*(torch.as_tensor(own, device=device) for own in nodes[:5]), first)
-    there = _CoupledMethod(TorchStacks(), tensors)
+    there = _CoupledMethod(TorchStacks(), tensors, lambda: False)
     beta, every = np.array([[0.02], [0.05]]), np.arange(2)
     x = here.x + 0.1 * rng.standard_normal(here.x.shape)
     ratios = x[:, 18:].reshape(2, 9, 9)  # a view

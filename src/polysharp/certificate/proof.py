@@ -181,13 +181,13 @@ class ProofWriter:
         return self.numbers[id(diagonal)]
 
     def _list(self, diagonal: Diagonal) -> None:
-        """Keep a diagonal, and with it its id; a coupling counts once, its pairs as bytes."""
+        """Keep a diagonal, and with it its id; a coupling counts once, two bytes a pair."""
         self.diagonals.append(diagonal)
         self.stored += len(diagonal.index)
         coupling = diagonal.coupling
         if coupling is not None and id(coupling) not in self.couplings:
             self.couplings.add(id(coupling))
-            self.stored += len(coupling.index) ** 2 // 16 + len(coupling.index)
+            self.stored += len(coupling.index) ** 2 // 8 + len(coupling.index)
 
     def places(self, monomials: Iterable[Monomial]) -> Indices:
         """Return the positions of monomials, naming new ones."""

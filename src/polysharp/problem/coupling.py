@@ -19,8 +19,7 @@ a whole number of steps of 2^-15, so that K is stored in two bytes for each pair
 enough: where monomials are nearly collinear R has eigenvalues of a millionth, and steps of 1/128
 undo a part of what a coupling has gained.
 
-``coupling_method`` looks for one that may close a node, ``far_coupling`` for one that goes as far
-as it can, from which all nodes inherit.
+``coupling_method`` looks for one; the nodes below go on from it.
 """
 
 from __future__ import annotations

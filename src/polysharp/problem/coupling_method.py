@@ -57,6 +57,7 @@ LATE_WEIGHT, LEAST_WEIGHT = 0.04, 0.005  # from the first on it falls only where
 LITTLE = 0.01  # of what is missing, in so many rounds: nothing else helps
 LATELY = 3  # rounds by which it is judged what a method brings
 STEPS, LOOKS = 25, 4  # of a round: steps, and those of its diagonal
+MOST_ROUNDS = 80
 REMEMBERED = 5  # steps that a direction is made of
 LIMIT = 0.9999  # of a ratio
 SHARES = 1e-4, 0.999
@@ -109,12 +110,14 @@ def couple_stack(
     A node is done when its gain is at most the aim, or when what the last rounds have brought was
     not worth the seconds that they took.
     """
-    method, times = _CoupledMethod(stacks, nodes), deque[float](maxlen=LATELY)
+    method, times = _CoupledMethod(stacks, nodes, expired), deque[float](maxlen=LATELY)
     method.look()
     method.go_on_with(((method.gain > method.aim) & (method.gain < np.inf))[:, 0])
-    while method.at_work and not expired():
+    for _ in range(MOST_ROUNDS):
+        if not method.at_work or expired():
+            break
         count, began = len(method.place), perf_counter()
-        method.round(expired)
+        method.round()
         times.append((perf_counter() - began) / count)
         left = method.gain > method.aim
         if len(times) == LATELY:
@@ -145,8 +148,8 @@ class _CoupledMethod:
 
     AT_WORK = ("place", "real", "L", "m", "aim", "C", "c", "s", "x", "weight", "gain")
 
-    def __init__(self, stacks: Stacks, nodes: Nodes) -> None:
-        self.stacks = stacks
+    def __init__(self, stacks: Stacks, nodes: Nodes, expired: Callable[[], bool]) -> None:
+        self.stacks, self.expired = stacks, expired
         xp, self.L, self.real, self.aim = stacks.xp, nodes.budget, nodes.real, nodes.aim
         self.m = row_sums(self.real)
         self.sizes = [int(size) for size in self.m[:, 0]]
@@ -168,7 +171,7 @@ class _CoupledMethod:
         delta = xp.where(self.real > 0.0, delta, 0.5)
         mu = xp.where(self.real > 0.0, mu, 1.0)
         self.x = stacks.joined(xp.log(delta), xp.log(mu), ratios.reshape(len(mu), -1))
-        self.gain, self.gains = 0.0 * self.L + np.inf, list[Any]()
+        self.gain, self.gains = 0.0 * self.L + np.inf, deque[Any](maxlen=LATELY + 1)
         found = mu, ratios, delta, self.s, self.gain
         self.found = [own + 0.0 for own in found]
 
@@ -193,15 +196,15 @@ class _CoupledMethod:
             return
         for name in self.AT_WORK:
             setattr(self, name, getattr(self, name)[which])
-        self.gains = [gain[which] for gain in self.gains]
+        self.gains = deque((gain[which] for gain in self.gains), maxlen=LATELY + 1)
 
     def brought(self) -> Any:
         """Return by how much the last rounds have lowered the gain."""
-        return self.gains[-1 - LATELY] - self.gain if len(self.gains) > LATELY else np.inf
+        return self.gains[0] - self.gain if len(self.gains) > LATELY else np.inf
 
-    def round(self, expired: Callable[[], bool]) -> None:
+    def round(self) -> None:
         """Take some steps at one weight of the barrier, then look how far that goes."""
-        self._descend(self.weight * (self.gain - self.aim) / self.m, expired)
+        self._descend(self.weight * (self.gain - self.aim) / self.m)
         self.look()
         slow = self.brought() <= LITTLE * (self.gain - self.aim)
         falls = (self.weight > LATE_WEIGHT) | slow
@@ -215,7 +218,7 @@ class _CoupledMethod:
         diagonal(R)[:] += delta
         near = Start(0.98 * delta, 0.5 * delta, self.s)
         nodes = Nodes(R, self.c, self.real, self.L, self.aim, near)
-        gain, delta, s = self.stacks.sharpened(nodes, LOOKS)
+        gain, delta, s = self.stacks.sharpened(nodes, LOOKS, self.expired)
         s = xp.where(gain < np.inf, xp.clip(0.5 * (self.s + s), *SHARES), self.s)
         self.s = xp.where(self.real > 0.0, s, 0.5)
         better = gain < self.gain
@@ -273,12 +276,12 @@ class _CoupledMethod:
             ),
         ), failed
 
-    def _descend(self, beta: Any, expired: Callable[[], bool]) -> None:
+    def _descend(self, beta: Any) -> None:
         """Take the steps of a round, as far as the time goes."""
         now, _ = self._at(self.x, beta, slice(None))
         seen = deque[tuple[Any, Any, Any]](maxlen=REMEMBERED)
         for _ in range(STEPS):
-            if expired():
+            if self.expired():
                 break
             then, moved = self._stepped(now, seen, beta)
             if not bool(moved.any()):
@@ -292,7 +295,9 @@ class _CoupledMethod:
             now = then
         self.x = now.x
 
-    def _stepped(self, now: _Point, seen: deque[tuple[Any, Any, Any]], beta: Any) -> tuple[_Point, Any]:
+    def _stepped(
+        self, now: _Point, seen: deque[tuple[Any, Any, Any]], beta: Any
+    ) -> tuple[_Point, Any]:
         """Return points that are better, and where there are any that rounding lets through."""
         xp, first = self.stacks.xp, 2 * self.size
         direction = self._direction(now, seen)
@@ -315,7 +320,7 @@ class _CoupledMethod:
                 whole[left[better]] = own
             moved[left[better]] = True
             left = left[~better]
-            if not len(left):
+            if not len(left) or self.expired():
                 break
             length[left] *= 0.5
         return then, moved

@@ -11,6 +11,7 @@ finished, or whose next step rounding does not let through, drop out of the batc
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,14 @@ import torch
 
 from polysharp.problem.diagonal import (
     FIRST_CENTRE,
+    INSIDE,
     OLD_DIAGONAL,
     OLD_SHARES,
     SHRINKS,
     Sharpened,
     slacks,
 )
-from polysharp.problem.stacks import Nodes, TorchStacks, longest_steps, row_sums, times
+from polysharp.problem.stacks import Nodes, TorchStacks, row_sums, times
 
 STACKS = TorchStacks()
 STILL_WORTH = 0.8  # share of a batch that is left when the others are dropped
@@ -199,9 +201,9 @@ class Methods:
         d_Y = mu[:, :, None] * self.V - self.Y + 0.5 * (spread + spread.mT)
         d_zeta = self.real * (mu / delta - zeta - zeta / delta * d_delta)
         d_eta = mu / nu - eta - eta / nu * d_nu
-        primal = longest_steps(torch, d_delta / delta, d_nu / nu)
+        primal = _longest_steps(d_delta / delta, d_nu / nu)
         rates = d_s / self.s, d_s / (self.s - 1.0), d_zeta / zeta, d_eta / eta
-        dual = longest_steps(torch, *rates)
+        dual = _longest_steps(*rates)
         C, R = self.C, torch.empty_like(self.C)
         factor = torch.empty_like(self.C)
         bad = torch.arange(len(delta), device=delta.device)
@@ -236,6 +238,12 @@ class Methods:
             self._fit()
             self.steps[self.place] += 1.0
             self._measure()
+
+
+def _longest_steps(*rates: Any) -> Any:
+    """Return the longest steps, at most 1, that keep values positive which change at such rates."""
+    fastest = reduce(torch.maximum, (-own.amin(1, keepdim=True) for own in rates))
+    return torch.where(fastest > INSIDE, INSIDE / fastest.clamp(min=INSIDE), 1.0)
 
 
 def diagonal_of(A: Any) -> Any:

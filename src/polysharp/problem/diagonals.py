@@ -111,6 +111,8 @@ class DeviceDiagonals:
         for fresh in (True, False):
             some = [i for i, part in enumerate(parts) if (part.coupling is None) == fresh]
             for places in self._groups([parts[i] for i in some], COUPLED_MATRICES):
+                if expired():
+                    break
                 group = [parts[some[i]] for i in places]
                 proposals = couple_stack(STACKS, self._nodes(group), worth, expired)
                 for i, proposal in zip(places, proposals, strict=True):

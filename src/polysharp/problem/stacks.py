@@ -6,13 +6,13 @@ nodes needs beyond the arithmetic that both libraries write alike.
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
-from polysharp.problem.diagonal import INSIDE, Start, sharpen
+from polysharp.problem.diagonal import Start, sharpen
 
 LOOK = 0.5  # how near to the best a diagonal must be, as a share of the distance to the aim
 
@@ -68,22 +68,17 @@ class NumPyStacks:
         pairs = zip(factors, v, strict=True)
         return np.array([dpotrs(factor, own, lower=1)[0] for factor, own in pairs])
 
-    def sorted(self, v: Any) -> Any:
-        """Return the numbers of each row, largest first."""
-        return np.sort(v, axis=1)[:, ::-1]
-
-    def at(self, rows: Any, places: Any) -> Any:
-        """Return one number of each row, as a column."""
-        return np.take_along_axis(rows, places.astype(np.int64), axis=1)
-
     def joined(self, *rows: Any) -> Any:
         """Return rows end to end."""
         return np.concatenate(rows, axis=1)
 
-    def sharpened(self, nodes: Nodes, steps: int) -> tuple[Any, Any, Any]:
+    def sharpened(
+        self, nodes: Nodes, steps: int, expired: Callable[[], bool]
+    ) -> tuple[Any, Any, Any]:
         """Return gains, diagonals and shares after so many steps; infinite gains where none is."""
+        rest: Any = {"tol": LOOK, "max_steps": steps, "expired": expired}
         found = [
-            sharpen(H, b, int(L[0]), Start(*own), aim=float(aim[0]), tol=LOOK, max_steps=steps)
+            sharpen(H, b, int(L[0]), Start(*own), aim=float(aim[0]), **rest)
             for H, b, L, aim, *own in zip(
                 nodes.H, nodes.b, nodes.budget, nodes.aim, *nodes.start, strict=True
             )
@@ -137,24 +132,18 @@ class TorchStacks:
         half = self.xp.linalg.solve_triangular(factors, v[:, :, None], upper=False)
         return self.xp.linalg.solve_triangular(factors.mT, half, upper=True)[:, :, 0]
 
-    def sorted(self, v: Any) -> Any:
-        """Return the numbers of each row, largest first."""
-        return v.sort(dim=1, descending=True)[0]
-
-    def at(self, rows: Any, places: Any) -> Any:
-        """Return one number of each row, as a column."""
-        return rows.gather(1, places.long())
-
     def joined(self, *rows: Any) -> Any:
         """Return rows end to end."""
         return self.xp.cat(rows, dim=1)
 
-    def sharpened(self, nodes: Nodes, steps: int) -> tuple[Any, Any, Any]:
+    def sharpened(
+        self, nodes: Nodes, steps: int, expired: Callable[[], bool]
+    ) -> tuple[Any, Any, Any]:
         """Return gains, diagonals and shares after so many steps; infinite gains where none is."""
         from polysharp.problem.diagonal_batch import Methods
 
         batch = Methods(nodes)
-        batch.run(LOOK, steps, lambda: False)
+        batch.run(LOOK, steps, expired)
         delta, _, s = batch.best
         return batch.gains, delta * batch.root**2, s
 
@@ -192,9 +181,3 @@ def row_products(A: Any, B: Any) -> Any:
     if isinstance(A, np.ndarray):
         return np.einsum("nij,nij->ni", A, B)  # several times as fast
     return (A * B).sum(2)
-
-
-def longest_steps(xp: Any, *rates: Any) -> Any:
-    """Return the longest steps, at most 1, that keep values positive which change at such rates."""
-    fastest = reduce(xp.maximum, (-xp.amin(own, 1)[:, None] for own in rates))
-    return xp.where(fastest > INSIDE, INSIDE / xp.where(fastest > INSIDE, fastest, 1.0), 1.0)

@@ -148,7 +148,8 @@ def check_coupling(given: Any, size: int, what: str) -> None:
     demand(fits, f"{what} has a coupling with a reach that is negative or leaves the floats")
     whole = isinstance(ratios, np.ndarray) and ratios.dtype == np.int16
     demand(
-        whole and ratios.shape == (len(index),) * 2, f"{what} has a coupling of no short integers"
+        whole and ratios.shape == (len(index),) * 2,
+        f"{what} has a coupling whose ratios are no 16-bit integers",
     )
     demand(np.all(ratios > -STEPS), f"{what} has a coupling with a ratio of one")
     demand(np.array_equal(ratios, ratios.T), f"{what} has a coupling that is not symmetric")

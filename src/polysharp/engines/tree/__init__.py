@@ -5,9 +5,10 @@ branching    how a node over listed monomials is made, split and written into th
 listed       the node itself: what it fixes, what is proved about it
 bounding     how it is bounded: rules, few supports, relaxation, screening
 few_supports nodes whose supports are tried one by one
-sharpening   relaxations with their best diagonals
+sharpening   relaxations with their best diagonals, and with couplings
 together     how many are bounded at once on a device
 effort       settings, and what may be spent on a node
+outlook      whether a node is coupled before it is split
 ends         all supports of a node, tried one by one; ends_kernel has the compiled search
 relaxation   the relaxation of a node with its safe bound; relaxation_kernel solves it, compiled
 input_sets   all sets of inputs that fill the budget k, bounded one by one

@@ -96,7 +96,7 @@ class ListedKind(NodeKind[ListedNode]):
         return self.divide_together([node])
 
     def divide_together(self, nodes: list[ListedNode]) -> Iterator[ListedNode]:
-        """Split nodes and evaluate the children of all of them together."""
+        """Couple nodes where that pays; split the others and evaluate all children together."""
         if self.taken >= self.settings.explore_after and not self.explored:
             self.explored = True
             self.rounding.explore(self.effort.descents)

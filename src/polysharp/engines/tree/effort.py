@@ -33,7 +33,8 @@ LAUNCHES = 1e-3  # seconds for what a device has to be told before it tries supp
 DEVICE_SPEED = 200.0  # processors that a device is worth where it is full
 MANY = 32  # nodes; fewer leave a device idle, and say nothing about many
 COUPLING_STEPS = 100  # of a coupling, about
-COUPLED_BYTES, COUPLED_MEMORY = 240.0, 1e9  # for each pair of monomials, and in all
+COUPLED_BYTES, COUPLED_MEMORY = 240.0, 1e9  # for each pair of monomials, and for one coupling
+KEPT_MEMORY = 4e9  # bytes of all couplings that were made, whether they are still in use or not
 TINY = 1e-300  # what a share of a cost of zero is measured in
 SAFE_LEVEL = 1e-10  # eigenvalues from here on leave no pivot below zero in any order of operations
 
@@ -133,6 +134,7 @@ class Spending:
     device_way: float = 4e-12  # and on a CUDA device
     step: float = 1.0  # seconds of a second-order step over the guess
     steps: float = 8.0  # of one relaxation
+    kept: float = 0.0  # bytes of couplings
     ends_left: float = 0.0  # seconds to try the supports of all open nodes
     cancelled: bool = False  # for threads that still evaluate nodes when the search has ended
     together: float = 1e-3  # seconds for one of many nodes that a device relaxes at once
@@ -250,14 +252,17 @@ class Spending:
         self, sizes: list[int], nodes: list[tuple[int, float]], there: bool
     ) -> list[bool]:
         """Whether to look for couplings of nodes, by their monomials, terms left and bounds."""
-        guesses = self._coupling_guesses(sizes, there)
+        pace, guesses = self.outlook.paces[there], self._coupling_guesses(sizes, there)
+        taken = [pace * guess for guess in guesses]
+        longest = sum(taken) if there else max(taken, default=0.0)
+        if not self.settings.couplings or longest > 0.3 * self._left:
+            return [False] * len(sizes)
         return [
-            self.settings.couplings
-            and 1 < budget < free
+            1 < budget < free
             and COUPLED_BYTES * free * free <= COUPLED_MEMORY
-            and guess <= 0.3 * self._left
-            and self.outlook.coupling_pays(budget, self.short(bound), guess, self._left, there)
-            for free, guess, (budget, bound) in zip(sizes, guesses, nodes, strict=True)
+            and self.kept + 2.0 * free * free <= KEPT_MEMORY
+            and self.outlook.coupling_pays(budget, self.short(bound), seconds, self._left)
+            for free, seconds, (budget, bound) in zip(sizes, taken, nodes, strict=True)
         ]
 
     def going_on_pays(self, gain: Any, aim: Any, brought: Any, seconds: float) -> Any:
@@ -277,6 +282,7 @@ class Spending:
         for (_, budget, bound), now in zip(before, after, strict=True):
             self.outlook.note_coupling(budget, self.short(bound), self.short(now))
         self.outlook.note_pace(seconds / sum(guesses), there)
+        self.kept += sum(2.0 * free * free for free, _, _ in before)
 
     def _coupling_guesses(self, sizes: list[int], there: bool) -> list[float]:
         """Return the seconds that couplings of so many nodes take, each its share."""

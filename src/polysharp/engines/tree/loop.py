@@ -125,7 +125,8 @@ class BranchAndBound(Generic[N]):
         if not self.whole:
             return 0.0
         first = self.open[0][0] if self.open else np.inf
-        return min(first, self.closed_bound, *(node.bound for node in self.hand))
+        hand = (min(node.bound, node.set_aside) for node in self.hand)
+        return min(first, self.closed_bound, *hand)
 
     def _tell(self, phase: str, *, force: bool = False) -> None:
         self.record.raise_bound(min(self.bound, self.record.objective))
@@ -136,8 +137,10 @@ class BranchAndBound(Generic[N]):
         now, gap = self.record.seconds, self.record.gap
         if not self._gaps or now > 1.02 * self._gaps[-1][0]:
             self._gaps.append((now, gap, self._divided))
+        if now < self.patience:
+            return False
         before = [(then, count) for seconds, then, count in self._gaps if seconds <= now / 3.0]
-        if now < self.patience or not before:
+        if not before:
             return False
         then, count = before[-1]
         return (

@@ -5,9 +5,11 @@ their parent did, by b on average.  A node that falls short by s then takes abou
 
     T(s) = t exp(kappa s),    kappa = log(g) / b,
 
-seconds until it is closed.  A coupling that brings s down to s' in c seconds is worth it where that
-is less than T(s) - T(s'), neither more than the time that is left.  It is worth it as well where c
-seconds of splits would raise the bound of the node by less: log(1 + (g - 1) c/t) / kappa.
+seconds until it is closed.  A coupling that brings s down to s' in c seconds is worth it where
+``worth`` times c is less than T(s) - T(s'), neither more than the time that is left.  It is worth
+it as well where so many seconds of splits would raise the bound of the node by less, which is by
+log(1 + (g - 1) worth c/t) / kappa.  The first node is coupled in any case, as long as that brings
+something: nothing is known of splits then, and all nodes inherit what it gains.
 
 Falling short is measured in shares of the threshold.
 """
@@ -20,11 +22,12 @@ from typing import Any
 import numpy as np
 
 MEMORY = 0.95  # weight of what is known against what has just been seen
-LEAST_GROWTH = 1.2  # of the children that are open, taken for fewer
+LEAST_GROWTH = 1.2  # children left open by a split, at least
 FIRST_SHARE = 0.06  # of what is missing, that the coupling of the first node has to bring at least
 HOPE = 0.5  # share of what is missing, that couplings bring as long as nothing is known
 LEARN = 0.2  # weight of what has just been seen, against what is known of couplings
-LARGEST, TINY = 60.0, 1e-12  # exponent, and what stands for nothing
+LARGEST = 60.0  # exponent
+TINY = 1e-12  # in place of nothing where something is divided by it
 
 
 @dataclass(eq=False)
@@ -65,7 +68,7 @@ class Outlook:
         """
         growth = max(self.left / self.splits, LEAST_GROWTH)
         kappa = np.log(growth) * self.left / max(self.brought, TINY)
-        split, seconds = self.seconds / self.splits, self.worth * seconds
+        split, seconds = max(self.seconds / self.splits, TINY), self.worth * seconds
 
         def whole(short: Any) -> Any:
             closed = short <= 0.0
@@ -76,14 +79,12 @@ class Outlook:
         alike = np.log1p((growth - 1.0) * seconds / split) / max(kappa, TINY)
         return (saved > seconds) | (brought > alike)
 
-    def coupling_pays(
-        self, terms: int, short: float, guess: float, time_left: float, there: bool
-    ) -> bool:
+    def coupling_pays(self, terms: int, short: float, seconds: float, time_left: float) -> bool:
         """Whether to look for a coupling at all."""
         if self.splits == 0.0:
             return True
         brought = self.shares.get(terms, HOPE) * short
-        return bool(self.pays(short, brought, self.paces[there] * guess, time_left))
+        return bool(self.pays(short, brought, seconds, time_left))
 
     def going_on_pays(self, short: Any, brought: Any, seconds: float, time_left: float) -> Any:
         """Whether to go on, these seconds having ``brought`` nodes to where they fall short now."""

@@ -24,7 +24,8 @@ from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 
 WALK_EVERY = 48  # roundings between two walks
-WALKING, WALK = 0.1, 0.2  # or share of the time that walks may take, and seconds of one
+WALKING = 0.1  # share of the time that walks may take however few roundings there are
+WALK = 0.2  # seconds of one, about
 # Relaxations rounded when a proof is not easy: (share of the budget, of the ridge).
 EXPLORATIONS = ((1.0, 1.0), (0.5, 1.0), (1.0, 10.0), (1.0, 0.1), (2.0, 1.0))
 EXPLORING = 0.05  # share of the time spent that each of them may take: they only point somewhere
@@ -106,8 +107,11 @@ class Rounding:
         self.tried.add(key)
         self.state.offer(support)
         # Where nodes are few and take long, walks may have their share of the time.
-        if len(self.tried) % WALK_EVERY == 0 or self.walked <= WALKING * self.state.seconds - WALK:
+        spare = WALKING * self.state.seconds - self.walked
+        if len(self.tried) % WALK_EVERY == 0 or spare >= WALK:
+            began = perf_counter()
             self.walk(support)
+            self.walked += perf_counter() - began
         elif len(self.tried) == 1:
             self.improve(support)
 
@@ -119,7 +123,7 @@ class Rounding:
 
     def walk(self, support: Indices) -> None:
         """Improve a support and walk on from it."""
-        problem, began = self.state.problem, perf_counter()
+        problem = self.state.problem
         if not problem.structure.allows(support):
             return
         fit = local_search.improve(problem, support, out_of_time=self.expired)
@@ -128,7 +132,6 @@ class Rounding:
                 problem, fit.support, self.rng, self.walks, out_of_time=self.expired
             )
         )
-        self.walked += perf_counter() - began
 
     def expired(self) -> bool:
         """Whether the time is up."""

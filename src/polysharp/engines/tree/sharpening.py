@@ -145,7 +145,7 @@ def use_diagonal(node: ListedNode, relaxed: Relaxation, effort: Spending) -> Non
     core, held, free = node.core, node.held, node.free
     result, coupling, inside = relaxed
     _keep_point(node, free, inside, result)
-    node.coupling = coupling
+    node.coupling, node.chain = coupling, None
     among, w, K = node.alive, np.zeros(core.size), None
     w[free] = result.w
     if len(held):
