@@ -377,8 +377,12 @@ def cost_of_residual(squares: float, reach: float, products: float, penalty: flo
     return float(cost) if cost >= 0.0 else np.inf
 
 
-def semidefinite_margin(size: Any, unit: float, factorisation: float = 1.1) -> Any:
-    """Return how far above 0 the eigenvalues of a matrix of unit diagonal must lie to be proved."""
+def semidefinite_margin(size: Any, unit: float, factorisation: float = 4.5) -> Any:
+    """Return how far above 0 the eigenvalues of a matrix of unit diagonal must lie to be proved.
+
+    A factorisation as here takes a factor of 1.1.  The checker, which does not know how a library
+    factorises, allows for 4: what has not as much room would be proved here and refused there.
+    """
     return size * (unit + 4.0 * UNIT) + factorisation_margin(size, factorisation)
 
 
