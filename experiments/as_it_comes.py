@@ -7,7 +7,6 @@ The paper's eight rows of UCI data and five further tables, on none of which any
 tenth of the rows is for the test; TE is the root mean square error there.
 
     shortest    SparsePolynomialRegressorCV(): a formula to read
-    predict     SparsePolynomialRegressorCV(rule="consensus"): for those who predict
     ridge, kernel, lasso    tuned on folds of the other rows (``methods_real``)
 """
 
@@ -20,8 +19,8 @@ from typing import Any
 
 from experiments import methods_real
 from experiments.methods_real import GRID, QUICK, Split
-from experiments.rows import Row, finished, read
-from experiments.runner import RESULTS, Cell, Experiment, Plan, main
+from experiments.rows import Row
+from experiments.runner import Cell, Experiment, Plan, main
 from experiments.summary import NOTHING, markdown, numbers, where
 from experiments.tables import FURTHER, load_table
 from polysharp.datasets import Dataset
@@ -30,12 +29,11 @@ from polysharp.uci import UCI_NAMES, load_uci
 RIVALS = ("ridge", "kernel", "lasso")
 METHODS: dict[str, Callable[..., dict[str, Any]]] = {
     "shortest": partial(methods_real.default, rule="shortest"),
-    "predict": partial(methods_real.default, rule="consensus"),
     **{name: methods_real.METHODS[name] for name in RIVALS},
 }
 MEASURES = ("TE", "validation", "k", "l", "r", "gamma", "center", "gap", "seconds", "choosing")
-OURS = {"shortest": "the default rule (`shortest`)", "predict": '`rule="consensus"`'}
-ALLOWED = {"shortest": 1.10, "predict": 1.03}  # of the best rival's error
+OURS = {"shortest": "the default rule (`shortest`)"}
+ALLOWED = {"shortest": 1.10}  # of the best rival's error
 
 
 def cells(plan: Plan) -> Iterator[Cell]:
@@ -58,16 +56,6 @@ def run(cell: Cell, time_limit: float) -> dict[str, Any]:
     return methods_real.timed(METHODS[cell.method], split, grid, time_limit)
 
 
-def terms_before() -> dict[str, float]:
-    """Return the median number of terms of the default search of 0.1.0, by table."""
-    rows = finished(read(RESULTS / "real_data.csv"), ("data", "grid", "method", "seed"))
-    return {
-        name: median(numbers(mine, "l"))
-        for name in UCI_NAMES
-        if (mine := where(rows, data=name, method="default", polysharp="0.1.0"))
-    }
-
-
 def excess(rows: Sequence[Row], name: str, method: str) -> float | None:
     """Return mean TE of one of ours over that of the best rival, on the splits that all have."""
     mine = where(list(rows), data=name)
@@ -83,7 +71,7 @@ def excess(rows: Sequence[Row], name: str, method: str) -> float | None:
 
 def table(rows: list[Row], names: Sequence[str]) -> str:
     """Return errors and sizes by table; the best rival's error is 1 in the last two columns."""
-    before, lines = terms_before(), []
+    lines = []
     for name in names:
         mine = where(rows, data=name)
         if not mine:
@@ -97,14 +85,10 @@ def table(rows: list[Row], names: Sequence[str]) -> str:
                 str(len(errors["shortest"])),
                 *(f"{mean(e):.4g}" if e else NOTHING for e in errors.values()),
                 *(f"{count:g}" for count in terms),
-                f"{before[name]:g}" if name in before else NOTHING,
                 *(NOTHING if r is None else f"{r:.3f}" for r in ratios),
             ]
         )
-    header = [
-        "data", "splits", "shortest", "predict", *RIVALS, "terms: shortest", "predict", "0.1.0",
-        "shortest / best", "predict / best",
-    ]  # fmt: skip
+    header = ["data", "splits", "shortest", *RIVALS, "terms: shortest", "shortest / best"]
     return markdown(header, lines)
 
 
@@ -133,10 +117,6 @@ def opening(rows: list[Row]) -> str:
         said.append(
             f"Splits so far: {counts[-1]} of {', '.join(most)}, {counts[0]} or more of others."
         )
-    before = terms_before()
-    terms = {name: numbers(where(rows, data=name, method="shortest"), "l") for name in before}
-    half = [median(mine) <= 0.5 * before[name] for name, mine in terms.items() if mine]
-    said.append(f"`shortest` has at most half of the terms of 0.1.0 on {sum(half)} of {len(half)}.")
     return " ".join(said)
 
 

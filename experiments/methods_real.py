@@ -4,8 +4,6 @@
     kernel    PolynomialKernelRegressor of degree 2 to 4
     lasso     PolynomialLasso, l <= 100
     exact     SparsePolynomialRegressorCV, l <= 100; the model chosen carries a certificate
-    consensus the same, fitted to the mean of the models that validation cannot tell apart
-    default   SparsePolynomialRegressorCV with the rule for those who predict, and nothing else set
     boosting  scikit-learn's histogram gradient boosting, an outside yardstick
     ebm       an explainable boosting machine, another one, where ``interpret`` is installed; it is
               slow, and therefore not tuned
@@ -19,8 +17,7 @@ too few to tell the better of two models.  Predictions are clipped to the range 
 in the nine tenths, in the test and (but for boosting, which hardly leaves it) in validation.
 Hyper-parameters, raw or centred inputs among them, are those of the least error over the rows held
 out; where that is at the strongest ridge of the grid, the grid goes on, a decade at a time, as far
-as that of the kernel.  The model is then refitted on the nine tenths.  ``default`` gets the same
-rows and the same clipping, and its own folds.
+as that of the kernel.  The model is then refitted on the nine tenths.
 """
 
 from __future__ import annotations
@@ -234,43 +231,25 @@ def exact(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
         for k in _input_limits(split, grid)
     ]
     chosen = _least(found)
-    return _certified(split, chosen, split.y, time_limit, perf_counter() - began)
-
-
-def consensus(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
-    """The exact method, fitted to the mean of the models that do as well as the best.
-
-    Degree, gamma, centring and number of terms are compared as in ``exact``, which names the models
-    of the mean; then terms and inputs of the polynomial nearest to it.
-    """
-    began = perf_counter()
-    search = _search(split, grid, split.gammas(grid.gammas), rule="consensus")
-    search.set_params(max_inputs=[*_input_limits(split, grid), None]).fit(split.X, split.y)
-    while stronger := _stronger(split, grid, search):
-        search.set_params(gammas=[stronger, *search.gammas]).fit(split.X, split.y)
-    mean = search.reference_(split.X)
-    return _certified(split, search, mean, time_limit, perf_counter() - began)
+    return _certified(split, chosen, time_limit, perf_counter() - began)
 
 
 def _searched(split: Split, grid: Grid) -> list[SparsePolynomialRegressorCV]:
     """Search the grid, and on, a ridge at a time, while the strongest is the best."""
-    found = [_search(split, grid, split.gammas(grid.gammas), rule="best").fit(split.X, split.y)]
+    found = [_search(split, grid, split.gammas(grid.gammas)).fit(split.X, split.y)]
     while _least(found) is found[-1] and (stronger := _stronger(split, grid, found[-1])):
-        found.append(_search(split, grid, [stronger], rule="best").fit(split.X, split.y))
+        found.append(_search(split, grid, [stronger]).fit(split.X, split.y))
     return found
 
 
 def _stronger(split: Split, grid: Grid, search: SparsePolynomialRegressorCV) -> float | None:
     """Return the ridge to go on with, where the strongest of a search is the best."""
     results = search.cv_results_
-    scores = np.where(results["consensus"], np.nan, results["mean_test_score"])
-    best = float(results["param_gamma"][np.nanargmax(scores)])
+    best = float(results["param_gamma"][np.nanargmax(results["mean_test_score"])])
     return split.beyond(grid, best) if best == min(search.gammas) else None
 
 
-def _search(
-    split: Split, grid: Grid, gammas: list[float], rule: str
-) -> SparsePolynomialRegressorCV:
+def _search(split: Split, grid: Grid, gammas: list[float]) -> SparsePolynomialRegressorCV:
     """Return the search over the whole grid on the folds of a split."""
     p = split.X.shape[1]
     return SparsePolynomialRegressorCV(
@@ -279,7 +258,7 @@ def _search(
         gammas=gammas,
         centers=grid.centers,
         cv=split.folds,
-        rule=rule,
+        rule="best",
         time_limit=None,
         random_state=0,
         refit=False,
@@ -292,16 +271,12 @@ def _input_limits(split: Split, grid: Grid) -> list[int]:
 
 
 def _certified(
-    split: Split,
-    search: SparsePolynomialRegressorCV,
-    response: Array,
-    time_limit: float,
-    choosing: float,
+    split: Split, search: SparsePolynomialRegressorCV, time_limit: float, choosing: float
 ) -> dict[str, Any]:
     """Fit what a search has chosen, with its certificate, and measure it."""
     model = SparsePolynomialRegressor(
         **search.best_params_, n_candidates=None, time_limit=time_limit, random_state=0
-    ).fit(split.X, response)
+    ).fit(split.X, split.y)
     return {
         **_formula_measures(split, model),
         "validation": -search.best_score_,
@@ -327,7 +302,7 @@ def _formula_measures(split: Split, model: SparsePolynomialRegressor) -> dict[st
     }
 
 
-def default(split: Split, grid: Grid, time_limit: float, rule: str = "consensus") -> dict[str, Any]:
+def default(split: Split, grid: Grid, time_limit: float, rule: str = "shortest") -> dict[str, Any]:
     """The search over budgets: every setting but the rule its default (quick runs are quick)."""
     del time_limit
     settings: dict[str, Any] = {"rule": rule}
@@ -405,8 +380,6 @@ METHODS: dict[str, Method] = {
     "kernel": kernel,
     "lasso": lasso,
     "exact": exact,
-    "consensus": consensus,
-    "default": default,
     "boosting": boosting,
     "ebm": ebm,
 }

@@ -142,7 +142,7 @@ def real_data(rows: list[Row]) -> Figure:
     figure, (axis,) = _panels(1, 1, width=8.0)
     axis.axhline(1.0, color="0.6", linestyle=":", linewidth=1, label="the paper's best of four")
     offsets = [0.11 * (a - (len(REAL_DATA) - 1) / 2) for a in range(len(REAL_DATA))]
-    for colour, offset, method in zip(COLOURS, offsets, REAL_DATA, strict=True):
+    for colour, offset, method in zip(COLOURS, offsets, REAL_DATA, strict=False):
         points = [numbers(where(rows, data=name, method=method), "TE") for name in names]
         places = [a + offset for a, values in enumerate(points) if values]
         shares = [

@@ -28,22 +28,15 @@ from polysharp.datasets import Dataset
 from polysharp.uci import UCI_NAMES, load_uci
 
 FOUR = ("ridge", "kernel", "lasso", "exact")
-FIVE = (*FOUR, "consensus")  # the exact method in two ways
 LABELS = {
     "ridge": "Ridge",
     "kernel": "polynomial kernel",
     "lasso": "polynomial Lasso",
     "exact": "exact",
-    "consensus": "exact, consensus",
-    "default": "search over budgets",
     "boosting": "gradient boosting",
     "ebm": "EBM",
 }
-OURS = {
-    "exact": "with the model of the least validation error",
-    "consensus": "with the consensus",
-    "default": "the search over budgets (consensus, nothing else set)",
-}
+OURS = {"exact": "with the model of the least validation error"}
 PAPER = dict(zip(UCI_NAMES, TEST_ERRORS, strict=True))  # the paper's names of the rows
 PAPER_METHODS = {"ridge": "RR", "kernel": "SVM", "lasso": "PL", "exact": "CIO"}
 
@@ -86,11 +79,11 @@ def names_of(rows: list[Row]) -> list[str]:
 
 
 def error_table(rows: list[Row]) -> str:
-    """TE by data set and method, the least of the five in bold, beside the paper's best."""
+    """TE by data set and method, the least of the four in bold, beside the paper's best."""
     lines = []
     for name in names_of(rows):
         means = mean_errors(rows, name)
-        least = min(means[method] for method in FIVE if method in means)
+        least = min(means[method] for method in FOUR if method in means)
         entries = []
         for method in METHODS:
             digits = 3 if means[FOUR[0]] < 10 else 2
@@ -105,19 +98,18 @@ def size_table(rows: list[Row]) -> str:
     """What validation chose (medians over the splits), and what was proved, beside the paper."""
     lines = []
     for name in names_of(rows):
-        mine = {method: where(rows, data=name, method=method) for method in FIVE}
-        ours = [_chosen(mine[method]) for method in ("exact", "consensus")]
+        mine = {method: where(rows, data=name, method=method) for method in FOUR}
         lines.append(
             [
                 PAPER[name],
                 _typical(mine["kernel"], "r"),
                 _typical(mine["lasso"], "r", "l"),
-                *(entry for entries in ours for entry in entries),
-                *(_seconds(mine[method]) for method in FIVE),
+                *_chosen(mine["exact"]),
+                *(_seconds(mine[method]) for method in FOUR),
             ]
         )
-    chosen = [f"{LABELS[m]}: {what}" for m in FIVE[3:] for what in ("r, k, l", "gamma", "gap")]
-    seconds = [f"{LABELS[method]}, s" for method in FIVE]
+    chosen = [f"{LABELS[m]}: {what}" for m in FOUR[3:] for what in ("r, k, l", "gamma", "gap")]
+    seconds = [f"{LABELS[method]}, s" for method in FOUR]
     return markdown(["data", "kernel: r", "Lasso: r, l", *chosen, *seconds], lines)
 
 
@@ -152,32 +144,6 @@ def verdict(rows: list[Row]) -> str:
         "than the paper's best",
     ]
     return markdown(header, lines)
-
-
-def default_verdict(rows: list[Row]) -> str:
-    """How far the default search is from the best of the others, on the splits it was given."""
-    lines = []
-    for name in names_of(rows):
-        mine = where(rows, data=name, method="default")
-        splits = {row["seed"] for row in mine}
-        same = [row for row in rows if row["data"] == name and row["seed"] in splits]
-        if not mine:
-            continue
-        means = mean_errors(same, name)
-        least = min((m for m in FIVE if m in means), key=means.__getitem__)
-        lines.append(
-            [
-                PAPER[name],
-                str(len(splits)),
-                f"{means['default']:.4g}",
-                f"{means[least]:.4g} ({LABELS[least]})",
-                f"{100 * (means['default'] / means[least] - 1.0):+.1f} %",
-                _typical(mine, "r", "k", "l"),
-                f"{median(numbers(mine, 'choosing')):.1f}",
-            ]
-        )
-    header = ["data", "splits", "default search", "best of the five", "difference"]
-    return markdown([*header, "r, k, l", "search, s"], lines) if lines else NOTHING
 
 
 def _typical(rows: list[Row], *columns: str) -> str:
@@ -215,7 +181,6 @@ EXPERIMENT = Experiment(
         "errors": error_table,
         "sizes": size_table,
         "verdict": verdict,
-        "default": default_verdict,
     },
 )
 

@@ -17,9 +17,8 @@
 The two files are looked for in the folder named by POLYSHARP_DATA, and tables without one are left
 out.  The stand-ins have the shape and the correlations of the tables, and none of their numbers.
 A fifth of the rows is for the test; TE is the root mean square error there.  The Lasso is
-scikit-learn's ``LassoCV`` on standardised inputs.  Where inputs are more than rows, "predict" is
-the search with ``rule="consensus"``; on the tables of gene expressions "five terms" is
-``SparsePolynomialRegressor(degree=1, max_terms=5)``, gamma and all else as they come.
+scikit-learn's ``LassoCV`` on standardised inputs.  On the tables of gene expressions
+"five terms" is ``SparsePolynomialRegressor(degree=1, max_terms=5)``, all else as it comes.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from time import perf_counter
@@ -125,11 +123,9 @@ DATA: dict[str, Callable[[int], tuple[Array, Array]]] = {
 }  # fmt: skip
 
 
-def default(
-    X: Array, y: Array, time_limit: float, rule: str = "shortest"
-) -> tuple[Any, dict[str, Any]]:
-    """Fit with nothing set, or with another rule."""
-    model = SparsePolynomialRegressorCV(rule=rule, time_limit=time_limit, random_state=0).fit(X, y)
+def default(X: Array, y: Array, time_limit: float) -> tuple[Any, dict[str, Any]]:
+    """Fit with nothing set."""
+    model = SparsePolynomialRegressorCV(time_limit=time_limit, random_state=0).fit(X, y)
     degrees = sorted(set(model.cv_results_["param_degree"]))
     return model, {
         "terms": len(model.polynomial_),
@@ -154,12 +150,10 @@ def five_terms(X: Array, y: Array, time_limit: float) -> tuple[Any, dict[str, An
 
 METHODS: dict[str, Callable[[Array, Array, float], tuple[Any, dict[str, Any]]]] = {
     "default": default,
-    "predict": partial(default, rule="consensus"),
     "five terms": five_terms,
     "lasso": lasso,
 }
 LEFT_OUT = {  # what a method has nothing to say about, or no time for
-    "predict": ("compounds", "superconductors"),
     "five terms": ("compounds", "superconductors", "permeability"),
 }
 

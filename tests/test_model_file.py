@@ -268,7 +268,7 @@ def test_bytes_that_are_no_text(tmp_path):
 
 def test_every_field_is_needed_or_for_readers_only(document):
     """A file without one of its fields is refused, unless the field follows from the others."""
-    for_readers = {"polysharp", "formula", "estimator", "reference", "ranges"}
+    for_readers = {"polysharp", "formula", "estimator", "ranges"}
     for_readers |= {"spread", "calibration"}  # null if missing
     for name in document:
         without = {key: value for key, value in document.items() if key != name}

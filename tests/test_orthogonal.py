@@ -637,17 +637,6 @@ def test_intervals_of_folds_go_through_the_file(tmp_path: Path):
     np.testing.assert_array_equal(again.predict_interval(X, coverage=0.8), expected)
 
 
-def test_a_consensus_is_in_the_basis_too():
-    X, y = rows(80)
-    search = SparsePolynomialRegressorCV(
-        degrees=(2, 3), max_terms=5, basis="chebyshev", rule="consensus", random_state=0
-    ).fit(X, y)
-    assert search.polynomial_.family.name == "chebyshev"
-    values = y if search.reference_ is None else search.reference_(X)
-    assert verify(search.solution_.proof, X, values)
-    assert search.score(X, y) > 0.5
-
-
 def test_degrees_that_are_compared_end_where_the_basis_does():
     rng = np.random.default_rng(0)
     X, y = rng.uniform(0.0, 1.0, (60, 1)), rng.standard_normal(60)

@@ -198,18 +198,6 @@ def test_path_of_a_search_ends_where_all_monomials_are_in(data):
     assert sizes.tolist() == list(range(1, X.shape[1] + 1))
 
 
-def test_path_of_a_consensus_is_that_of_its_projections(data):
-    X, y = data
-    search = SparsePolynomialRegressorCV(
-        degrees=2, max_terms=4, gammas=1.0, centers=False, cv=3, rule="consensus", random_state=0
-    ).fit(X, y)
-    curve = PathDisplay.from_estimator(search).curves[0]
-    own = search.cv_results_["consensus"]
-    errors = -search.cv_results_["mean_test_score"][own]
-    np.testing.assert_array_equal(curve.error, errors[: len(curve.sizes)])
-    assert curve.error.min() == -search.best_score_
-
-
 def test_ranking_of_the_fit_or_of_the_rows(model, data):
     X, y = data
     with pytest.raises(InputError, match="X and y must be given"):

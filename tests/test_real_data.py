@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments import methods_real, real_data
+from experiments import real_data
 from experiments.methods_real import (
     HELD_OUT,
     METHODS,
@@ -22,7 +22,6 @@ from experiments.plot import draw
 from experiments.real_data import (
     EXPERIMENT,
     command,
-    default_verdict,
     error_table,
     paper_best,
     size_table,
@@ -78,26 +77,6 @@ def test_the_grid_goes_on_where_its_strongest_ridge_is_the_best():
     relative = [g * len(noise.y) for search in found for g in search.gammas]
     assert relative == pytest.approx([1e0, 1e3, 1e-1, 1e-2])
     assert _least(found) is found[-1]
-
-
-@pytest.mark.parametrize("noisy", [False, True])
-def test_the_consensus_compares_the_same_ridges(noisy, monkeypatch):
-    everything = data()
-    if noisy:
-        rng = np.random.default_rng(1)
-        everything = replace(everything, y=rng.standard_normal(len(everything.y)))
-    seen = []
-    original = methods_real._certified
-
-    def certified(split, search, *rest):
-        seen.append(search.gammas)
-        return original(split, search, *rest)
-
-    monkeypatch.setattr(methods_real, "_certified", certified)
-    run_method("consensus", everything, 0, RIDGES, 1.0)
-    compared = {g for search in _searched(Split.of(everything, 0), RIDGES) for g in search.gammas}
-    assert set(seen[0]) == compared
-    assert len(compared) == (4 if noisy else 2)
 
 
 @pytest.mark.parametrize("noisy", [False, True])
@@ -217,9 +196,6 @@ def test_tables_say_who_is_best():
     assert "3, 4, 20" in size_table(table)
     lines = verdict(table).splitlines()
     assert lines[2].endswith("| 7 of 8 rows | 1 of 8 rows |")
-    assert lines[3].endswith("| 0 of 8 rows | 0 of 8 rows |")
-    alone = [row for row in table if row["method"] != "consensus"]
-    assert len(verdict(alone).splitlines()) == len(lines) - 1
     assert verdict([]) == "-"
 
 
@@ -229,16 +205,3 @@ def test_the_papers_best():
 
 def test_the_figure_follows_from_the_rows(tmp_path):
     assert draw("real_data", rows(), tmp_path).stat().st_size > 10_000
-
-
-def test_the_default_search_is_compared_on_its_own_splits_alone():
-    some = [r for r in rows() if r["method"] != "default" or r["seed"] == "0"]
-    for row in some:
-        if row["seed"] == "1":
-            row["TE"] = "1e9"  # a split that the default search was not given
-    line = next(text for text in default_verdict(some).splitlines() if text.startswith("| airfoil"))
-    cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells[1] == "1"
-    assert cells[3].endswith("(exact)")
-    assert cells[4] == f"{100 * (float(cells[2]) / float(cells[3].split()[0]) - 1.0):+.1f} %"
-    assert default_verdict([r for r in some if r["method"] != "default"]) == "-"

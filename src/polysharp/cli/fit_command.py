@@ -76,9 +76,6 @@ def calibrate(model: Any, fitted: Any, held_out: Any, options: Namespace) -> Non
     few = held_out is None and len(fitted) < FEWEST_ROWS
     if not wanted or few:
         return
-    if held_out is None and getattr(model, "reference_", None) is not None:
-        say("a model of --rule consensus has prediction intervals where --holdout keeps rows back")
-        return
     rows, cv = (fitted, "auto") if held_out is None else (held_out, None)
     if len(rows) > MOST_ROWS:
         rows = rows.rows(spread(len(rows), MOST_ROWS))
@@ -137,18 +134,17 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
     search: Any = SparsePolynomialRegressorCV
     given = shared.settings(options)
     if len(targets) > 1:
-        for option, given_one in (
-            ("--rule consensus", options.rule == "consensus"),
-            (f"--engine {options.engine}", options.engine not in (None, "auto", "tree")),
-        ):
-            if given_one:
-                raise InputError(f"{option} is for one target, got --target {joined(targets)}")
+        if options.engine not in (None, "auto", "tree"):
+            raise InputError(
+                f"--engine {options.engine} is for one target, got --target {joined(targets)}"
+            )
         single, search = MultiTaskSparsePolynomialRegressor, MultiTaskSparsePolynomialRegressorCV
     if options.max_terms is not None and options.cv is None:
         shared.one_number(given, ("degree", "gamma", "max_inputs"), " without --cv")
         if options.rule is not None:
             raise InputError(
-                "--rule chooses among budgets, which --max-terms without --cv does not"
+                "--rule has no effect with --max-terms unless --cv is given: add --cv, or drop "
+                "--max-terms"
             )
         return single(**given)
     given = {CV_NAMES.get(name, name): value for name, value in given.items()}
@@ -215,11 +211,9 @@ def remark(model: Any) -> None:
     """Say what would help where the search ended before its proof."""
     solution = model.solution_
     if solution.status is not Status.OPTIMAL and solution.stop is Stop.TIME:
-        averaged = getattr(model, "reference_", None) is not None
-        helps = "--rule shortest" if averaged else "a smaller --gamma"
         say(
             "the formula is the best one found, and the proof that there is no better one was not "
-            f"completed in time; a longer --time-limit or {helps} may help"
+            "completed in time; a longer --time-limit or a smaller --gamma may help"
         )
 
 

@@ -195,11 +195,6 @@ def _cost(model: Any, sample: Any) -> float:
 
 def _prove(model: Any, sample: Any, options: Namespace) -> Any:
     """Search again with the settings of the model, for a proof; None where there is none."""
-    if getattr(model, "reference_", None) is not None:
-        raise InputError(
-            f"{options.proof!r} must be a model that was fitted to the response itself, and this "
-            "one was fitted to a mean of models"
-        )
     again = clone(model).set_params(
         engine="tree", gamma=model.gamma_, time_limit=options.time_limit, verbose=not options.quiet
     )

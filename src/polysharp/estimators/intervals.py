@@ -174,11 +174,6 @@ def _refitted(
     model: Any, given: tuple[Any, Any, Any], rows: ShownRows, cv: Any, groups: Any
 ) -> list[tuple[tuple[Polynomial, ...], Spread, ShownRows]]:
     """Fit the model's settings without each fold; return laws, spread and the rows held out."""
-    if getattr(model, "reference_", None) is not None:
-        raise InputError(
-            "cv must be None for a model that was fitted to the mean of others, as with "
-            f"rule='consensus': calibrate it on rows held out, got {cv!r}"
-        )
     X, y, sample_weight = given
     seed = check_seed(model.random_state)
     splits = read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)

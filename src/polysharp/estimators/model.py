@@ -247,16 +247,11 @@ def check_coverage(coverage: Any) -> None:
 
 
 def fitted_to(estimator: Any) -> str | None:
-    """Say what a model was fitted to, where that is not the response or not one response."""
+    """Say that a certificate covers several responses; None for one response."""
     if (laws := getattr(estimator, "polynomials_", None)) is not None:
         return (
             f"one set of terms for {plural(len(laws), 'response')}: the certificate is about the "
             "sum of their objectives, each response divided by its standard deviation, and not "
             "about any of them alone"
         )
-    if getattr(estimator, "reference_", None) is None:
-        return None
-    return (
-        "fitted to the mean of models that do equally well (reference_), and the certificate is "
-        f"about that mean, not about {estimator.polynomial_.response} itself"
-    )
+    return None

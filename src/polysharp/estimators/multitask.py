@@ -104,10 +104,7 @@ constants, basis, coefficient_bounds, positive
     <Status.OPTIMAL: 'optimal'>
     """
 
-    def _solve(
-        self, given: tuple[Any, Any, Any], effort: FitEffort, reference: Polynomial | None
-    ) -> Prepared:
-        del reference  # there is none of several responses
+    def _solve(self, given: tuple[Any, Any, Any], effort: FitEffort) -> Prepared:
         check_engine(self)
         tables = open_responses(self, given, effort.progress)
         opened = open_table(self, tables[0], effort.progress)
@@ -151,7 +148,7 @@ interaction_degree, heredity, include_terms, exclude_terms, include_inputs, excl
 clamp, functions, units, constants, basis, coefficient_bounds, positive
         As in ``SparsePolynomialRegressorCV``; ``engine`` is "auto" or "tree".
     rule : {"shortest", "one-se", "best"}, default="shortest"
-        As in ``SparsePolynomialRegressorCV``; there is no consensus of several responses.
+        As in ``SparsePolynomialRegressorCV``.
 
     Attributes
     ----------
@@ -194,8 +191,6 @@ clamp, functions, units, constants, basis, coefficient_bounds, positive
 
     def _checked_parameters(self) -> dict[str, Any]:
         check_engine(self)
-        if self.rule == "consensus":
-            raise InputError("rule must not be 'consensus' for several responses")
         return super()._checked_parameters()
 
 

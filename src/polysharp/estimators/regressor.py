@@ -14,7 +14,7 @@ over w with at most ``max_terms`` monomials in at most ``max_inputs`` inputs.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -24,7 +24,6 @@ from polysharp.certificate.solution import Status
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.prepare import FitEffort, Prepared, open_fit, solve
 from polysharp.estimators.spread import Spread
-from polysharp.polynomial.polynomial import Polynomial
 
 
 @dataclass(eq=False, repr=False)
@@ -149,9 +148,6 @@ class SparsePolynomialRegressor(CertifiedModel):
     gamma_choice_ : GammaChoice or None
         The errors behind ``gamma="auto"``; None where gamma is given, or where there are too few
         different rows to hold any out, and gamma is 1 / sqrt(n).
-    reference_ : Polynomial or None
-        None: the fit is to y.  Models that a search over budgets with ``rule="consensus"`` chose
-        are fitted to the values of this mean of models instead, and so is their certificate.
     spread_ : Spread
         In what units errors are measured at x, for ``predict_interval``: it grows outside the rows.
     calibration_ : Calibration
@@ -223,12 +219,10 @@ class SparsePolynomialRegressor(CertifiedModel):
         """
         return self._fit(X, y, sample_weight)
 
-    def _fit(
-        self, X: Any, y: Any, sample_weight: Any, reference: Polynomial | None = None, **more: Any
-    ) -> Self:
-        """Fit to y, the values of a reference where there is one; ``more`` is for ``FitEffort``."""
+    def _fit(self, X: Any, y: Any, sample_weight: Any, **more: Any) -> Self:
+        """Fit; ``more`` is for ``FitEffort``."""
         with FitEffort.begun(self, **more) as effort:
-            prepared = self._solve((X, y, sample_weight), effort, reference)
+            prepared = self._solve((X, y, sample_weight), effort)
         self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
         self.gamma_, self.gamma_choice_ = prepared.opened.gamma, prepared.opened.choice
         if remark := prepared.remark(self.time_limit):
@@ -242,16 +236,12 @@ class SparsePolynomialRegressor(CertifiedModel):
             )
         return self
 
-    def _solve(
-        self, given: tuple[Any, Any, Any], effort: FitEffort, reference: Polynomial | None
-    ) -> Prepared:
+    def _solve(self, given: tuple[Any, Any, Any], effort: FitEffort) -> Prepared:
         """Set solution and formula; return the problem that was solved."""
         opened = open_fit(self, *given, effort.progress)
         prepared, self.solution_ = solve(opened, self.n_candidates, effort)
         self.__dict__.pop("calibration_", None)  # of an earlier fit
         law = prepared.formula(self.solution_.support, self.solution_.coefficients)
-        if reference is not None:
-            law = replace(law, response=reference.response)
         self.polynomial_, self.intercept_, self.powers_ = law, law.intercept, law.powers
-        self.reference_, self.spread_ = reference, Spread.of(prepared, self.solution_)
+        self.spread_ = Spread.of(prepared, self.solution_)
         return prepared

@@ -36,7 +36,6 @@ from polysharp.estimators.parameters import (
 )
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.progress import Progress, open_progress
-from polysharp.selection.consensus import find_consensus
 from polysharp.selection.folds import Folds
 from polysharp.selection.parallel import NEVER, Deadline, Workers
 from polysharp.selection.scores import RULES, Scores
@@ -47,7 +46,6 @@ from polysharp.threads import limited_threads
 from polysharp.typing import Monomial
 
 SEARCH_SHARE = 0.75  # of the time limit; the refit gets the rest
-CONSENSUS_SHARE = 0.1  # of the time limit; for the averaging of models after the search
 REFIT_SHARE = 0.1  # of the time limit that the refit has in any case: the search may end late
 HOPELESS_AFTER = 3.0  # seconds of the refit's search, where the gap is still wide by then
 # What a fit and a search over budgets both have, but not of one value.
@@ -82,21 +80,19 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     cv : int, "auto", splitter or iterable of (train, test), default="auto"
         Number of shuffled folds; or a scikit-learn splitter, or the splits themselves.  "auto": ten
         folds for at most 2,000 rows, otherwise (and for Dask collections) five.
-    rule : {"shortest", "consensus", "one-se", "best"}, default="shortest"
+    rule : {"shortest", "one-se", "best"}, default="shortest"
         "shortest" takes the shortest formula that validation cannot tell from the best, in raw
-        inputs unless centring makes it shorter by a fifth.  "consensus" averages the models that do
-        as well as the best and takes the polynomial nearest to their mean: the smallest errors on
-        new rows, many terms, and a certificate about that mean; see Notes.  "best" takes the least
-        mean validation error; "one-se" the fewest terms, then inputs, then the lowest degree, then
-        the strongest ridge, within one standard error of it.
+        inputs unless centring makes it shorter by a fifth.  "best" takes the least mean
+        validation error; "one-se" the fewest terms, then inputs, then the lowest degree, then the
+        strongest ridge, within one standard error of it.
     n_candidates, fit_intercept, scale, device, engine, gap_tol : optional
         As in ``SparsePolynomialRegressor``; engine, gap_tol and n_candidates serve the refit.
     time_limit : float or None, default=60.0
         Seconds for everything.  The search may take three quarters; when its time is up the best of
         what was compared is used, with a warning that says what was not.  The refit searches for a
         proof for three seconds, and on to the limit where the gap has become small by then.  The
-        passes over the rows, the first case and the averaging of "consensus" are not cut short; the
-        refit has a tenth of the limit in any case.
+        passes over the rows and the first case are not cut short; the refit has a tenth of the
+        limit in any case.
     n_jobs : int or None, default=None
         Jobs of joblib for the search (``joblib.parallel_config`` chooses where they run), threads
         of the refit; -1 for all cores.
@@ -120,20 +116,15 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
     best_estimator_ : SparsePolynomialRegressor
         The refitted model.
     best_params_ : dict
-        Its degree, gamma, center, max_inputs and max_terms.  With ``rule="consensus"`` they are
-        those of a fit to ``reference_(X)``, with hardly any ridge; for parameters to fit other
-        rows with, use another rule.
+        Its degree, gamma, center, max_inputs and max_terms.
     best_index_ : int
         Its row in ``cv_results_``.
-    reference_ : Polynomial or None
-        With ``rule="consensus"``, the mean of the models that do equally well; None where the
-        model is fitted to y itself.
     best_score_ : float
         Its mean score: minus the root mean squared error on held-out rows, mean over the splits.
     cv_results_ : dict
         One row for each candidate, with the keys of scikit-learn's searches, ``mean_n_terms`` and
-        ``mean_n_inputs``, and ``consensus``, whether the model was fitted to the mean of others;
-        NaN for candidates that were not reached in time or that no polynomial can obey.
+        ``mean_n_inputs``; NaN for candidates that were not reached in time or that no polynomial
+        can obey.
     remarks_ : tuple of str
         What was not compared, in plain sentences.
     n_splits_ : int
@@ -153,16 +144,6 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
     Validation cannot tell two models apart where their errors differ by at most one standard error
     of the smaller one, or two of their difference; nor where both errors are below 1e-4 of the
     standard deviation of y, so that laws without noise come out as they are.
-
-    The smallest of thousands of validation errors is smallest partly by luck, and its model has
-    terms that other rows would not have chosen.  ``rule="consensus"`` averages all models, with
-    inputs raw or centred as in the best, whose error exceeds the smallest by at most two standard
-    errors, of the difference and of the smallest error itself; this mean, ``reference_``, varies
-    less from sample to sample but has many terms.  The final model is the polynomial within the
-    budgets whose values at the rows of X are nearest to those of the mean, and **its certificate
-    is about these values in place of y**: ``polysharp.verify`` takes ``reference_(X)`` as the
-    response.  Degrees whose monomials had to be screened (see below) take no part; where no other
-    degree does as well as the best model, that is used as it is, and there is no ``reference_``.
 
     Predictions at held-out rows count as ``predict`` makes them; nothing is cut to any range.
     Where a split holds out more than 10,000 rows, and on Dask collections, errors come from
@@ -312,7 +293,6 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
 
     def _search(self, folds: Folds, workers: Workers, began: float) -> tuple[BudgetSearch, Scores]:
         """Compare within the search's share of the time."""
-        limits, consensus = input_limits(self.max_inputs), self.rule == "consensus"
         degrees, gammas = several(self.degrees), several(self.gammas)
         # A basis that maps the inputs itself has one coding.
         centers = (False,) if FAMILIES[self.basis].orthogonal else several(self.centers)
@@ -320,29 +300,14 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
             None if degrees == ("auto",) else tuple(sorted({int(r) for r in degrees})),
             None if gammas == ("auto",) else tuple(dict.fromkeys(float(g) for g in gammas)),
             tuple(dict.fromkeys(map(bool, centers))),
-            # The models averaged are as wide as may be; limits are for the polynomial nearest.
-            Budgets(sizes(self.max_terms), limits[:1] if consensus else limits),
+            Budgets(sizes(self.max_terms), input_limits(self.max_inputs)),
         )
-        deadline, later, seconds = NEVER, NEVER, np.inf
+        deadline, seconds = NEVER, np.inf
         if self.time_limit is not None:
             seconds = SEARCH_SHARE * self.time_limit
-            end = time() + seconds - (perf_counter() - began)
-            deadline, later = Deadline(end), Deadline(end + CONSENSUS_SHARE * self.time_limit)
-        search = BudgetSearch(folds, wanted, workers, deadline, seconds, keep=consensus)
-        scores = search.run()
-        self.reference_, remarks = None, search.remarks
-        found = None
-        if consensus:
-            found = find_consensus(scores, search.moments, wanted.budgets, limits, workers, later)
-        if found is not None:
-            rows = folds.rows
-            self.reference_ = found.polynomial(rows.names, rows.response)
-            scores = Scores.joined([scores, found.projections])
-            if found.limits < len(limits):
-                remarks.append(
-                    f"The time was up when {found.limits} of {len(limits)} limits on the number of "
-                    "inputs had been compared, the widest; a longer time_limit compares more."
-                )
+            deadline = Deadline(time() + seconds - (perf_counter() - began))
+        search = BudgetSearch(folds, wanted, workers, deadline, seconds)
+        scores, remarks = search.run(), search.remarks
         self.remarks_ = tuple(remarks)
         for remark in remarks:
             warnings.warn(remark, ConvergenceWarning, stacklevel=3)
@@ -356,17 +321,16 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
     ) -> None:
         """Fit the choice to all rows; look for a proof where there is hope."""
         X, y, sample_weight = given
-        reference, left = self.reference_, None
+        left = None
         if self.time_limit is not None:
             left = max(REFIT_SHARE * self.time_limit, self.time_limit - (perf_counter() - began))
         model = self._kind(**self._shared, **self.best_params_).set_params(
             random_state=seed, time_limit=left
         )
-        values = y if reference is None else self._values(reference, X)
         with warnings.catch_warnings():
             # The gap is stated; large budgets are rarely proved, and that is no reason to warn.
             warnings.simplefilter("ignore", ConvergenceWarning)
             hope = {"hopeless_after": HOPELESS_AFTER, "start": start}
-            model._fit(X, values, sample_weight, reference, **hope)
+            model._fit(X, y, sample_weight, **hope)
         # What is shown, saved and cloned is the user's limit, not what happened to be left of it.
         self.best_estimator_ = model.set_params(time_limit=self.time_limit)

@@ -88,8 +88,7 @@ def rivals(
     Notes
     -----
     A rival has exactly as many terms as the model.  Costs include the ridge, as in ``solution_``.
-    A model that was fitted to the mean of other models (``reference_``) has rivals as fits to that
-    mean.  Where the monomials are too many to be listed, pricing shows which few of them a rival
+    Where the monomials are too many to be listed, pricing shows which few of them a rival
     may have; if it cannot, rivals among the monomials in play are listed and ``complete`` is false.
     There is no proof to check then.
 
@@ -120,10 +119,8 @@ def rivals(
     within = float(within)
     settings = clone(getattr(model, "best_estimator_", model))
     settings.set_params(gamma=float(model.gamma_), time_limit=time_limit)
-    reference = model.reference_
-    values = y if reference is None else model._values(reference, X)
     with FitEffort.begun(settings) as effort:
-        opened = _opened(model, open_fit(settings, X, values, sample_weight, effort.progress))
+        opened = _opened(model, open_fit(settings, X, y, sample_weight, effort.progress))
         prepared, others = _prepared(model, opened, within, effort)
         start = _start(model, prepared)
         with Ledger(len(start)) as ledger:

@@ -83,8 +83,6 @@ def search_curve(search: Any) -> SizeCurve:
     error = -np.asarray(results["mean_test_score"], dtype=np.float64)
     others = [name for name in chosen if name != "max_terms"]
     alike = [all(row[name] == chosen[name] for name in others) for row in results["params"]]
-    consensus = results["consensus"]
-    alike &= consensus == consensus[search.best_index_]
     sizes = np.asarray(results["param_max_terms"], dtype=np.intp)
     rows = np.flatnonzero(alike & np.isfinite(error))
     rows = rows[np.argsort(sizes[rows])]

@@ -188,11 +188,6 @@ class Facts:
         return None if self.place is None else self.place[0].judged(self.budget)
 
     @property
-    def reference(self) -> Polynomial | None:
-        """The mean of models that this one was fitted to, None where it was fitted to y."""
-        return getattr(self.model, "reference_", None)
-
-    @property
     def proved(self) -> bool:
         """Whether the gap is within its tolerance."""
         return self.solution.status is Status.OPTIMAL

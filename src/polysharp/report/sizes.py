@@ -21,12 +21,6 @@ SHADES = 6  # tones of several curves in style.css
 NEAR = 5  # sizes to either side of the model's that are listed at once
 
 
-def aim(facts: Facts) -> str:
-    """Return what the curve's polynomials are: those of a path are fitted to the response."""
-    to_response = facts.path is not None or facts.reference is None
-    return "to be the best" if to_response else "to be nearest to the mean of good models"
-
-
 def draw(facts: Facts) -> Markup:
     """Draw errors against size."""
     curves = facts.curves
@@ -49,7 +43,7 @@ def draw(facts: Facts) -> Markup:
     return chart.draw(
         *marks,
         title="Accuracy against size",
-        description=f"Error of the polynomial found {aim(facts)} for each number of terms, from "
+        description=f"Error of the polynomial found to be the best for each number of terms, from "
         f"{int(min(sizes))} to {int(max(sizes))}.",
     )
 
@@ -113,7 +107,7 @@ def numbers(facts: Facts) -> tuple[list[str], list[list[str]], int | None]:
         head += ["R² at most", "gap"]
         gaps = {(point.max_inputs, point.max_terms): point.gap for point in facts.path}
         own, better = (facts.settings["max_inputs"], facts.budget), {}
-        if facts.place is not None and facts.reference is None:  # its own proof had more time
+        if facts.place is not None:  # its own proof had more time
             gaps[own], better[own] = facts.solution.gap, facts.solution.bound
         ceilings = facts.path.r2_ceilings(better)
         for row, (curve, a) in zip(rows, places, strict=True):

@@ -111,9 +111,7 @@ def copies(facts: Facts) -> list[tuple[str, str]]:
 
 def best(facts: Facts) -> str:
     """Return what a proof shows the model to be."""
-    if facts.several:
-        return "best for all responses together"
-    return "best" if facts.reference is None else "nearest to the mean of good models"
+    return "best for all responses together" if facts.several else "best"
 
 
 def verdict(facts: Facts) -> str:
@@ -164,11 +162,11 @@ def scope(facts: Facts) -> str:
 def ceiling(facts: Facts) -> str | None:
     """Return what the certificate says about R2, for the rows of the fit; None where nothing.
 
-    Rows that the model was not fitted to have another R2, and a mean of models is not y.
+    Rows that the model was not fitted to have another R2.
     """
     solution, rows = facts.solution, facts.rows
     limit = solution.r2_ceiling
-    if facts.reference is not None or limit is None or limit >= 1.0 or rows.r2 is None:
+    if limit is None or limit >= 1.0 or rows.r2 is None:
         return None
     known = (solution.total_squares or 0.0, solution.r2 or 0.0)
     if not np.allclose(known, (rows.total_squares, rows.r2), rtol=1e-6, atol=0.0):
@@ -219,10 +217,9 @@ def in_python(facts: Facts, *, search: bool = False) -> str:
 
     It holds what defines the model and all that is not at its default.
     """
-    kind, given, response = type(facts.model), facts.model.get_params(deep=False), "y"
+    kind, given = type(facts.model), facts.model.get_params(deep=False)
     if not search:
         kind, given = type(getattr(facts.model, "best_estimator_", facts.model)), facts.settings
-        response = "y" if facts.reference is None else "reference"
     changed = [
         f"    {key}={_python(given[key])},\n"
         for key, known in inspect.signature(kind).parameters.items()
@@ -230,7 +227,7 @@ def in_python(facts: Facts, *, search: bool = False) -> str:
     ]
     weighted = "" if facts.rows.weights is None else ", sample_weight=weights"
     call = f"model = {kind.__name__}(\n{''.join(changed)})"
-    return f"from polysharp import {kind.__name__}\n\n{call}\nmodel.fit(X, {response}{weighted})"
+    return f"from polysharp import {kind.__name__}\n\n{call}\nmodel.fit(X, y{weighted})"
 
 
 def parameters(facts: Facts) -> list[tuple[str, str]]:

@@ -6,7 +6,6 @@ a split is the root mean squared error on the held-out rows.  The rules:
     shortest    the fewest terms that validation cannot tell from the best (below)
     one-se      the fewest terms within one standard error of the least error
     best        the least error
-    consensus   the least error among models fitted to the mean of others (``consensus``)
 
 Validation cannot tell a candidate from the best where its error exceeds the least by at most one
 standard error of the least, or by two of the difference between the two, split by split; and where
@@ -29,8 +28,8 @@ from polysharp.errors import InfeasibleError
 from polysharp.selection.split_models import Budgets, SizeErrors
 from polysharp.typing import Array, Indices
 
-Rule = Literal["shortest", "one-se", "best", "consensus"]
-RULES: tuple[Rule, ...] = ("shortest", "one-se", "best", "consensus")
+Rule = Literal["shortest", "one-se", "best"]
+RULES: tuple[Rule, ...] = ("shortest", "one-se", "best")
 
 NAMES = ("degree", "gamma", "center", "max_inputs", "max_terms")
 # Of the response's standard deviation: weaker ridges would give coefficients no more digits that
@@ -52,7 +51,6 @@ class Case:
     degree: int
     gamma: float
     center: bool
-    consensus: bool = False  # fitted to the consensus of others, not to the response
 
 
 @dataclass(frozen=True)
@@ -156,15 +154,11 @@ class Scores:
         """Return the place of the candidate to use."""
         if np.isnan(self.mean).all():
             raise InfeasibleError("no polynomial within the budgets satisfies all the rules")
-        fitted_to_others = self._flags("consensus")
-        if rule == "consensus" and fitted_to_others.any():
-            return int(np.nanargmin(self.select(fitted_to_others).mean))
-        own = self.select(~fitted_to_others)
-        best = int(np.nanargmin(own.mean))
+        best = int(np.nanargmin(self.mean))
         if rule == "one-se":
-            close = np.flatnonzero(own.mean <= own.mean[best] + own.std_error[best])
+            close = np.flatnonzero(self.mean <= self.mean[best] + self.std_error[best])
             return int(min(close, key=lambda a: self._simplicity(int(a))))
-        return own._shortest() if rule == "shortest" else best
+        return self._shortest() if rule == "shortest" else best
 
     def _simplicity(self, a: int) -> tuple[float, ...]:
         """Fewest terms, then inputs, then the lowest degree, then the strongest ridge."""
@@ -197,19 +191,6 @@ class Scores:
         limit = np.minimum(room, MOST_EXCESS * mean[best])
         return np.flatnonzero(excess.mean(axis=1) <= limit)
 
-    def alike(self, best: int, errors: float) -> Indices:
-        """Return candidates whose error exceeds that of one by few standard errors.
-
-        By at most so many, both of the difference and of the error of ``best``: a model that fails
-        in a single split differs widely, and would pass by the first alone.  Of models that are the
-        same (budgets that do not bind) one counts.
-        """
-        excess = self.errors - self.errors[best]
-        room = errors * np.minimum(standard_error(excess), self.std_error[best])
-        close = np.flatnonzero(excess.mean(axis=1) <= room)
-        _, first = np.unique(self.errors[close], axis=0, return_index=True)
-        return np.asarray(close[np.sort(first)])
-
     def table(self) -> dict[str, Any]:
         """Return ``cv_results_``: the columns that scikit-learn's searches have.
 
@@ -233,5 +214,4 @@ class Scores:
             "rank_test_score": ranks.astype(np.int32),
             "mean_n_terms": self.n_terms,
             "mean_n_inputs": self.n_inputs,
-            "consensus": self._flags("consensus"),
         }

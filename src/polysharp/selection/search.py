@@ -106,10 +106,8 @@ class BudgetSearch:
     workers: Workers
     deadline: Deadline  # the first case is compared in any case
     seconds: float = np.inf  # that the comparison may take at the stated rates
-    keep: bool = False  # whether the moments are kept, for a consensus
     work: WorkClock = field(default_factory=WorkClock)
     done: list[Scores] = field(default_factory=list)
-    moments: dict[tuple[int, bool], FoldMoments] = field(default_factory=dict)
     beyond: dict[int, Basis] = field(default_factory=dict)  # of degrees with short models only
     cut_short: int | None = None  # the last degree that was not compared to its end
     remarks: list[str] = field(default_factory=list)
@@ -132,7 +130,7 @@ class BudgetSearch:
                 break
         if not self.done:
             raise refused or self._refusal(degrees, needed)
-        if self.wanted.degrees is None and not self.keep:
+        if self.wanted.degrees is None:
             self._go_on()
             left_out = [degree for degree in left_out if degree > max(self.compared)]
         self._remark(left_out)
@@ -185,8 +183,6 @@ class BudgetSearch:
             size = min(FEW_TERMS, max(self.wanted.budgets.max_terms))
             moments = folds.moments(center, limit, size=size, progress=self.workers.progress)
             self.work.count_moments(folds, len(moments.basis))
-            if self.keep:
-                self.moments[degree, center] = moments
             self._compare_ridges(moments, degree, until)
             first = False
         return True

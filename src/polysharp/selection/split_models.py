@@ -70,22 +70,15 @@ class SplitModels:
     pool: Indices  # the monomials that the split may use, ascending
     units: tuple[float, ...] = (1.0,)  # what the responses were divided by
 
-    def compare(
-        self, gamma: float, budgets: Budgets, late: Deadline = NEVER, *, spare_widest: bool = False
-    ) -> SizeErrors:
-        """Find a model for each of the budgets, and judge it.
-
-        When the time is up the rest stays NaN; under the widest limit on the inputs that may be
-        ignored.
-        """
+    def compare(self, gamma: float, budgets: Budgets, late: Deadline = NEVER) -> SizeErrors:
+        """Find a model for each of the budgets, and judge it; NaN for those after the deadline."""
         error, n_terms, n_inputs = np.full((3, *budgets.shape), np.nan)
         supports: list[list[Indices]] = [[] for _ in budgets.max_inputs]
         wider: list[Indices] = []
         for a, k in enumerate(budgets.max_inputs):
-            until = NEVER if spare_widest and a == 0 else late
             problem = self.problem(gamma, max(budgets.max_terms), k)
-            wider = [] if until() else self._sizes(problem, budgets, wider, until)
-            if until():
+            wider = [] if late() else self._sizes(problem, budgets, wider, late)
+            if late():
                 break
             found = wider or [self.pool[:0]]
             own = [found[min(size, len(found)) - 1] for size in budgets.max_terms]

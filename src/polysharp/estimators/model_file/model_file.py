@@ -138,8 +138,6 @@ def describe(model: Any) -> dict[str, Any]:
     if functions:
         document["functions"] = [fields.describe_function(applied) for applied in functions]
     if several is None:
-        reference = getattr(model, "reference_", None)
-        document["reference"] = None if reference is None else fields.describe_terms(reference)
         document = {**formulas[0], **document, **intervals[0]}
     else:
         document["responses"] = [
@@ -189,10 +187,6 @@ def restore(document: Any) -> SparsePolynomialRegressor:
         model.feature_names_in_ = np.array(names, dtype=object)
     if several is None:
         model.polynomial_, model.intercept_ = laws[0], laws[0].intercept
-        model.reference_, reference = None, root.get("reference")
-        if reference is not None:
-            response = laws[0].response
-            model.reference_ = fields.read_polynomial(reference, library, names, response)
     check_agreement(model)
     _read_intervals(root, each, model)
     return model
