@@ -24,7 +24,7 @@ import polysharp
 from polysharp import SparsePolynomialRegressor, load_model, save_model
 from polysharp.certificate.solution import Stop
 from polysharp.cli import COMMANDS, main, make_parser
-from polysharp.cli.sizes import at_higher_degree
+from polysharp.cli.size_table import at_higher_degree
 
 NAMES = ["speed", "air gap", "mass, total"]
 
@@ -451,7 +451,7 @@ def test_an_interrupt_of_the_comparison_loses_no_model(folder, capsys, monkeypat
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polysharp.cli.sizes.sizes_near", interrupt)
+    monkeypatch.setattr("polysharp.cli.size_table.sizes_near", interrupt)
     assert fit("-q", "-o", "m.json") == 130
     assert capsys.readouterr().err == "polysharp: the comparison was interrupted\n"
     assert load_model("m.json").polynomial_.monomials

@@ -13,7 +13,6 @@ from polysharp.errors import InputError
 from polysharp.estimators.intervals import Calibration, Judged
 from polysharp.estimators.model_file.model_file import (
     describe,
-    load_model,
     restore,
     save_model,
 )
@@ -179,20 +178,7 @@ def test_the_command_line_writes_intervals(tmp_path, monkeypatch, capsys):
         assert (low < middle).all()
         assert (middle < high).all()
         assert 0.7 < np.mean((low <= y) & (y <= high)) < 0.95
-        exported = main(["info", "m.json", "--as", "c", "--interval", "0.8"])
-        assert exported == (0 if more else 2)  # the ends that folds give are no formulas
-        assert more or "which 'm.json' is not; fit it with --holdout" in capsys.readouterr().err
     capsys.readouterr()
-    assert main(["info", "m.json", "--as", "python", "--interval", "0.8"]) == 0
-    namespace = {}
-    exec(capsys.readouterr().out, namespace)
-    used = [X[:, i] for i in load_model("m.json").polynomial_.inputs]
-    np.testing.assert_allclose(namespace["predict_interval"](*used), (low, high), rtol=1e-6)
-    assert main(["info", "m.json", "--as", "c", "--interval", "0.99"]) == 2
-    assert "--interval: coverage must be at most 0.9756" in capsys.readouterr().err
-    assert main(["info", "m.json", "--as", "latex", "--interval", "0.8"]) == 2
-    assert main(["info", "m.json", "--as", "sql", "--interval", "0.8"]) == 2
-    assert "--interval needs --table" in capsys.readouterr().err
     assert main(["predict", "m.json", "t.csv", "--interval", "0.99"]) == 2
     assert "coverage must be at most 0.9756 with the 40 rows" in capsys.readouterr().err
     assert main(["explain", "m.json", "t.csv", "--resamples", "5"]) == 0

@@ -34,7 +34,6 @@ from polysharp import (
 )
 from polysharp.certificate.checker.rows import Columns, orders, read_rows
 from polysharp.certificate.proof import Proof
-from polysharp.cli import main
 from polysharp.data.arrays import NumpyArrays
 from polysharp.data.families import FAMILIES, HIGHEST
 from polysharp.moments.moments import _evaluator
@@ -595,28 +594,6 @@ def test_linear_terms_are_priced():
     assert model.polynomial_.term_names == ("P1(x5)", "P1(x77)")
     assert not proof.statement.listed
     assert verify(proof, X, y)
-
-
-@pytest.mark.needs("pandas")
-def test_the_command_line(tmp_path: Path, capsys):
-    X, y = rows()
-    table = tmp_path / "law.csv"
-    np.savetxt(table, np.c_[X, y], delimiter=",", header="a,b,c,y", comments="", fmt="%.17g")
-    model, report = tmp_path / "m.json", tmp_path / "r.html"
-    call = ["fit", str(table), "-t", "y", "--max-terms", "2", "--gamma", "10", "-q", "--brief"]
-    call += ["--degree", "4", "--basis", "legendre"]
-    assert main([*call, "-o", str(model), "--report", str(report)]) == 0
-    out = capsys.readouterr().out
-    assert "P3(a) P1(b)" in out
-    assert "a mapped from [3, 7]" in out
-    page = report.read_text()
-    assert "P<sub>3</sub>(" in page
-    assert "mapped from" in page
-    assert "Legendre polynomials in place of powers" in page
-    assert main(["verify", str(model), str(table), "-q"]) == 0
-    assert main(["info", str(model), "--as", "python"]) == 0
-    assert main([*call, "--functions", "log"]) == 2
-    assert "functions must be None with basis='legendre'" in capsys.readouterr().err
 
 
 def test_what_matters_does_not_depend_on_the_basis():

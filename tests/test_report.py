@@ -19,12 +19,12 @@ from polysharp.errors import InputError
 from polysharp.estimators.model_file.model_file import load_model, save_model
 from polysharp.estimators.path import Path, PathPoint
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
-from polysharp.progress import rounded_up
 from polysharp.report import render_report, write_report
 from polysharp.report.contours import region_above
-from polysharp.report.facts import Facts
 from polysharp.report.peers import compare_peers
-from polysharp.report.words import at_most, number, percent, verdict
+from polysharp.report.report_data import ReportData
+from polysharp.report.sentences import verdict
+from polysharp.wording import at_most, number, percent, rounded_up
 
 SCRIPT = "<script>alert(1)</script>"
 NASTY = (SCRIPT, 'a & "b"', "'><img src=x onerror=alert(2)>", "tab\there\x00\x1b")
@@ -121,15 +121,15 @@ def test_everything_a_reader_needs_is_there(model, rides, tmp_path):
 def test_numbers_are_those_of_the_rows(model, rides):
     X, y = rides
     weights = np.linspace(0.0, 2.0, len(y))
-    facts = Facts.of(model, X, y, sample_weight=weights)
+    report = ReportData.of(model, X, y, sample_weight=weights)
     residuals = y - model.predict(X)
     mean = np.average(y, weights=weights)
-    assert facts.rows.rmse == pytest.approx(np.sqrt(np.average(residuals**2, weights=weights)))
+    assert report.rows.rmse == pytest.approx(np.sqrt(np.average(residuals**2, weights=weights)))
     explained = np.average(residuals**2, weights=weights)
-    assert facts.rows.r2 == pytest.approx(
+    assert report.rows.r2 == pytest.approx(
         1 - explained / np.average((y - mean) ** 2, weights=weights)
     )
-    assert facts.n == len(y) - 1  # the row of weight zero is no row
+    assert report.n == len(y) - 1  # the row of weight zero is no row
 
 
 def test_every_figure_has_words_and_is_well_formed(model, rides):
@@ -347,7 +347,7 @@ def test_several_budgets_of_inputs_and_no_validation(model, rides):
 
 
 def facts_of(model, rides):
-    return Facts.of(model, *rides)
+    return ReportData.of(model, *rides)
 
 
 def statement(model, rides):
@@ -372,8 +372,8 @@ def test_words_say_neither_more_nor_less_than_the_certificate(model, rides):
 
 def test_words_on_a_triage_name_what_was_not_examined(rides):
     model = SparsePolynomialRegressor(2, 2, n_candidates=3, gamma=1.0).fit(*rides)
-    facts = facts_of(model, rides)
-    assert verdict(facts) == "Proved best of the kept inputs"
+    report = facts_of(model, rides)
+    assert verdict(report) == "Proved best of the kept inputs"
     words = statement(model, rides)
     assert "3 inputs that a ranking kept of 5" in words
     assert "were not examined" in words
@@ -383,8 +383,8 @@ def test_a_loose_tolerance_is_not_called_best(model, rides):
     """With gap_tol=0.9 nearly every search counts as done; the badge names what was proved."""
     loose = copy(model)
     loose.solution_ = replace(model.solution_, bound=0.5 * model.solution_.objective, gap_tol=0.9)
-    facts = facts_of(loose, rides)
-    assert verdict(facts) == "Proved within 50\N{NO-BREAK SPACE}% of the best"
+    report = facts_of(loose, rides)
+    assert verdict(report) == "Proved within 50\N{NO-BREAK SPACE}% of the best"
     assert "within the tolerance of 90" in statement(loose, rides)
     assert "proved best" not in statement(loose, rides)
 

@@ -18,10 +18,10 @@ import pandas as pd
 import pytest
 
 from polysharp.cli import make_parser
-from polysharp.cli.columns import joined
 from polysharp.cli.delimited import Format
-from polysharp.cli.page.wishes import FILES, Sheet, form_of, words_of
+from polysharp.cli.page.form_request import FILES, UploadedTable, form_of, words_of
 from polysharp.cli.shared import columns
+from polysharp.cli.table_columns import joined
 from polysharp.errors import InputError
 from polysharp.estimators.model_file.model_file import load_model
 
@@ -58,8 +58,8 @@ class Page:
     def get(self, path, **how):
         return self.ask("GET", path, **how)
 
-    def post(self, path, wish=None, **how):
-        body = wish if isinstance(wish, bytes) else json.dumps(wish or {}).encode()
+    def post(self, path, request=None, **how):
+        body = request if isinstance(request, bytes) else json.dumps(request or {}).encode()
         status, _, content = self.ask("POST", path, body, **how)
         return status, json.loads(content)
 
@@ -97,7 +97,7 @@ def csv(names=NAMES, n=60):
     return table.to_csv(index=False).encode()
 
 
-def wish(**others):
+def request(**others):
     return {"target": 3, "inputs": [0, 1, 2, 3], "max-terms": 2, "degree": 2, **others}
 
 
@@ -146,7 +146,7 @@ def test_the_page_loads_nothing_from_elsewhere_and_says_so(page):
 @pytest.mark.parametrize(
     "path",
     ["nothing", "../state", "%2e%2e/state", "download/../model", "download/passwd", "model.json",
-     "page.html", "desk.py", "/etc/passwd", "download/", "\\state"],
+     "page.html", "session.py", "/etc/passwd", "download/", "\\state"],
 )  # fmt: skip
 def test_addresses_name_no_files(page, path):
     assert page.get(path)[0] == 404
@@ -189,7 +189,7 @@ def test_only_tables_are_taken(page, name):
     ],
 )
 def test_a_name_stays_in_its_folder(tmp_path, name, kept):
-    file = Sheet.called(name, tmp_path).file
+    file = UploadedTable.called(name, tmp_path).file
     assert file.parent == tmp_path
     assert file.name == kept
 
@@ -223,7 +223,7 @@ def test_bad_tables_get_one_sentence(page, content, name, said):
     assert said in state["table"]["error"]
     assert str(page.folder) not in state["table"]["error"]
     assert state["table"]["columns"] == []
-    assert page.post("fit", wish())[0] == 400
+    assert page.post("fit", request())[0] == 400
     assert page.post("forget")[1]["table"] is None
 
 
@@ -261,21 +261,21 @@ def test_a_table_is_read_again_as_told(page):
         {"time-limit": 10**9},
     ],
 )  # fmt: skip
-def test_wishes_are_checked(bad):
-    sheet = Sheet(Path("a.csv"), rows=9, names=NAMES, columns=({"kind": "numbers"},) * 4)
+def test_requests_are_checked(bad):
+    table = UploadedTable(Path("a.csv"), rows=9, names=NAMES, columns=({"kind": "numbers"},) * 4)
     with pytest.raises(InputError, match=next(iter(bad))):
-        words_of(sheet, wish(**bad))
+        words_of(table, request(**bad))
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{", b"null", b"[" * 10**5, b"\xff"])
-def test_wishes_are_json_objects(page, body):
+def test_requests_are_json_objects(page, body):
     assert page.post("fit", body)[0] == 400
 
 
 def test_names_are_no_options():
     """Whatever a column is called, the command line reads it as that name."""
-    sheet = Sheet(Path("a.csv"), Format(delimiter=";"), 9, NAMES, ({"kind": "few"},) * 4)
-    words = words_of(sheet, wish(target=0, inputs=[3]))
+    table = UploadedTable(Path("a.csv"), Format(delimiter=";"), 9, NAMES, ({"kind": "few"},) * 4)
+    words = words_of(table, request(target=0, inputs=[3]))
     options = make_parser().parse_args(words)
     assert options.target == SCRIPT
     assert columns(options, "exclude") == [name.strip() for name in NAMES[1:3]]
@@ -286,13 +286,13 @@ def test_names_are_no_options():
 
 
 def test_from_a_table_to_a_report(page, tmp_path):
-    assert page.post("fit", wish())[0] == 400  # no table yet, or a bad one
+    assert page.post("fit", request())[0] == 400  # no table yet, or a bad one
     _, state = page.table(csv(), f"{SCRIPT}.csv")
     assert state["table"]["rows"] == 60
     assert [column["name"] for column in state["table"]["columns"]] == list(NAMES)
     for what in FILES:
         assert page.get(f"download/{what}")[0] == 400
-    assert page.post("fit", wish())[0] == 200
+    assert page.post("fit", request())[0] == 200
     task = page.wait()["task"]
     assert task["error"] is None
     assert task["result"]["proved"]
@@ -329,7 +329,7 @@ def test_a_search_that_is_stopped_keeps_the_best_and_the_page_goes_on(page):
     assert page.post("fit", asked)[0] == 200
     page.wait(moments=2)
     assert page.post("forget")[0] == 409
-    assert page.post("fit", wish())[0] == 409
+    assert page.post("fit", request())[0] == 409
     assert page.table(csv())[0] == 409
     assert page.post("stop")[0] == 200
     page.post("stop")  # twice is as good as once
@@ -337,7 +337,7 @@ def test_a_search_that_is_stopped_keeps_the_best_and_the_page_goes_on(page):
     assert result["stopped"]
     assert {"model", "report"} <= set(result["files"])
     page.table(csv())
-    page.post("fit", wish())
+    page.post("fit", request())
     assert not page.wait()["task"]["result"]["stopped"]
 
 

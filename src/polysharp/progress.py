@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from decimal import ROUND_FLOOR, Context
-from math import ceil
 from time import perf_counter
 from typing import TYPE_CHECKING, TextIO
+
+from polysharp.wording import plural, rounded_down
 
 if TYPE_CHECKING:  # it loads NumPy, which the help of a command can do without
     from polysharp.typing import OnBlock
@@ -129,41 +129,6 @@ def describe(event: Event | Share) -> str:
         f"{event.phase} {event.seconds:.1f} s: objective {event.objective:.6g}, "
         f"bound {rounded_down(event.bound)}, gap {100 * event.gap:.2f} %{work}"
     )
-
-
-def plural(count: int, noun: str) -> str:
-    """Write a count with its noun."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def rounded_down(value: float, digits: int = 6) -> str:
-    """Write a number that is proved as a lower bound: never more than is proved.
-
-    Examples
-    --------
-    >>> rounded_down(36.16988), rounded_down(0.25)
-    ('36.1698', '0.25')
-    """
-    down = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal_from_float(value)
-    return f"{float(down):.{digits}g}"
-
-
-def rounded_up(value: float, decimals: int | None = None) -> str:
-    """Write a number that is proved as an upper bound: never less than is proved.
-
-    Examples
-    --------
-    >>> rounded_up(0.81234), rounded_up(0.25), rounded_up(0.99991234)
-    ('0.8124', '0.2500', '0.999913')
-    """
-    decimals = r2_decimals(value) if decimals is None else decimals
-    unit = 10.0**decimals
-    return f"{ceil(value * unit) / unit:.{decimals}f}"
-
-
-def r2_decimals(r2: float) -> int:
-    """Return how many decimals of an R2 tell something."""
-    return 4 if r2 < 0.999 else 6
 
 
 def relative_gap(objective: float, bound: float) -> float:

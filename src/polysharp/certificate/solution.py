@@ -16,8 +16,9 @@ import numpy as np
 
 from polysharp.errors import CertificateError
 from polysharp.problem.problem import Fit, Problem
-from polysharp.progress import Event, plural, r2_decimals, relative_gap, rounded_down, rounded_up
+from polysharp.progress import Event, relative_gap
 from polysharp.typing import Array, Indices
+from polysharp.wording import plural, r2_decimals, rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from polysharp.certificate.proof import Proof

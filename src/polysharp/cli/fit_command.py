@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from polysharp.certificate.solution import Status, Stop
-from polysharp.cli import shared, sizes
-from polysharp.cli.columns import accuracy, joined
+from polysharp.cli import shared, size_table
 from polysharp.cli.command import ExitCode
 from polysharp.cli.many_files import fit_files, stands_for_many
 from polysharp.cli.messages import say, warnings_as_remarks
+from polysharp.cli.table_columns import accuracy, joined
 from polysharp.engines.interrupts import DeferredInterrupt
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import laws_of, rows_of, spread
@@ -32,9 +32,9 @@ from polysharp.estimators.multitask import (
 from polysharp.estimators.parameters import check_seed
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
-from polysharp.progress import plural
 from polysharp.report import write_report
 from polysharp.report.peers import compare_peers, mean_alone
+from polysharp.wording import plural
 
 OUTPUTS = ("output", "report", "proof")
 CHECKED_SPLITS = 5  # by which the sizes are judged where no search has done so
@@ -134,17 +134,17 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
     search: Any = SparsePolynomialRegressorCV
     given = shared.settings(options)
     if len(targets) > 1:
-        if options.engine not in (None, "auto", "tree"):
-            raise InputError(
-                f"--engine {options.engine} is for one target, got --target {joined(targets)}"
-            )
+        for option, given_one in (
+            (f"--engine {options.engine}", options.engine not in (None, "auto", "tree")),
+        ):
+            if given_one:
+                raise InputError(f"{option} is for one target, got --target {joined(targets)}")
         single, search = MultiTaskSparsePolynomialRegressor, MultiTaskSparsePolynomialRegressorCV
     if options.max_terms is not None and options.cv is None:
         shared.one_number(given, ("degree", "gamma", "max_inputs"), " without --cv")
         if options.rule is not None:
             raise InputError(
-                "--rule has no effect with --max-terms unless --cv is given: add --cv, or drop "
-                "--max-terms"
+                "--rule chooses among budgets, which --max-terms without --cv does not"
             )
         return single(**given)
     given = {CV_NAMES.get(name, name): value for name, value in given.items()}
@@ -163,7 +163,7 @@ def show(model: Any, fitted: Any, held_out: Any, options: Namespace) -> None:
     if said := fitted_to(model):
         print(said)
     if hasattr(model, "best_params_"):
-        print(f"chosen by validation: {_in_words(model.basis, **model.best_params_)}")
+        print(f"chosen by validation: {_in_words(**model.best_params_)}")
         scaled = " of scaled responses" if len(laws) > 1 else ""
         print(
             f"RMSE{scaled} {-model.best_score_:.4g} by cross-validation, mean of "
@@ -177,11 +177,10 @@ def show(model: Any, fitted: Any, held_out: Any, options: Namespace) -> None:
 
 
 def _in_words(
-    basis: str, degree: int, gamma: float, center: bool, max_inputs: int | None, max_terms: int
+    degree: int, gamma: float, center: bool, max_inputs: int | None, max_terms: int
 ) -> str:
     limit = "" if max_inputs is None else f" in at most {plural(max_inputs, 'input')}"
     coding = "inputs centred" if center else "inputs as they are"
-    coding = coding if basis == "monomials" else f"basis {basis}"
     terms = plural(max_terms, "term")
     return f"degree {degree}, at most {terms}{limit}, gamma {gamma:.4g}, {coding}"
 
@@ -190,17 +189,17 @@ def compare(model: Any, sample: Any, options: Namespace) -> dict[str, Any]:
     """Print what other sizes and methods do on the rows of the fit; return it for a report."""
     searched = hasattr(model, "cv_results_")
     with shared.every_core(options):
-        near = sizes.sizes_near(model, sample, None if searched else CHECKED_SPLITS)
-    print(f"\n{sizes.table_of(model, near)}")
+        near = size_table.sizes_near(model, sample, None if searched else CHECKED_SPLITS)
+    print(f"\n{size_table.table_of(model, near)}")
     cv = model.n_splits_ if searched else CHECKED_SPLITS
     how = {"cv": cv, "seed": check_seed(options.seed)}
     peers = compare_peers(*sample.given, **how)
     others = "; ".join(f"{peer.name} {peer.error:.4g} ± {peer.std_error:.2g}" for peer in peers)
-    own = sizes.error_of(model, near)
+    own = size_table.error_of(model, near)
     print(f"errors on rows not seen, {plural(cv, 'fold')}: this formula {own}; {others}")
     for hint in (
-        sizes.as_the_mean(model, near, mean_alone(*sample.given, **how)),
-        sizes.at_higher_degree(model),
+        size_table.as_the_mean(model, near, mean_alone(*sample.given, **how)),
+        size_table.at_higher_degree(model),
     ):
         if hint is not None:
             print(hint)

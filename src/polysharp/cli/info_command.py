@@ -19,7 +19,6 @@ from polysharp.estimators.model import fitted_to
 from polysharp.estimators.model_file.model_file import load_model
 from polysharp.files import write_file
 
-CARRY_INTERVALS = ("python", "c", "sql", "onnx")
 REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "rich")
 OPTIONAL = {
     **{"pandas": "tables", "pyarrow": "Parquet, Feather", "openpyxl": "Excel"},
@@ -37,10 +36,6 @@ def run_info(options: Namespace) -> int:
     shared.check_outputs(options, "output", reads=() if options.model is None else ("model",))
     if options.table is not None and form != "sql":
         raise InputError("--table names the table of an SQL query: it needs --as sql")
-    if options.interval is not None and form not in CARRY_INTERVALS:
-        raise InputError(f"--interval needs --as {', '.join(CARRY_INTERVALS)}")
-    if options.interval is not None and form == "sql" and options.table is None:
-        raise InputError("--interval needs --table with --as sql: the query has two columns more")
     if options.model is None:
         if form is not None:
             raise InputError("--as needs a model file: polysharp info MODEL --as ...")
@@ -58,44 +53,28 @@ def run_info(options: Namespace) -> int:
 
 
 def exported(model: Any, options: Namespace) -> str | bytes:
-    """Return the formula in another language; of several responses, one after the other."""
-    laws, form = laws_of(model), getattr(options, "as")
-    for option, given in (
-        ("--as onnx", form == "onnx"),
-        ("--table", options.table is not None),
-        ("--interval", options.interval is not None),
-    ):
+    """Return the formula in another language; several responses stand one after the other."""
+    each, form = laws_of(model), getattr(options, "as")
+    for option, given in (("--as onnx", form == "onnx"), ("--table", options.table is not None)):
         if given:
             shared.check_single(model, options.model, option)
-    half = None if options.interval is None else _half_width(model, options)
     if form == "onnx":
-        binary: bytes = laws[0].to_onnx(half).SerializeToString()
+        binary: bytes = each[0].to_onnx().SerializeToString()
         return binary
     writers: dict[str, Callable[[Any, str], str]] = {
-        "text": lambda law, _: law.formula(options.digits),
-        "latex": lambda law, _: law.to_latex(options.digits),
-        "sympy": lambda law, _: str(law.to_sympy()),
-        "python": lambda law, name: law.to_python(name, half),
-        "c": lambda law, name: law.to_c(name, half),
-        "sql": lambda law, _: law.to_sql(options.table, interval=half),
+        "text": lambda polynomial, _: polynomial.formula(options.digits),
+        "latex": lambda polynomial, _: polynomial.to_latex(options.digits),
+        "sympy": lambda polynomial, _: str(polynomial.to_sympy()),
+        "python": lambda polynomial, name: polynomial.to_python(name),
+        "c": lambda polynomial, name: polynomial.to_c(name),
+        "sql": lambda polynomial, _: polynomial.to_sql(options.table),
     }
-    names = [f"{options.name}_{t}" for t in range(len(laws))] if len(laws) > 1 else [options.name]
-    written = [writers[form](law, name).rstrip() for law, name in zip(laws, names, strict=True)]
-    # Functions stand apart; whose each is, a comment in it says.
+    names = [options.name]
+    if len(each) > 1:
+        names = [f"{options.name}_{t}" for t in range(len(each))]
+    written = [writers[form](*pair).rstrip() for pair in zip(each, names, strict=True)]
+    # A comment in each function says which response it is for.
     return ("\n\n\n" if form in ("python", "c") else "\n").join(written) + "\n"
-
-
-def _half_width(model: Any, options: Namespace) -> Any:
-    calibration = getattr(model, "calibration_", None)
-    if calibration is None or len(calibration.folds) > 1:
-        raise InputError(
-            f"--interval needs a model with errors on rows held out, which {options.model!r} is "
-            "not; fit it with --holdout"
-        )
-    try:
-        return model.half_width(options.interval)
-    except InputError as error:
-        raise InputError(f"--interval: {error}") from error
 
 
 def described(model: Any) -> str:

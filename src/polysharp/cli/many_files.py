@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from polysharp.cli import shared
-from polysharp.cli.columns import listed
 from polysharp.cli.delimited import WHITESPACE, spelled
 from polysharp.cli.messages import say, warnings_as_remarks
+from polysharp.cli.table_columns import listed
 from polysharp.data.cluster import cluster
 from polysharp.data.scanning import scan
 from polysharp.errors import InputError
-from polysharp.progress import plural
+from polysharp.wording import plural
 
 WHOLE = ("holdout", "report", "sheet", "impute", "indicators", "no_header")  # need all rows at once
 

@@ -20,7 +20,7 @@ from polysharp.certificate.solution import Stop
 from polysharp.cli import shared
 from polysharp.cli.command import NONE, ExitCode
 from polysharp.cli.messages import say, warnings_as_remarks
-from polysharp.cli.sizes import path_of
+from polysharp.cli.size_table import path_of
 from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import rows_of
@@ -28,8 +28,8 @@ from polysharp.estimators.model_file.model_file import load_model
 from polysharp.estimators.rivals import rivals
 from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.stationary import stationary_points
-from polysharp.progress import plural, rounded_down, rounded_up
 from polysharp.report import write_report
+from polysharp.wording import plural, rounded_down, rounded_up
 
 COEFFICIENTS = """\
 What it is not: an interval holds the middle 90 % of the coefficients that resamples of the rows

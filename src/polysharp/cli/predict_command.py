@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from polysharp.cli import shared
-from polysharp.cli.columns import accuracy, find, joined, listed, numbers
 from polysharp.cli.command import ExitCode
 from polysharp.cli.messages import say
 from polysharp.cli.recipe import Recipe
+from polysharp.cli.table_columns import accuracy, find, joined, listed, numbers
 from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import ShownRows, laws_of
@@ -79,8 +79,8 @@ def calibrations_of(model: Any, options: Namespace) -> Sequence[Any]:
     if not found:
         raise InputError(
             f"--interval needs errors on unseen rows, which {options.model!r} does not hold: it "
-            "was written by an earlier version, or fitted to fewer than 20 rows or to many files; "
-            "fit it again"
+            "was written by an earlier version, or fitted to fewer than 20 rows, or to many "
+            "files; fit it again"
         )
     return found
 

@@ -13,7 +13,11 @@ import numpy as np
 from joblib import parallel_config
 
 from polysharp.certificate.solution import Status, Stop
-from polysharp.cli.columns import (
+from polysharp.cli.command import NONE, ExitCode
+from polysharp.cli.delimited import Format, is_number
+from polysharp.cli.messages import say
+from polysharp.cli.recipe import Recipe
+from polysharp.cli.table_columns import (
     Sample,
     choose_inputs,
     find,
@@ -22,10 +26,6 @@ from polysharp.cli.columns import (
     split_names,
     targets_of,
 )
-from polysharp.cli.command import NONE, ExitCode
-from polysharp.cli.delimited import Format, is_number
-from polysharp.cli.messages import say
-from polysharp.cli.recipe import Recipe
 from polysharp.cli.tables import read_table
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import laws_of
@@ -34,7 +34,7 @@ from polysharp.estimators.stability import stability
 from polysharp.files import check_targets
 
 SAME = """degree max_terms max_inputs gamma center engine time_limit gap_tol device max_interaction
-interaction_degree heredity basis"""
+interaction_degree heredity"""
 PARAMETERS = {  # of the library, and what the command line calls them
     **{name: name for name in SAME.split()},
     "n_candidates": "candidates",

@@ -13,8 +13,8 @@ from polysharp.data.summary import Ranges
 from polysharp.errors import InputError
 from polysharp.estimators.path import path
 from polysharp.monomials.scaling import Scaling
-from polysharp.progress import plural
 from polysharp.ranking.ranking import rank_inputs
+from polysharp.wording import plural
 
 
 def run_path(options: Namespace) -> int:

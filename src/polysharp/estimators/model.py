@@ -22,8 +22,8 @@ from polysharp.errors import InputError
 from polysharp.estimators.parameters import RULES, check_parameters
 from polysharp.polynomial.half_width import HalfWidth
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.progress import plural
 from polysharp.typing import Array
+from polysharp.wording import plural
 
 
 class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -31,10 +31,10 @@ from polysharp.estimators.path_search import CertifiedSizes, open_folds, validat
 from polysharp.estimators.prepare import FitEffort, Prepared, open_fit
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.progress import r2_decimals, rounded_up
 from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import Scores
 from polysharp.selection.split_models import Budgets
+from polysharp.wording import r2_decimals, rounded_up
 
 Size = tuple[int | None, int]  # max_inputs and max_terms
 

@@ -13,8 +13,8 @@ from polysharp.certificate.solution import Stop
 from polysharp.errors import load_optional
 from polysharp.estimators.rivals_tally import Used
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.progress import plural, rounded_down
 from polysharp.typing import Array
+from polysharp.wording import plural, rounded_down
 
 SHOWN = 10  # rivals and replacements that are printed
 

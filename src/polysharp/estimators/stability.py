@@ -36,8 +36,8 @@ from polysharp.estimators.parameters import check_parameters, check_seed
 from polysharp.estimators.resampling import Refits, bootstrap
 from polysharp.polynomial.importance import without_ridge
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.progress import plural
 from polysharp.typing import Array, Monomial
+from polysharp.wording import plural
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ Every picture comes twice: as a display object in scikit-learn's manner, made by
 Matplotlib is imported when a picture is drawn and not before (``pip install polysharp[plots]``).
 """
 
-from polysharp.plots.model import (
+from polysharp.plots.model_plots import (
     GapDisplay,
     ImportanceDisplay,
     PredictionDisplay,
@@ -16,8 +16,8 @@ from polysharp.plots.model import (
     plot_predictions,
     plot_residuals,
 )
-from polysharp.plots.path import PathDisplay, plot_path
-from polysharp.plots.response import ResponseDisplay, SurfaceDisplay
+from polysharp.plots.path_plots import PathDisplay, plot_path
+from polysharp.plots.response_plots import ResponseDisplay, SurfaceDisplay
 
 __all__ = [
     "GapDisplay",

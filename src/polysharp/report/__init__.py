@@ -38,10 +38,10 @@ class About(TypedDict, total=False):
 
 def render_report(model: Any, X: Any, y: Any, **about: Unpack[About]) -> str:
     """Return the report as text; the parameters are those of ``write_report``."""
-    from polysharp.report.facts import Facts
     from polysharp.report.page import page
+    from polysharp.report.report_data import ReportData
 
-    return page(Facts.of(model, X, y, **about))
+    return page(ReportData.of(model, X, y, **about))
 
 
 def write_report(

@@ -16,7 +16,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from polysharp.report.html import tag
+from polysharp.report.markup import tag
 from polysharp.typing import Array
 
 WIDTH = 400

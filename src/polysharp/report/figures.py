@@ -11,14 +11,15 @@ import numpy as np
 from markupsafe import Markup
 
 from polysharp.estimators.fitted import ShownRows, spread
-from polysharp.plots.model import HIGHEST, course
+from polysharp.plots.model_plots import HIGHEST, course
 from polysharp.polynomial import response as slices
-from polysharp.report import words
 from polysharp.report.chart import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Chart, Scale, labels, shorten
 from polysharp.report.contours import region_above
-from polysharp.report.facts import Facts
-from polysharp.report.html import tag
+from polysharp.report.markup import tag
+from polysharp.report.report_data import ReportData
+from polysharp.report.sentences import accuracy
 from polysharp.typing import Array, Indices
+from polysharp.wording import number
 
 MAX_DOTS = 600
 BANDS = 9  # colours of a surface: --band-0 to --band-8 in style.css
@@ -31,10 +32,10 @@ def drawn_rows(rows: ShownRows) -> Indices:
     return spread(rows.n, MAX_DOTS)
 
 
-def predictions(facts: Facts) -> Markup:
+def predictions(report: ReportData) -> Markup:
     """Predicted against observed."""
-    name = facts.polynomial.response
-    clouds = _clouds(facts, lambda rows: (rows.observed, rows.predicted))
+    name = report.polynomial.response
+    clouds = _clouds(report, lambda rows: (rows.observed, rows.predicted))
     both = np.concatenate([v for x, y, _ in clouds for v in (x, y)])
     chart = Chart.over(both, both, f"observed {name}", f"predicted {name}")
     ends = np.array([chart.x.low, chart.x.high])
@@ -43,17 +44,17 @@ def predictions(facts: Facts) -> Markup:
         *(chart.dots(*cloud) for cloud in clouds),
         title="Observed against predicted",
         description="One dot per row; on the diagonal the prediction is exact. "
-        f"{words.accuracy(facts.rows)}.",
+        f"{accuracy(report.rows)}.",
     )
 
 
-def residuals(facts: Facts) -> Markup:
+def residuals(report: ReportData) -> Markup:
     """Residual against prediction."""
-    clouds = _clouds(facts, lambda rows: (rows.predicted, rows.residuals))
+    clouds = _clouds(report, lambda rows: (rows.predicted, rows.residuals))
     xs, ys = (np.concatenate([cloud[a] for cloud in clouds]) for a in (0, 1))
-    predicted = f"predicted {facts.polynomial.response}"
+    predicted = f"predicted {report.polynomial.response}"
     chart = Chart.over(xs, np.append(ys, 0.0), predicted, LEFT_OVER)
-    largest = words.number(float(np.abs(facts.rows.residuals).max()), 3)
+    largest = number(float(np.abs(report.rows.residuals).max()), 3)
     return chart.draw(
         chart.line(np.array([chart.x.low, chart.x.high]), np.zeros(2), "reference"),
         *(chart.dots(*cloud) for cloud in clouds),
@@ -64,31 +65,31 @@ def residuals(facts: Facts) -> Markup:
 
 
 def _clouds(
-    facts: Facts, pair: Callable[[ShownRows], tuple[Array, Array]]
+    report: ReportData, pair: Callable[[ShownRows], tuple[Array, Array]]
 ) -> list[tuple[Array, Array, str]]:
     """Return the dots of the rows shown, and of those held out, with the class of each."""
-    kinds = ((facts.rows, "dots"), (facts.held_out, "dots held-out"))
+    kinds = ((report.rows, "dots"), (report.held_out, "dots held-out"))
     drawn = [(rows.take(drawn_rows(rows)), kind) for rows, kind in kinds if rows is not None]
     return [(*pair(rows), kind) for rows, kind in drawn]
 
 
-def residual_histogram(facts: Facts) -> Markup:
+def residual_histogram(report: ReportData) -> Markup:
     """How the residuals are distributed."""
-    left_over = facts.rows.residuals
-    bins = int(np.clip(2.0 * facts.n ** (1 / 3), 8, 30))
+    left_over = report.rows.residuals
+    bins = int(np.clip(2.0 * report.n ** (1 / 3), 8, 30))
     counts, edges = _histogram(left_over, bins)
     rows = Scale(0.0, 1.08 * float(counts.max()), 300 - BOTTOM, TOP)
     chart = Chart(Scale.over(edges, LEFT, WIDTH - RIGHT), rows, LEFT_OVER, "rows")
     return chart.draw(
         chart.bars(edges, counts, "bars"),
         title="Distribution of the residuals",
-        description=f"Histogram of the residuals of {facts.n} rows in {bins} bins.",
+        description=f"Histogram of the residuals of {report.n} rows in {bins} bins.",
     )
 
 
-def gap(facts: Facts) -> Markup:
+def gap(report: ReportData) -> Markup:
     """Objective and bound over the time of the search."""
-    seconds, objective, bound = course(facts.solution)
+    seconds, objective, bound = course(report.solution)
     objective = np.minimum(objective, HIGHEST)
     time = Scale(0.0, 1.04 * float(seconds[-1]) or 1.0, LEFT, WIDTH - RIGHT)
     percent = Scale(0.0, HIGHEST, 300 - BOTTOM, TOP)
@@ -106,15 +107,15 @@ def gap(facts: Facts) -> Markup:
     )
 
 
-def response_curve(facts: Facts, i: int) -> tuple[Markup, str]:
+def response_curve(report: ReportData, i: int) -> tuple[Markup, str]:
     """The response over one input, and its range as the caption."""
-    name, response = facts.polynomial.names[i], facts.polynomial.response
-    curve = slices.response_curve(facts.polynomial, facts.rows.X, i)
+    name, response = report.polynomial.names[i], report.polynomial.response
+    curve = slices.response_curve(report.polynomial, report.rows.X, i)
     chart = Chart.over(curve.x, curve.response, name, response, 250)
-    ends = [words.number(float(v), 4) for v in (curve.response.min(), curve.response.max())]
+    ends = [number(float(v), 4) for v in (curve.response.min(), curve.response.max())]
     runs = f"between {ends[0]} and {ends[1]}"
     drawn = chart.draw(
-        chart.rug(facts.rows.X[drawn_rows(facts.rows), i]),
+        chart.rug(report.rows.X[drawn_rows(report.rows), i]),
         chart.line(curve.x, curve.response, "first thick"),
         title=f"{response} over {name}",
         description=f"All other inputs at their medians; the curve runs {runs}.",
@@ -122,10 +123,10 @@ def response_curve(facts: Facts, i: int) -> tuple[Markup, str]:
     return drawn, f"{shorten(name)}: {runs}"
 
 
-def response_surface(facts: Facts, pair: tuple[int, int]) -> Markup:
+def response_surface(report: ReportData, pair: tuple[int, int]) -> Markup:
     """The response over two inputs, as bands of colour with the rows on top."""
-    names, (i, j) = facts.polynomial.names, pair
-    surface = slices.response_surface(facts.polynomial, facts.rows.X, pair)
+    names, (i, j) = report.polynomial.names, pair
+    surface = slices.response_surface(report.polynomial, report.rows.X, pair)
     height = 320
     # Without a margin, for colours reach to the frame.
     x_scale = Scale.over(surface.x, LEFT, WIDTH - RIGHT - LEGEND, margin=0.0)
@@ -138,15 +139,15 @@ def response_surface(facts: Facts, pair: tuple[int, int]) -> Markup:
         tag("path", d=region_above(surface.response, level, x, y), class_=f"band-{a}")
         for a, level in enumerate(levels.tolist())
     ]
-    rows = facts.rows.X[drawn_rows(facts.rows)[:: max(1, MAX_DOTS // 300)]]
-    response = facts.polynomial.response
+    rows = report.rows.X[drawn_rows(report.rows)[:: max(1, MAX_DOTS // 300)]]
+    response = report.polynomial.response
     return chart.draw(
         tag("g", bands, class_="bands"),
         chart.dots(rows[:, i], rows[:, j], "cloud", r=2),
         _legend(low, high, height),
         title=f"{response} over {names[i]} and {names[j]}",
         description=f"All other inputs at their medians; {shorten(response)} runs from "
-        f"{words.number(low, 4)} to {words.number(high, 4)}.",
+        f"{number(low, 4)} to {number(high, 4)}.",
     )
 
 
@@ -174,7 +175,7 @@ def _legend(low: float, high: float, height: int) -> Markup:
 def column(values: Array) -> list[str]:
     """A column in numbers, with its distribution in front."""
     numbers = (values.min(), np.median(values), values.mean(), values.max(), values.std())
-    return [_sparkline(values), *(words.number(float(v), 4) for v in numbers)]
+    return [_sparkline(values), *(number(float(v), 4) for v in numbers)]
 
 
 def _sparkline(values: Array, bins: int = 16) -> Markup:

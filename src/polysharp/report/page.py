@@ -9,19 +9,19 @@ from importlib.resources import files
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
+from polysharp import wording
 from polysharp._version import __version__
-from polysharp.progress import plural
-from polysharp.report import figures, rivals, sizes, words
-from polysharp.report.facts import Facts
-from polysharp.report.html import printable, tag
+from polysharp.report import figures, markup, rival_section, sentences, size_section
+from polysharp.report.markup import printable, tag
+from polysharp.report.report_data import ReportData
 
 # Nothing is loaded and nothing runs, whatever a page may contain.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def page(facts: Facts) -> str:
+def page(report: ReportData) -> str:
     """Return the whole document."""
-    return _template().render(facts=facts)
+    return _template().render(report=report)
 
 
 @cache
@@ -34,13 +34,15 @@ def _template() -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    writers = (words.number, words.at_most, words.percent, words.share, words.r_squared)
-    environment.filters |= {writer.__name__: writer for writer in writers}
+    filters = ("number", "at_most", "percent", "share", "r_squared")
+    environment.filters |= {name: getattr(wording, name) for name in filters}
     environment.filters["variable"] = lambda name: tag("var", name)
     own = files("polysharp.report")
     environment.globals |= {
-        **{"figures": figures, "picture": rivals, "sizes": sizes, "words": words},
-        **{"plural": plural, "policy": POLICY, "version": __version__},
+        **{"figures": figures, "markup": markup, "sentences": sentences},
+        **{"rival_section": rival_section, "size_section": size_section},
+        **{"plural": wording.plural, "plus_minus": wording.plus_minus},
+        **{"policy": POLICY, "version": __version__},
         # The style sheet is the package's own text; it holds no "</".
         "style": Markup(own.joinpath("style.css").read_text(encoding="utf-8")),
     }

@@ -49,7 +49,7 @@ function attempt(path, body, before = () => {}) {
   return turn;
 }
 
-const wish = (path, chosen = {}) => attempt(path, JSON.stringify(chosen));
+const send = (path, chosen = {}) => attempt(path, JSON.stringify(chosen));
 
 // The table.
 
@@ -123,7 +123,7 @@ function chooseTarget() {
 }
 
 function chosen() {
-  const fields = $("wish").elements, number = (name) => (fields[name].value === "" ? null : Number(fields[name].value));
+  const fields = $("request").elements, number = (name) => (fields[name].value === "" ? null : Number(fields[name].value));
   const boxes = [...$("inputs").querySelectorAll("input")].filter((box) => box.checked && !box.disabled);
   return {
     target: number("target"), inputs: boxes.map((box) => Number(box.value)), missing: fields.missing.value,
@@ -250,16 +250,16 @@ for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
 $("form").addEventListener("submit", (event) => {
   event.preventDefault();
   const form = Object.fromEntries(new FormData(event.target));
-  wish("read", { ...form, header: form.header === "yes" });
+  send("read", { ...form, header: form.header === "yes" });
 });
-$("wish").addEventListener("submit", (event) => {
+$("request").addEventListener("submit", (event) => {
   event.preventDefault();
-  wish("fit", chosen());
+  send("fit", chosen());
 });
 $("target").addEventListener("change", chooseTarget);
 for (const [id, value] of [["all", true], ["none", false]]) {
   $(id).addEventListener("click", () => { for (const box of $("inputs").querySelectorAll("input")) box.checked = value; });
 }
 $("stop").addEventListener("click", () => { $("stop").disabled = true; ask("stop", "{}").catch((error) => complain(error.message)); });
-$("forget").addEventListener("click", () => wish("forget"));
+$("forget").addEventListener("click", () => send("forget"));
 attempt("state");

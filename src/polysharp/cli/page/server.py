@@ -31,15 +31,15 @@ from urllib.parse import parse_qs, urlsplit
 
 from polysharp.cli.command import ExitCode
 from polysharp.cli.messages import say
-from polysharp.cli.page.desk import Desk
-from polysharp.cli.page.wishes import FILES
+from polysharp.cli.page.form_request import FILES
+from polysharp.cli.page.session import Session
 from polysharp.cli.tables import need
 from polysharp.errors import InputError
-from polysharp.progress import plural
+from polysharp.wording import plural
 
 HOST = "127.0.0.1"
 MEGABYTE = 10**6
-MOST_WISHES = 1 << 20  # bytes of what the page asks for, the table aside
+MOST_REQUEST = 1 << 20  # bytes of what the page asks for, the table aside
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
@@ -77,13 +77,13 @@ class Reply:
 
 
 class PageServer(ThreadingHTTPServer):
-    """The desk behind a door."""
+    """The session behind a door."""
 
     daemon_threads = False  # the end waits for them: nobody may write into a folder that goes
 
-    def __init__(self, desk: Desk, port: int) -> None:
+    def __init__(self, session: Session, port: int) -> None:
         super().__init__((HOST, port), PageRequest)
-        self.desk = desk
+        self.session = session
         self.token = token_urlsafe(32)
         self.once: str | None = token_urlsafe(32)
         own = files("polysharp.cli.page")
@@ -121,44 +121,44 @@ class PageRequest(BaseHTTPRequestHandler):
         self._answer(self._get)
 
     def do_POST(self) -> None:
-        """Take a table or a wish."""
+        """Take a table or a request."""
         self._answer(self._post)
 
     def log_message(self, *_: Any) -> None:
         """Say nothing: the terminal is the user's."""
 
     def _get(self, path: str, query: dict[str, str]) -> Reply:
-        desk = self.server.desk
+        session = self.server.session
         if path in self.server.assets:
             return self.server.assets[path]
         if path == "state":
             since = query.get("since", "0")
-            return _json(desk.state(int(since) if since.isdecimal() else 0))
+            return _json(session.state(int(since) if since.isdecimal() else 0))
         if path == "report":
-            _, content = desk.file("report")
+            _, content = session.file("report")
             return Reply(content, "text/html", {"Content-Security-Policy": REPORT_POLICY})
         folder, _, what = path.partition("/")
         if folder == "download" and what in FILES:
-            name, content = desk.file(what)
+            name, content = session.file(what)
             kind = "text/html" if what == "report" else "application/octet-stream"
             return Reply(content, kind, {"Content-Disposition": f'attachment; filename="{name}"'})
         raise Refused(HTTPStatus.NOT_FOUND, "there is no such page")
 
     def _post(self, path: str, query: dict[str, str]) -> Reply:
-        desk = self.server.desk
+        session = self.server.session
         if path == "table":
-            desk.receive(query.get("name", ""), self._body(desk.max_bytes, "a table"))
-            return _json(desk.state())
+            session.receive(query.get("name", ""), self._body(session.max_bytes, "a table"))
+            return _json(session.state())
         actions: dict[str, Callable[[dict[str, Any]], None]] = {
-            "read": desk.read_as,
-            "fit": desk.start,
-            "stop": lambda _: desk.stop(),
-            "forget": lambda _: desk.forget(),
+            "read": session.read_as,
+            "fit": session.start,
+            "stop": lambda _: session.stop(),
+            "forget": lambda _: session.forget(),
         }
         if path not in actions:
             raise Refused(HTTPStatus.NOT_FOUND, "there is no such page")
-        actions[path](self._wish())
-        return _json(desk.state())
+        actions[path](self._form())
+        return _json(session.state())
 
     def _answer(self, handle: Callable[[str, dict[str, str]], Reply]) -> None:
         try:
@@ -208,15 +208,15 @@ class PageRequest(BaseHTTPRequestHandler):
             raise InputError(f"{what} must come whole, got {plural(missing, 'byte')} too few")
         return content
 
-    def _wish(self) -> dict[str, Any]:
-        content = self._body(MOST_WISHES, "a wish")
+    def _form(self) -> dict[str, Any]:
+        content = self._body(MOST_REQUEST, "a request")
         try:
-            wish = json.loads(content or b"{}")
+            request = json.loads(content or b"{}")
         except (ValueError, RecursionError):
-            wish = None
-        if not isinstance(wish, dict):
-            raise InputError(f"a wish must be a JSON object, got {content[:40]!r}")
-        return wish
+            request = None
+        if not isinstance(request, dict):
+            raise InputError(f"a request must be a JSON object, got {content[:40]!r}")
+        return request
 
 
 def _same(one: str, other: str) -> bool:
@@ -238,14 +238,14 @@ def run_serve(options: Namespace) -> int:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), _interrupt)
     with suppress(KeyboardInterrupt), TemporaryDirectory(prefix="polysharp-") as folder:
-        desk = Desk(Path(folder), options.max_size * MEGABYTE)
-        with PageServer(desk, options.port) as server:
+        session = Session(Path(folder), options.max_size * MEGABYTE)
+        with PageServer(session, options.port) as server:
             Thread(target=server.serve_forever, daemon=True).start()
             try:
                 print(f"The page is at {server.address}\nCtrl-C ends it.", flush=True)
                 if not options.no_browser:
                     Thread(target=webbrowser.open, args=[server.first_address], daemon=True).start()
-                desk.work()
+                session.work()
             finally:
                 server.shutdown()
     say("ended; the tables and models of the page are removed")

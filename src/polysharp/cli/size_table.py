@@ -8,9 +8,9 @@ import numpy as np
 
 from polysharp.estimators.fitted import settings_of
 from polysharp.estimators.path import Path, PathPoint, path
-from polysharp.plots.path import curves_of
-from polysharp.progress import rounded_up
+from polysharp.plots.path_plots import curves_of
 from polysharp.report.peers import Peer
+from polysharp.wording import rounded_up
 
 AROUND = 4  # sizes to either side of the model's
 WORTH = 0.05  # part of the error that a higher degree must gain to be worth a hint
@@ -41,9 +41,9 @@ def path_of(
 def table_of(model: Any, sizes: Path) -> str:
     """Return a short table of sizes, the model's own marked."""
     known = settings_of(model)
-    own, bounds = int(known["max_terms"]), {}
-    bounds[known["max_inputs"], own] = model.solution_.bound  # its proof had more time
-    ceilings = sizes.r2_ceilings(bounds)
+    own = int(known["max_terms"])
+    # The model's own proof had more time than that of the path.
+    ceilings = sizes.r2_ceilings({(known["max_inputs"], own): model.solution_.bound})
     lines = [f"  {'terms':>5}  {'error on rows not seen':>22}  {'R2 at most':>10}"]
     for point in _told_apart(sizes, own):
         mark = ">" if point.max_terms == own else " "

@@ -14,11 +14,10 @@ from markupsafe import Markup
 
 from polysharp.estimators.rivals_found import Rivals
 from polysharp.estimators.rivals_tally import Swap
-from polysharp.progress import plural
 from polysharp.report.chart import RIGHT, TOP, WIDTH, shorten, svg
-from polysharp.report.html import tag
-from polysharp.report.words import percent
+from polysharp.report.markup import tag
 from polysharp.typing import Monomial
+from polysharp.wording import percent, plural
 
 COLUMNS, ROWS = 50, 24  # formulas and terms that are drawn, at most
 LABELS, SHARES, ROW, FOOT = 140, 44, 21, 42  # units of the drawing

@@ -82,7 +82,7 @@ def search_curve(search: Any) -> SizeCurve:
     results, chosen = search.cv_results_, search.best_params_
     error = -np.asarray(results["mean_test_score"], dtype=np.float64)
     others = [name for name in chosen if name != "max_terms"]
-    alike = [all(row[name] == chosen[name] for name in others) for row in results["params"]]
+    alike = np.array([all(row[k] == chosen[k] for k in others) for row in results["params"]])
     sizes = np.asarray(results["param_max_terms"], dtype=np.intp)
     rows = np.flatnonzero(alike & np.isfinite(error))
     rows = rows[np.argsort(sizes[rows])]

@@ -1,7 +1,7 @@
 """What the page works on: one table, one fit at a time, and one folder that holds both.
 
 Everything is done as the command line does it: a table is read by ``read_table``, and a fit is the
-command ``polysharp fit`` with the words that a user would type (``wishes``).
+command ``polysharp fit`` with the words that a user would type (``form_request``).
 
 Requests come in threads of their own; they ask and look.  The work is done in the main thread,
 one thing after another, since that is where Python raises Ctrl-C: the page's *Stop* is a Ctrl-C
@@ -28,7 +28,7 @@ from time import sleep
 from typing import Any
 
 from polysharp.cli.command import ExitCode
-from polysharp.cli.page.wishes import FILES, Sheet, form_of, look, words_of
+from polysharp.cli.page.form_request import FILES, UploadedTable, form_of, look, words_of
 from polysharp.errors import InputError
 from polysharp.progress import Event, Share, describe, watching
 
@@ -65,16 +65,16 @@ class Task:
         self.moments.append((self.searches, event.seconds, best, event.bound))
 
 
-class Desk:
+class Session:
     """The table, the fit, and who may touch them when."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self.folder, self.max_bytes = folder, max_bytes
-        self.sheet: Sheet | None = None
+        self.table: UploadedTable | None = None
         self.task: Task | None = None
         self._jobs: Queue[tuple[Future[None], Job]] = Queue()
         self._lock = Lock()  # of the four below
-        self._busy = False  # a job has the desk
+        self._busy = False  # a job has the session
         self._stoppable = False  # a fit is going on that a Ctrl-C may end,
         self._stopping = False  # and the page has asked for it
         self._closed = False
@@ -83,27 +83,27 @@ class Desk:
 
     def receive(self, name: str, content: bytes) -> None:
         """Take a table in and look at it; the one before is removed."""
-        sheet = Sheet.called(name, self.folder)
+        table = UploadedTable.called(name, self.folder)
 
         def job() -> None:
             self._clear()
-            sheet.file.write_bytes(content)
-            self.sheet = look(sheet, self.max_bytes)
+            table.file.write_bytes(content)
+            self.table = look(table, self.max_bytes)
 
         self._hand(job).result()
 
-    def read_as(self, wish: dict[str, Any]) -> None:
+    def read_as(self, request: dict[str, Any]) -> None:
         """Look at the table again, read in another way."""
-        sheet = Sheet(self._sheet().file, form_of(wish))
+        table = UploadedTable(self._table().file, form_of(request))
 
         def job() -> None:
-            self.sheet = look(sheet, self.max_bytes)
+            self.table = look(table, self.max_bytes)
 
         self._hand(job).result()
 
-    def start(self, wish: dict[str, Any]) -> None:
+    def start(self, request: dict[str, Any]) -> None:
         """Begin a fit; it goes on after this returns."""
-        task = Task(words_of(self._sheet(), wish))
+        task = Task(words_of(self._table(), request))
         self._hand(lambda: self._fit(task), task)
 
     def stop(self) -> None:
@@ -131,15 +131,15 @@ class Desk:
                 "said": task.said.getvalue(),
                 "remarks": task.remarks.getvalue(),
             }
-        sheet = None if self.sheet is None else self.sheet.shown()
-        return {"max_bytes": self.max_bytes, "table": sheet, "task": told}
+        table = None if self.table is None else self.table.shown()
+        return {"max_bytes": self.max_bytes, "table": table, "task": told}
 
     def file(self, what: str) -> tuple[str, bytes]:
         """Return a file that a fit has written, and what to call it."""
-        sheet, task = self.sheet, self.task
-        if sheet is None or task is None or task.result is None or what not in task.result["files"]:
+        table, task = self.table, self.task
+        if table is None or task is None or task.result is None or what not in task.result["files"]:
             raise InputError(f"there is no {what} yet")
-        stem = re.sub(r"[^A-Za-z0-9_-]+", "-", sheet.file.stem).strip("-") or "table"
+        stem = re.sub(r"[^A-Za-z0-9_-]+", "-", table.file.stem).strip("-") or "table"
         return f"{stem}-{FILES[what]}", (self.folder / FILES[what]).read_bytes()
 
     # What the main thread does.
@@ -227,7 +227,7 @@ class Desk:
         }
 
     def _hand(self, job: Job, task: Task | None = None) -> Future[None]:
-        """Hand a job to the main thread, which has the desk until it is done; a fit is a task."""
+        """Queue a job for the main thread; refuse it while another runs.  A fit is a task."""
         with self._lock:
             if self._closed:
                 raise BusyError("polysharp serve has ended")
@@ -238,12 +238,12 @@ class Desk:
             self._jobs.put((future, job))
         return future
 
-    def _sheet(self) -> Sheet:
-        if self.sheet is None:
+    def _table(self) -> UploadedTable:
+        if self.table is None:
             raise InputError("there is no table yet")
-        return self.sheet
+        return self.table
 
     def _clear(self) -> None:
-        self.sheet = None
+        self.table = None
         for file in self.folder.iterdir():
             file.unlink()

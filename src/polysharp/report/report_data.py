@@ -17,7 +17,7 @@ from polysharp._version import __version__
 from polysharp.certificate.solution import Solution, Status
 from polysharp.estimators.fitted import ShownRows, laws_of, ranking_of, rows_of, settings_of
 from polysharp.estimators.intervals import Calibration, calibrations
-from polysharp.plots.path import SizeCurve, curves_of
+from polysharp.plots.path_plots import SizeCurve, curves_of
 from polysharp.polynomial.importance import Importance, errors_without, measure_importance
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.polynomial.stationary import StationaryPoints, stationary_points
@@ -35,7 +35,7 @@ LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class ReportData:
     """A fitted model, the rows it is shown on, and what the user said about it."""
 
     model: Any
@@ -47,7 +47,7 @@ class Facts:
     held_out: ShownRows | None = None
     peers: Sequence[Peer] = ()
     rivals: Rivals | None = None
-    faces: tuple[Facts, ...] = ()  # of a model for several responses, those of each
+    responses: tuple[ReportData, ...] = ()  # of a model for several responses, those of each
     at: int = 0  # which of several responses
 
     @classmethod
@@ -61,7 +61,7 @@ class Facts:
         sample_weight: Any = None,
         held_out: Sequence[Any] | None = None,
         **about: Any,
-    ) -> Facts:
+    ) -> ReportData:
         """Check the model and the rows; of several responses, the rows of each."""
         laws = laws_of(model)
         rows = rows_of(model, X, y, sample_weight).each
@@ -74,8 +74,8 @@ class Facts:
         if not hasattr(model, "polynomials_"):
             return whole
         pairs = enumerate(zip(rows, others, strict=True))
-        faces = [replace(whole, rows=own, held_out=other, at=t) for t, (own, other) in pairs]
-        return replace(whole, faces=tuple(faces))
+        responses = [replace(whole, rows=own, held_out=other, at=t) for t, (own, other) in pairs]
+        return replace(whole, responses=tuple(responses))
 
     @property
     def polynomial(self) -> Polynomial:
@@ -89,14 +89,14 @@ class Facts:
         return found[self.at] if found else None
 
     @property
-    def shown(self) -> tuple[Facts, ...]:
-        """The facts of each response."""
-        return self.faces or (self,)
+    def shown(self) -> tuple[ReportData, ...]:
+        """The report of each response."""
+        return self.responses or (self,)
 
     @property
     def several(self) -> bool:
         """Whether the model is for several responses, which are scaled, if there be only one."""
-        return bool(self.faces)
+        return bool(self.responses)
 
     @property
     def sections(self) -> list[str]:
@@ -173,7 +173,6 @@ class Facts:
         if self.path is not None and (
             self.path.degree != self.settings["degree"]
             or self.path.center != self.settings["center"]
-            or self.path[0].polynomial.family != self.polynomial.family
             or not np.isclose(self.path.gamma, self.model.gamma_)
         ):
             return None

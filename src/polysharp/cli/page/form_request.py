@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from polysharp.cli.columns import joined, kind_of
 from polysharp.cli.delimited import DELIMITERS, WHITESPACE, Format
+from polysharp.cli.table_columns import joined, kind_of
 from polysharp.cli.tables import read_table
 from polysharp.errors import InputError
 
@@ -34,7 +34,7 @@ LONGEST_MARK = 100  # characters that stand for a missing value
 
 
 @dataclass(frozen=True)
-class Sheet:
+class UploadedTable:
     """The file of a table, how it is read, and what was found in it or why nothing was."""
 
     file: Path
@@ -45,12 +45,12 @@ class Sheet:
     error: str | None = None
 
     @classmethod
-    def called(cls, name: str, folder: Path) -> Sheet:
+    def called(cls, name: str, folder: Path) -> UploadedTable:
         """Return the place in a folder for a table of that name, or refuse what is none.
 
         Examples
         --------
-        >>> Sheet.called("../../etc/p*wd.CSV", Path("here")).file.as_posix()
+        >>> UploadedTable.called("../../etc/p*wd.CSV", Path("here")).file.as_posix()
         'here/p_wd.csv'
         """
         if not name.lower().endswith(ENDINGS):
@@ -81,12 +81,12 @@ class Sheet:
         }
 
 
-def look(sheet: Sheet, max_bytes: int) -> Sheet:
+def look(table: UploadedTable, max_bytes: int) -> UploadedTable:
     """Read the table and return what it holds, or why it cannot be read."""
     try:
-        _check_unpacked(sheet.file, UNPACKED * max_bytes)
-        with chdir(sheet.file.parent):
-            frame = read_table(sheet.file.name, sheet.form)
+        _check_unpacked(table.file, UNPACKED * max_bytes)
+        with chdir(table.file.parent):
+            frame = read_table(table.file.name, table.form)
         if frame.shape[1] > MOST_COLUMNS:
             raise InputError(
                 f"a table on this page has at most {MOST_COLUMNS:,} columns, got "
@@ -102,8 +102,8 @@ def look(sheet: Sheet, max_bytes: int) -> Sheet:
             for name, column in frame.items()
         )
     except (ValueError, ImportError, OSError, MemoryError) as error:
-        return replace(sheet, error=str(error) or "the computer's memory is too small for this")
-    return replace(sheet, rows=len(frame), names=tuple(frame.columns), columns=columns)
+        return replace(table, error=str(error) or "the computer's memory is too small for this")
+    return replace(table, rows=len(frame), names=tuple(frame.columns), columns=columns)
 
 
 def _check_unpacked(file: Path, most: int) -> None:
@@ -123,40 +123,44 @@ def _cut(cell: object) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
 
 
-def form_of(wish: dict[str, Any]) -> Format:
+def form_of(request: dict[str, Any]) -> Format:
     """Return how a table is to be read."""
-    missing = str(wish.get("missing", ""))[:LONGEST_MARK]
+    missing = str(request.get("missing", ""))[:LONGEST_MARK]
     return Format(
-        delimiter=_one_of(wish, "delimiter", ("", *DELIMITERS, WHITESPACE)) or None,
-        decimal=_one_of(wish, "decimal", (".", ",")),
-        encoding=_one_of(wish, "encoding", ENCODINGS),
-        header=wish.get("header") is not False,
+        delimiter=_one_of(request, "delimiter", ("", *DELIMITERS, WHITESPACE)) or None,
+        decimal=_one_of(request, "decimal", (".", ",")),
+        encoding=_one_of(request, "encoding", ENCODINGS),
+        header=request.get("header") is not False,
         missing=(missing,) if missing else (),
     )
 
 
-def words_of(sheet: Sheet, wish: dict[str, Any]) -> list[str]:
+def words_of(table: UploadedTable, request: dict[str, Any]) -> list[str]:
     """Return the command that fits a table."""
-    count = len(sheet.names)
-    target = _number(wish, "target", 0, count - 1)
-    named = wish.get("inputs")
+    count = len(table.names)
+    target = _number(request, "target", 0, count - 1)
+    named = request.get("inputs")
     if not isinstance(named, list) or len(named) > count:
         raise InputError(f"inputs must be a list of at most {count} columns, got {named!r:.40}")
     inputs = {_number({"inputs": i}, "inputs", 0, count - 1) for i in named} - {target}
     if not inputs:
         raise InputError("inputs must hold a column beside the target, got none")
-    others = [name for i, name in enumerate(sheet.names) if i != target and i not in inputs]
-    given = {name for name, value in wish.items() if value is not None}
-    kinds = {sheet.columns[i]["kind"] for i in inputs}
+    others = [name for i, name in enumerate(table.names) if i != target and i not in inputs]
+    given = {name for name, value in request.items() if value is not None}
+    kinds = {table.columns[i]["kind"] for i in inputs}
     chosen = [
-        f"--target={sheet.names[target]}",
+        f"--target={table.names[target]}",
         *([f"--exclude={joined(others)}"] if others else []),
         *(["--indicators"] if "few" in kinds else []),
-        MISSING[_one_of(wish, "missing", tuple(MISSING))],
-        *(f"--{name}={_number(wish, name, 1, LIMITS[name])}" for name in LIMITS if name in given),
+        MISSING[_one_of(request, "missing", tuple(MISSING))],
+        *(
+            f"--{name}={_number(request, name, 1, LIMITS[name])}"
+            for name in LIMITS
+            if name in given
+        ),
     ]
     outputs = ("--output", FILES["model"], "--report", FILES["report"], "--proof", FILES["proof"])
-    return ["fit", sheet.file.name, *_reading(sheet.form), *filter(None, chosen), *outputs]
+    return ["fit", table.file.name, *_reading(table.form), *filter(None, chosen), *outputs]
 
 
 def _reading(form: Format) -> list[str]:
@@ -172,15 +176,15 @@ def _reading(form: Format) -> list[str]:
     return [word for word in said if word]
 
 
-def _number(wish: dict[str, Any], name: str, least: int, most: int) -> int:
-    value = wish.get(name)
+def _number(request: dict[str, Any], name: str, least: int, most: int) -> int:
+    value = request.get(name)
     if type(value) is not int or not least <= value <= most:
         raise InputError(f"{name} must be a whole number from {least} to {most}, got {value!r:.40}")
     return value
 
 
-def _one_of(wish: dict[str, Any], name: str, known: tuple[str, ...]) -> str:
-    value = wish.get(name, known[0])
+def _one_of(request: dict[str, Any], name: str, known: tuple[str, ...]) -> str:
+    value = request.get(name, known[0])
     if value not in known:
         raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r:.40}")
     return str(value)

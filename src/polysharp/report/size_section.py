@@ -9,29 +9,28 @@ from __future__ import annotations
 import numpy as np
 from markupsafe import Markup
 
-from polysharp.plots.path import SizeCurve
-from polysharp.progress import plural, rounded_up
+from polysharp.plots.path_plots import SizeCurve
 from polysharp.report.chart import Chart
-from polysharp.report.facts import Facts
-from polysharp.report.html import tag
-from polysharp.report.words import DASH, number, percent, plus_minus
+from polysharp.report.markup import tag
+from polysharp.report.report_data import ReportData
 from polysharp.typing import Array
+from polysharp.wording import DASH, number, percent, plural, plus_minus, rounded_up
 
 SHADES = 6  # tones of several curves in style.css
 NEAR = 5  # sizes to either side of the model's that are listed at once
 
 
-def draw(facts: Facts) -> Markup:
+def draw(report: ReportData) -> Markup:
     """Draw errors against size."""
-    curves = facts.curves
+    curves = report.curves
     alone = len(curves) == 1
     values = np.concatenate([part for curve in curves for part in _drawn(curve, alone)])
     sizes = np.concatenate([curve.sizes for curve in curves])
-    name = f"error of {facts.polynomial.response}"
+    name = f"error of {report.polynomial.response}"
     chart = Chart.over(sizes, values, "terms allowed", name, whole_x=True)
     marks = []
-    if facts.place is not None:
-        at = chart.x(facts.budget)
+    if report.place is not None:
+        at = chart.x(report.budget)
         marks.append(tag("path", d=f"M{at} {chart.y.start}V{chart.y.stop}", class_="chosen"))
     if alone:
         marks += _errors(chart, curves[0])
@@ -43,7 +42,7 @@ def draw(facts: Facts) -> Markup:
     return chart.draw(
         *marks,
         title="Accuracy against size",
-        description=f"Error of the polynomial found to be the best for each number of terms, from "
+        description=f"Error of the best polynomial found for each number of terms, from "
         f"{int(min(sizes))} to {int(max(sizes))}.",
     )
 
@@ -95,29 +94,29 @@ def _budget(curve: SizeCurve) -> str:
     return "any inputs" if curve.max_inputs is None else plural(curve.max_inputs, "input")
 
 
-def numbers(facts: Facts) -> tuple[list[str], list[list[str]], int | None]:
+def numbers(report: ReportData) -> tuple[list[str], list[list[str]], int | None]:
     """Return the numbers behind the curves: names, rows, and the row of the model."""
-    curves = facts.curves
+    curves = report.curves
     head = ["terms"]
     head += ["training"] if curves[0].training_error is not None else []
     head += ["validation"] if curves[0].validation_error is not None else []
     places = [(curve, a) for curve in curves for a in range(len(curve.sizes))]
     rows = [_row(curve, a) for curve, a in places]
-    if facts.path is not None:
+    if report.path is not None:
         head += ["R² at most", "gap"]
-        gaps = {(point.max_inputs, point.max_terms): point.gap for point in facts.path}
-        own, better = (facts.settings["max_inputs"], facts.budget), {}
-        if facts.place is not None:  # its own proof had more time
-            gaps[own], better[own] = facts.solution.gap, facts.solution.bound
-        ceilings = facts.path.r2_ceilings(better)
+        gaps = {(point.max_inputs, point.max_terms): point.gap for point in report.path}
+        own, better = (report.settings["max_inputs"], report.budget), {}
+        if report.place is not None:  # its own proof had more time
+            gaps[own], better[own] = report.solution.gap, report.solution.bound
+        ceilings = report.path.r2_ceilings(better)
         for row, (curve, a) in zip(rows, places, strict=True):
             size = (curve.max_inputs, int(curve.sizes[a]))
             limit, gap = ceilings.get(size), gaps.get(size)
             row.append(DASH if limit is None else rounded_up(limit))
             row.append(DASH if gap is None else percent(gap))
-    if facts.place is None:
+    if report.place is None:
         return head, rows, None
-    chosen = places.index(facts.place)
+    chosen = places.index(report.place)
     rows[chosen][0] = tag("b", rows[chosen][0], " (this model)")
     return head, rows, chosen
 
