@@ -116,3 +116,27 @@ def test_supports_of_open_nodes_are_counted_once():
     assert solution.status == "optimal"
     assert len(cores) > 1
     assert abs(seen[0].effort.ends_left) < 1e-6
+
+
+class Wide(NodeKind[Node]):
+    """A root that is divided into itself for ever, at a bound of its own."""
+
+    def __init__(self, bound: float) -> None:
+        self.bound, self.divided = bound, 0
+
+    def root(self) -> Node:
+        return Node(self.bound)
+
+    def divide(self, node):
+        self.divided += 1
+        yield node
+
+
+@pytest.mark.parametrize(("bound", "seconds"), [(30.0, 0.05), (46.0, 0.5)])
+def test_a_wide_gap_is_hopeless_after_a_while(bound, seconds):
+    """A search that has come near goes on to its time limit."""
+    structure = Structure(np.ones((2, 1), dtype=bool), 1, 1)
+    problem = Problem.dense(np.eye(2), np.array([1.0, 2.0]), 100.0, 1.0, structure)
+    run = Run(problem, Limits(0.5, 0.0, hopeless_after=0.05))
+    assert BranchAndBound(run, Wide(bound)).run() is Stop.TIME
+    assert run.seconds == pytest.approx(seconds, abs=0.2)

@@ -27,18 +27,35 @@ from polysharp.typing import Indices
 Listener = Callable[[Event], None]
 
 
+HOPEFUL_GAP = 0.1  # a gap that is wider after a few seconds rarely closes within a minute
+
+
 @dataclass(frozen=True)
 class Limits:
-    """When a search may stop."""
+    """When a search may stop.
+
+    A search whose gap is still wider than ``HOPEFUL_GAP`` after ``hopeless_after`` seconds is
+    ended; until then it plans as if it had no more time than that.
+    """
 
     time_limit: float | None = None  # seconds
     gap_tol: float = 1e-4
+    hopeless_after: float | None = None  # seconds
 
     def part(self, share: float, spent: float = 0.0) -> Limits:
-        """Return the limits with a share of the time, less what is spent."""
-        if self.time_limit is None:
-            return self
-        return replace(self, time_limit=max(0.0, share * self.time_limit - spent))
+        """Return the limits with a share of the time, less the time spent."""
+
+        def own(seconds: float | None) -> float | None:
+            return None if seconds is None else max(0.0, share * seconds - spent)
+
+        return replace(
+            self, time_limit=own(self.time_limit), hopeless_after=own(self.hopeless_after)
+        )
+
+    def seconds(self, gap: float) -> float:
+        """Return how long a search may last whose gap is this wide; infinite without a limit."""
+        limits = self.time_limit, self.hopeless_after if gap > HOPEFUL_GAP else None
+        return min((limit for limit in limits if limit is not None), default=np.inf)
 
 
 class OutOfTime(Exception):
@@ -85,13 +102,12 @@ class Record:
 
     @property
     def time_left(self) -> float:
-        """Seconds until the time limit, infinite without one."""
-        limit = self.limits.time_limit
-        return np.inf if limit is None else limit - self.seconds
+        """Seconds until the search has to end, infinite without a limit."""
+        return self.limits.seconds(self.gap) - self.seconds
 
     @property
     def expired(self) -> bool:
-        """Whether the time limit has passed."""
+        """Whether the time is over."""
         return self.time_left <= 0.0
 
     def check_time(self) -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from polysharp.certificate.solution import Scope, Solution, Stop
+from polysharp.certificate.solution import Scope, Solution
 from polysharp.certificate.statement import with_statement
 from polysharp.data.checks import open_rows
 from polysharp.data.rows import Rows
@@ -59,7 +59,6 @@ PREPARATION = 0.7  # of the time left that a step of the preparation may turn ou
 LEAST_SECONDS = 0.5  # for the preparation, however small the limit is
 LITTLE = 0.1  # of the limit, for a search that comes late
 SURELY = 1.5  # times the time left: estimates that exceed it are hardly wrong
-HOPEFUL_GAP = 0.1  # gaps that are wider after a few seconds rarely close within a minute
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ class FitEffort:
     threads: int
     progress: Progress
     began: float  # on the clock of perf_counter
-    hopeless_after: float | None = None  # seconds of search, where the gap is still wide by then
+    hopeless_after: float | None = None  # seconds of search (``Limits``)
     start: tuple[Monomial, ...] = ()  # terms to begin with, where they are allowed
 
     @classmethod
@@ -106,9 +105,9 @@ class FitEffort:
     def limits(self) -> Limits:
         """What is left of the time limit; a search that begins late is given a little."""
         if self.time_limit is None or self.left is None:
-            return Limits(None, self.gap_tol)
+            return Limits(None, self.gap_tol, self.hopeless_after)
         little = min(LEAST_SECONDS, LITTLE * self.time_limit)
-        return Limits(max(little, self.left), self.gap_tol)
+        return Limits(max(little, self.left), self.gap_tol, self.hopeless_after)
 
     def paced(self, stage: str, timed: bool) -> OnBlock | None:
         """Return a callback for work in blocks; where it is ``timed``, it must leave some time."""
@@ -118,18 +117,9 @@ class FitEffort:
         return Pace(PREPARATION * max(left, LEAST_SECONDS), tell)
 
     def searched(self, prepared: Prepared, solve: Callable[..., Solution]) -> Solution:
-        """Solve, once more where a first search was cut short and has come near; state the times.
-
-        ``hopeless_after`` so many seconds a wide gap counts as hopeless.
-        """
-        preparation, limits, first = self.spent, self.limits(), self.hopeless_after
-        if first is not None:
-            left = limits.time_limit
-            limits = replace(limits, time_limit=first if left is None else min(first, left))
-        solution = solve(limits=limits)
-        near = solution.stop is Stop.TIME and solution.gap <= HOPEFUL_GAP
-        if first is not None and near and self.left != 0.0:
-            solution = solve(limits=self.limits())
+        """Solve and state the times."""
+        preparation = self.spent
+        solution = solve(limits=self.limits())
         return self.timed(prepared.stated(solution), preparation)
 
     def timed(self, solution: Solution, preparation: float) -> Solution:

@@ -22,6 +22,7 @@ import numpy as np
 
 from polysharp.certificate.proof import Proof, ProofNode, ProofWriter, Screening, Vector
 from polysharp.certificate.solution import Stop
+from polysharp.engines.base import Limits
 from polysharp.engines.columns.dual_point import DualPoint
 from polysharp.engines.columns.few_terms import FewTerms, readable
 from polysharp.engines.columns.priced import Handed, PricedNode, few_survivors, raise_bound
@@ -236,7 +237,8 @@ class PricedKind(NodeKind[PricedNode]):
     def _solve(self, node: PricedNode, problem: Problem, basis: Basis, rest: Handed) -> None:
         """Solve what is left of a node, beside what the rest of it costs, with the engine."""
         search = self.search
-        left = search.limits.part(HANDED_SHARE, HANDED_SHARE * search.seconds)
+        seconds = HANDED_SHARE * search.time_left
+        left = Limits(None if seconds == np.inf else max(0.0, seconds), search.limits.gap_tol)
         try:
             solution = search.engine.solve(
                 problem,
