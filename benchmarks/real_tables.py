@@ -3,7 +3,6 @@
     python benchmarks/real_tables.py --jobs 2             # the 160 cells: 30 s, one thread each
     python benchmarks/real_tables.py --tables concrete --degrees 3 --terms 5 8
     python benchmarks/real_tables.py --set unseen         # tables that nothing was tuned on
-    python benchmarks/real_tables.py --device cuda --time-limit 60 --open-in results/real-tables.csv
     python benchmarks/real_tables.py --page               # only write the tables of the page
 
 The cells: the UCI tables (where POLYSHARP_DATA or the cache has them) and diabetes, of degree 2
@@ -117,9 +116,7 @@ def of_statsmodels(file: str, separator: str, response: str, inputs: str) -> Tab
     return np.array([[float(row[i]) for i in inputs.split()] for row in rows]), y
 
 
-def measured(
-    cell: Cell, time_limit: float, device: str | None = None, threads: int = 1
-) -> dict[str, object] | None:
+def measured(cell: Cell, time_limit: float, threads: int = 1) -> dict[str, object] | None:
     """Run one cell."""
     from sklearn.exceptions import ConvergenceWarning
 
@@ -133,11 +130,9 @@ def measured(
     rng = np.random.default_rng(0)
     small = SparsePolynomialRegressor(2, 3, engine="tree", gamma=1.0)
     small.fit(rng.standard_normal((40, 8)), rng.standard_normal(40))  # kernels are loaded
-    if device is not None:
-        _warm_device(device)
     model = SparsePolynomialRegressor(
         cell.degree, cell.terms, gamma=float(cell.strength(len(y))), n_candidates=None,
-        center=True, engine="tree", time_limit=time_limit, device=device, n_jobs=threads,
+        center=True, engine="tree", time_limit=time_limit, n_jobs=threads,
     )  # fmt: skip
     s = model.fit(X, y).solution_
     return {
@@ -147,17 +142,6 @@ def measured(
         "proved": int(s.status == "optimal"), "seconds": f"{s.seconds:.3f}",
         "nodes": s.counters.nodes, "stopped": s.stop.name, "proof": int(s.proof is not None),
     }  # fmt: skip
-
-
-def _warm_device(device: str) -> None:
-    """Compile what runs on a device."""
-    import torch
-
-    from polysharp.engines.tree.ends_cuda import exhaust_on_device
-    from polysharp.engines.tree.ends_kernel import Quest
-
-    task = Quest(1e3, 1e3, 1e-4)
-    exhaust_on_device(2.0 * np.eye(16), np.ones(16), 3, task, torch.device(device))
 
 
 def cells(options: argparse.Namespace) -> Iterator[Cell]:
@@ -183,14 +167,10 @@ def main() -> None:
     """Run the cells that have no row yet, and write the tables of the page."""
     options = _options()
     name = "real-tables-unseen" if options.set == "unseen" else "real-tables"
-    name += f"-{options.device}" if options.device else ""
     path = options.output or RESULTS / f"{name}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = list(csv.DictReader(path.open())) if path.exists() else []
     done = {key(row) for row in rows}
-    if options.open_in is not None:
-        before = list(csv.DictReader(options.open_in.open()))
-        done |= {key(row) for row in before if int(row["proved"])}
     limit = options.time_limit or (20.0 if options.set == "unseen" else 30.0)
     left = [] if options.page else [cell for cell in cells(options) if key(cell) not in done]
     # Before workers load a BLAS: one thread each.
@@ -203,7 +183,7 @@ def main() -> None:
         if not rows:
             writer.writeheader()
         for future in as_completed(
-            [pool.submit(measured, cell, limit, options.device, options.threads) for cell in left]
+            [pool.submit(measured, cell, limit, options.threads) for cell in left]
         ):
             row = future.result()
             if row is not None:
@@ -253,8 +233,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--time-limit", type=float)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1, help="of each fit")
-    parser.add_argument("--device", help="where supports are tried and moments made: cuda")
-    parser.add_argument("--open-in", type=Path, help="rows of a run whose open cells are run")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--page", action="store_true", help="run nothing, only write the table")
     return parser.parse_args()

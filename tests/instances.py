@@ -9,7 +9,6 @@ Enumeration solves every one in a few milliseconds.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -137,7 +136,7 @@ def with_boxes(instance: Instance, seed: int) -> Instance:
     return replace(instance, label=f"{instance.label}-{kind}", problem=problem)
 
 
-def while_it_gains(gain: Any, aim: Any, brought: Any, seconds: float) -> Any:
+def while_it_gains(gain: float, aim: float, brought: float, seconds: float) -> bool:
     """Go on with a coupling that has lately come closer by a thousandth of the way to go."""
     del seconds
     return brought > 1e-3 * (gain - aim)

@@ -25,9 +25,9 @@ from polysharp.certificate.checker.rows import read_rows
 from polysharp.certificate.checker.rules import Rejected, Rules
 from polysharp.certificate.checker.verify import _reader
 from polysharp.certificate.proof import Diagonal, ProofNode, ProofWriter, Screening, Vector
-from polysharp.problem.coupling import Coupling
-from polysharp.problem.coupling_method import couple
 from polysharp.problem.diagonal import Start, first_start, sharpen
+from polysharp.problem.pairwise_shift import PairwiseMatrix
+from polysharp.problem.pairwise_shift_method import find_pairwise_shift
 from tests.instances import while_it_gains
 
 NONE = np.zeros(0, dtype=np.intp)
@@ -100,10 +100,12 @@ def coupled(case: Case) -> Coupled:
     start = first_start(H, L)
     assert start is not None
     plain = sharpen(H, q, L, start, aim=0.0, tol=1e-4, max_steps=60)
-    found = couple(H, q, L, start, aim=0.5 * yy - case.least(), worth=while_it_gains)
+    found = find_pairwise_shift(
+        H, q, L, start, aim=0.5 * yy - case.least(), worthwhile=while_it_gains
+    )
     assert plain is not None
     assert found is not None
-    coupling = found.coupling(every)
+    coupling = found.matrix_over(every)
     K = coupling.matrix(every, np.ones(case.f, dtype=bool), L)
     shares = Start(0.98 * found.delta, 0.5 * found.delta, found.shares)
     better = sharpen(H - K, q, L, shares, aim=0.0, tol=1e-4, max_steps=60)
@@ -178,7 +180,7 @@ def test_couplings_at_random_prove_no_more_than_is_true(seed: int) -> None:
     terms = inside + case.L - len(held)
     c = np.triu(rng.integers(-32767, 32768, (len(over), len(over))), 1).astype(np.int16)
     reach = np.sqrt(np.diag(case.H)[over] * rng.uniform(0.0, 1.0, len(over)) / terms)
-    coupling = Coupling(over, reach, (c + c.T).astype(np.int16))
+    coupling = PairwiseMatrix(over, reach, (c + c.T).astype(np.int16))
     acts = np.isin(np.arange(f), free)
     K = coupling.matrix(np.arange(f), acts, terms)
     # As much of the diagonal as is left, which may be less than nothing.
@@ -226,8 +228,8 @@ def test_several_responses_share_a_coupling() -> None:
     G, lam, f = every[0].G, every[0].lam, 8
     H, L = G + lam * np.eye(f), 3
     start = first_start(H, L)
-    found = couple(H, every[0].q, L, start, aim=0.0, worth=while_it_gains)
-    coupling = found.coupling(np.arange(f))
+    found = find_pairwise_shift(H, every[0].q, L, start, aim=0.0, worthwhile=while_it_gains)
+    coupling = found.matrix_over(np.arange(f))
     K = coupling.matrix(np.arange(f), np.ones(f, dtype=bool), L)
     delta = 0.9 * found.delta
     R = H - np.diag(delta) - K
@@ -278,13 +280,13 @@ def sample() -> tuple[Case, Coupled]:
     return case, coupled(case)
 
 
-Change = Callable[[Diagonal, Coupling], Diagonal]
+Change = Callable[[Diagonal, PairwiseMatrix], Diagonal]
 
 
 def with_coupling(**changes: object) -> Change:
-    def change(d: Diagonal, c: Coupling) -> Diagonal:
+    def change(d: Diagonal, c: PairwiseMatrix) -> Diagonal:
         made = {name: make(getattr(c, name)) for name, make in changes.items()}  # type: ignore[operator]
-        return replace(d, coupling=Coupling(**({"index": c.index, "reach": c.reach,
+        return replace(d, coupling=PairwiseMatrix(**({"index": c.index, "reach": c.reach,
                                                 "ratios": c.ratios} | made)))  # fmt: skip
 
     return change
@@ -335,7 +337,7 @@ FORGERIES: dict[str, Change] = {
     "floats for monomials": with_coupling(index=lambda j: j.astype(float)),
     "no monomials": with_coupling(index=lambda j: None),
     "an empty coupling": lambda d, c: replace(
-        d, coupling=Coupling(NONE, np.zeros(0), np.zeros((0, 0), np.int16))
+        d, coupling=PairwiseMatrix(NONE, np.zeros(0), np.zeros((0, 0), np.int16))
     ),
     "no coupling": lambda d, c: replace(d, coupling=7),
     "a text": lambda d, c: replace(d, coupling="coupling"),
@@ -420,7 +422,7 @@ def test_changed_couplings_prove_nothing_false(sample: tuple[Case, Coupled], see
     terms = int(rng.integers(1, f))
     free = rng.permutation(f)[: int(rng.integers(1, f + 1))]
     value = d.value - rng.choice([0.0, 1.0]) * np.diag(case.H) * rng.uniform(0, 3)
-    changed = Diagonal(d.index, value, Coupling(c.index, reach, ratios), free, terms)
+    changed = Diagonal(d.index, value, PairwiseMatrix(c.index, reach, ratios), free, terms)
     proof = replace(found.proof, diagonals=(changed,), bound=found.best * (1.0 + 1e-9))
     assert not verify(proof, case.X, case.y)
 
@@ -460,7 +462,7 @@ def several(found: Coupled) -> Proof:
     """Return a proof with more diagonals, some with the same coupling, one with another."""
     first = found.proof.diagonals[0]
     c = first.coupling
-    small = Coupling(c.index[[2]], c.reach[[2]], np.zeros((1, 1), np.int16))
+    small = PairwiseMatrix(c.index[[2]], c.reach[[2]], np.zeros((1, 1), np.int16))
     last = Diagonal(first.index[2:3], first.value[2:3], small, first.index[2:3], 1)
     others = Diagonal(first.index, first.value), replace(first, free=NONE, terms=9)
     return replace(found.proof, diagonals=(first, *others, last))

@@ -73,11 +73,11 @@ def test_ends_are_foreseen_from_the_supports_that_were_tried():
     effort = Spending(Tree(), Run(problem, Limits(), None, 0, 1, None), 0.1)
     before = [effort.ends(130, budget) for budget in (3, 5, 6)]
     tried = Exhausted(np.zeros((0, 5), dtype=np.int64), 0.0, 1e-5, 1e-4 * ways(130, 5))
-    effort.note_ends(130, 5, tried, there=False)
+    effort.note_ends(130, 5, tried)
     after = [effort.ends(130, budget) for budget in (3, 5, 6)]
     assert after[0] == before[0]
     assert after[1] < 0.1 * before[1]
     assert after[2] < 0.01 * before[2]
     assert effort.pair == PAIR
-    effort.note_ends(130, 5, None, there=False)
+    effort.note_ends(130, 5, None)
     assert effort.tried[5] == pytest.approx(2e-4)

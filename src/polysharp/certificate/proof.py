@@ -21,7 +21,7 @@ A vector is a sparse w; it stands for the dual vector a = y - M w, and its value
 
 with Q = G - diag(d) - K, ridge = lam + d > 0.  The diagonal d is 0 or one of ``diagonals``; its
 entries may have any sign, and it needs Q >= 0 on the monomials alive at the node.  K is 0, or a
-coupling (``polysharp.problem.coupling``) that acts on the monomials F of the diagonal's ``free``:
+pairwise shift (``problem.pairwise_shift``) acting on the monomials F of the diagonal's ``free``:
 v'Kv >= 0 for all v with at most T = ``terms`` entries other than zero in F, and no support of the
 node may have more of them.  Without a diagonal the residual may be scaled:
 1/2 (y'a)^2 / (|a|^2 + 2 sum_in Z + 2 top_L Z) with y'a = yy - q'w, |a|^2 = yy - 2 q'w + w'Qw.
@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from polysharp.problem.coupling import Coupling
+from polysharp.problem.pairwise_shift import PairwiseMatrix
 from polysharp.typing import Array, Indices, Monomial
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Diagonal:
 
     index: Indices
     value: Array
-    coupling: Coupling | None = None
+    coupling: PairwiseMatrix | None = None
     free: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     terms: int = 0
 
@@ -248,9 +248,9 @@ class ProofWriter:
         return Proof(claim, tuple(self.nodes), tuple(self.diagonals), monomials=named)
 
 
-def _placed(coupling: Coupling, places: Indices) -> Coupling:
+def _placed(coupling: PairwiseMatrix, places: Indices) -> PairwiseMatrix:
     """Return a coupling of monomials that stand at ``places``, in their order there."""
     index = places[coupling.index]
     order = np.argsort(index)
     ratios = coupling.ratios[np.ix_(order, order)]
-    return Coupling(index[order], coupling.reach[order], ratios)
+    return PairwiseMatrix(index[order], coupling.reach[order], ratios)

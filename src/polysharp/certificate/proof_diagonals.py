@@ -26,7 +26,7 @@ from polysharp.certificate.proof_arrays import (
     joined,
     listed_once,
 )
-from polysharp.problem.coupling import Coupling
+from polysharp.problem.pairwise_shift import PairwiseMatrix
 
 MIDDLE = 32_768  # what a ratio of zero is stored as
 
@@ -66,7 +66,7 @@ def read_diagonals(stored: Stored) -> tuple[Diagonal, ...]:
     return tuple(each(Diagonal, *columns))
 
 
-def _couplings(stored: Stored) -> list[Coupling]:
+def _couplings(stored: Stored) -> list[PairwiseMatrix]:
     lengths, triangles = stored["coupling_index_length"], stored["coupling_ratios"]
     if sum(2 * size * size for size in map(whole, lengths.tolist())) > MOST_BYTES:
         raise ValueError(f"more than {MOST_BYTES:,} bytes")
@@ -74,7 +74,7 @@ def _couplings(stored: Stored) -> list[Coupling]:
         raise ValueError("a ratio is none")
     index = stored.lists("coupling_index")
     ratios = map(_square, cut(triangles, lengths * (lengths - 1) // 2), map(len, index))
-    return each(Coupling, index, stored.reals("coupling_reach", "coupling_index"), ratios)
+    return each(PairwiseMatrix, index, stored.reals("coupling_reach", "coupling_index"), ratios)
 
 
 def _triangle(ratios: NDArray[np.int16]) -> NDArray[np.uint16]:

@@ -377,29 +377,13 @@ def cost_of_residual(squares: float, reach: float, products: float, penalty: flo
     return float(cost) if cost >= 0.0 else np.inf
 
 
-def semidefinite_margin(size: Any, unit: float, factorisation: float = 4.5) -> Any:
+def semidefinite_margin(size: int, unit: float) -> float:
     """Return how far above 0 the eigenvalues of a matrix of unit diagonal must lie to be proved.
 
     A factorisation as here takes a factor of 1.1.  The checker, which does not know how a library
     factorises, allows for 4: what has not as much room would be proved here and refused there.
     """
-    return size * (unit + 4.0 * UNIT) + factorisation_margin(size, factorisation)
-
-
-def factorisation_margin(size: Any, factor: float) -> Any:
-    """Return the part of it that is for the rounding of a factorisation."""
-    return factor * (size + 4.0) * UNIT * size
-
-
-def residual_margin(size: Any, residual: Any, matrix: Any, factor: Any) -> Any:
-    """Return how far below 0 eigenvalues of A can lie, given the norms of A - LL', A and L.
-
-    L may come from anywhere, so that this holds for a routine and a device that nothing is known
-    about: x'Ax = |L'x|^2 + x'Ex with E = A - LL'.  Products summed in any order, fused or not, make
-    E wrong by at most (size + 2) u (|A_ij| + l_i l_j), l being the norms of the rows of L, which
-    has norm (size + 2) u (|A|_F + |L|_F^2) at most.
-    """
-    return (residual + (size + 4.0) * UNIT * (matrix + factor * factor)) * (1.0 + 1e-6)
+    return size * (unit + 4.0 * UNIT) + 4.5 * (size + 4.0) * UNIT * size
 
 
 def semidefinite(G: Array, d: Array, accuracy: Accuracy) -> bool:

@@ -39,7 +39,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from polysharp.typing import Array, Indices
+from polysharp.typing import Array
 
 OLD_DIAGONAL = 0.95  # weight of the parent's diagonal in a start; the rest is the interior one
 OLD_SHARES = 0.75  # weight of the parent's shares; the rest is spread evenly
@@ -72,20 +72,6 @@ class Sharpened(NamedTuple):
     w: Array
     shares: Array
     steps: int
-
-
-class Proved(NamedTuple):
-    """A diagonal that is proved as ridges over what is in and what is free, in this order.
-
-    w are coefficients and rho = q - Q w; ridge is None where nothing could be proved.  ``chain``
-    are places of free monomials to branch on.
-    """
-
-    result: Sharpened
-    ridge: Array | None
-    w: Array
-    rho: Array
-    chain: Indices
 
 
 def first_start(H: Array, budget: int) -> Start | None:
@@ -349,10 +335,10 @@ def factor_inverse(factor: Array) -> Array:
     return inverse
 
 
-def slacks(x: Any, mu: Any, hypot: Any = np.hypot) -> tuple[Any, Any]:
+def slacks(x: Array, mu: float) -> tuple[Array, Array]:
     """Return t and t - x for the t > max(0, x) with mu/t + mu/(t - x) = 1."""
     size = abs(x)
-    less = mu + 2.0 * mu * mu / (hypot(x, 2.0 * mu) + size)
+    less = mu + 2.0 * mu * mu / (np.hypot(x, 2.0 * mu) + size)
     above = 0.5 * (x + size)
     return less + above, less + (size - above)
 

@@ -15,7 +15,6 @@ from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import (
     UNIT,
-    Accuracy,
     Quadratic,
     choice_bounds,
     semidefinite,
@@ -172,20 +171,8 @@ class Subproblem:
             known = known.coupled(np.diagonal(K))
         if not (np.all(ridge > 0.0) and semidefinite(G, ridge - self.problem.lam, known)):
             return None
-        return self.with_ridge(among, ridge, G, known)
-
-    def with_ridge(
-        self, among: Indices, ridge: Array, G: Array, known: Accuracy | None = None
-    ) -> Quadratic:
-        """Return the quadratic of some monomials with ridges that are proved; G is written to.
-
-        Where Q is not looked at, G may be empty.
-        """
         lam = self.problem.lam
-        if known is None:
-            known = self.problem.accuracy.among(self.index[among])
-        if len(G):
-            G.ravel()[:: len(among) + 1] -= ridge - lam
+        G.ravel()[:: len(among) + 1] -= ridge - lam
         sizes = known.with_ridge(lam, ridge).sizes
         return self.problem.system(self.index[among], G)._replace(
             ridge=ridge, sizes=sizes, unit=known.unit, scalable=False

@@ -6,7 +6,6 @@ listed       the node itself: what it fixes, what is proved about it
 bounding     how it is bounded: rules, few supports, relaxation, screening
 few_supports nodes whose supports are tried one by one
 sharpening   relaxations with their best diagonals, and with couplings
-together     how many are bounded at once on a device
 effort       settings, and what may be spent on a node
 outlook      whether a node is coupled before it is split
 ends         all supports of a node, tried one by one; ends_kernel has the compiled search
@@ -35,8 +34,6 @@ from polysharp.problem.problem import Problem
 from polysharp.threads import one_blas_thread
 
 FEW_TERMS, FEW_WAYS = 20, 1e6  # all supports are tried sooner than a relaxation is solved
-
-FEWEST = 32  # nodes that are worth a device: most soon have fewer monomials than the root
 
 
 @dataclass(frozen=True)
@@ -78,9 +75,7 @@ class Tree(Settings, Engine):
 
     def _width(self, effort: Spending, run: Run) -> int:
         """Return how many nodes are split at a time."""
-        if effort.diagonals is None:
-            # With children of several nodes at hand no thread waits for another's last child.
-            return max(1, run.threads)
         if effort.descents is not None:  # one product with G serves all of them
             return self.width
-        return min(self.width, max(FEWEST, int(self.fill / run.problem.size**2)))
+        # With children of several nodes at hand no thread waits for another's last child.
+        return max(1, run.threads)

@@ -9,16 +9,17 @@ relaxation, all of that is done again.
 from __future__ import annotations
 
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
 from polysharp.engines.tree.effort import Spending
 from polysharp.engines.tree.few_supports import ended, try_all
 from polysharp.engines.tree.listed import ListedNode, PricedPoint
-from polysharp.engines.tree.relaxation import Warm
+from polysharp.engines.tree.relaxation import Descent, Warm
 from polysharp.engines.tree.sharpening import sharpened
 from polysharp.problem.bounds import priced_bound
-from polysharp.problem.propagation import IN
+from polysharp.problem.propagation import IN, OUT
 
 MAX_SCREENINGS = 6
 WORTH_SOLVING_AGAIN = 0.85  # when no more than this share of the monomials is left
@@ -74,6 +75,43 @@ def _descend(node: ListedNode, effort: Spending) -> bool:
     inn, out = node.take(PricedPoint(relaxed.bound, relaxed.Z, vector), aim.threshold)
     # Fixing out what the relaxation leaves at zero does not move its value.
     return len(inn) > 0 or bool(np.any(relaxed.warm.w[..., out] != 0.0))
+
+
+def descended(nodes: list[ListedNode], effort: Spending, each: Any) -> None:
+    """Relax the nodes of thousands of monomials on the device, until they are closed or small."""
+    left = [node for node in nodes if large(node, effort)]
+    for _ in range(MAX_SCREENINGS):
+        over = each(lambda node: effort.expired() or settled(node, effort), left)
+        left = [node for node, done in zip(left, over, strict=True) if not done]
+        if not left or effort.expired():
+            break
+        sizes, began = [len(node.free) for node in left], perf_counter()
+        size, threshold, tasks = effort.run.problem.size, effort.threshold, list[Descent]()
+        for node in left:
+            terms, w = np.full(size, OUT, dtype=np.int8), np.zeros(size)
+            terms[node.core.index] = node.terms
+            if node.warm is not None:
+                w[node.core.index] = node.warm.w
+            tasks.append(Descent(terms, node.budget, w, threshold))
+        found = effort.descents.solved(tasks, expired=effort.expired)
+        for node, (w, rho, nu) in zip(left, found, strict=True):
+            use_descent(node, Warm(w[node.core.index], rho[node.core.index], nu), effort)
+        effort.note_descents(sizes, perf_counter() - began)
+        left = [
+            node
+            for node, before in zip(left, sizes, strict=True)
+            if not node.closed and fewer(node, before) and large(node, effort)
+        ]
+    for node in nodes:
+        if large(node, effort):
+            finish(node, effort)
+
+
+def large(node: ListedNode, effort: Spending) -> bool:
+    """Whether the device relaxes a node."""
+    few = len(node.free) < effort.settings.descents_from
+    there = effort.descents is not None and not node.closed
+    return there and node.point is None and node.core.diagonal < 0 and not few
 
 
 def use_descent(node: ListedNode, warm: Warm, effort: Spending) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 
 from polysharp.certificate.proof import Diagonal, Proof, ProofNode, ProofWriter, Vector
 from polysharp.engines.base import Run
-from polysharp.engines.tree.bounding import evaluate, finish
+from polysharp.engines.tree.bounding import descended, evaluate, finish, large
 from polysharp.engines.tree.effort import BEYOND_HOPE, Settings, Spending
 from polysharp.engines.tree.few_supports import try_all
 from polysharp.engines.tree.input_sets import MOST_LEFT, MOST_SETS, InputSet, InputSets
@@ -136,30 +136,19 @@ class ListedKind(NodeKind[ListedNode]):
     def _coupled(self, nodes: list[ListedNode]) -> list[ListedNode]:
         """Couple nodes where that pays, and return these: they wait for their turn again."""
         able = [node for node in nodes if node.point is not None and not node.coupled]
-        sizes, there = [len(node.free) for node in able], self._together(able)
-        pays = self.effort.coupling_pays(sizes, [(n.budget, n.bound) for n in able], there)
-        chosen = [node for node, own in zip(able, pays, strict=True) if own]
+        pays = self.effort.coupling_pays
+        chosen = [node for node in able if pays(len(node.free), node.budget, node.bound)]
         if not chosen:
             return chosen
         before = [(len(node.free), node.budget, node.bound) for node in chosen]
         began = perf_counter()
-        if there:
-            from polysharp.engines.tree.together import couple_together
-
-            couple_together(chosen, self.effort)
-        else:
-            self._each(lambda node: couple_further(node, self.effort), chosen)
+        self._each(lambda node: couple_further(node, self.effort), chosen)
         for node in chosen:
             node.coupled = True
             finish(node, self.effort)
         after = [np.inf if node.closed else node.bound for node in chosen]
-        self.effort.note_couplings(before, after, perf_counter() - began, there)
+        self.effort.note_couplings(before, after, perf_counter() - began)
         return chosen
-
-    def _together(self, nodes: list[ListedNode]) -> bool:
-        """Whether a device takes these nodes."""
-        sizes = [len(node.free) for node in nodes]
-        return self.effort.diagonals is not None and self.effort.together_pays(sizes)
 
     def _readied(self, node: ListedNode) -> ListedNode:
         """Return a node as it is to be split, or closed by now."""
@@ -234,13 +223,9 @@ class ListedKind(NodeKind[ListedNode]):
             over = self.effort.cancelled or self.run.expired
             return node if over else evaluate(node, self.effort)
 
-        if not self._together(children):
-            return self._each(evaluated, children)
-        from polysharp.engines.tree.together import evaluate_together, on_device
-
-        there = [node for node in children if on_device(node, self.effort)]
-        self._each(evaluated, [node for node in children if not on_device(node, self.effort)])
-        evaluate_together(there, self.effort, self._each)
+        if self.effort.descents is not None:
+            descended(children, self.effort, self._each)
+        self._each(evaluated, [node for node in children if not large(node, self.effort)])
         return children
 
     def _chain(self, node: ListedNode, on_inputs: bool) -> list[ListedNode]:

@@ -23,6 +23,7 @@ import torch
 
 from polysharp.engines.tree.relaxation import Descent
 from polysharp.engines.tree.relaxation_kernel import scaled_cost
+from polysharp.moments.gram import DenseGram
 from polysharp.problem.problem import Problem
 from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.typing import Array
@@ -36,10 +37,13 @@ MEMORY = 4e8  # numbers in one batch: nodes times monomials
 class DeviceDescents:
     """Relaxations of parts of one problem."""
 
-    def __init__(self, problem: Problem, G: Any) -> None:
-        self.G, self.lam, self.yy = G, problem.lam, float(problem.yy)
+    def __init__(self, problem: Problem, device: Any) -> None:
+        every, gram = np.arange(problem.size), problem.gram
+        G = gram.G if isinstance(gram, DenseGram) else gram.block(every, every)
+        self.G = torch.as_tensor(G, device=device)
+        self.lam, self.yy = problem.lam, float(problem.yy)
         self.q, self.low, self.high = (
-            torch.as_tensor(np.array(v), device=G.device) for v in (problem.q, *problem.boxes)
+            torch.as_tensor(np.array(v), device=device) for v in (problem.q, *problem.boxes)
         )
         self.K = 1.02 * self._largest_eigenvalue()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from math import comb
 from typing import Any
 
@@ -29,14 +28,10 @@ ELIMINATED = 5e-8
 PATIENCE = 2.0  # times the seconds foreseen after which trying supports is given up
 MOST_CHOICES = 1e13  # below one node: more, and whoever checks the proof refuses
 BEYOND_HOPE = 1e9  # seconds; sums of such can be taken apart again
-LAUNCHES = 1e-3  # seconds for what a device has to be told before it tries supports
-DEVICE_SPEED = 200.0  # processors that a device is worth where it is full
 MANY = 32  # nodes; fewer leave a device idle, and say nothing about many
-COUPLING_STEPS = 100  # of a coupling, about
 COUPLED_BYTES, COUPLED_MEMORY = 240.0, 1e9  # for each pair of monomials, and for one coupling
 KEPT_MEMORY = 4e9  # bytes of all couplings that were made, whether they are still in use or not
 TINY = 1e-300  # what a share of a cost of zero is measured in
-SAFE_LEVEL = 1e-10  # eigenvalues from here on leave no pivot below zero in any order of operations
 
 
 @dataclass(frozen=True)
@@ -72,8 +67,6 @@ class Settings:
     ends_worth : float
         A node is ended by trying all its supports if that takes no longer than so many relaxations
         with their best diagonals; closing it by relaxations takes about ten of them.
-    ends_worth_together : float
-        The same where a device relaxes many nodes at once, of which each is cheap.
     ends_seconds : float
         Seconds that it may always take where no best diagonal would be made.
     outright_share : float
@@ -84,17 +77,12 @@ class Settings:
         done.
     longest_chain : int
         Most terms that one split decides where shares come from the best diagonal.
-    width, fill : int, float
-        Nodes that are split at a time where their diagonals come from a device: so many at most,
-        and, unless a product with G serves all of them, no more than it takes to fill the device
-        with so many entries of their matrices.  More would be split that a search least bound
-        first would never come to.
-    batched_on : tuple of str
-        Kinds of device that they come from.
-    device_step : float
-        Seconds that a step takes there, however few nodes take it.
+    width : int
+        Nodes that are split at a time if a device relaxes them.
     descents_from : int
-        Monomials from which relaxations are solved there too.
+        Monomials from which a device relaxes nodes.
+    descents_on : tuple of str
+        Kinds of device that do.
     """
 
     max_proof: int = 5_000_000
@@ -110,16 +98,13 @@ class Settings:
     couplings: bool = True
     coupling_worth: float = 16.0
     ends_worth: float = 4.0
-    ends_worth_together: float = 24.0
     ends_seconds: float = 0.0
     outright_share: float = 0.3
     late_share: float = 0.5
     longest_chain: int = 4
     width: int = 512
-    fill: float = 8e6
-    batched_on: tuple[str, ...] = ("cuda",)
-    device_step: float = 8e-3
     descents_from: int = 1500
+    descents_on: tuple[str, ...] = ("cuda",)
 
 
 @dataclass(eq=False)
@@ -131,33 +116,23 @@ class Spending:
     level: float  # below the eigenvalues of G + lam I scaled to unit diagonal
     tried: dict[int, float] = field(default_factory=dict)  # share of supports, by terms left
     pair: float = PAIR  # seconds for one that is tried
-    device_way: float = 4e-12  # and on a CUDA device
     step: float = 1.0  # seconds of a second-order step over the guess
     steps: float = 8.0  # of one relaxation
     kept: float = 0.0  # bytes of couplings
     ends_left: float = 0.0  # seconds to try the supports of all open nodes
     cancelled: bool = False  # for threads that still evaluate nodes when the search has ended
-    together: float = 1e-3  # seconds for one of many nodes that a device relaxes at once
     outlook: Outlook = field(init=False)
-    device: Any = field(init=False)  # that tries supports, None without one
-    diagonals: Any = None  # of many nodes at once, on a device; None without one
-    descents: Any = None  # relaxations over thousands of monomials, likewise
+    descents: Any = None  # relaxations over thousands of monomials, on a device
     descent: float = 2e-9  # seconds for one of those, over the square of its monomials
 
     def __post_init__(self) -> None:
         self.outlook = Outlook(self.settings.coupling_worth)
-        structure, device = self.run.problem.structure, self.run.device
-        ruled = structure.heredity is not None or len(structure.required_inputs) > 0
-        able = device is not None and device.type == "cuda" and find_spec("triton") is not None
-        self.device = device if able and not (ruled or structure.inputs_bind) else None
-        if device is not None and device.type in self.settings.batched_on:
-            from polysharp.problem.diagonals import DeviceDiagonals
+        device = self.run.device
+        on = device is not None and device.type in self.settings.descents_on
+        if on and self.run.problem.size >= self.settings.descents_from:
+            from polysharp.engines.tree.descents import DeviceDescents
 
-            self.diagonals = DeviceDiagonals(self.run.problem, device)
-            if self.run.problem.size >= self.settings.descents_from:
-                from polysharp.engines.tree.descents import DeviceDescents
-
-                self.descents = DeviceDescents(self.run.problem, self.diagonals.G)
+            self.descents = DeviceDescents(self.run.problem, device)
 
     @property
     def threshold(self) -> float:
@@ -211,10 +186,8 @@ class Spending:
             worth = max(
                 self.settings.ends_seconds, self.settings.ends_worth * self.descent * free**2
             )
-        elif self.diagonals is None or self.run.nodes == 0:  # the root is alone in any case
-            worth = self.settings.ends_worth * self.steps * self._step(free)
         else:
-            worth = self.settings.ends_worth_together * self.together
+            worth = self.settings.ends_worth * self.steps * self._step(free)
         return self.ends(free, budget) <= min(worth, 0.3 * self._left)
 
     def outright_pays(self, free: int, budget: int) -> bool:
@@ -227,12 +200,7 @@ class Spending:
 
     def ends(self, free: int, budget: int) -> float:
         """Return the seconds that trying all supports takes; infinite where it cannot be done."""
-        least = min(self._ends_here(free, budget), self._ends_there(free, budget))
-        return least + ELIMINATED * free * free
-
-    def on_device(self, free: int, budget: int) -> bool:
-        """Whether supports are tried on the device."""
-        return self._ends_there(free, budget) < self._ends_here(free, budget)
+        return self._ends_here(free, budget) + ELIMINATED * free * free
 
     def diagonal_pays(self, free: int) -> bool:
         """Whether the first best diagonal of so many monomials is affordable."""
@@ -243,54 +211,31 @@ class Spending:
         """Whether a relaxation of so many monomials is solved with its best diagonal."""
         return self.settings.best_diagonals and self.diagonal_pays(free)
 
-    def together_pays(self, sizes: Sequence[int]) -> bool:
-        """Whether nodes with so many monomials are relaxed by the device."""
-        here = sum(map(_guess, sizes))
-        return self.settings.device_step + here / DEVICE_SPEED < here
-
-    def coupling_pays(
-        self, sizes: list[int], nodes: list[tuple[int, float]], there: bool
-    ) -> list[bool]:
-        """Whether to look for couplings of nodes, by their monomials, terms left and bounds."""
-        pace, guesses = self.outlook.paces[there], self._coupling_guesses(sizes, there)
-        taken = [pace * guess for guess in guesses]
-        longest = sum(taken) if there else max(taken, default=0.0)
-        if not self.settings.couplings or longest > 0.3 * self._left:
-            return [False] * len(sizes)
-        return [
-            1 < budget < free
+    def coupling_pays(self, free: int, budget: int, bound: float) -> bool:
+        """Whether to look for a coupling of a node, by its monomials, terms left and bound."""
+        taken = self.outlook.pace * _coupling_guess(free)
+        return (
+            self.settings.couplings
+            and taken <= 0.3 * self._left
+            and 1 < budget < free
             and COUPLED_BYTES * free * free <= COUPLED_MEMORY
             and self.kept + 2.0 * free * free <= KEPT_MEMORY
-            and self.outlook.coupling_pays(budget, self.short(bound), seconds, self._left)
-            for free, seconds, (budget, bound) in zip(sizes, taken, nodes, strict=True)
-        ]
+            and self.outlook.coupling_pays(budget, self.short(bound), taken, self._left)
+        )
 
-    def going_on_pays(self, gain: Any, aim: Any, brought: Any, seconds: float) -> Any:
+    def going_on_pays(self, gain: float, aim: float, brought: float, seconds: float) -> bool:
         """Whether to go on with couplings, these seconds having lowered the gain by so much."""
         short, more = (own / max(self.threshold, TINY) for own in (gain - aim, brought))
         return self.outlook.going_on_pays(short, more, seconds, self._left)
 
     def note_couplings(
-        self,
-        before: list[tuple[int, int, float]],
-        after: list[float],
-        seconds: float,
-        there: bool,
+        self, before: list[tuple[int, int, float]], after: list[float], seconds: float
     ) -> None:
         """Learn from couplings: monomials, terms left and bounds of nodes, and bounds now."""
-        guesses = self._coupling_guesses([free for free, _, _ in before], there)
         for (_, budget, bound), now in zip(before, after, strict=True):
             self.outlook.note_coupling(budget, self.short(bound), self.short(now))
-        self.outlook.note_pace(seconds / sum(guesses), there)
+        self.outlook.note_pace(seconds / sum(_coupling_guess(free) for free, _, _ in before))
         self.kept += sum(2.0 * free * free for free, _, _ in before)
-
-    def _coupling_guesses(self, sizes: list[int], there: bool) -> list[float]:
-        """Return the seconds that couplings of so many nodes take, each its share."""
-        guesses = [0.02 + 1.5e-6 * free**2 + 1.5e-8 * free**3 for free in sizes]
-        if there:
-            idle = COUPLING_STEPS * self.settings.device_step / len(sizes)
-            return [idle + guess / DEVICE_SPEED for guess in guesses]
-        return guesses
 
     def note_splits(self, families: list[tuple[float, list[Any]]], seconds: float) -> None:
         """Learn what splits have taken, from the bounds of nodes and their children."""
@@ -306,17 +251,12 @@ class Spending:
         """Whether the smallest eigenvalue of so many monomials is worth looking for."""
         return 2e-11 * float(size) ** 3 <= 0.2 * self._left
 
-    def note_ends(self, free: int, budget: int, ended: Exhausted | None, *, there: bool) -> None:
-        """Learn what trying all supports has taken, here or on the device; None: it was given up.
+    def note_ends(self, free: int, budget: int, ended: Exhausted | None) -> None:
+        """Learn what trying all supports has taken; None: it was given up.
 
         Short times are all beginning and end, and say nothing of long ones; work can be counted.
         """
-        if there:
-            launches = LAUNCHES * (1 + budget)
-            if ended is not None and ended.seconds > 2.0 * launches:
-                way = (ended.seconds - launches) / _tile_ways(free, budget)
-                self.device_way = MEMORY * self.device_way + (1.0 - MEMORY) * way
-        elif ended is None:
+        if ended is None:
             self.tried[budget] = 2.0 * self._tried(budget)
         elif ended.work > 0.0:
             share = ended.work / ways(free, budget)
@@ -331,11 +271,6 @@ class Spending:
             ratio = seconds / (steps * _guess(free))
             self.step = MEMORY * self.step + (1.0 - MEMORY) * ratio
             self.steps = MEMORY * self.steps + (1.0 - MEMORY) * steps
-
-    def note_together(self, count: int, seconds: float) -> None:
-        """Learn what it takes to relax one of many nodes."""
-        if count >= MANY:
-            self.together = 0.5 * (self.together + seconds / count)
 
     def note_descents(self, sizes: Sequence[int], seconds: float) -> None:
         """Learn what relaxations of so many monomials have taken, one or many together."""
@@ -364,15 +299,10 @@ class Spending:
         each = min(share, 1.0) ** (1.0 / (known - 3)) if known > 3 else TRIED
         return float(share * each ** (budget - known))
 
-    def _ends_there(self, free: int, budget: int) -> float:
-        if self.device is None or not 3 <= budget < 64 or self.level < SAFE_LEVEL:
-            return np.inf
-        return LAUNCHES * (1 + budget) + self.device_way * _tile_ways(free, budget)
 
-
-def _tile_ways(free: int, budget: int) -> float:
-    """Return the number of supports that a device tries; few monomials leave most tiles empty."""
-    return comb(free, budget) * (1.0 + 300.0 / free)
+def _coupling_guess(free: int) -> float:
+    """Seconds of a coupling of so many monomials."""
+    return 0.02 + 1.5e-6 * free**2 + 1.5e-8 * free**3
 
 
 def _guess(free: int) -> float:

@@ -98,19 +98,12 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
     task = task._replace(doubt=doubt, work=effort.work(len(free), budget))
     bounded = core.structure.boxes is not None
     most = MOST_NAMED if effort.run.names else MOST_BOXED if bounded else MOST_HITS
-    # The device's test needs a gain that rounding cannot hide.
-    there = rules.plain and task.need > 0.0 and effort.on_device(len(free), budget)
-    if there:
-        from polysharp.engines.tree.ends_cuda import exhaust_on_device
-
-        result = exhaust_on_device(H, b, budget, task, effort.device, most)
-    else:
-        result = node.exhaust(H, b, budget, task, rules, most, effort.expired)
+    result = node.exhaust(H, b, budget, task, rules, most, effort.expired)
     chosen = [] if result is None else [free[hit[hit >= 0]] for hit in result.hits]
     supports = [np.sort(np.append(held, some)) for some in chosen]
     if not (rules.plain or all(map(core.structure.allows, supports))):
         result = None  # a part of such a support may be allowed
-    effort.note_ends(len(free), budget, result, there=there)
+    effort.note_ends(len(free), budget, result)
     if result is None:
         return False
     bound = cost - result.need - slack

@@ -19,8 +19,8 @@ from polysharp.engines.tree.loop import Node
 from polysharp.engines.tree.relaxation import Aim, Relaxed, Warm, fresh_warm, solve_relaxation
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.problem.bounds import forcing_costs
-from polysharp.problem.coupling import Coupling
 from polysharp.problem.diagonal import Start
+from polysharp.problem.pairwise_shift import PairwiseMatrix
 from polysharp.problem.propagation import FREE, IN, OUT, States, propagate
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
@@ -47,9 +47,8 @@ class ListedNode(Node):
     vector: Vector | None = None  # proves the bound
     moved: Diagonal | None = None  # with this diagonal, if there is one
     point: Start | None = None  # the best diagonal's solution, over the core, once it was asked for
-    coupling: Coupling | None = None  # that goes with the point
+    coupling: PairwiseMatrix | None = None  # that goes with the point
     coupled: bool = False  # whether a coupling of its own has been looked for
-    chain: Indices | None = None  # what to branch on, problem positions, where a device has said so
     # What was fixed on the way, with the diagonals that the vectors are used with.
     screenings: list[tuple[Screening, Diagonal | None]] = field(default_factory=list)
     candidates: list[Indices] = field(default_factory=list)  # supports seen, problem positions

@@ -17,9 +17,7 @@ Falling short is measured in shares of the threshold.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
+from math import exp, log, log1p
 
 MEMORY = 0.95  # weight of what is known against what has just been seen
 LEAST_GROWTH = 1.2  # children left open by a split, at least
@@ -40,8 +38,7 @@ class Outlook:
     left: float = 0.0  # children
     brought: float = 0.0  # by how much less these fall short, in all
     shares: dict[int, float] = field(default_factory=dict)  # brought by couplings, by terms left
-    # Seconds of a coupling over the guess, here and on the device.
-    paces: list[float] = field(default_factory=lambda: [1.0, 1.0])
+    pace: float = 1.0  # seconds of a coupling over the guess
 
     def note_split(self, before: float, after: list[float], seconds: float) -> None:
         """Learn from a split; children that are closed fall short by nothing."""
@@ -57,37 +54,36 @@ class Outlook:
         known = self.shares.get(terms, HOPE)
         self.shares[terms] = known + LEARN * (share - known)
 
-    def note_pace(self, ratio: float, there: bool) -> None:
-        """Learn what couplings have taken over the guess, on the device or not."""
-        self.paces[there] += LEARN * (ratio - self.paces[there])
+    def note_pace(self, ratio: float) -> None:
+        """Learn what couplings have taken over the guess."""
+        self.pace += LEARN * (ratio - self.pace)
 
-    def pays(self, short: Any, brought: Any, seconds: float, time_left: float) -> Any:
+    def pays(self, short: float, brought: float, seconds: float, time_left: float) -> bool:
         """Whether it is worth these seconds to bring nodes closer to the threshold by so much.
 
         Nodes fall short by ``short`` as they are.
         """
         growth = max(self.left / self.splits, LEAST_GROWTH)
-        kappa = np.log(growth) * self.left / max(self.brought, TINY)
+        kappa = log(growth) * self.left / max(self.brought, TINY)
         split, seconds = max(self.seconds / self.splits, TINY), self.worth * seconds
 
-        def whole(short: Any) -> Any:
-            closed = short <= 0.0
-            time = split * np.exp(np.minimum(kappa * short, LARGEST))
-            return np.where(closed, 0.0, np.minimum(time, time_left))
+        def whole(short: float) -> float:
+            time = split * exp(min(kappa * short, LARGEST))
+            return min(time, time_left) if short > 0.0 else 0.0
 
         saved = whole(short) - whole(short - brought)
-        alike = np.log1p((growth - 1.0) * seconds / split) / max(kappa, TINY)
-        return (saved > seconds) | (brought > alike)
+        alike = log1p((growth - 1.0) * seconds / split) / max(kappa, TINY)
+        return saved > seconds or brought > alike
 
     def coupling_pays(self, terms: int, short: float, seconds: float, time_left: float) -> bool:
         """Whether to look for a coupling at all."""
         if self.splits == 0.0:
             return True
         brought = self.shares.get(terms, HOPE) * short
-        return bool(self.pays(short, brought, seconds, time_left))
+        return self.pays(short, brought, seconds, time_left)
 
-    def going_on_pays(self, short: Any, brought: Any, seconds: float, time_left: float) -> Any:
+    def going_on_pays(self, short: float, brought: float, seconds: float, time_left: float) -> bool:
         """Whether to go on, these seconds having ``brought`` nodes to where they fall short now."""
         if self.splits == 0.0:
             return brought > FIRST_SHARE * short
-        return self.pays(short, np.minimum(brought, short), seconds, time_left)
+        return self.pays(short, min(brought, short), seconds, time_left)

@@ -1,10 +1,9 @@
 """A node's relaxation solved together with its best diagonal, and what follows from that.
 
-The diagonal is looked for once what is in has been eliminated (``diagonal``), by second-order steps
-here or by a device for many nodes at once (``together``); where it falls short, a coupling of the
-monomials (``coupling``) takes it further before a node is split, and serves the nodes below.  What
-it proves is a bound like any other; its solution is where children start, and says which monomials
-to branch on.
+The diagonal is looked for once what is in has been eliminated (``diagonal``)
+by second-order steps; where it falls short, a pairwise shift takes it further before a node is
+split, and serves the nodes below.  What it proves is a bound like any other; its solution is where
+children start, and says which monomials to branch on.
 """
 
 from __future__ import annotations
@@ -22,18 +21,17 @@ from polysharp.engines.tree.listed import ListedNode, PricedPoint
 from polysharp.engines.tree.relaxation import fresh_warm, solve_relaxation
 from polysharp.moments.gram import solve_spd
 from polysharp.problem.bounds import Quadratic, priced_bound
-from polysharp.problem.coupling import Coupling
-from polysharp.problem.coupling_method import Coupled, couple
 from polysharp.problem.diagonal import (
     HELD_RIDGE,
     INWARDS,
     LIKELY,
-    Proved,
     Sharpened,
     Start,
     first_start,
     sharpen,
 )
+from polysharp.problem.pairwise_shift import PairwiseMatrix
+from polysharp.problem.pairwise_shift_method import find_pairwise_shift
 from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.typing import Array, Indices
 
@@ -44,7 +42,7 @@ class Relaxation(NamedTuple):
     """A relaxation with its best diagonal, the coupling it goes with, a diagonal well inside."""
 
     result: Sharpened
-    coupling: Coupling | None
+    coupling: PairwiseMatrix | None
     inside: Array
 
 
@@ -67,7 +65,7 @@ def sharpened(node: ListedNode, effort: Spending) -> bool:
     return True
 
 
-def inherited(node: ListedNode) -> Iterator[tuple[Coupling | None, Start]]:
+def inherited(node: ListedNode) -> Iterator[tuple[PairwiseMatrix | None, Start]]:
     """Yield couplings and diagonals to start from that the node above has left, until one will do.
 
     With a monomial taken in, less of the curvature among the others is left.
@@ -101,7 +99,7 @@ def _first(
     node: ListedNode,
     H: Array,
     b: Array,
-    starts: Iterable[tuple[Coupling | None, Start]],
+    starts: Iterable[tuple[PairwiseMatrix | None, Start]],
     aim: float,
     effort: Spending,
 ) -> Relaxation | None:
@@ -125,19 +123,15 @@ def couple_further(node: ListedNode, effort: Spending) -> None:
     if node.coupling is not None:
         K = node.coupling.matrix(node.listed_free, True, budget)
     start, aim = node.point.among(node.free), cost - effort.threshold * (1.0 + 1e-7)
-    found = couple(
-        H, b, budget, start, K=K, aim=aim, worth=effort.going_on_pays, expired=effort.expired
+    found = find_pairwise_shift(
+        H, b, budget, start, K=K, aim=aim, worthwhile=effort.going_on_pays, expired=effort.expired
     )
     if found is not None and cost - found.gain > node.bound:
-        relaxed = _first(node, H, b, [after_coupling(node, found)], aim, effort)
+        near = Start(0.98 * found.delta, 0.5 * found.delta, found.shares)
+        pairs = found.matrix_over(node.listed_free)
+        relaxed = _first(node, H, b, [(pairs, near)], aim, effort)
         if relaxed is not None and cost - relaxed.result.gain > node.bound:
             use_diagonal(node, relaxed, effort)
-
-
-def after_coupling(node: ListedNode, found: Coupled) -> tuple[Coupling, Start]:
-    """Return a coupling that was found, and a diagonal near the best one that goes with it."""
-    near = Start(0.98 * found.delta, 0.5 * found.delta, found.shares)
-    return found.coupling(node.listed_free), near
 
 
 def use_diagonal(node: ListedNode, relaxed: Relaxation, effort: Spending) -> None:
@@ -145,7 +139,7 @@ def use_diagonal(node: ListedNode, relaxed: Relaxation, effort: Spending) -> Non
     core, held, free = node.core, node.held, node.free
     result, coupling, inside = relaxed
     _keep_point(node, free, inside, result)
-    node.coupling, node.chain = coupling, None
+    node.coupling = coupling
     among, w, K = node.alive, np.zeros(core.size), None
     w[free] = result.w
     if len(held):
@@ -161,29 +155,6 @@ def use_diagonal(node: ListedNode, relaxed: Relaxation, effort: Spending) -> Non
         if system is not None:
             _use(node, among, _priced(system, w[among], node, effort), system.ridge, effort)
             break
-
-
-def use_proved(node: ListedNode, relaxed: Relaxation, proved: Proved, effort: Spending) -> None:
-    """Bound a node with a diagonal that has been proved elsewhere."""
-    core, held, free = node.core, node.held, node.free
-    _keep_point(node, free, relaxed.inside, proved.result)
-    node.coupling = relaxed.coupling
-    node.chain = core.index[free[proved.chain]]
-    if proved.ridge is None:
-        return
-    both = np.concatenate([held, free])
-    order = np.argsort(both)
-    among, ridge, w = both[order], proved.ridge[order], proved.w[order]
-    known, undecided = core.problem.accuracy.among(core.index[among]), node.terms[among] == FREE
-    # Q is looked at within boxes only.
-    G = core.gram(among) if core.structure.boxes is not None else np.zeros((0, 0))
-    if node.coupling is not None:
-        _, reach = node.coupling.among(core.index[among], undecided)
-        known = known.coupled((node.budget - 1.0) * reach * reach)
-        if len(G):
-            G -= node.coupling.matrix(core.index[among], undecided, node.budget)
-    system = core.with_ridge(among, ridge, G, known)
-    _use(node, among, _priced(system, w, node, effort, proved.rho[order]), ridge, effort)
 
 
 def _keep_point(node: ListedNode, free: Indices, inside: Array, result: Sharpened) -> None:
@@ -212,14 +183,14 @@ def _use(
 
 
 def _priced(
-    system: Quadratic, w: Array, node: ListedNode, effort: Spending, rho: Array | None = None
+    system: Quadratic, w: Array, node: ListedNode, effort: Spending
 ) -> tuple[float, Array, Array]:
     """Return a bound, the point that proves it and its prices: at w, or better within boxes.
 
     w is best where nothing is bounded; with this diagonal the boxes ask for another point.
     """
     terms, budget = node.terms[node.terms != OUT], node.budget
-    bound, Z = priced_bound(system, w, terms == IN, budget, rho)
+    bound, Z = priced_bound(system, w, terms == IN, budget)
     if np.all(np.isinf(system.low)) and np.all(np.isinf(system.high)):
         return bound, w, Z
     nu = float(np.sort(Z[terms == FREE])[-budget])
@@ -235,12 +206,6 @@ def drop_chain(node: ListedNode, length: int) -> Indices | None:
     relaxation by omega_j^2 / (2 (A^-1)_jj) while the shares stay; taking it in makes its share 1.
     """
     assert node.point is not None
-    if node.chain is not None:
-        index = node.core.index
-        places = np.minimum(np.searchsorted(index, node.chain), len(index) - 1)
-        still = (index[places] == node.chain) & (node.terms[places] == FREE)
-        if still.any():
-            return np.asarray(places[still][:length])
     free = node.free
     left = node.core.eliminated(node.held, free)
     if left is None:

@@ -1,4 +1,4 @@
-"""Curvature that only supports of few terms have: a matrix that vectors of L terms never feel.
+"""The pairwise shift: curvature between pairs that supports of few terms do not feel.
 
 A diagonal moved into the ridge must leave H - diag(delta) positive semidefinite in all directions.
 On real tables it is held back by directions in which dozens of collinear monomials cancel each
@@ -17,9 +17,9 @@ proved with H - K in place of H holds for them: no L free monomials gain more th
 Nothing has to be proved about K itself; R >= 0 is what ``bounds.semidefinite`` proves.  A ratio is
 a whole number of steps of 2^-15, so that K is stored in two bytes for each pair.  One byte is not
 enough: where monomials are nearly collinear R has eigenvalues of a millionth, and steps of 1/128
-undo a part of what a coupling has gained.
+undo a part of what the shift has gained.
 
-``coupling_method`` looks for one; the nodes below go on from it.
+``pairwise_shift_method`` looks for K; the nodes below go on from it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from numpy.typing import NDArray
 
 from polysharp.typing import Array, Indices
 
-STEPS = 32768.0  # ratios are whole numbers of such steps
-MOST = 32767  # of them
-SMALLEST, LARGEST = 1e-90, 1e90  # reach beyond which the squares leave the floats
+RATIO_STEPS = 32768.0  # ratios are whole numbers of such steps
+MOST_STEPS = 32767  # that a ratio may have: one less than 1
+LEAST_REACH, MOST_REACH = 1e-90, 1e90  # beyond these the squares leave the floats
 
 
 @dataclass(frozen=True, eq=False)
-class Coupling:
+class PairwiseMatrix:
     """K over the sorted monomials ``index``: reach a, and the ratios t_ij in steps of 2^-15."""
 
     index: Indices
@@ -46,31 +46,29 @@ class Coupling:
     ratios: NDArray[np.int16]
 
     @classmethod
-    def rounded(cls, index: Indices, mu: Array, ratios: Array) -> Coupling:
+    def rounded(cls, index: Indices, mu: Array, ratios: Array) -> PairwiseMatrix:
         """Return K with a^2 = mu and about these ratios, of which the upper ones count."""
-        steps = np.triu(np.clip(np.rint(STEPS * ratios), -MOST, MOST).astype(np.int16), 1)
+        whole = np.clip(np.rint(RATIO_STEPS * ratios), -MOST_STEPS, MOST_STEPS)
+        steps = np.triu(whole.astype(np.int16), 1)
         steps += steps.T
         reach = np.sqrt(mu)
-        return cls(index, np.where((reach > SMALLEST) & (reach < LARGEST), reach, 0.0), steps)
-
-    def among(self, monomials: Indices, free: Any = True) -> tuple[Indices, Array]:
-        """Return where sorted monomials stand in it, and their reach: 0 unless known and free."""
-        place = np.minimum(np.searchsorted(self.index, monomials), len(self.index) - 1)
-        known = (self.index[place] == monomials) & free
-        return place, np.where(known, self.reach[place], 0.0)
+        sound = (reach > LEAST_REACH) & (reach < MOST_REACH)
+        return cls(index, np.where(sound, reach, 0.0), steps)
 
     def matrix(self, monomials: Indices, free: Any, terms: int) -> Array:
         """Return K over sorted monomials, acting on those that are ``free`` alone.
 
         At most ``terms`` of these join.
         """
-        place, reach = self.among(monomials, free)
-        K: Array = self.ratios[place[:, None], place] / STEPS
+        place = np.minimum(np.searchsorted(self.index, monomials), len(self.index) - 1)
+        known = (self.index[place] == monomials) & free
+        reach = np.where(known, self.reach[place], 0.0)
+        K: Array = self.ratios[place[:, None], place] / RATIO_STEPS
         K *= reach
         K *= reach[:, None]
         K.ravel()[:: len(place) + 1] = (terms - 1.0) * reach * reach
         return K
 
-    def times(self, factor: float) -> Coupling:
+    def times(self, factor: float) -> PairwiseMatrix:
         """Return a multiple of K."""
         return replace(self, reach=np.sqrt(factor) * self.reach)

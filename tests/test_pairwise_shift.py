@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +12,9 @@ from polysharp.certificate.solution import Solution
 from polysharp.engines.tree import Tree
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
-from polysharp.problem.coupling import MOST, Coupling
-from polysharp.problem.coupling_method import couple
 from polysharp.problem.diagonal import Sharpened, Start, first_start, sharpen
+from polysharp.problem.pairwise_shift import MOST_STEPS, PairwiseMatrix
+from polysharp.problem.pairwise_shift_method import _Method, find_pairwise_shift
 from polysharp.problem.problem import Problem
 from polysharp.typing import Array
 from tests.instances import make_instance, optimum, while_it_gains, with_boxes
@@ -24,12 +23,12 @@ from tests.instances import make_instance, optimum, while_it_gains, with_boxes
 COUPLING = Tree(ends_worth=0.0, late_share=0.0, outright_share=0.0, coupling_worth=0.0)
 
 
-def random_coupling(seed: int, size: int) -> Coupling:
+def random_coupling(seed: int, size: int) -> PairwiseMatrix:
     rng = np.random.default_rng([60, seed])
-    ratios = np.triu(rng.integers(-MOST, MOST + 1, (size, size)), 1)
+    ratios = np.triu(rng.integers(-MOST_STEPS, MOST_STEPS + 1, (size, size)), 1)
     if seed % 2:
-        ratios = np.sign(ratios) * MOST
-    return Coupling(
+        ratios = np.sign(ratios) * MOST_STEPS
+    return PairwiseMatrix(
         np.arange(size), rng.exponential(size=size), (ratios + ratios.T).astype(np.int16)
     )
 
@@ -43,14 +42,14 @@ def test_no_vector_of_few_terms_feels_a_coupling(seed: int) -> None:
 
 
 def test_vectors_of_more_terms_do() -> None:
-    coupling = Coupling(np.arange(8), np.ones(8), np.full((8, 8), -MOST, np.int16))
+    coupling = PairwiseMatrix(np.arange(8), np.ones(8), np.full((8, 8), -MOST_STEPS, np.int16))
     coupling.ratios[np.arange(8), np.arange(8)] = 0
     assert np.linalg.eigvalsh(coupling.matrix(np.arange(8), True, 3))[0] < -1.0
 
 
 def test_a_coupling_acts_on_what_is_free_and_known() -> None:
     coupling = random_coupling(0, 6)
-    some = Coupling(np.array([1, 2, 4, 5, 7, 9]), coupling.reach, coupling.ratios)
+    some = PairwiseMatrix(np.array([1, 2, 4, 5, 7, 9]), coupling.reach, coupling.ratios)
     among, free = np.array([0, 1, 4, 6, 9]), np.array([True, True, True, True, False])
     K = some.matrix(among, free, 3)
     whole = some.matrix(some.index, True, 3)
@@ -62,7 +61,7 @@ def test_a_coupling_acts_on_what_is_free_and_known() -> None:
 def test_couplings_are_symmetric_whatever_rounding_leaves() -> None:
     """The two copies of a pair may lie on either side of half a step."""
     ratios = np.array([[0.3, 0.5 / 2**15], [(0.5 + 1e-9) / 2**15, -0.2]])
-    steps = Coupling.rounded(np.arange(2), np.ones(2), ratios).ratios
+    steps = PairwiseMatrix.rounded(np.arange(2), np.ones(2), ratios).ratios
     assert np.array_equal(steps, steps.T)
     assert not np.diagonal(steps).any()
 
@@ -86,10 +85,10 @@ def coupled(H: np.ndarray, b: np.ndarray, terms: int, aim: float) -> tuple[Sharp
     start = first_start(H, terms)
     assert start is not None
     alone = sharpen(H, b, terms, start, aim=aim, tol=0.01)
-    found = couple(H, b, terms, start, aim=aim, worth=while_it_gains)
+    found = find_pairwise_shift(H, b, terms, start, aim=aim, worthwhile=while_it_gains)
     assert alone is not None
     assert found is not None
-    K = found.coupling(np.arange(len(b))).matrix(np.arange(len(b)), True, terms)
+    K = found.matrix_over(np.arange(len(b))).matrix(np.arange(len(b)), True, terms)
     near = Start(0.9 * found.delta, 0.5 * found.delta, found.shares)
     together = sharpen(H - K, b, terms, near, aim=aim, tol=0.01)
     assert together is not None
@@ -115,14 +114,14 @@ def test_a_coupling_is_gone_on_from() -> None:
     assert start is not None
     best, rounds = best_gain(H, b, 3), iter([True, False])
 
-    def twice(gain: Array, *_: Any) -> Array:
-        return np.full(gain.shape, next(rounds))
+    def twice(*_: float) -> bool:
+        return next(rounds)
 
-    first = couple(H, b, 3, start, aim=best, worth=twice)
+    first = find_pairwise_shift(H, b, 3, start, aim=best, worthwhile=twice)
     assert first is not None
-    K = first.coupling(np.arange(len(b))).matrix(np.arange(len(b)), True, 3)
+    K = first.matrix_over(np.arange(len(b))).matrix(np.arange(len(b)), True, 3)
     near = Start(0.98 * first.delta, 0.5 * first.delta, first.shares)
-    again = couple(H, b, 3, near, K=K, aim=best, worth=while_it_gains)
+    again = find_pairwise_shift(H, b, 3, near, K=K, aim=best, worthwhile=while_it_gains)
     assert again is not None
     assert again.gain < first.gain
 
@@ -166,3 +165,26 @@ def test_a_search_uses_couplings_and_needs_fewer_nodes() -> None:
     assert solution.status == without.status == "optimal"
     assert solution.objective == pytest.approx(without.objective, rel=1e-4)
     assert solution.counters.nodes < 0.5 * without.counters.nodes
+
+
+def test_derivatives_are_those_of_the_value() -> None:
+    rng, m = np.random.default_rng(5), 9
+    A = rng.standard_normal((20, m)) + rng.standard_normal((20, 1))
+    start = Start(np.full(m, 0.1), np.full(m, 0.1), np.full(m, 0.3))
+    method = _Method(A.T @ A, rng.standard_normal(m), 3, start, 0.0, lambda: False)
+
+    def moved(scale: float) -> Array:
+        """Return a random step whose ratios are symmetric."""
+        step = scale * rng.standard_normal(len(method.x))
+        ratios = step[2 * m :].reshape(m, m)  # a view
+        ratios[:] = 0.5 * (ratios + ratios.T) * (1.0 - np.eye(m))
+        return step
+
+    x = method.x + moved(0.1)
+    step, point = moved(1e-6), method._at(x, 0.02)
+    up, down = method._at(x + step, 0.02), method._at(x - step, 0.02)
+    assert point is not None
+    assert up is not None
+    assert down is not None
+    slope = float(point.slope @ step)
+    assert 0.5 * (up.value - down.value) == pytest.approx(slope, rel=1e-5)
