@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polysharp import SparsePolynomialRegressor
 from polysharp.errors import InputError, MissingSolverError
 from polysharp.polynomial.exports.code import identifiers
 from polysharp.polynomial.polynomial import Polynomial
@@ -230,89 +229,6 @@ def test_onnx(law):
     assert_same(law, X, predicted)
     properties = {p.key: p.value for p in model.metadata_props}
     assert properties["formula"] == str(law)
-
-
-KINDS = {
-    "plain": {},
-    "centred": {"center": True},
-    "clamped": {"clamp": True},
-    "functions": {"functions": ("inverse",), "clamp": True, "max_interaction": 1},
-}
-
-
-@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS.keys())
-def calibrated(request):
-    """A model with intervals from rows held out, rows beyond its own, and the ends there."""
-    rng = np.random.default_rng(4)
-    X = rng.uniform(1.0, 3.0, (90, 3))
-    y = X[:, 0] * X[:, 2] + 1.0 / X[:, 1] + 0.2 * rng.standard_normal(90)
-    settings = {"degree": 2, "max_terms": 3, "gamma": 10.0, **request.param}
-    model = SparsePolynomialRegressor(**settings).fit(X[:60], y[:60]).calibrate(X[60:], y[60:])
-    new = rng.uniform(0.5, 5.0, (30, 3))
-    return model, new, model.predict_interval(new, 0.8)
-
-
-def test_half_width_and_intervals_of_python(calibrated):
-    model, X, ends = calibrated
-    law, half = model.polynomial_, model.half_width(0.8)
-    np.testing.assert_allclose(np.c_[law(X) - half(X), law(X) + half(X)], ends, rtol=1e-9)
-    namespace = {"__builtins__": {}}
-    exec(law.to_python("f", half), namespace)
-    found = np.transpose(namespace["f_interval"](*X[:, list(law.inputs)].T))
-    np.testing.assert_allclose(found, ends, rtol=1e-9)
-
-
-@pytest.mark.skipif(CC is None, reason="no C compiler")
-def test_intervals_of_c(calibrated, tmp_path):
-    model, X, ends = calibrated
-    law = model.polynomial_
-    source, library = tmp_path / "law.c", tmp_path / "law.so"
-    source.write_text(law.to_c("f", model.half_width(0.8)), encoding="ascii")
-    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    subprocess.run([CC, *flags, source, "-o", library, "-lm"], check=True, capture_output=True)
-    low, high = ctypes.c_double(), ctypes.c_double()
-    interval = ctypes.CDLL(str(library)).f_interval
-    interval.restype = None
-    found = []
-    for row in X[:, list(law.inputs)].tolist():
-        given = [ctypes.c_double(value) for value in row]
-        interval(*given, ctypes.byref(low), ctypes.byref(high))
-        found.append((low.value, high.value))
-    np.testing.assert_allclose(found, ends, rtol=1e-9)
-
-
-def test_intervals_of_sql(calibrated):
-    model, X, ends = calibrated
-    law, half = model.polynomial_, model.half_width(0.8)
-    with sqlite3.connect(":memory:") as base:
-        base.execute("CREATE TABLE t(x0 REAL, x1 REAL, x2 REAL)")
-        base.executemany("INSERT INTO t VALUES (?, ?, ?)", X.tolist())
-        asked = base.execute(law.to_sql("t", interval=half))
-        assert [column[0] for column in asked.description] == ["y", "y lower", "y upper"]
-        found = np.array(asked.fetchall())
-    base.close()
-    np.testing.assert_allclose(found, np.c_[law(X), ends], rtol=1e-9)
-    with pytest.raises(InputError, match="interval must come with a table"):
-        law.to_sql(interval=half)
-
-
-def test_intervals_of_onnx(calibrated):
-    runtime = pytest.importorskip("onnxruntime")
-    model, X, ends = calibrated
-    graph = model.polynomial_.to_onnx(model.half_width(0.8)).SerializeToString()
-    session = runtime.InferenceSession(graph, providers=["CPUExecutionProvider"])
-    found = session.run(["prediction", "lower", "upper"], {"X": X})
-    np.testing.assert_allclose(np.transpose(found), np.c_[model.predict(X), ends], rtol=1e-9)
-
-
-def test_intervals_of_folds_have_no_formula():
-    rng = np.random.default_rng(5)
-    X, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
-    model = SparsePolynomialRegressor(1, 1, gamma=1.0).fit(X, y)
-    with pytest.raises(InputError, match="half_width needs errors on unseen rows"):
-        model.half_width()
-    with pytest.raises(InputError, match=r"must come from rows held out .* 5 folds"):
-        model.calibrate(X, y, cv=5).half_width()
 
 
 def test_sympy(law):

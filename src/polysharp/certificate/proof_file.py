@@ -240,7 +240,7 @@ def _coefficients(value: Any) -> CoefficientBounds:
 # How the fields of a statement are read from JSON.
 READ: dict[str, Callable[[Any], Any]] = {
     "names": _tuple_of(_of(str)),
-    **dict.fromkeys(("response", "basis"), _of(str)),
+    "response": _of(str),
     "responses": _tuple_of(lambda pair: (_of(str)(pair[0]), _real(pair[1]))),
     **dict.fromkeys(("kept_inputs", "required_inputs", "two_valued"), _tuple_of(_of(int))),
     "functions": _tuple_of(lambda pair: (_of(int)(pair[0]), _of(str)(pair[1]))),

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from polysharp.certificate.proof import CLAIM_ROOM
 from polysharp.certificate.solution import Solution
-from polysharp.data.families import FAMILIES, MONOMIALS
 from polysharp.data.functions import PLAIN, Library
 from polysharp.data.rows import Rows
 from polysharp.monomials.basis import Basis
@@ -43,10 +42,6 @@ class Statement:
     ``max_interaction`` distinct inputs, not columns, and neither an input with its own inverse nor
     a square root twice.
 
-    In another ``basis`` than "monomials" an input that stands d times in a monomial is not a power
-    but the polynomial P_d of (x_i - shift_i) / scale_i, of Legendre, Chebyshev (first kind) or
-    Hermite (orthogonal for the standard normal); coefficients are those of products of these.
-
     Columns are prod_{i in m} (x_i - shift_i) / scale_i times the scale of the monomial
     (sqrt of the number of orderings of m padded to ``degree``), centred by their weighted means
     when the intercept is free, rows weighted by the sample weights.  Coefficients of the products
@@ -66,7 +61,6 @@ class Statement:
     monomials: tuple[Monomial, ...]  # in the inputs given
     listed: bool = True
     functions: tuple[tuple[int, str], ...] = ()
-    basis: str = MONOMIALS.name
     shift: Array  # one per input given, then one per function
     scale: Array  # likewise
     fit_intercept: bool
@@ -96,7 +90,6 @@ class Statement:
             f"{self.max_inputs} of {len(self.kept_inputs)} inputs ({len(self.names)} were given)",
             f"terms: at most {self.max_interaction} inputs in one, degree at most "
             f"{self.interaction_degree} where there are two or more",
-            *self._basis_line(),
             f"intercept: {'free' if self.fit_intercept else 'none'}",
             f"ridge: gamma {self.gamma!r}, on the coefficients of the scaled monomials",
         ]
@@ -135,13 +128,7 @@ class Statement:
 
     @property
     def _library(self) -> Library:
-        return Library(len(self._columns), (), FAMILIES.get(self.basis, MONOMIALS))
-
-    def _basis_line(self) -> list[str]:
-        if self.basis == MONOMIALS.name:
-            return []
-        letter = self._library.family.letter
-        return [f"basis: {self.basis}, {letter}1, {letter}2, ... of the inputs as mapped below"]
+        return Library(len(self._columns))
 
     @classmethod
     def of(
@@ -168,7 +155,6 @@ class Statement:
             monomials=basis.monomials if named is None else named,
             listed=named is None,
             functions=tuple((a.input, a.function.name) for a in basis.library.applied),
-            basis=basis.library.family.name,
             shift=scaling.shift,
             scale=scaling.unit,
             fit_intercept=not rules.constant,

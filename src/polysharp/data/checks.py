@@ -16,7 +16,6 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from polysharp.data.arrays import Place, as_host
 from polysharp.data.cluster import is_dask
-from polysharp.data.families import MONOMIALS
 from polysharp.data.functions import Library, read_functions
 from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import InputError
@@ -110,9 +109,8 @@ def _checked(
 
 
 def library_of(model: Any, names: tuple[str, ...]) -> Library:
-    """Return the columns that an estimator asks for; some have no functions and no basis."""
-    basis = getattr(model, "basis", MONOMIALS.name)
-    return read_functions(getattr(model, "functions", None), names, basis)
+    """Return the columns that an estimator asks for; some estimators have no functions."""
+    return read_functions(getattr(model, "functions", None), names)
 
 
 @contextmanager

@@ -8,8 +8,7 @@ A product of two columns of an input that is itself a column, or no function at 
 
     x (1/x) = 1,     sqrt(x) sqrt(x) = x,
 
-and every product of powers that is left is a power of x of its own.  What a column is multiplied
-with itself to, its powers or other polynomials, is the library's family (``data.families``).
+and every product of powers that is left is a power of x of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.data.families import FAMILIES, MONOMIALS, Family
 from polysharp.errors import InputError
 from polysharp.typing import Array, Indices, Monomial
 
@@ -89,13 +87,25 @@ class Applied:
         return f"{self.function.label or self.function.name}({name})"
 
 
+def power_of(column: str, exponent: int) -> str:
+    """Return a power of a column as formulas show it; powers of ``x^-1`` have one exponent.
+
+    Examples
+    --------
+    >>> power_of("a", 2), power_of("log(a)", 1), power_of("a^-1", 2)
+    ('a^2', 'log(a)', 'a^-2')
+    """
+    if exponent == 1:
+        return column
+    return f"{column[:-1]}{exponent}" if column.endswith("^-1") else f"{column}^{exponent}"
+
+
 @dataclass(frozen=True)
 class Library:
     """The inputs, numbered from 0, and the functions of them that are columns after these."""
 
     n_inputs: int = 0
     applied: tuple[Applied, ...] = ()
-    family: Family = MONOMIALS  # what stands for a column that is multiplied with itself
 
     def __bool__(self) -> bool:
         return bool(self.applied)
@@ -170,8 +180,8 @@ class Library:
 PLAIN = Library()  # every column is an input
 
 
-def read_functions(given: Any, names: Sequence[str], basis: str = MONOMIALS.name) -> Library:
-    """Return the columns that the parameter ``functions`` asks for, and the family of ``basis``.
+def read_functions(given: Any, names: Sequence[str]) -> Library:
+    """Return the columns that the parameter ``functions`` asks for.
 
     ``given`` is None, a sequence of functions for all inputs, or a mapping from inputs (names or
     indices) to such sequences.  A function is a name, a callable with a name, or a pair of both.
@@ -183,7 +193,7 @@ def read_functions(given: Any, names: Sequence[str], basis: str = MONOMIALS.name
         wanted = [(i, _functions(given)) for i in range(p)]
     applied = {(i, f.name): Applied(i, f) for i, functions in wanted for f in functions}
     ordered = tuple(applied[key] for key in sorted(applied, key=lambda key: key[0]))
-    return Library(p, ordered, FAMILIES[basis])
+    return Library(p, ordered)
 
 
 def _input(key: Any, names: Sequence[str]) -> int:

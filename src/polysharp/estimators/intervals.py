@@ -33,7 +33,6 @@ from polysharp.estimators.fitted import ShownRows, laws_of, rows_of
 from polysharp.estimators.parameters import check_seed
 from polysharp.estimators.resampling import Refits
 from polysharp.estimators.spread import Spread
-from polysharp.polynomial.half_width import HalfWidth
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.selection.splits import read_splits
 from polysharp.typing import Array
@@ -97,17 +96,6 @@ class Calibration:
         order = np.argsort(scores, kind="stable")
         weights = np.concatenate([fold.weights for fold in self.folds])[order]
         return float(scores[order[np.searchsorted(np.cumsum(weights), needed)]])
-
-    def half_width(self, coverage: float) -> HalfWidth:
-        """Return half the width of the intervals as a formula."""
-        if len(self.folds) > 1:
-            raise InputError(
-                "intervals must come from rows held out to be exported, whose ends are formulas; "
-                f"these come from {len(self.folds)} folds of the fit"
-            )
-        (fold,) = self.folds
-        rows, spread = fold.spread.rows(fold.polynomial), fold.spread
-        return HalfWidth(coverage, self.quantile(coverage), 1.0 + spread.base, rows)
 
     def ends(self, X: Array, coverage: float) -> Array:
         """Return lower and upper ends of the intervals at the rows of X, shape (n, 2)."""

@@ -20,7 +20,6 @@ from polysharp.data.cluster import is_dask
 from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError
 from polysharp.estimators.parameters import RULES, check_parameters
-from polysharp.polynomial.half_width import HalfWidth
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
 from polysharp.wording import plural
@@ -133,7 +132,6 @@ class CertifiedModel(PolynomialModel):
     functions: Any = None
     units: Any = None
     constants: Any = None
-    basis: str = "monomials"
 
     def calibrate(
         self, X: Any, y: Any, sample_weight: Any = None, *, cv: Any = None, groups: Any = None
@@ -208,17 +206,6 @@ class CertifiedModel(PolynomialModel):
         rows = self._checked_rows(X)
         ends = [own.ends(rows, float(coverage)) for own in calibrations(self)]
         return np.stack(ends, axis=1) if hasattr(self, "calibrations_") else ends[0]
-
-    def half_width(self, coverage: float = 0.9) -> HalfWidth:
-        """Return half the width of the prediction intervals as a formula, for exports.
-
-        ``model.polynomial_.to_python(interval=model.half_width(0.9))`` gives a function for the
-        ends of intervals too.  Only a model that was calibrated on rows held out has such a
-        formula: the ends that come from folds are quantiles over many models.
-        """
-        self._check_calibrated("half_width", coverage)
-        found: HalfWidth = self.calibration_.half_width(float(coverage))
-        return found
 
     def _check_calibrated(self, what: str, coverage: Any) -> None:
         check_is_fitted(self)

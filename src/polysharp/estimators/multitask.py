@@ -37,10 +37,6 @@ class SharedTerms:
     polynomials_: tuple[Polynomial, ...]
     calibrations_: Any
 
-    def half_width(self, coverage: float = 0.9) -> Any:
-        """Refuse: exports carry the intervals of one response."""
-        raise InputError(f"half_width is for models of one response, got coverage={coverage!r}")
-
     def _set_calibrations(self, found: tuple[Any, ...]) -> None:
         self.calibrations_ = found
 
@@ -64,7 +60,7 @@ class MultiTaskSparsePolynomialRegressor(SharedTerms, SparsePolynomialRegressor)
     degree, max_terms, max_inputs, gamma, n_candidates, fit_intercept, scale, center, device, \
 engine, time_limit, gap_tol, n_jobs, verbose, random_state, max_interaction, interaction_degree, \
 heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, clamp, functions, units, \
-constants, basis, coefficient_bounds, positive
+constants, coefficient_bounds, positive
         As in ``SparsePolynomialRegressor``; ``engine`` is "auto" or "tree".  Bounds on
         coefficients, in the user's units, hold in the formula of every response.  With
         ``gamma="auto"`` it is chosen for the sum of the responses.
@@ -145,7 +141,7 @@ class MultiTaskSparsePolynomialRegressorCV(SharedTerms, SparsePolynomialRegresso
     degrees, max_terms, max_inputs, gammas, centers, cv, n_candidates, fit_intercept, scale, \
 device, engine, time_limit, gap_tol, n_jobs, verbose, random_state, refit, max_interaction, \
 interaction_degree, heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, \
-clamp, functions, units, constants, basis, coefficient_bounds, positive
+clamp, functions, units, constants, coefficient_bounds, positive
         As in ``SparsePolynomialRegressorCV``; ``engine`` is "auto" or "tree".
     rule : {"shortest", "one-se", "best"}, default="shortest"
         As in ``SparsePolynomialRegressorCV``.

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from polysharp.data.families import FAMILIES, HIGHEST, MONOMIALS
 from polysharp.data.functions import read_functions
 from polysharp.data.summary import Ranges
 from polysharp.engines import ENGINES
@@ -101,7 +100,6 @@ RULES: dict[str, Rule] = {
     ),
     "verbose": (lambda v: _flag(v) or _integer(0)(v), "an integer of at least 0"),
     "heredity": (lambda v: _is(v, None, "weak", "strong"), "None, 'weak' or 'strong'"),
-    "basis": (lambda v: _is(v, *FAMILIES), f"one of {', '.join(map(repr, FAMILIES))}"),
 }
 
 # What differs for the polynomial Lasso, and what it alone has.
@@ -126,26 +124,6 @@ def check_parameters(parameters: dict[str, Any], rules: dict[str, Rule] = RULES)
     for name, (holds, rule) in rules.items():
         if name in parameters and not holds(parameters[name]):
             raise InputError(f"{name} must be {rule}, got {_shown(parameters[name])}")
-    if FAMILIES[parameters.get("basis", MONOMIALS.name)].orthogonal:
-        _check_orthogonal(parameters)
-
-
-def _check_orthogonal(parameters: dict[str, Any]) -> None:
-    """Refuse what orthogonal polynomials cannot be combined with."""
-    basis = f"with basis={parameters['basis']!r}"
-    if parameters["degree"] > HIGHEST:
-        raise InputError(
-            f"degree must be at most {HIGHEST} {basis}, got {_shown(parameters['degree'])}"
-        )
-    for name, only, why in (
-        ("center", False, "which maps the inputs itself"),
-        ("scale", True, "which maps the inputs itself"),
-        ("functions", None, "whose polynomials are of the inputs as they are"),
-        ("constants", None, "whose polynomials are pure numbers"),
-    ):
-        given = parameters.get(name, only)
-        if given is not only and not (_flag(given) and bool(given) is only):
-            raise InputError(f"{name} must be {only} {basis}, {why}, got {_shown(given)}")
 
 
 def _shown(value: Any) -> str:
@@ -213,9 +191,7 @@ def read_rules(
     def number(name: str) -> int | None:
         return None if parameters[name] is None else int(parameters[name])
 
-    library = read_functions(
-        parameters.get("functions"), names, parameters.get("basis", MONOMIALS.name)
-    )
+    library = read_functions(parameters.get("functions"), names)
     include_terms = read_terms(parameters["include_terms"], names, "include_terms", library)
     two_valued: set[int] = set()
     if ranges is not None:

@@ -158,7 +158,7 @@ class Opened:
             n_candidates,
             self.rules,
             shape,
-            prices=prices and self.rules.may_be_priced,
+            prices=prices,
             machine=machine,
             most=most,
         )
@@ -307,7 +307,7 @@ def open_table(
     p = table.shape[1]
     scaling = Scaling.of(measured, scale=scale, center=center, library=rules.library)
     ranges = np.array([measured.low[:p], measured.high[:p]]) if model.clamp else None
-    coded = rules.coded(scaling.absorbed)
+    coded = rules.coded(scaling.unit)
     return Opened(table, table.coded(scaling.apply), scaling, coded, gamma, choice, ranges)
 
 

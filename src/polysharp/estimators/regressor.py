@@ -124,14 +124,6 @@ class SparsePolynomialRegressor(CertifiedModel):
         Leaves out the terms whose coefficients would need other units than those of pure numbers
         times constants of these units, such as ``["m/s^2"]``, to powers from -2 to 2; an empty
         list allows pure numbers only.  The free intercept is left alone.
-    basis : {"monomials", "legendre", "chebyshev", "hermite"}, default="monomials"
-        What factors of terms are: powers of inputs, or orthogonal polynomials of them, for inputs
-        whose powers are nearly dependent.  The range of an input over the rows of the fit is then
-        mapped to [-1, 1] (Legendre, Chebyshev), or its mean and standard deviation to 0 and 1
-        (Hermite); where a term holds an input twice it holds its polynomial of order 2, and
-        ``degree`` limits the sum of the orders, up to 10.  Coefficients, and bounds on them, are
-        those of products of these polynomials.  ``polynomial_.to_raw()`` is the same formula in
-        powers.  ``center``, ``scale=False``, ``functions`` and ``constants`` are for monomials.
 
     Attributes
     ----------

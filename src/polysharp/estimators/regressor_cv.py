@@ -21,7 +21,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from polysharp.data.checks import open_rows
 from polysharp.data.cluster import is_dask
-from polysharp.data.families import FAMILIES
 from polysharp.data.rows import Rows
 from polysharp.errors import InputError
 from polysharp.estimators.model import CertifiedModel
@@ -104,10 +103,9 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         False only compares: ``best_params_`` and ``cv_results_`` are there, a model to predict with
         is not.
     max_interaction, interaction_degree, heredity, include_terms, exclude_terms, include_inputs, \
-exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants, basis : optional
+exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants : optional
         As in ``SparsePolynomialRegressor``, for every model that is compared; moments that judge
-        clamp no input (see Notes).  In another basis than that of monomials inputs are mapped, and
-        there are no ``centers`` to compare.
+        clamp no input (see Notes).
 
     Attributes
     ----------
@@ -294,12 +292,10 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
     def _search(self, folds: Folds, workers: Workers, began: float) -> tuple[BudgetSearch, Scores]:
         """Compare within the search's share of the time."""
         degrees, gammas = several(self.degrees), several(self.gammas)
-        # A basis that maps the inputs itself has one coding.
-        centers = (False,) if FAMILIES[self.basis].orthogonal else several(self.centers)
         wanted = Wanted(
             None if degrees == ("auto",) else tuple(sorted({int(r) for r in degrees})),
             None if gammas == ("auto",) else tuple(dict.fromkeys(float(g) for g in gammas)),
-            tuple(dict.fromkeys(map(bool, centers))),
+            tuple(dict.fromkeys(map(bool, several(self.centers)))),
             Budgets(sizes(self.max_terms), input_limits(self.max_inputs)),
         )
         deadline, seconds = NEVER, np.inf

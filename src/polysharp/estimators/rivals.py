@@ -176,7 +176,7 @@ def _prepared(
     """
     inputs = np.asarray(model.kept_inputs_, dtype=np.intp)
     count = opened.rules.count(len(inputs))
-    if count <= MAX_DENSE or not opened.rules.may_be_priced:
+    if count <= MAX_DENSE:
         extent = Extent(len(inputs), priced=False)
         prepared, others = opened.over(inputs, model.ranking_, extent, effort), np.inf
     else:

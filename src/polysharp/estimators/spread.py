@@ -50,17 +50,6 @@ class Spread:
         spread: Array = np.sqrt(1.0 + self.base + np.sum(offset**2, axis=1))
         return spread
 
-    def rows(self, polynomial: Polynomial) -> tuple[Polynomial, ...]:
-        """Return polynomials whose squares add up to u(x)^2 - 1 - base."""
-        law = self._unbounded(polynomial)
-        found = []
-        for row in self.root:
-            own = np.flatnonzero(row)
-            offset = -float(row @ self.mean)
-            monomials = tuple(law.monomials[j] for j in own)
-            found.append(replace(law, monomials=monomials, coefficients=row[own], intercept=offset))
-        return tuple(found)
-
     @staticmethod
     def _unbounded(polynomial: Polynomial) -> Polynomial:
         """Clamped inputs go on growing here, unless a function may not be defined."""

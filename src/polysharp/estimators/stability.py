@@ -255,7 +255,7 @@ def _counted(
     for row, law, weight in zip(resampled, found, weights.tolist(), strict=True):
         used[list(law.inputs)] += weight
         # In products of x less the model's means, not less the resample's own; likewise of ranges.
-        moved = law.about(model.shifts, model.scales, model.family)
+        moved = law.about(model.shifts)
         coefficients = dict(zip(moved.monomials, moved.coefficients, strict=True))
         row[[place[m] for m in law.monomials]] = [coefficients.get(m, 0.0) for m in law.monomials]
     fitted = np.array([own.get(m, (0.0, 0.0)) for m in every]).reshape(-1, 2)

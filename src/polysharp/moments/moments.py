@@ -208,20 +208,16 @@ def _evaluator(basis: Basis, arrays: Arrays, *, scaled: bool) -> Callable[[Any],
     """Return a function from rows of X to the monomials (f, rows), one per contiguous row."""
     if isinstance(arrays, NumpyArrays):
         return lambda X: basis.evaluate(X, scaled=scaled).T
-    orthogonal = basis.library.family.orthogonal
-    own = basis.factored[0] if orthogonal else basis
-    degrees = np.array([len(m) for m in own.monomials])
+    degrees = np.array([len(m) for m in basis.monomials])
     graded = np.argsort(degrees, kind="stable")
     levels = []
     for d in np.unique(degrees):
-        keys = [own.monomials[j] for j in graded if degrees[j] == d]
-        levels.append(np.searchsorted(own.used, np.array(keys, dtype=np.intp)))
+        keys = [basis.monomials[j] for j in graded if degrees[j] == d]
+        levels.append(np.searchsorted(basis.used, np.array(keys, dtype=np.intp)))
     scales = arrays.array(basis.scales)[:, None] if scaled else 1.0
 
     def evaluate(X: Any) -> Any:
         table = arrays.table(X, basis.used, "float64")
-        if orthogonal:
-            table = arrays.join([factor[None] for factor in basis.factors(table)])
         M = arrays.join([products(arrays, table, keys) for keys in levels])
         return arrays.rows(M, np.argsort(graded)) * scales
 

@@ -17,19 +17,17 @@ say, the third of those in play (``uses``).
 
 Columns are evaluated degree by degree: x_i * (a monomial of one degree less), one vectorised
 multiplication per monomial, for a block of rows at a time.  Where other polynomials stand for
-powers (``data.families``), ``(0, 0, 3)`` is P_2(x0) P_1(x3): the factors P_d(x_i) are columns of
+@@
 their own then, and a term multiplies one for each of its inputs.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement, groupby
 from math import comb, factorial, prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,25 +148,6 @@ class Basis:
         return levels
 
     @cached_property
-    def factored(self) -> tuple[Basis, list[tuple[int, int]]]:
-        """The same terms as products of different columns, and which order of which these are."""
-        terms = [Counter(m).items() for m in self.monomials]
-        factors = sorted({factor for term in terms for factor in term})
-        place = {factor: a for a, factor in enumerate(factors)}
-        products = tuple(tuple(sorted(place[factor] for factor in term)) for term in terms)
-        widest = max(map(len, products), default=0)
-        return Basis(range(len(factors)), widest, products), factors
-
-    def factors(self, columns: Any) -> list[Any]:
-        """Return the columns of the factored terms from those ``used``, one in each row."""
-        highest: dict[int, int] = {}
-        for c, order in self.factored[1]:
-            highest[c] = max(order, highest.get(c, 0))
-        family = self.library.family
-        every = {c: family.values(columns[a], highest[c]) for a, c in enumerate(self.used.tolist())}
-        return [every[c][order - 1] for c, order in self.factored[1]]
-
-    @cached_property
     def used(self) -> Indices:
         """The columns that some monomial contains."""
         return np.array(sorted({i for m in self.monomials for i in m}), dtype=np.intp)
@@ -181,10 +160,6 @@ class Basis:
     def products(self, columns: Array, *, scaled: bool = True) -> Array:
         """Return the same from the columns ``used``, one in each row."""
         columns = np.ascontiguousarray(columns, dtype=np.float64)
-        if self.library.family.orthogonal:
-            factors = np.array(self.factors(columns)).reshape(-1, columns.shape[1])
-            found = self.factored[0].products(factors, scaled=False)
-            return found * self.scales if scaled else found
         column_of = dict(zip(self.used.tolist(), columns, strict=True))
         n = columns.shape[1]
         out = np.empty((len(self), n))

@@ -69,11 +69,6 @@ class TermRules:
         cap = self.interaction_degree
         return self.degree if cap is None else min(cap, self.degree)
 
-    @property
-    def may_be_priced(self) -> bool:
-        """Whether terms are products of columns, so that none of them need be formed."""
-        return self.degree == 1 or not self.library.family.orthogonal
-
     @cached_property
     def required_inputs(self) -> tuple[int, ...]:
         """Inputs that the answer must use."""

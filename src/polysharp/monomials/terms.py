@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
-from polysharp.data.functions import INVERSE, PLAIN, Library
+from polysharp.data.functions import INVERSE, PLAIN, Library, power_of
 from polysharp.errors import InputError
 from polysharp.typing import Monomial
 
@@ -45,7 +45,7 @@ def write_term(monomial: Monomial, names: Sequence[str], library: Library = PLAI
     'a^2 c d'
     """
     columns, powers = library.column_names(names), Counter(monomial).items()
-    return " ".join(library.family.written(columns[c], e) for c, e in powers) or "1"
+    return " ".join(power_of(columns[c], e) for c, e in powers) or "1"
 
 
 def _items(given: Any, parameter: str) -> Iterable[Any]:
@@ -101,8 +101,6 @@ def _product(text: str, names: Sequence[str], parameter: str, library: Library) 
     known = re.compile("|".join(re.escape(s) for s in sorted(spelled, key=len, reverse=True)))
     factors: list[int] = []
     rest = text.strip()
-    if library.family.orthogonal:
-        rest = re.sub(rf"{library.family.letter}(\d+)\(({known.pattern})\)", r"\2^\1", rest)
     while rest:
         name = known.match(rest)
         power = EXPONENT.match(rest, name.end()) if name else None

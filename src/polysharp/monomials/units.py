@@ -5,7 +5,7 @@ With [.] the unit of something, the coefficient of a monomial m has the unit
     [w_m] = [y] / prod_{i in m} [x_i],
 
 where the inverse and the square root of an input have powers of its unit, and other functions have
-none, since their argument must be a pure number; that of an orthogonal polynomial is one.  A term
+none, since their argument must be a pure number; A term
 is consistent when its coefficient can be a pure number times powers, from -2 to 2, of constants
 that the user names by their units.
 
@@ -55,7 +55,7 @@ class Units:
     def of_coefficient(self, m: Monomial) -> Any:
         """Return the unit of a coefficient, None where a function has an argument with units."""
         unit = self.response
-        for c in () if self.library.family.orthogonal else m:
+        for c in m:
             own = self.inputs[self.library.owner(c)]
             power = OF_INPUT.get(self.library.kind(c))
             if own is None:

@@ -3,9 +3,7 @@
     y = intercept + sum_j coefficients_j prod_{i in monomials_j} (x_i - shifts_i)
 
 Beside the p inputs, functions of them may be factors: they are numbered from p on, and applied to
-the inputs as they are, without a shift.  In another basis than that of monomials an input that a
-term holds d times is not the power but the polynomial P_d of (x_i - shifts_i) / scales_i
-(``data.families``).
+the inputs as they are, without a shift.
 
 Every coefficient is a float64 rounded once from the coded variables, and a product of powers
 keeps its relative precision whatever the units, so evaluating this form loses no digits against
@@ -17,21 +15,21 @@ fits well within the rows seen may be anything a little outside of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, product
+from math import comb, prod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from polysharp.data.families import MONOMIALS, Family
 from polysharp.data.functions import Applied, Library
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.units import Units
-from polysharp.polynomial.change_of_basis import in_basis_of
 from polysharp.polynomial.exports import code, onnx_graph, text
 from polysharp.typing import Array, Monomial
 
@@ -60,10 +58,6 @@ class Polynomial:
         anything else.  None takes them as they are.
     functions : tuple of Applied
         Functions of the inputs, numbered from p on: input and function of each.
-    scales : ndarray of shape (p,) or None
-        What shifted inputs are divided by; None for one each, as in all formulas in monomials.
-    family : Family
-        What ``(0, 0)`` stands for: the square of an input, or an orthogonal polynomial of order 2.
 
     Examples
     --------
@@ -82,8 +76,6 @@ class Polynomial:
     response: str = "y"
     ranges: Array | None = None
     functions: tuple[Applied, ...] = ()
-    scales: Array | None = None
-    family: Family = MONOMIALS
 
     def __post_init__(self) -> None:
         seen: set[Monomial] = set()
@@ -91,8 +83,6 @@ class Polynomial:
             if tuple(sorted(m)) in seen:
                 raise InputError(f"monomials must be distinct, got {m} twice")
             seen.add(tuple(sorted(m)))
-        if (self.scales is not None) != self.family.orthogonal:
-            raise InputError("scales must be given for orthogonal polynomials, and for no others")
 
     @classmethod
     def from_scaled(
@@ -112,8 +102,7 @@ class Polynomial:
         coefficients = scaling.invert(basis.monomials, w * basis.scales)
         shifts = scaling.shift[: len(names)] if scaling.shift.any() else None
         given = coefficients, float(intercept), names, shifts, response, ranges
-        scales = scaling.unit if scaling.family.orthogonal else None
-        return cls(basis.monomials, *given, basis.library.applied, scales, scaling.family)
+        return cls(basis.monomials, *given, basis.library.applied)
 
     def __len__(self) -> int:
         return len(self.monomials)
@@ -131,7 +120,7 @@ class Polynomial:
     @property
     def library(self) -> Library:
         """Inputs and functions of them, as columns."""
-        return Library(len(self.names), self.functions, self.family)
+        return Library(len(self.names), self.functions)
 
     @property
     def powers(self) -> NDArray[np.intp]:
@@ -177,8 +166,6 @@ class Polynomial:
         if self.shifts is not None:
             shifts = np.append(self.shifts, np.zeros(len(self.functions)))
             columns = columns - shifts[used, None]
-        if self.scales is not None:
-            columns = columns / self.scales[used, None]
         return self.basis.products(columns, scaled=False)
 
     def outside(self, X: ArrayLike) -> NDArray[np.bool_]:
@@ -209,9 +196,8 @@ class Polynomial:
     def to_raw(self) -> Polynomial:
         """Return the same polynomial with its products multiplied out: in powers of x itself.
 
-        Formulas in x - mean and those in orthogonal polynomials become plain ones.  They have more
-        terms as a rule, and where the shifts are large beside the spread of the inputs these nearly
-        cancel, so that digits are lost.
+        A formula in x - mean usually gets more terms.  They nearly cancel if the shifts are large
+        beside the spread of the inputs, and digits are lost then.
 
         Examples
         --------
@@ -223,18 +209,36 @@ class Polynomial:
         """
         return self.about(None)
 
-    def about(
-        self, shifts: Array | None, scales: Array | None = None, family: Family = MONOMIALS
-    ) -> Polynomial:
-        """Return the same polynomial in products of x less other shifts, or in another family."""
-        if self.shifts is shifts and self.scales is scales and self.family == family:
-            return self
-        return in_basis_of(replace(self, shifts=shifts, scales=scales, family=family), self)
+    def about(self, shifts: Array | None) -> Polynomial:
+        """Return the same polynomial in products of x less other shifts.
 
-    def mapping(self, i: int) -> tuple[float, float]:
-        """Return what is subtracted from an input, and what it is divided by then."""
-        shift = 0.0 if self.shifts is None else float(self.shifts[i])
-        return shift, 1.0 if self.scales is None else float(self.scales[i])
+        Each factor is multiplied out, with s the old shift and s' the new one:
+
+            (x - s)^d = sum_{e <= d} binom(d, e) (s' - s)^(d - e) (x - s')^e.
+        """
+        if self.shifts is shifts:
+            return self
+        moved, p = replace(self, shifts=shifts), len(self.names)
+        total: dict[Monomial, float] = {}
+        for m, c in zip(self.monomials, self.coefficients.tolist(), strict=True):
+            expansions = []  # of each factor: (its column repeated e times, coefficient)
+            for i, d in Counter(m).items():
+                step = moved.shift(i) - self.shift(i) if i < p else 0.0
+                powers = range(d + 1) if step else (d,)
+                expansions.append([((i,) * e, comb(d, e) * step ** (d - e)) for e in powers])
+            for chosen in product(*expansions):
+                term = tuple(sorted(chain.from_iterable(own for own, _ in chosen)))
+                total[term] = total.get(term, 0.0) + c * prod(share for _, share in chosen)
+        intercept = self.intercept + total.pop((), 0.0)
+        terms = sorted((m for m, c in total.items() if c), key=lambda m: (len(m), m))
+        coefficients = np.array([total[m] for m in terms])
+        return replace(
+            moved, monomials=tuple(terms), coefficients=coefficients, intercept=intercept
+        )
+
+    def shift(self, i: int) -> float:
+        """Return the number subtracted from an input."""
+        return 0.0 if self.shifts is None else float(self.shifts[i])
 
     names_of = text.names_of
     formula = text.formula

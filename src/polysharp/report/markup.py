@@ -99,7 +99,7 @@ def product(polynomial: Polynomial, m: Monomial) -> Markup:
 
 def _power(factor: text.Factor) -> Markup:
     base: Markup = tag("var", factor.name)
-    shift, applied, exponent = factor.shift, factor.applied, factor.order
+    shift, applied, exponent = factor.shift, factor.applied, factor.exponent
     if shift:
         base = join("(", base, f" {MINUS if shift > 0 else '+'} {abs(shift):.6g}", ")")
     raised = str(exponent) if exponent > 1 else None

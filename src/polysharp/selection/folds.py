@@ -60,7 +60,7 @@ class Folds:
 
         On Dask the rows would be read again in each split.
         """
-        at_hand = self._parted is not None and self.rules.may_be_priced
+        at_hand = self._parted is not None
         return at_hand and self.screening_work() <= MOST_SCREENING
 
     @property
@@ -112,7 +112,7 @@ class Folds:
         rows = self.rows.coded(scaling.apply)
         parted = replace(self, rows=rows)._parted
         several, pools = None if parted is None else parted.rows.several, None
-        if parted is None or self.count <= limit or not self.rules.may_be_priced:
+        if parted is None or self.count <= limit:
             basis = self.rules.basis(self.inputs)
         else:
             values = parted.rows.y[None] if several is None else several.values
@@ -163,7 +163,7 @@ class FoldMoments:
     @property
     def rules(self) -> TermRules:
         """The rules about terms, in this coding."""
-        return self.folds.rules.coded(self.scaling.absorbed)
+        return self.folds.rules.coded(self.scaling.unit)
 
     def splits(self) -> list[SplitModels]:
         """Return what finds and judges the models of each split."""

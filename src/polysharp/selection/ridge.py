@@ -179,7 +179,7 @@ def _folds(
     # Even a few rows of very many monomials may take too long.
     while rules.degree > 1:
         count = rules.count(p)
-        if count <= most or (rules.may_be_priced and LEAST_ROWS * work(count) <= room):
+        if count <= most or LEAST_ROWS * work(count) <= room:
             break
         rules = lowered(rules, rules.degree - 1)
     at_most = int(min(MOST_ROWS, max(LEAST_ROWS, room / work(rules.count(p)))))

@@ -207,7 +207,7 @@ class BudgetSearch:
     def _compare_short(self, degree: int) -> list[Scores]:
         """Compare short models of one degree; return nothing where there is no time for it."""
         folds, until = self.folds.at(degree), Deadline(self.seconds, self.work)
-        if until() or self.deadline() or degree > folds.rules.library.family.highest:
+        if until() or self.deadline():
             return []
         work = folds.screening_work(few=True)
         if folds.count > SHORTLISTED and not (folds.screens and work <= RATE * until.left):

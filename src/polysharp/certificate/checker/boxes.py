@@ -1,7 +1,7 @@
 """How large coefficients may be: the intervals of a statement in the scaled basis.
 
 A coefficient c of prod_i (x_i - shift_i) is w = c prod_i scale_i / sqrt(orderings) in the scaled
-basis, over what the response was divided by, and without the scales where the basis is orthogonal.
+basis, over what the response was divided by.
 A term's own interval counts before those of its inputs, of which all hold together, and those
 before the one for every term; the constant has its own or none.  Besides, a model with
 lam w_j^2 > yy costs more than no model at all, so that |w_j| <= sqrt(yy / lam) in any case.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.certificate.checker.rules import ORTHOGONAL, Array, Indices, Monomial, demand, owner
+from polysharp.certificate.checker.rules import Array, Indices, Monomial, demand, owner
 
 if TYPE_CHECKING:
     from polysharp.certificate.statement import Statement
@@ -54,8 +54,7 @@ class CheckedBoxes:
                 used = {owner(c, s) for c in m} & of_inputs.keys()
                 among = [of_inputs[i] for i in used] or [stated.everywhere]
                 ends[j] = max(low for low, _ in among), min(high for _, high in among)
-        scales = np.ones_like(s.scale) if s.basis in ORTHOGONAL else s.scale
-        units = [np.prod(scales[list(m)]) for m in monomials]
+        units = [np.prod(s.scale[list(m)]) for m in monomials]
         factor = np.array(units, dtype=np.float64).reshape(-1, 1) / scale.reshape(-1, 1)
         # A factor that is lost would make nothing of any interval; one too large leaves it open.
         demand(not self.stated or np.all(factor >= 1e-290), "its coefficients leave the floats")

@@ -1,8 +1,7 @@
 """The numbers of a proof in exact integers, from the floats or the decimals of the table.
 
 Inputs x_ti - shift_i are integers N_ti over one denominator D_i per input, so that a plain
-monomial is an integer P_tj times a rational g_j, and m_tj = sqrt(orderings_j) g_j P_tj.  Orthogonal
-polynomials of (x_ti - shift_i) / unit_i are rationals, and integers over one denominator too.  Any
+monomial is an integer P_tj times a rational g_j, and m_tj = sqrt(orderings_j) g_j P_tj.  Any
 coefficients prove a bound: those of a vector are rounded so that w_j sqrt(orderings_j) g_j is
 an integer over 2^s, and then a = y - Mw, y'a, |a|^2 and M'a / sqrt(orderings) come from products of
 integer matrices, with no rounding at all.  Only what is left, a few sums of prices, is done in
@@ -31,11 +30,10 @@ from polysharp.certificate.checker.rows import (
     CheckedRows,
     Point,
     U,
-    orders,
     scale_squared,
     sides,
 )
-from polysharp.certificate.checker.rules import ORTHOGONAL, Array, Indices, Monomial
+from polysharp.certificate.checker.rules import Array, Indices, Monomial
 from polysharp.errors import MissingSolverError
 
 if TYPE_CHECKING:
@@ -94,7 +92,7 @@ class Exact(Moments):
             else:  # a function is what double precision makes of it
                 given = [Fraction(value) for value in rows.X[:, i].tolist()]
             highest = max(m.count(i) for m in monomials)
-            for d, own in enumerate(_factors(s.basis, given, shift, scale, highest), start=1):
+            for d, own in enumerate(_factors(given, shift, scale, highest), start=1):
                 numbers[i, d], unit[i, d] = own
         factors = [[(i, m.count(i)) for i in sorted(set(m))] for m in monomials]
         columns = [[numbers[pair] for pair in pairs] or [[1] * len(kept)] for pairs in factors]
@@ -246,13 +244,9 @@ class Exact(Moments):
 
 
 def _factors(
-    basis: str, given: list[Fraction], shift: Fraction, scale: Fraction, highest: int
+    given: list[Fraction], shift: Fraction, scale: Fraction, highest: int
 ) -> list[tuple[list[int], Fraction]]:
-    """Return t^d or P_d(t), t = (x - shift) / scale, for every order: integers and their unit."""
-    if basis in ORTHOGONAL:
-        values = [orders(basis, (value - shift) / scale, highest) for value in given]
-        found = [_integers([row[d] for row in values]) for d in range(1, highest + 1)]
-        return [(numbers, Fraction(1, denominator)) for numbers, denominator in found]
+    """Return t^d, t = (x - shift) / scale, for every power d: integers and their unit."""
     numbers, denominator = _integers([value - shift for value in given])
     unit = 1 / (denominator * scale)
     return [([number**d for number in numbers], unit**d) for d in range(1, highest + 1)]

@@ -3,15 +3,12 @@
 The columns are m_j = scale_j prod_i (x_i - shift_i) / unit_i over inputs and functions of them
 (data here: the numbers that double precision makes of them), centred by their weighted means
 where the intercept is free, and multiplied by the roots of the weights; y stands beside them as
-one more column.  In an orthogonal basis P_d(t), by its recurrence c P_{d+1} = a t P_d - b P_{d-1},
-takes the place of the power t^d of t = (x_i - shift_i) / unit_i.  With u = 2^-53, every number
+one more column.  With u = 2^-53, every number
 below is a worst case, and holds for sums in any order.  Let c_j be the exact column and m_j the
 computed one, but for what centring leaves of a mean (a mean must be a float; ``drift`` measures the
 rest, the same in every row):
 
-    error_j >= |c_j - m_j|       3 deg + 3 roundings of its entries before centring, 7 deg + 3 with
-                                 recurrences, in parts of what these give with b < 0 and |t|: the
-                                 roundings of a step add to its parts at most so much;
+    error_j >= |c_j - m_j|       3 deg + 3 roundings of its entries before centring;
     norms_j >= |m_j|, |c_j|
     unit    >= |fl(a'b) - a'b| / (|a| |b|)       B + n/B roundings, since products over the rows
                                  are summed in blocks of B = sqrt(n), and then the blocks.
@@ -23,14 +20,14 @@ G = M'M (``moments``) do not; but it takes a pass over the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import factorial, isqrt, prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from polysharp.certificate.checker.boxes import CheckedBoxes
-from polysharp.certificate.checker.rules import ORTHOGONAL, Array, Indices, Monomial, demand
+from polysharp.certificate.checker.rules import Array, Indices, Monomial, demand
 
 if TYPE_CHECKING:
     from polysharp.certificate.statement import Statement
@@ -46,11 +43,6 @@ FUNCTIONS = {
     "exp": np.exp,
     "sin": np.sin,
     "cos": np.cos,
-}
-RECURRENCES: dict[str, Callable[[int], tuple[int, int, int]]] = {  # a, b and c of P_{d+1}
-    "legendre": lambda d: (2 * d + 1, d, d + 1),
-    "chebyshev": lambda d: (2, 1, 1),
-    "hermite": lambda d: (1, d, 1),
 }
 
 
@@ -124,32 +116,13 @@ def scale_squared(m: Monomial, degree: int) -> int:
     return factorial(degree) // (factorial(degree - len(m)) * repeats)
 
 
-def orders(basis: str, t: Any, highest: int, sign: int = 1) -> list[Any]:
-    """P_0, P_1, ... at numbers of any kind; with sign -1, parts that else cancel are added up."""
-    found = [t * 0 + 1, t]
-    for d in range(1, highest):
-        a, b, c = RECURRENCES[basis](d)
-        found.append((a * (t * found[d]) - sign * b * found[d - 1]) / c)
-    return found
-
-
-def design(
-    s: Statement, monomials: Sequence[Monomial], coded: Array, *, added: bool = False
-) -> Array:
-    """The scaled monomials at rows of coded inputs, column by column.
-
-    With ``added``, what the parts of a sum in their factors come to when none cancels another.
-    """
+def design(s: Statement, monomials: Sequence[Monomial], coded: Array) -> Array:
+    """The scaled monomials at rows of coded inputs, column by column."""
     M = np.empty((len(coded), len(monomials)), order="F", dtype=coded.dtype)
-    polynomials: dict[int, list[Any]] = {}
-    if s.basis in ORTHOGONAL:
-        for i in {i for m in monomials for i in m}:
-            t = np.abs(coded[:, i]) if added else coded[:, i]
-            polynomials[i] = orders(s.basis, t, s.degree, -1 if added else 1)
     for j, m in enumerate(monomials):
         M[:, j] = np.sqrt(coded.dtype.type(scale_squared(m, s.degree)))
-        for i in set(m) if polynomials else m:
-            M[:, j] *= polynomials[i][m.count(i)] if polynomials else coded[:, i]
+        for i in m:
+            M[:, j] *= coded[:, i]
     return M
 
 
@@ -197,15 +170,14 @@ class Columns:
                 self.mean += rows.v[b] @ (self._plain(b, every) - first) / self.total
             self.mean += first
         for b in blocks_of(n, BLOCK):
-            raw += rows.v[b] @ self._plain(b, every, added=True) ** 2
+            raw += rows.v[b] @ self._plain(b, every) ** 2
             M = self.centred(b, every)
             squares += _sum_of_rows(M**2)
             if s.fit_intercept:
                 self.drift += _sum_of_rows(self.root[b, None] * M)
         demand(np.isfinite(raw).all() and np.isfinite(squares).all(), "its powers leave the floats")
         norms = np.sqrt(squares) * (1.0 + (16.0 + n / BLOCK) * U)
-        each = 7.0 if s.basis in ORTHOGONAL else 3.0
-        self.entries = np.array([*(each * len(m) + 3.0 for m in monomials), 0.0]) * U * np.sqrt(raw)
+        self.entries = np.array([*(3.0 * len(m) + 3.0 for m in monomials), 0.0]) * U * np.sqrt(raw)
         error = self.entries + 4.0 * U * norms
         error[:f][raw[:f] < 1e-250] += 1e-120  # too small for its square to be a float
         self.norms, self.error = norms[:f], SAFE * error[:f] + TINY
@@ -219,14 +191,12 @@ class Columns:
         scale = np.sqrt([float(scale_squared(m, self.s.degree)) for m in monomials])
         return CheckedBoxes(self.s, monomials, scale * self.rows.unit, most)
 
-    def _plain(
-        self, b: slice, index: Indices, real: Any = np.float64, *, added: bool = False
-    ) -> Any:
+    def _plain(self, b: slice, index: Indices, real: Any = np.float64) -> Any:
         names = [self.monomials[j] for j in index.tolist()]
         coded = self.coded[b]
         if real is not np.float64:
             coded = (self.rows.X[b].astype(real) - self.s.shift) / self.s.scale.astype(real)
-        return np.column_stack([design(self.s, names, coded, added=added), self.rows.y[b]])
+        return np.column_stack([design(self.s, names, coded), self.rows.y[b]])
 
     def centred(self, b: slice, index: Indices, real: Any = np.float64) -> Any:
         """Return some columns at a block of rows, y last, centred and weighted."""

@@ -39,7 +39,7 @@ def check_agreement(model: SparsePolynomialRegressor) -> None:
     rules = read_rules(model.get_params(deep=False), polynomial.names)
     _demand(
         rules.library == polynomial.library,
-        "functions and basis must be those that the parameters ask for, and are not",
+        "functions must be those that the parameters ask for, and are not",
     )
     kept = {int(i) for i in model.kept_inputs_}
     _check_terms(polynomial.monomials, rules, kept)

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from polysharp.certificate.solution import Counters, Solution, Status, Stop
-from polysharp.data.families import FAMILIES, MONOMIALS
 from polysharp.data.functions import FUNCTIONS, Applied, Library
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
@@ -40,7 +39,6 @@ def describe_terms(polynomial: Polynomial) -> dict[str, Any]:
         "intercept": polynomial.intercept,
         "terms": [{"term": name, "inputs": m, "coefficient": c} for name, m, c in parts],
         "shifts": polynomial.shifts,
-        **({} if polynomial.scales is None else {"scales": polynomial.scales}),
         "ranges": polynomial.ranges,
     }
 
@@ -55,11 +53,6 @@ def read_polynomial(
         ends = [end.numbers(len(names), "input") for end in ranges.items()]
         if len(ends) != 2 or not (ends[0] <= ends[1]).all():
             raise ranges.refusal("two lists, the least and the largest value of every input")
-    scales = None
-    if library.family.orthogonal:
-        scales = at["scales"].numbers(len(names), "input")
-        if not (scales > 0.0).all():
-            raise at["scales"].refusal("a list of positive numbers")
     return Polynomial(
         tuple(tuple(i.integer(0, last) for i in term["inputs"].items()) for term in terms),
         np.array([term["coefficient"].number() for term in terms], dtype=np.float64),
@@ -69,8 +62,6 @@ def read_polynomial(
         response=response,
         ranges=None if ranges is None else np.array(ends),
         functions=library.applied,
-        scales=scales,
-        family=library.family,
     )
 
 
@@ -85,14 +76,13 @@ def describe_function(applied: Applied) -> dict[str, Any]:
 
 
 def read_library(root: Reader, n_inputs: int) -> Library:
-    """Return the columns of a model; files name neither functions nor a basis that are not used."""
-    functions, basis = root.get("functions"), root.get("basis")
+    """Return the columns of a model; files of models without functions name none."""
+    functions = root.get("functions")
     applied = [
         Applied(a["input"].integer(0, n_inputs - 1), FUNCTIONS[a["function"].one_of(*FUNCTIONS)])
         for a in (() if functions is None else functions.items())
     ]
-    family = MONOMIALS if basis is None else FAMILIES[basis.one_of(*FAMILIES)]
-    return Library(n_inputs, tuple(applied), family)
+    return Library(n_inputs, tuple(applied))
 
 
 # Field by field of a certificate: the attribute of a solution, and how it is read.

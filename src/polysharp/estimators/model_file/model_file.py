@@ -133,8 +133,6 @@ def describe(model: Any) -> dict[str, Any]:
         "parameters": fields.describe_parameters(model),
         "spread": None if spread is None else fields.describe_spread(spread),
     }
-    if laws[0].family.orthogonal:
-        document["basis"] = laws[0].family.name
     if functions:
         document["functions"] = [fields.describe_function(applied) for applied in functions]
     if several is None:

@@ -2,10 +2,9 @@
 
 Each language says how it writes numbers, functions of inputs and inputs that are clamped; the sum
 of products is written once.  Terms begin with their coefficient, so that columns of integers are
-turned into floats by the first product and no power of an integer can overflow.  An orthogonal
-polynomial is written out in powers of its argument, one factor in parentheses.  Functions take
-the inputs that the formula uses, in the order of the columns; a second one returns the ends of
-prediction intervals, where they are wanted.  SymPy makes symbols from the names as they are.
+turned into floats by the first product and no power of an integer can overflow.  Functions take
+the inputs that the formula uses, in the order of the columns.  SymPy makes symbols from the names
+as they are.
 
     Python   imports nothing, but for NumPy's log, exp, sin and cos; takes numbers or arrays
     C        C99, also valid C++; compilers that fuse products and sums differ in the last digit
@@ -30,7 +29,6 @@ from polysharp.errors import InputError, load_optional
 
 if TYPE_CHECKING:
     from polysharp.data.functions import Applied
-    from polysharp.polynomial.half_width import HalfWidth
     from polysharp.polynomial.polynomial import Polynomial
 
 NUMPY = ("log", "exp", "sin", "cos")
@@ -69,15 +67,10 @@ class Language:
         first = self.number(abs(polynomial.intercept))
         terms = [f"-{first}" if polynomial.intercept < 0 else first]
         for m, c in zip(polynomial.monomials, polynomial.coefficients.tolist(), strict=True):
-            powers = [self._power(polynomial, factors[i], order) for i, order in Counter(m).items()]
+            powers = [factors[i] for i in sorted(m, key=m.index)]
             product = " * ".join([self.number(abs(c)), *powers])
             terms.append(f"{'-' if c < 0 else '+'} {product}")
         return terms
-
-    def squares(self, half: HalfWidth, variables: Mapping[int, str]) -> list[str]:
-        """Return c and the squares of the rows of a half-width, as terms of a sum."""
-        rows = [" ".join(self.terms(row, variables)) for row in half.rows]
-        return [self.number(half.constant), *(f"+ ({row}) * ({row})" for row in rows)]
 
     def clamped(self, polynomial: Polynomial, variables: Mapping[int, str]) -> dict[int, str]:
         """Return the inputs in use that are clamped to their range, each as it is written then."""
@@ -96,20 +89,9 @@ class Language:
         return lines + list(self.clamped(polynomial, variables).values())
 
     def _shifted(self, polynomial: Polynomial, i: int, name: str) -> str:
-        shift, scale = polynomial.mapping(i)
-        if shift:
-            name = f"({name} {'-' if shift > 0 else '+'} {self.number(abs(shift))})"
-        return name if polynomial.scales is None else f"({name} / {self.number(scale)})"
-
-    def _power(self, polynomial: Polynomial, base: str, order: int) -> str:
-        """Return a product of equal factors, or P_d of one by Horner's rule in its square."""
-        if not polynomial.family.orthogonal or order == 1:
-            return " * ".join([base] * order)
-        first, *others = polynomial.family.coefficients(order)[::-2]  # of t^d, t^(d-2), ...
-        text = self.number(first)
-        for c in others:
-            text = f"({text} * {base} * {base} {'-' if c < 0 else '+'} {self.number(abs(c))})"
-        return f"{text} * {base}" if order % 2 else text
+        if shift := polynomial.shift(i):
+            return f"({name} {'-' if shift > 0 else '+'} {self.number(abs(shift))})"
+        return name
 
 
 def _sql_float(value: float) -> str:
@@ -138,14 +120,10 @@ SQL = Language(
 )
 
 
-def to_python(
-    polynomial: Polynomial, name: str = "predict", interval: HalfWidth | None = None
-) -> str:
+def to_python(polynomial: Polynomial, name: str = "predict") -> str:
     """Return the source of a Python function of the inputs used, which imports nothing.
 
-    Names that are no identifiers are changed; comments say which column each argument is.  With
-    ``interval``, the ``half_width`` of a calibrated model, a second function, NAME_interval,
-    returns the ends of prediction intervals; the exports to C, SQL and ONNX have them too.
+    Names that are no identifiers are changed; comments say which column each argument is.
 
     Examples
     --------
@@ -162,27 +140,17 @@ def to_python(
             - 0.5 * air_gap
         )
     """
-    own = () if interval is None else (f"{name}_interval", "middle", "half")
-    variables = arguments(polynomial, name, {*PYTHON.reserved, *own})
-    given = ", ".join(variables.values())
+    variables = arguments(polynomial, name, PYTHON.reserved)
     needed = {a.function.name for a in used_functions(polynomial, PYTHON.calls).values()}
     imported = ", ".join(name for name in NUMPY if name in needed)
     lines = [f"from numpy import {imported}", "", ""] if imported else []
     body = [*PYTHON.opening(polynomial, variables), "return ("]
     body += [*_indented(PYTHON.terms(polynomial, variables)), ")"]
-    lines += [f"def {name}({given}):", *_indented(body), ""]
-    if interval is not None:
-        body = [f"# ends of intervals that hold {100 * interval.coverage:g} % of new rows"]
-        body += [f"middle = {name}({given})"]
-        body += [x for row in interval.rows[:1] for x in PYTHON.clamped(row, variables).values()]
-        body += [f"half = {interval.factor!r} * ("]
-        body += [*_indented(PYTHON.squares(interval, variables)), ") ** 0.5"]
-        body += ["return middle - half, middle + half"]
-        lines += ["", f"def {name}_interval({given}):", *_indented(body), ""]
+    lines += [f"def {name}({', '.join(variables.values())}):", *_indented(body), ""]
     return "\n".join(lines)
 
 
-def to_c(polynomial: Polynomial, name: str = "predict", interval: HalfWidth | None = None) -> str:
+def to_c(polynomial: Polynomial, name: str = "predict") -> str:
     """Return the source of a C function of the inputs used, which needs no header.
 
     Examples
@@ -197,24 +165,14 @@ def to_c(polynomial: Polynomial, name: str = "predict", interval: HalfWidth | No
             + 2.0 * a * a;
     }
     """
-    own = () if interval is None else (f"{name}_interval", "middle", "half", "low", "high")
-    variables = arguments(polynomial, name, {*C.reserved, *own}, ascii_only=True)
+    variables = arguments(polynomial, name, C.reserved, ascii_only=True)
     declared = [f"double {argument}" for argument in variables.values()]
     needed = {a.function.name for a in used_functions(polynomial, C.calls).values()} - {"inverse"}
-    lines = ["#include <math.h>", ""] if needed or interval is not None else []
+    lines = ["#include <math.h>", ""] if needed else []
     first, *others = C.terms(polynomial, variables)
     body = [*C.opening(polynomial, variables), f"return {first}", *_indented(others)]
     body[-1] += ";"
     lines += [f"double {name}({', '.join(declared) or 'void'})", "{", *_indented(body), "}", ""]
-    if interval is not None:
-        body = [f"// ends of intervals that hold {100 * interval.coverage:g} % of new rows"]
-        body += [f"double middle = {name}({', '.join(variables.values())}), half;"]
-        body += [x for row in interval.rows[:1] for x in C.clamped(row, variables).values()]
-        body += [f"half = {interval.factor!r} * sqrt("]
-        body += [*_indented(C.squares(interval, variables)), ");"]
-        body += ["*low = middle - half;", "*high = middle + half;"]
-        pointers = ", ".join([*declared, "double *low", "double *high"])
-        lines += [f"void {name}_interval({pointers})", "{", *_indented(body), "}", ""]
     return "\n".join(lines)
 
 
@@ -222,12 +180,7 @@ def _indented(lines: Iterable[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def to_sql(
-    polynomial: Polynomial,
-    table: str | None = None,
-    quote: str = '"',
-    interval: HalfWidth | None = None,
-) -> str:
+def to_sql(polynomial: Polynomial, table: str | None = None, quote: str = '"') -> str:
     """Return a SQL expression, or with ``table`` the query that evaluates it.
 
     ``quote`` is what opens a quoted name: ``"`` in standard SQL, a backtick in MySQL, ``[``
@@ -239,8 +192,6 @@ def to_sql(
     >>> print(Polynomial(((0, 0),), np.array([2.0]), -1.5, ("air gap",)).to_sql())
     -1.5e0 + 2.0e0 * "air gap" * "air gap"
     """
-    if interval is not None and table is None:
-        raise InputError("interval must come with a table, whose query has a column for each end")
     if quote not in QUOTES:
         raise InputError(f"quote must be one of {', '.join(QUOTES)}, got {quote!r}")
     check_distinct(polynomial)
@@ -249,17 +200,8 @@ def to_sql(
     if table is None:
         return " ".join(terms)
     body = "\n       ".join(terms)
-    columns = [f"{body}\n    AS {_quoted(polynomial.response, quote)}"]
-    if interval is not None:
-        for row in interval.rows[:1]:
-            variables |= SQL.clamped(row, variables)
-        inside = "\n       ".join(SQL.squares(interval, variables))
-        half = f"{SQL.number(interval.factor)} * SQRT({inside})"
-        for sign, end in (("-", "lower"), ("+", "upper")):
-            name = _quoted(f"{polynomial.response} {end}", quote)
-            columns.append(f"{body}\n       {sign} {half}\n    AS {name}")
-    listed = ",\n       ".join(columns)
-    return f"SELECT {listed}\nFROM {_quoted(table, quote)}"
+    named = _quoted(polynomial.response, quote)
+    return f"SELECT {body}\n    AS {named}\nFROM {_quoted(table, quote)}"
 
 
 def _quoted(name: str, quote: str) -> str:
@@ -278,10 +220,8 @@ def to_sympy(polynomial: Polynomial) -> Any:
     sympy = load_optional("sympy", "to_sympy", "sympy")
     check_distinct(polynomial)
     symbols = [sympy.Symbol(name) for name in polynomial.names]
-    shifts = np.zeros(len(symbols)) if polynomial.shifts is None else polynomial.shifts
-    factors = [x - float(s) if s else x for x, s in zip(symbols, shifts, strict=True)]
-    if polynomial.scales is not None:
-        factors = [x / float(u) for x, u in zip(factors, polynomial.scales, strict=True)]
+    shifts = map(polynomial.shift, range(len(symbols)))
+    factors = [x - s if s else x for x, s in zip(symbols, shifts, strict=True)]
     for applied in polynomial.functions:
         x, name = symbols[applied.input], applied.function.name
         known = {"inverse": lambda x: 1 / x, "square-root": sympy.sqrt}
@@ -289,15 +229,8 @@ def to_sympy(polynomial: Polynomial) -> Any:
         factors.append(call(x))
     expression = sympy.Float(polynomial.intercept)
     for m, c in zip(polynomial.monomials, polynomial.coefficients, strict=True):
-        powers = [_symbolic_power(polynomial, factors[i], order) for i, order in Counter(m).items()]
-        expression += float(c) * sympy.Mul(*powers)
+        expression += float(c) * sympy.Mul(*(factors[i] for i in m))
     return expression
-
-
-def _symbolic_power(polynomial: Polynomial, t: Any, order: int) -> Any:
-    if not polynomial.family.orthogonal or order == 1:
-        return t**order
-    return sum(c * t**k for k, c in enumerate(polynomial.family.coefficients(order)) if c)
 
 
 def used_functions(polynomial: Polynomial, known: Mapping[str, str]) -> dict[int, Applied]:
@@ -312,8 +245,7 @@ def used_functions(polynomial: Polynomial, known: Mapping[str, str]) -> dict[int
 
 def check_finite(polynomial: Polynomial) -> None:
     """Refuse coefficients that no language can write down."""
-    coded = (polynomial.shifts, polynomial.scales, polynomial.ranges)
-    given = (polynomial.intercept, polynomial.coefficients, *coded)
+    given = polynomial.intercept, polynomial.coefficients, polynomial.shifts, polynomial.ranges
     for value in np.concatenate([np.ravel(part) for part in given if part is not None]).tolist():
         if not np.isfinite(value):
             raise InputError(f"coefficients and shifts must be finite to be exported, got {value}")

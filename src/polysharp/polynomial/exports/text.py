@@ -1,10 +1,8 @@
 r"""The formula as people read it: plain text, and LaTeX for papers, MathJax and KaTeX.
 
 A formula is a left-hand side, signed numbers and products of powers; what a number and a power
-look like is the target's business.  Orthogonal polynomials stand by their names, P2(x), and what
-their inputs are mapped from stands behind the formula or, in LaTeX, within.  In LaTeX names stand
-in ``\mathrm`` with every character that TeX would act on replaced, so that a column called
-``\input{x}`` is shown and not obeyed.
+look like is the target's business.  In LaTeX names stand in ``\mathrm`` with every character that
+TeX would act on replaced, so that a column called ``\input{x}`` is shown and not obeyed.
 """
 
 from __future__ import annotations
@@ -13,8 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from polysharp.data.families import Family
-from polysharp.data.functions import INVERSE, Applied
+from polysharp.data.functions import INVERSE, Applied, power_of
 from polysharp.typing import Monomial
 
 if TYPE_CHECKING:
@@ -35,14 +32,12 @@ CALLS = {
 
 
 class Factor(NamedTuple):
-    """A column of a term with its exponent, or an orthogonal polynomial of an input."""
+    """A power of a column of a term: of an input less its shift, or of a function of an input."""
 
     name: str  # of the input
     shift: float
-    scale: float
-    applied: Applied | None  # a function of it
-    order: int
-    family: Family
+    applied: Applied | None  # the function, None for the input itself
+    exponent: int
 
 
 Power = Callable[[Factor], str]
@@ -54,16 +49,7 @@ def formula(polynomial: Polynomial, digits: int = 4) -> str:
     terms = signed(
         polynomial, lambda c: f"{c:.{digits}g}", lambda m: product(polynomial, m, power, " ")
     )
-    return ", ".join([f"{polynomial.response} = {_joined(terms)}", *mapped(polynomial, digits)])
-
-
-def mapped(polynomial: Polynomial, digits: int = 4) -> list[str]:
-    """Say for every input of orthogonal polynomials what it is mapped from."""
-    if not polynomial.family.orthogonal:
-        return []
-    factors = [_factor(polynomial, i, 1) for i in polynomial.inputs]
-    more = max(digits, 6)
-    return [polynomial.family.mapped(_quoted(f.name), f.shift, f.scale, more) for f in factors]
+    return f"{polynomial.response} = {_joined(terms)}"
 
 
 def names_of(polynomial: Polynomial, monomials: Iterable[Monomial]) -> tuple[str, ...]:
@@ -100,22 +86,20 @@ def product(polynomial: Polynomial, m: Monomial, power: Power, glue: str) -> str
     return glue.join(power(_factor(polynomial, c, m.count(c))) for c in dict.fromkeys(m))
 
 
-def _factor(polynomial: Polynomial, c: int, order: int) -> Factor:
-    names, family = polynomial.names, polynomial.family
+def _factor(polynomial: Polynomial, c: int, exponent: int) -> Factor:
+    names = polynomial.names
     if c < len(names):
-        return Factor(names[c], *polynomial.mapping(c), None, order, family)
+        return Factor(names[c], polynomial.shift(c), None, exponent)
     applied = polynomial.functions[c - len(names)]
-    return Factor(names[applied.input], 0.0, 1.0, applied, order, family)
+    return Factor(names[applied.input], 0.0, applied, exponent)
 
 
 def plain_power(digits: int = 4) -> Power:
     """Return the way text shows a power; shifts get at least six digits."""
 
     def power(factor: Factor) -> str:
-        base, applied, family = _quoted(factor.name), factor.applied, factor.family
-        if not family.orthogonal:
-            base = _shifted(base, factor.shift, digits)
-        return family.written(base if applied is None else applied.written(base), factor.order)
+        base, applied = _shifted(_quoted(factor.name), factor.shift, digits), factor.applied
+        return power_of(base if applied is None else applied.written(base), factor.exponent)
 
     return power
 
@@ -136,12 +120,8 @@ def to_latex(polynomial: Polynomial, digits: int = 4, *, wrap: int | None = None
         return rf"{mantissa} \times 10^{{{int(exponent)}}}" if exponent else mantissa
 
     def power(factor: Factor) -> str:
-        base, applied, exponent = _latex_name(factor.name), factor.applied, factor.order
-        if factor.family.orthogonal:
-            above, below = _less(base, factor.shift, digits), f"{factor.scale:.{max(digits, 6)}g}"
-            named = rf"\mathit{{{factor.family.letter}}}_{{{exponent}}}"
-            return rf"{named}\bigl(\tfrac{{{above}}}{{{below}}}\bigr)"
-        base = _shifted(base, factor.shift, digits)
+        base = _shifted(_latex_name(factor.name), factor.shift, digits)
+        applied, exponent = factor.applied, factor.exponent
         if applied is not None and applied.function.name == INVERSE:
             exponent = -exponent
         elif applied is not None:
@@ -169,13 +149,9 @@ def _joined(terms: list[tuple[str, str]]) -> str:
 
 
 def _shifted(base: str, shift: float, digits: int) -> str:
-    return f"({_less(base, shift, digits)})" if shift else base
-
-
-def _less(base: str, shift: float, digits: int) -> str:
     if not shift:
         return base
-    return f"{base} {'-' if shift > 0 else '+'} {abs(shift):.{max(digits, 6)}g}"
+    return f"({base} {'-' if shift > 0 else '+'} {abs(shift):.{max(digits, 6)}g})"
 
 
 def _quoted(name: str) -> str:
