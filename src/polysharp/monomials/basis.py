@@ -16,9 +16,7 @@ keeps their numbers, evaluates from the whole table, and is the only one to know
 say, the third of those in play (``uses``).
 
 Columns are evaluated degree by degree: x_i * (a monomial of one degree less), one vectorised
-multiplication per monomial, for a block of rows at a time.  Where other polynomials stand for
-@@
-their own then, and a term multiplies one for each of its inputs.
+multiplication per monomial, for a block of rows at a time.
 """
 
 from __future__ import annotations
