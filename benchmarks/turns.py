@@ -2,14 +2,15 @@
 
     git worktree add /tmp/old v0.1.0                       # or any other commit
     python benchmarks/turns.py --old /tmp/old              # every part, medians of five
-    python benchmarks/turns.py --old /tmp/old --part tree --rounds 3
+    python benchmarks/turns.py --old /tmp/old --part pricing --rounds 3
 
 One process per version is asked for the same case again and again, old and new by turns, so that
 a busy machine slows both alike; what is compared is processor time, not the clock.  The parts are
-those of the other benchmarks, from which each version takes its own instances: ``tree`` (block
-main from n = 200 on, seed 100), ``cross_validation``, ``moments``, ``pricing`` and ``first_use``
-(import, first fit with an empty compile cache, warm fits with gamma given and chosen).  Every case
-is a row of benchmarks/results/turns.csv; nodes and objectives stand beside the times.
+those of the other benchmarks, from which each version takes its own instances:
+``cross_validation``, ``moments``, ``pricing`` and ``first_use`` (import, first fit with an empty
+compile cache, warm fits with gamma given and chosen).  Every case is a row of
+benchmarks/results/turns.csv; objectives stand beside the times.  Searches are compared by
+benchmarks/golden.py.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ from typing import Any
 
 HERE = Path(__file__).resolve()
 RESULTS = HERE.parent / "results" / "turns.csv"
-ROWS = (200, 300, 400, 500, 600, 800, 1000)
 
 Answer = dict[str, Any]
 
@@ -38,7 +38,6 @@ Answer = dict[str, Any]
 def cases(part: str) -> list[str]:
     """Return the cases of a part, in the order of the table."""
     return {
-        "tree": [f"tree {n}" for n in ROWS],
         "cross_validation": ["cross_validation 1500", "cross_validation 300"],
         "moments": ["moments 20000 25", "moments 200000 10"],
         "pricing": ["pricing 2000 200"],
@@ -46,7 +45,7 @@ def cases(part: str) -> list[str]:
     }[part]
 
 
-PARTS = ("tree", "cross_validation", "moments", "pricing", "first_use")
+PARTS = ("cross_validation", "moments", "pricing", "first_use")
 
 
 def measured(work: Callable[[], Any], times: int = 1) -> tuple[float, Any]:
@@ -62,29 +61,11 @@ def prepared(case: str) -> Callable[[], Answer]:
     name, *rest = case.split()
     numbers = [int(word) for word in rest if word.isdigit()]
     return {
-        "tree": _tree,
         "cross_validation": _cross_validation,
         "moments": _moments,
         "pricing": _pricing,
         "warm": lambda *_: _warm(rest[0]),
     }[name](*numbers)
-
-
-def _tree(n: int) -> Callable[[], Answer]:
-    import yardstick
-    from instances import Setting, make_instance
-
-    instance = make_instance(Setting(n), 100)
-
-    def run() -> Answer:
-        seconds, found = measured(lambda: yardstick.solve("tree", instance, time_limit=60.0))
-        return {
-            "seconds": seconds,
-            "nodes": int(found.note.split()[0]),
-            "objective": found.objective,
-        }
-
-    return run
 
 
 def _cross_validation(n: int) -> Callable[[], Answer]:
@@ -162,8 +143,10 @@ SparsePolynomialRegressor(degree=2, max_terms=3).fit(X, X[:, 0] * X[:, 1] + 0.1 
 class Version:
     """A checkout, and a process that runs its code."""
 
-    def __init__(self, root: Path) -> None:
-        paths = [root / "src", root / "benchmarks"]
+    def __init__(self, root: Path, script: Path = HERE) -> None:
+        paths = [root.resolve() / "src", root.resolve() / "benchmarks"]
+        if script != HERE:  # instances of its own, which are the same for all checkouts
+            paths[1] = script.parent
         self.environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(map(str, paths)),
             "OMP_NUM_THREADS": "1",
@@ -171,7 +154,7 @@ class Version:
         }
         # -P: modules are those of the checkout, not those beside this file.
         self.process = subprocess.Popen(
-            [sys.executable, "-P", str(HERE), "--serve"],
+            [sys.executable, "-P", str(script), "--serve"],
             env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
@@ -206,9 +189,9 @@ class Version:
 
 
 @contextmanager
-def versions(*roots: Path) -> Iterator[list[Version]]:
+def versions(*roots: Path, script: Path = HERE) -> Iterator[list[Version]]:
     """Start a process per checkout."""
-    started = [Version(root) for root in roots]
+    started = [Version(root, script) for root in roots]
     try:
         yield started
     finally:
@@ -237,9 +220,8 @@ def compare(pair: list[Version], case: str, rounds: int) -> Answer:
     old, new = (median(answer["seconds"] for answer in side) for side in answers)
     spread = max(answer["seconds"] for answer in answers[0]) / old
     row = {"case": case, "old": old, "new": new, "ratio": new / old, "noise": spread}
-    for fact in ("nodes", "objective"):
-        for name, side in zip(("old", "new"), answers, strict=True):
-            row[f"{name}_{fact}"] = side[-1].get(fact, "")
+    for name, side in zip(("old", "new"), answers, strict=True):
+        row[f"{name}_objective"] = side[-1].get("objective", "")
     return row
 
 
@@ -270,16 +252,14 @@ def main() -> None:
         return
     if options.old is None:
         parser.error("--old names the checkout to compare with")
-    roots = options.old.resolve(), options.new.resolve()
-    with versions(*roots) as pair:
-        print(f"{'case':<24}{'old s':>10}{'new s':>10}{'ratio':>8}{'noise':>8}{'nodes':>12}")
+    with versions(options.old, options.new) as pair:
+        print(f"{'case':<24}{'old s':>10}{'new s':>10}{'ratio':>8}{'noise':>8}")
         for case in (case for part in options.part for case in cases(part)):
             row = compare(pair, case, options.rounds)
             keep(options.output, case, row)
-            nodes = f"{row['old_nodes']} {row['new_nodes']}"
             print(
                 f"{case:<24}{row['old']:>10.4f}{row['new']:>10.4f}{row['ratio']:>8.2f}"
-                f"{row['noise']:>8.2f}{nodes:>12}",
+                f"{row['noise']:>8.2f}",
                 flush=True,
             )
 
