@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from polysharp.engines.base import Engine, Limits
+from polysharp.engines.base import Engine
 from polysharp.engines.cutting_planes import (
     CuttingPlanes,
     CuttingPlanesGurobi,
@@ -30,6 +30,7 @@ from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.problem.problem import Problem
 from polysharp.synthetic import make_sparse_polynomial
+from polysharp.time_budget import TimeBudget
 
 PAPER = dict(
     zip(
@@ -74,8 +75,7 @@ def row(case: Case, engine: Engine, form: str, time_limit: float) -> str:
     """Solve one case and return its line of the table."""
     problem, planted = case.build()
     start = np.array(LocalSearch().solve(problem).support, dtype=np.intp)
-    limits = Limits(time_limit=time_limit)
-    solution = engine.solve(problem, start=start, limits=limits)
+    solution = engine.solve(problem, start=start, time=TimeBudget(time_limit))
     counters = solution.counters
     lazy = counters.cuts - counters.rounds if form == "root" else counters.cuts
     recovered = "yes" if set(solution.support) == planted else "no"

@@ -48,7 +48,6 @@ from polysharp import Proof, SparsePolynomialRegressor, verify
 from polysharp.certificate.checker import ends as checked_ends
 from polysharp.certificate.statement import Statement, with_statement
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
 from polysharp.engines.columns.column_generation import search_all_inputs
 from polysharp.engines.columns.search import Search, Sizes
 from polysharp.engines.tree import Tree
@@ -58,6 +57,7 @@ from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.prepare import open_fit
 from polysharp.pricing.design import Design
 from polysharp.progress import open_progress
+from polysharp.time_budget import TimeBudget
 
 RESULTS = Path(__file__).parent / "results"
 FORGERIES = 10  # of each proof
@@ -129,7 +129,8 @@ def priced(case: Case) -> Any:
         rules,
         lam=1.0 / opened.gamma,
         engine=make_engine("tree"),
-        limits=Limits(case.options["time_limit"], case.options["gap_tol"]),
+        time=TimeBudget(case.options["time_limit"]),
+        gap_tol=case.options["gap_tol"],
         seed=case.seed,
         sizes=SMALL,
     )

@@ -32,8 +32,8 @@ from instances import Instance, Setting, make_instance, real_setting
 from peer_call import Outcome, available, call
 
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
 from polysharp.errors import TooLargeError
+from polysharp.time_budget import TimeBudget
 
 RESULTS = Path(__file__).parent / "results"
 GAP_TOL = 1e-4
@@ -184,7 +184,7 @@ def _referee(instance: Instance, outcome: Outcome, options: argparse.Namespace) 
     for name in REFEREES:
         try:
             solution = make_engine(name).solve(
-                instance.problem, limits=Limits(options.time_limit, GAP_TOL)
+                instance.problem, time=TimeBudget(options.time_limit), gap_tol=GAP_TOL
             )
         except TooLargeError:
             verdicts.append(f"{name}: too large")

@@ -18,7 +18,7 @@ from sklearn.linear_model import lasso_path
 from threadpoolctl import threadpool_limits
 
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
+from polysharp.time_budget import TimeBudget
 
 N_ALPHAS = 100
 LARGEST_DESIGN = 2**30  # bytes of M beyond which the path is not run
@@ -43,7 +43,7 @@ def warm_up(engine: str) -> None:
             60, p=p, degree=2, max_terms=terms, max_inputs=max_inputs, planted_inputs=3
         )
         instance = make_instance(setting, 0)
-        make_engine(engine).solve(instance.problem, limits=Limits(20.0, 1e-4))
+        make_engine(engine).solve(instance.problem, time=TimeBudget(20.0), gap_tol=1e-4)
 
 
 def solve(
@@ -59,7 +59,8 @@ def solve(
         started = perf_counter()
         solution = make_engine(engine).solve(
             instance.problem,
-            limits=Limits(time_limit, gap_tol),
+            time=TimeBudget(time_limit),
+            gap_tol=gap_tol,
             seed=instance.seed,
             threads=threads,
         )

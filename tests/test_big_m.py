@@ -10,13 +10,13 @@ import pytest
 from test_cutting_planes import assert_exact, planted_problem, small_problem
 
 from polysharp.certificate.solution import Status, Stop
-from polysharp.engines.base import Limits
 from polysharp.engines.big_m import BigM, Ellipsoid
 from polysharp.engines.enumeration import Enumeration
 from polysharp.errors import MissingSolverError, TooLargeError
 from polysharp.monomials.structure import Structure
 from polysharp.problem.problem import Problem
 from polysharp.progress import Event
+from polysharp.time_budget import TimeBudget
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -63,7 +63,7 @@ def test_no_time_still_gives_an_honest_answer() -> None:
     problem = small_problem(8)
     optimum = Enumeration().solve(problem).objective
     for time_limit in (0.0, 0.02):
-        solution = BigM().solve(problem, limits=Limits(time_limit=time_limit))
+        solution = BigM().solve(problem, time=TimeBudget(time_limit))
         assert solution.bound <= optimum <= solution.objective * (1.0 + 1e-9)
         assert solution.stop is Stop.TIME or solution.status is Status.OPTIMAL
 
@@ -108,7 +108,7 @@ def test_nearly_singular_moments_are_factored_and_bounded() -> None:
     fit = problem.refit(np.array([0, 3]))
     limits = ellipsoid.limits(fit.objective, 1e-9 * fit.objective)
     assert np.all(np.abs(fit.w) <= limits[fit.support])
-    solution = BigM().solve(problem, limits=Limits(time_limit=5.0))
+    solution = BigM().solve(problem, time=TimeBudget(5.0))
     assert solution.bound <= optimum
 
 
@@ -116,5 +116,5 @@ def test_many_runs_need_few_threads() -> None:
     """SCIP numbers the threads it meets, and breaks down beyond 64 of them."""
     before = threading.active_count()
     for _ in range(70):
-        BigM().solve(small_problem(3), limits=Limits(gap_tol=0.5))
+        BigM().solve(small_problem(3), gap_tol=0.5)
     assert threading.active_count() <= before + 1

@@ -13,7 +13,6 @@ from polysharp import SparsePolynomialRegressor
 from polysharp.certificate.solution import Status
 from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
 from polysharp.engines.columns.dual_point import DualPoint, Kind
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.coefficient_bounds import Boxes
@@ -30,6 +29,7 @@ from polysharp.problem.bounds import (
 )
 from polysharp.problem.problem import Problem
 from polysharp.problem.subproblem import Subproblem, least_cost
+from polysharp.time_budget import TimeBudget
 
 FAMILIES = (
     "plain", "duplicate", "near-duplicate", "collinear", "span", "nearly-span", "few-rows",
@@ -116,7 +116,7 @@ def test_no_bound_exceeds_and_no_objective_undercuts_the_exact_optimum(family, e
         rows = MemoryRows(X, y, weights)
         problem = assemble(rows, basis, structure, lam=lam, fit_intercept=intercept).problem
         least = exact_optimum(X, y, weights, lam, terms, intercept=intercept)
-        answer = make_engine(engine).solve(problem, limits=Limits(10.0, 1e-6), seed=seed)
+        answer = make_engine(engine).solve(problem, time=TimeBudget(10.0), gap_tol=1e-6, seed=seed)
         label = f"{family} {seed}: bound {answer.bound!r}, optimum {float(least)!r}"
         assert Fraction(answer.bound) <= least, label
         assert Fraction(answer.objective) >= least, label

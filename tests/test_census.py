@@ -9,12 +9,13 @@ import pytest
 from instances import make_instance, with_boxes
 
 from polysharp.certificate.solution import Stop
-from polysharp.engines.base import Limits, Listener
+from polysharp.engines.base import Listener
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.census import Census, of_exact_size, take_census
 from polysharp.engines.tree.ledger import Ledger
 from polysharp.problem.problem import Problem
 from polysharp.progress import Event
+from polysharp.time_budget import TimeBudget
 
 WITHIN = (0.001, 0.01, 0.03, 0.1)
 BRANCHING = Tree(ends_worth=0.0, late_share=0.0, outright_share=0.0)  # no end tries everything
@@ -40,7 +41,7 @@ def census_of(
     with Ledger(len(start)) as ledger:
         census = take_census(
             problem, start, within, ledger,
-            limits=Limits(60.0), listener=listener, engine=engine, max_excepted=1000,
+            time=TimeBudget(60.0), listener=listener, engine=engine, max_excepted=1000,
         )  # fmt: skip
         blocks = list(ledger.blocks(census.limit, rows=7))
     costs = np.concatenate([part for _, part in blocks])

@@ -26,7 +26,6 @@ from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Solution
 from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
 from polysharp.engines.columns.branching import PricedKind
 from polysharp.engines.columns.column_generation import search_all_inputs
 from polysharp.engines.columns.priced import raise_bound
@@ -38,9 +37,10 @@ from polysharp.estimators.parameters import read_rules
 from polysharp.monomials.coefficient_bounds import CoefficientBounds, read_bounds
 from polysharp.pricing.design import Design
 from polysharp.problem.bounds import price
+from polysharp.time_budget import TimeBudget
 from polysharp.typing import Array
 
-TIGHT = Limits(gap_tol=1e-7, time_limit=60.0)
+TIGHT = 1e-7  # gap
 SOLVERS = ("cutting-planes", "cutting-planes-multitree", "big-m")
 EXACT = ("tree", *SOLVERS)
 LARGEST = {"big-m": 9}
@@ -59,7 +59,7 @@ def slack_of(instance: Instance, best: Solution) -> float:
 def check_engine(name: str, seed: int) -> None:
     instance, best = boxed(seed)
     problem, slack = instance.problem, slack_of(instance, best)
-    answer = make_engine(name).solve(problem, limits=TIGHT)
+    answer = make_engine(name).solve(problem, time=TimeBudget(60.0), gap_tol=TIGHT)
     S = np.array(answer.support, dtype=np.intp)
     assert problem.structure.allows(S), instance.label
     low, high = problem.boxes.among(S)
@@ -296,7 +296,7 @@ def priced_search(options: dict[str, Any], **sizes: int) -> tuple[Search, Array,
     rows = MemoryRows(X, y, None, tuple(f"x{i}" for i in range(12)))
     design = Design(rows, np.arange(12), 2, fit_intercept=True)
     search = Search(
-        design, rules, lam=10.0, engine=make_engine("tree"), limits=Limits(20.0, 1e-6),
+        design, rules, lam=10.0, engine=make_engine("tree"), time=TimeBudget(20.0), gap_tol=1e-6,
         sizes=Sizes(first=20, added=10, listed=80, pool=90, **sizes),
     )  # fmt: skip
     return search, X, y

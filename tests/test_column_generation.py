@@ -16,7 +16,6 @@ from polysharp.certificate.proof import Diagonal, ProofNode
 from polysharp.certificate.solution import Status, Stop
 from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
 from polysharp.engines.columns.branching import PricedKind
 from polysharp.engines.columns.column_generation import search_all_inputs
 from polysharp.engines.columns.dual_point import DualPoint
@@ -31,6 +30,7 @@ from polysharp.problem.assemble import assemble
 from polysharp.problem.problem import Problem
 from polysharp.progress import Event
 from polysharp.synthetic import make_sparse_polynomial
+from polysharp.time_budget import TimeBudget
 
 TINY = Sizes(first=5, added=4, listed=25, pool=12, handed=12)
 SHAPES = ((9, 1), (4, 2), (6, 2), (3, 3), (4, 3), (3, 4))  # 10 to 35 monomials
@@ -100,7 +100,8 @@ class Case:
         settings: dict[str, object] = {
             "lam": self.lam,
             "engine": make_engine("tree"),
-            "limits": Limits(300.0, 1e-6),
+            "time": TimeBudget(300.0),
+            "gap_tol": 1e-6,
             "sizes": Sizes() if self.hopeless else TINY if self.easy else replace(TINY, handed=25),
         }
         design = priced(self.X, self.y, self.degree, self.weights, fit_intercept=self.intercept)
@@ -116,7 +117,7 @@ def priced(X, y, degree, weights=None, *, fit_intercept=False) -> Design:
 def check_agreement(seed: int, referee: str = "enumeration") -> None:
     case = Case(seed)
     problem = case.whole()
-    best = make_engine(referee).solve(problem, limits=Limits(60.0, 1e-6))
+    best = make_engine(referee).solve(problem, time=TimeBudget(60.0), gap_tol=1e-6)
     assert best.gap <= 1e-6 or referee == "enumeration", f"{case.label}: {best}"
     answer = search_all_inputs(case.search()).solution
     slack = 1e-6 * best.objective + 1e-12 * problem.yy
@@ -129,7 +130,7 @@ def check_agreement(seed: int, referee: str = "enumeration") -> None:
 def test_a_small_pool_without_a_ridge_stays_honest(seed):
     case = Case(seed)
     best = make_engine("enumeration").solve(case.whole())
-    answer = search_all_inputs(case.search(sizes=TINY, limits=Limits(0.5, 1e-6))).solution
+    answer = search_all_inputs(case.search(sizes=TINY, time=TimeBudget(0.5), gap_tol=1e-6)).solution
     slack = 1e-6 * best.objective + 1e-12 * case.whole().yy
     assert answer.bound <= best.objective + slack
     assert answer.objective >= best.objective - slack
@@ -238,7 +239,8 @@ def test_time_limit_is_honest(limit):
         rules,
         lam=8.0,
         engine=make_engine("tree"),
-        limits=Limits(limit, 1e-4),
+        time=TimeBudget(limit),
+        gap_tol=1e-4,
     )
     found = search_all_inputs(search)
     truth = Pool.of(search.design, data.monomials)
@@ -306,7 +308,7 @@ def test_too_many_required_inputs():
             rules,
             lam=1.0,
             engine=make_engine("tree"),
-            limits=Limits(),
+            time=TimeBudget(),
         )
 
 
@@ -437,7 +439,8 @@ def test_survivors_without_parents_leave_the_bound_of_the_others(heredity):
         rules,
         lam=1.0,
         engine=make_engine("tree"),
-        limits=Limits(10.0, 1e-6),
+        time=TimeBudget(10.0),
+        gap_tol=1e-6,
     )
     nothing = frozenset()
     node = PricedNode(0.0, nothing, frozenset({(0,)}), nothing, nothing, False, 2, None)

@@ -11,11 +11,11 @@ from instances import TINY, Instance, make_instance, optimum
 
 from polysharp.certificate.solution import Solution, Status, Stop
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
 from polysharp.engines.local_search import LocalSearch
 from polysharp.errors import InputError
 from polysharp.problem.problem import Problem
 from polysharp.progress import Event
+from polysharp.time_budget import TimeBudget
 
 SOLVERS = ("cutting-planes", "cutting-planes-multitree", "big-m")  # on a foreign MIP solver
 EXACT = ("tree", *SOLVERS)
@@ -25,7 +25,7 @@ GROUPS = 10  # instances are run in groups, so that a failure names a few of the
 LARGEST = {"big-m": 9}  # monomials; the big-M formulation is the slowest, so its problems are small
 
 AGREEMENT = 1e-6  # relative, with a gap tolerance well below it
-TIGHT = Limits(gap_tol=1e-7, time_limit=60.0)
+TIGHT = 1e-7  # gap
 
 
 @cache
@@ -72,14 +72,14 @@ def test_agrees_with_enumeration(name: str, group: int) -> None:
     engine = make_engine(name)
     for seed in seeds(LARGEST.get(name, 20))[group::GROUPS]:
         instance, referee = solved(seed)
-        answer = engine.solve(instance.problem, limits=TIGHT)
+        answer = engine.solve(instance.problem, time=TimeBudget(60.0), gap_tol=TIGHT)
         check_agrees(instance, answer, referee.objective)
 
 
 def test_the_tree_agrees_at_a_tiny_ridge() -> None:
     for seed in seeds(20, tiny=True):
         instance, referee = solved(seed)
-        answer = make_engine("tree").solve(instance.problem, limits=TIGHT)
+        answer = make_engine("tree").solve(instance.problem, time=TimeBudget(60.0), gap_tol=TIGHT)
         check_agrees(instance, answer, referee.objective)
 
 
@@ -89,7 +89,7 @@ def test_solvers_at_a_tiny_ridge_agree_or_say_so(name: str) -> None:
     agreed = 0
     for seed in seeds(9, tiny=True)[:20]:
         instance, referee = solved(seed)
-        answer = make_engine(name).solve(instance.problem, limits=Limits(1.0, 1e-7))
+        answer = make_engine(name).solve(instance.problem, time=TimeBudget(1.0), gap_tol=1e-7)
         check_honest(instance, answer, referee.objective)
         if answer.status is Status.OPTIMAL:
             check_agrees(instance, answer, referee.objective)
@@ -132,7 +132,7 @@ def test_forbidden_start_is_refused(name: str) -> None:
 def test_time_limit_returns_an_honest_answer(name: str) -> None:
     for seed in (2, 8, 15, 33):
         instance, referee = solved(seed)
-        answer = make_engine(name).solve(instance.problem, limits=Limits(time_limit=0.0))
+        answer = make_engine(name).solve(instance.problem, time=TimeBudget(0.0))
         check_honest(instance, answer, referee.objective)
         if answer.status is not Status.OPTIMAL:
             assert answer.stop is Stop.TIME

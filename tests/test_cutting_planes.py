@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from polysharp.certificate.solution import Status, Stop
-from polysharp.engines.base import Engine, Limits, Run
+from polysharp.engines.base import Engine, Run
 from polysharp.engines.big_m import BigM
 from polysharp.engines.cutting_planes import (
     CuttingPlanes,
@@ -31,8 +31,9 @@ from polysharp.monomials.structure import Structure, heredity_closed
 from polysharp.problem.problem import Problem
 from polysharp.progress import Event
 from polysharp.synthetic import make_sparse_polynomial
+from polysharp.time_budget import TimeBudget
 
-EXACT = Limits(time_limit=60.0, gap_tol=1e-6)
+EXACT = 1e-6  # gap
 
 ENGINES: list[Engine] = [
     CuttingPlanes(),
@@ -92,9 +93,9 @@ def planted_problem(
     return problem, {basis.index[m] for m in data.monomials}
 
 
-def assert_exact(engine: Engine, problem: Problem, limits: Limits = EXACT) -> None:
+def assert_exact(engine: Engine, problem: Problem, gap_tol: float = EXACT) -> None:
     optimum = Enumeration().solve(problem).objective
-    solution = engine.solve(problem, limits=limits)
+    solution = engine.solve(problem, time=TimeBudget(60.0), gap_tol=gap_tol)
     assert solution.objective == pytest.approx(optimum, rel=1e-6)
     assert solution.bound <= optimum * (1.0 + 1e-9)
     assert solution.status is Status.OPTIMAL
@@ -132,7 +133,7 @@ def test_gurobi_agrees_with_enumeration(root_cuts: bool, seed: int) -> None:
 def test_no_time_still_gives_an_honest_answer(engine: Engine, time_limit: float) -> None:
     problem, _ = planted_problem(60, 6, 3, 4, 1.0)
     optimum = CuttingPlanes().solve(problem).objective
-    solution = engine.solve(problem, limits=Limits(time_limit=time_limit))
+    solution = engine.solve(problem, time=TimeBudget(time_limit))
     assert solution.bound <= optimum <= solution.objective
     assert solution.stop is Stop.TIME or solution.status is Status.OPTIMAL
 
@@ -162,7 +163,7 @@ def test_ctrl_c_inside_the_solver(engine: Engine) -> None:
     timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     try:
-        solution = engine.solve(problem, limits=Limits(time_limit=30.0))
+        solution = engine.solve(problem, time=TimeBudget(30.0))
     finally:
         timer.cancel()
     assert solution.stop is Stop.INTERRUPTED
@@ -181,7 +182,7 @@ def test_an_error_of_the_listener_is_not_swallowed(engine: Engine) -> None:
 
 def test_hierarchy_of_the_issue_is_proved() -> None:
     problem, planted = planted_problem(200, 15, 5, 10, 0.1)
-    solution = CuttingPlanes().solve(problem, limits=Limits(time_limit=60.0))
+    solution = CuttingPlanes().solve(problem, time=TimeBudget(60.0))
     assert solution.status is Status.OPTIMAL
     assert set(solution.support) == planted
 
@@ -218,7 +219,7 @@ def test_empty_budget_left_by_required_terms() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_every_root_cut_is_below_the_cost_of_every_support(seed: int) -> None:
     problem = small_problem(seed)
-    run = Run(problem, Limits())
+    run = Run(problem, TimeBudget())
     master = strengthen(run, Master.of(run))
     rng = np.random.default_rng(seed)
     for _ in range(100):
@@ -235,7 +236,7 @@ def test_every_root_cut_is_below_the_cost_of_every_support(seed: int) -> None:
 
 def test_raised_ridge_keeps_the_cost_of_supports_and_lifts_the_tangent() -> None:
     problem, _ = planted_problem(80, 3, None, 3, 1.0)
-    master = Master.of(Run(problem, Limits()))
+    master = Master.of(Run(problem, TimeBudget()))
     raised = master.ridge_raised()
     assert np.all(raised.part.system.ridge > problem.lam)
     s = np.full(problem.size, 0.3)
@@ -250,10 +251,10 @@ def test_raised_ridge_keeps_the_cost_of_supports_and_lifts_the_tangent() -> None
 
 def test_relaxation_bound_is_safe_for_any_multipliers() -> None:
     problem = small_problem(8)
-    run = Run(problem, Limits())
+    run = Run(problem, TimeBudget())
     master = strengthen(run, Master.of(run))
     optimum = Enumeration().solve(problem).objective
-    whole = Master.of(Run(problem, Limits()))
+    whole = Master.of(Run(problem, TimeBudget()))
     lp = RootLP(whole)
     for level in (0.1, 0.5, 0.9):
         lp.add(whole.tangent(np.full(problem.size, level)))
@@ -276,7 +277,7 @@ def test_rules_drop_what_an_input_out_takes_with_it() -> None:
 
 def test_a_support_that_comes_back_gets_a_corner_then_passes() -> None:
     problem = small_problem(2)
-    run = Run(problem, Limits())
+    run = Run(problem, TimeBudget())
     separator = Dialogue(run, Master.of(run), clip=True)
     s = np.zeros(problem.size)
     s[run.best.support] = 1.0
@@ -344,14 +345,14 @@ def exact_optimum(problem: Problem, M: np.ndarray, y: np.ndarray) -> float:
 @pytest.mark.parametrize("engine", [*ENGINES, BigM()], ids=_label)
 def test_no_bound_exceeds_the_optimum_of_hostile_data(engine: Engine, kind: str, seed: int) -> None:
     problem, M, y = hostile_problem(kind, seed)
-    solution = engine.solve(problem, limits=Limits(time_limit=5.0))
+    solution = engine.solve(problem, time=TimeBudget(5.0))
     assert solution.bound <= exact_optimum(problem, M, y) * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_cut_holds_for_the_data_and_not_only_for_their_moments(kind: str) -> None:
     problem, M, y = hostile_problem(kind, 1)
-    master = Master.of(Run(problem, Limits()))
+    master = Master.of(Run(problem, TimeBudget()))
     rng = np.random.default_rng(0)
     pairs = [np.sort(rng.choice(problem.size, 2, replace=False)) for _ in range(30)]
     for _ in range(10):
@@ -364,7 +365,7 @@ def test_a_cut_holds_for_the_data_and_not_only_for_their_moments(kind: str) -> N
 
 
 def test_rows_for_solvers_are_bounded_and_say_no_more_than_their_cut() -> None:
-    master = replace(Master.of(Run(small_problem(2), Limits())), floor=1.0, scale=1e-12)
+    master = replace(Master.of(Run(small_problem(2), TimeBudget())), floor=1.0, scale=1e-12)
     f = len(master.kept)
     rng = np.random.default_rng(0)
     cut = Cut(5.0, -(10.0 ** rng.uniform(-25, 3, size=f)))
@@ -378,7 +379,7 @@ def test_rows_for_solvers_are_bounded_and_say_no_more_than_their_cut() -> None:
 
 
 def test_a_solver_s_bound_is_lowered_by_its_tolerances() -> None:
-    run = Run(small_problem(2), Limits())
+    run = Run(small_problem(2), TimeBudget())
     master = Master.of(run)
     assert master.safe_cost(run, 1.0) < run.best.objective
     assert master.safe_cost(run, 0.5) < master.floor + 0.5 * master.scale

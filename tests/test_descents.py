@@ -10,7 +10,6 @@ from instances import make_instance
 
 from polysharp import SparsePolynomialRegressor, verify
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.relaxation import Aim, Descent, fresh_warm, solve_relaxation
 from polysharp.monomials.basis import Basis
@@ -19,6 +18,7 @@ from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import priced_bound
 from polysharp.problem.problem import Problem
 from polysharp.problem.subproblem import Subproblem
+from polysharp.time_budget import TimeBudget
 
 torch = pytest.importorskip("torch")
 
@@ -110,6 +110,6 @@ def test_proofs_of_descents_are_verified(device: str, box: float | None) -> None
 def test_a_search_cut_short_keeps_a_bound() -> None:
     problem = correlated(60, 8)
     tree = Tree(**NO_ENDS, descents_on=("cpu",), descents_from=20, width=16)
-    limits = Limits(time_limit=0.5, gap_tol=1e-9)
-    found = tree.solve(problem, device=torch.device("cpu"), limits=limits)
+    time = TimeBudget(0.5)
+    found = tree.solve(problem, device=torch.device("cpu"), time=time, gap_tol=1e-9)
     assert 0.0 < found.bound <= problem.refit(np.arange(8)).objective * (1.0 + 1e-9)

@@ -9,7 +9,7 @@ import pytest
 from instances import make_instance
 from test_multitask import joint_problem
 
-from polysharp.engines.base import Limits, Run
+from polysharp.engines.base import Run
 from polysharp.engines.joint.branching import JointNode
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.effort import PAIR, Spending
@@ -18,6 +18,7 @@ from polysharp.engines.tree.few_supports import ended, try_all
 from polysharp.engines.tree.listed import ListedNode
 from polysharp.problem.joint import JointCore
 from polysharp.problem.subproblem import Subproblem
+from polysharp.time_budget import TimeBudget
 
 
 def random_node(rng, problem):
@@ -50,7 +51,7 @@ def least_cost(node):
 @pytest.mark.parametrize("seed", range(30))
 def test_no_end_claims_more_than_its_supports_cost(seed, make, close):
     problem = make(seed)
-    rng, run = np.random.default_rng(seed), Run(problem, Limits(gap_tol=0.0))
+    rng, run = np.random.default_rng(seed), Run(problem, TimeBudget(), 0.0)
     effort = Spending(Tree(), run, Subproblem.of(problem).least_eigenvalue())
     for _ in range(10):
         node = random_node(rng, problem)
@@ -70,7 +71,7 @@ def test_no_end_claims_more_than_its_supports_cost(seed, make, close):
 def test_ends_are_foreseen_from_the_supports_that_were_tried():
     """Of many more terms too, and though none of those ends took long enough to be timed."""
     problem = make_instance(0).problem
-    effort = Spending(Tree(), Run(problem, Limits(), None, 0, 1, None), 0.1)
+    effort = Spending(Tree(), Run(problem, TimeBudget(), None, 0, 1, None), 0.1)
     before = [effort.ends(130, budget) for budget in (3, 5, 6)]
     tried = Exhausted(np.zeros((0, 5), dtype=np.int64), 0.0, 1e-5, 1e-4 * ways(130, 5))
     effort.note_ends(130, 5, tried)

@@ -12,7 +12,6 @@ from polysharp import Proof, SparsePolynomialRegressor, verify
 from polysharp.certificate.solution import Status
 from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
 from polysharp.engines.columns.branching import PricedKind
 from polysharp.engines.columns.column_generation import search_all_inputs
 from polysharp.engines.columns.few_terms import FewTerms
@@ -25,6 +24,7 @@ from polysharp.pricing.design import Design
 from polysharp.pricing.pricer import Pricer
 from polysharp.problem.assemble import assemble
 from polysharp.problem.bounds import combined_level
+from polysharp.time_budget import TimeBudget
 
 SMALL = Sizes(first=4, added=3, listed=6, pool=10, handed=6)
 RULES: dict[str, dict[str, object]] = {
@@ -60,8 +60,8 @@ class Few:
     def search(self, sizes: Sizes = SMALL) -> Search:
         rows = MemoryRows(self.X, self.y, self.weights)
         design = Design(rows, np.arange(self.p), self.degree, fit_intercept=self.intercept)
-        limits, engine = Limits(60.0, 1e-4), make_engine("tree")
-        return Search(design, self.rules, lam=self.lam, engine=engine, limits=limits, sizes=sizes)
+        time, engine = TimeBudget(60.0), make_engine("tree")
+        return Search(design, self.rules, lam=self.lam, engine=engine, time=time, sizes=sizes)
 
     def whole(self):
         return assemble(

@@ -29,7 +29,6 @@ from polysharp.cli import main
 from polysharp.data.functions import FUNCTIONS, Applied, read_functions
 from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
 from polysharp.engines.columns.column_generation import search_all_inputs
 from polysharp.engines.columns.search import Search, Sizes
 from polysharp.monomials.scaling import Scaling
@@ -37,6 +36,7 @@ from polysharp.monomials.term_rules import TermRules
 from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.pricing.design import Design
+from polysharp.time_budget import TimeBudget
 
 NAMES = tuple(FUNCTIONS)
 SLOW, LIGHT = 1000, 24
@@ -186,7 +186,8 @@ def check_priced(seed: int) -> None:
             rules,
             lam=1.0 / o["gamma"],
             engine=make_engine("tree"),
-            limits=Limits(20.0, 1e-7),
+            time=TimeBudget(20.0),
+            gap_tol=1e-7,
             sizes=Sizes(first=5, added=4, listed=25, pool=12, handed=12),
         )
     ).solution

@@ -23,7 +23,7 @@ from instances import make_instance, optimum
 
 from polysharp.certificate.solution import Status
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
+from polysharp.time_budget import TimeBudget
 
 CAMPAIGN = Path(__file__).parent.parent / "benchmarks" / "fuzz.py"
 FIRST, GROUP = 10_000, 25
@@ -34,7 +34,7 @@ def check(seed: int) -> None:
     instance = make_instance(seed)
     problem, best = instance.problem, optimum(instance.problem).objective
     tol = TOLERANCES[seed % len(TOLERANCES)]
-    answer = make_engine("tree").solve(problem, limits=Limits(30.0, tol), seed=seed)
+    answer = make_engine("tree").solve(problem, time=TimeBudget(30.0), gap_tol=tol, seed=seed)
     rounding = 1e-9 * best + 4.0 * problem.resolution
     support = np.array(answer.support, dtype=np.intp)
     assert problem.structure.allows(support), instance.label

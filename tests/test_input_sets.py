@@ -10,7 +10,6 @@ from instances import RULES, make_instance, optimum
 
 from polysharp import SparsePolynomialRegressor, verify
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
 from polysharp.engines.tree.input_sets import InputSets
 from polysharp.engines.tree.listed import ListedNode
 from polysharp.moments.moments import accumulate
@@ -19,6 +18,7 @@ from polysharp.monomials.structure import Structure
 from polysharp.problem.problem import Problem
 from polysharp.problem.propagation import propagate
 from polysharp.problem.subproblem import Subproblem
+from polysharp.time_budget import TimeBudget
 
 # Where fewer inputs are allowed than there are; at 73 the terms allow no more anyway.
 BINDING = [s for s in range(120) if "inputs" in RULES[s % len(RULES)] and s != 73]
@@ -83,7 +83,7 @@ def test_out_of_time_gives_up():
 
 def test_the_tree_goes_through_the_sets_and_agrees():
     problem = binding_problem(8, 3)
-    solution = make_engine("tree").solve(problem, limits=Limits(30.0, 1e-7))
+    solution = make_engine("tree").solve(problem, time=TimeBudget(30.0), gap_tol=1e-7)
     assert solution.objective == pytest.approx(optimum_by_inputs(problem), rel=1e-6)
 
 

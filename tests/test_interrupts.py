@@ -13,11 +13,11 @@ import pytest
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
 from polysharp.engines.interrupts import DeferredInterrupt
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.problem.problem import Problem
+from polysharp.time_budget import TimeBudget
 
 TERMS = {"enumeration": 3, "big-m": 8, "tree": 12}  # each far from done when the signal comes
 
@@ -47,12 +47,12 @@ def test_every_engine_answers_the_signal(name, threads):
         pytest.importorskip("highspy" if name.endswith("multitree") else "pyscipopt")
     problem = long_problem(TERMS.get(name, 8))
     engine = make_engine(name)
-    engine.solve(problem, limits=Limits(0.1))  # loads what it needs
+    engine.solve(problem, time=TimeBudget(0.1))  # loads what it needs
     # From another process, as a terminal sends it: a thread of this one may wait for the solver.
     code = f"import os, signal, time; time.sleep(0.5); os.kill({os.getpid()}, signal.SIGINT)"
     sender = subprocess.Popen([sys.executable, "-c", code])
     # An engine that is deaf to the signal ends by the time limit.
-    answer = engine.solve(problem, limits=Limits(8.0, 0.0), threads=threads)
+    answer = engine.solve(problem, time=TimeBudget(8.0), gap_tol=0.0, threads=threads)
     sender.wait()
     assert answer.stop is Stop.INTERRUPTED
     assert 0.0 <= answer.bound <= answer.objective

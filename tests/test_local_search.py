@@ -9,7 +9,6 @@ import pytest
 from instances import make_instance, optimum
 
 from polysharp.certificate.solution import Stop
-from polysharp.engines.base import Limits
 from polysharp.engines.local_search import LocalSearch, forward, improve, restarts
 from polysharp.engines.local_search.kernel import REFRESH, Chase, Climb
 from polysharp.engines.local_search.model import RidgeModel, blank_book
@@ -18,6 +17,7 @@ from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Heredity, Structure
 from polysharp.problem.problem import Problem
 from polysharp.synthetic import make_sparse_polynomial
+from polysharp.time_budget import TimeBudget
 
 SEEDS = range(60)
 
@@ -243,7 +243,7 @@ def test_time_is_respected() -> None:
     np.testing.assert_array_equal(fit.support, start)
     fit = restarts(problem, start, np.random.default_rng(0), 10**9, out_of_time=lambda: True)
     np.testing.assert_array_equal(fit.support, start)
-    answer = LocalSearch(patience=10**9).solve(problem, limits=Limits(time_limit=0.1))
+    answer = LocalSearch(patience=10**9).solve(problem, time=TimeBudget(0.1))
     assert answer.stop is Stop.TIME
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from polysharp.certificate.solution import Stop
-from polysharp.engines.base import Limits, Run
+from polysharp.engines.base import Run
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.branching import ListedKind
 from polysharp.engines.tree.loop import BranchAndBound, Node, NodeKind
 from polysharp.monomials.structure import Structure
 from polysharp.problem.problem import Problem
+from polysharp.time_budget import TimeBudget
 
 
 class Ended(Node):
@@ -38,7 +39,7 @@ class Given(NodeKind[Node]):
 def run_over(bounds: list[float]) -> BranchAndBound[Node]:
     structure = Structure(np.ones((2, 1), dtype=bool), 1, 1)
     problem = Problem.dense(np.eye(2), np.array([1.0, 2.0]), 100.0, 1.0, structure)
-    run = Run(problem, Limits(10.0, 0.0))
+    run = Run(problem, TimeBudget(10.0), 0.0)
     loop = BranchAndBound(run, Given(bounds))
     assert loop.run() in {Stop.EXHAUSTED, Stop.PROVED}
     return loop
@@ -67,7 +68,7 @@ def test_what_is_set_aside_in_hand_counts_when_the_search_is_interrupted():
 
     structure = Structure(np.ones((2, 1), dtype=bool), 1, 1)
     problem = Problem.dense(np.eye(2), np.array([1.0, 2.0]), 100.0, 1.0, structure)
-    loop = BranchAndBound(Run(problem, Limits(10.0, 0.0)), Screened([]))
+    loop = BranchAndBound(Run(problem, TimeBudget(10.0), 0.0), Screened([]))
     with pytest.raises(KeyboardInterrupt):
         loop.run()
     assert loop.record.bound == 20.0
@@ -82,7 +83,7 @@ def still(width: int) -> BranchAndBound[Node]:
 
     structure = Structure(np.ones((2, 1), dtype=bool), 1, 1)
     problem = Problem.dense(np.eye(2), np.array([1.0, 2.0]), 100.0, 1.0, structure)
-    return BranchAndBound(Run(problem, Limits(2.0, 0.0)), Still([]), patience=0.05, width=width)
+    return BranchAndBound(Run(problem, TimeBudget(2.0), 0.0), Still([]), patience=0.05, width=width)
 
 
 def test_a_search_ends_when_its_bound_has_stopped_but_not_before_it_has_divided_enough():
@@ -137,6 +138,6 @@ def test_a_wide_gap_is_hopeless_after_a_while(bound, seconds):
     """A search that has come near goes on to its time limit."""
     structure = Structure(np.ones((2, 1), dtype=bool), 1, 1)
     problem = Problem.dense(np.eye(2), np.array([1.0, 2.0]), 100.0, 1.0, structure)
-    run = Run(problem, Limits(0.5, 0.0, hopeless_after=0.05))
+    run = Run(problem, TimeBudget(0.5, hopeless_after=0.05), 0.0)
     assert BranchAndBound(run, Wide(bound)).run() is Stop.TIME
     assert run.seconds == pytest.approx(seconds, abs=0.2)

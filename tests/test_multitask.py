@@ -23,7 +23,6 @@ from polysharp import (
 from polysharp.certificate.proof import Proof, ProofNode
 from polysharp.cli import main
 from polysharp.data.rows import MemoryRows, Responses
-from polysharp.engines.base import Limits
 from polysharp.engines.joint import JointTree
 from polysharp.engines.joint.supports import every_size
 from polysharp.errors import InputError
@@ -34,6 +33,7 @@ from polysharp.monomials.structure import Structure
 from polysharp.problem.joint import JointProblem
 from polysharp.problem.problem import Problem
 from polysharp.report import write_report
+from polysharp.time_budget import TimeBudget
 
 
 def joint_problem(seed, *, boxes=False):
@@ -86,7 +86,7 @@ def least_cost(problem):
 def agrees_with_enumeration(seed, *, boxes=False):
     problem = joint_problem(seed, boxes=boxes)
     least = least_cost(problem)
-    solution = JointTree().solve(problem, limits=Limits(20.0, 1e-6))
+    solution = JointTree().solve(problem, time=TimeBudget(20.0), gap_tol=1e-6)
     assert solution.bound <= least * (1.0 + 1e-12)
     assert_allclose(solution.objective, least, rtol=1e-6, atol=1e-12 * problem.yy)
     assert solution.gap <= 1e-6 or solution.objective - solution.bound <= 1e-9 * problem.yy
@@ -674,7 +674,7 @@ def test_no_bound_exceeds_the_optimum_in_rationals(seed):
     problem = JointProblem.of(
         [Problem.dense(M.T @ M, M.T @ y, float(y @ y), lam, structure) for y in Y]
     )
-    solution = JointTree().solve(problem, limits=Limits(5.0, 1e-4))
+    solution = JointTree().solve(problem, time=TimeBudget(5.0), gap_tol=1e-4)
     supports = (S for k in range(structure.max_terms + 1) for S in combinations(range(f), k))
     least = min(
         rational_cost(M, Y, lam, S)

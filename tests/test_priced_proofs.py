@@ -23,7 +23,6 @@ from polysharp.certificate.solution import Solution
 from polysharp.certificate.statement import Statement, with_statement
 from polysharp.cli import main
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
 from polysharp.engines.columns.column_generation import search_all_inputs
 from polysharp.engines.columns.search import Search, Sizes
 from polysharp.errors import InfeasibleError
@@ -33,6 +32,7 @@ from polysharp.monomials.coefficient_bounds import UNBOUNDED
 from polysharp.pricing.design import Design
 from polysharp.progress import open_progress
 from polysharp.ranking.extent import Extent
+from polysharp.time_budget import TimeBudget
 
 NO_TERMS = np.zeros(0, dtype=np.intp)
 LIGHT, SLOW = 16, 1500  # problems
@@ -108,7 +108,8 @@ def priced(case: Drawn, limit: float = 20.0) -> Solution:
         rules,
         lam=1.0 / opened.gamma,
         engine=make_engine("tree"),
-        limits=Limits(limit, case.options["gap_tol"]),
+        time=TimeBudget(limit),
+        gap_tol=case.options["gap_tol"],
         sizes=SMALL,
     )
     found = search_all_inputs(search)

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from instances import Instance, make_instance, optimum, problem_of
 
-from polysharp.engines.base import Limits, Run
+from polysharp.engines.base import Run
 from polysharp.engines.cutting_planes.master import Master
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.problem.problem import Fit, Problem
+from polysharp.time_budget import TimeBudget
 
 instances = st.integers(0, 10_000).map(make_instance)
 generators = st.integers(0, 10_000).map(np.random.default_rng)
@@ -46,7 +47,7 @@ def random_support(rng: np.random.Generator, problem: Problem) -> np.ndarray:
 def test_tangents_lie_below_the_function(instance: Instance, rng: np.random.Generator) -> None:
     problem = instance.problem
     s = random_point(rng, problem.size)
-    cut = Master.of(Run(problem, Limits())).tangent(s)
+    cut = Master.of(Run(problem, TimeBudget())).tangent(s)
     slack = 1e-9 * problem.yy
     assert (cut.slopes <= 0.0).all()
     if instance.ridge >= 0.1:  # rounding is paid for where the ridge is tiny

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from instances import make_instance, optimum
 
-from polysharp.engines.base import Limits
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.relaxation import Aim, fresh_warm, solve_relaxation
 from polysharp.engines.tree.relaxation_kernel import SOLVED, STOPPED
 from polysharp.problem.bounds import Accuracy, Quadratic
+from polysharp.time_budget import TimeBudget
 
 
 def slow_relaxation(seconds=np.inf, end=np.inf, *, ridge=1e-4, apart=0.1, budget=40):
@@ -117,8 +117,7 @@ def test_rho_stays_in_step_with_the_coefficients():
 @pytest.mark.parametrize("seed", range(30))
 def test_trees_whose_relaxations_have_no_time_agree_with_enumeration(seed):
     problem = make_instance(seed).problem
-    limits = Limits(time_limit=20.0, gap_tol=1e-9)
     best = optimum(problem)
-    found = Tree(relaxation_rate=0.0).solve(problem, limits=limits)
+    found = Tree(relaxation_rate=0.0).solve(problem, time=TimeBudget(20.0), gap_tol=1e-9)
     assert found.bound <= best.objective * (1.0 + 1e-9)
     assert found.objective == pytest.approx(best.objective, rel=1e-8)

@@ -8,11 +8,11 @@ import pytest
 
 from polysharp import SparsePolynomialRegressor
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
 from polysharp.moments.gram import DenseGram
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.problem.problem import Problem
+from polysharp.time_budget import TimeBudget
 
 
 def far_from_zero(noise):
@@ -51,7 +51,7 @@ def exact_optimum(problem):
 @pytest.mark.parametrize("engine", ["enumeration", "tree", "local-search"])
 def test_no_bound_above_the_optimum_where_columns_are_nearly_collinear(engine, noise):
     problem = far_from_zero(noise)
-    solution = make_engine(engine).solve(problem, limits=Limits(10.0, 1e-4))
+    solution = make_engine(engine).solve(problem, time=TimeBudget(10.0), gap_tol=1e-4)
     assert Fraction(solution.bound) <= exact_optimum(problem)
 
 

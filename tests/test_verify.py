@@ -28,7 +28,6 @@ from polysharp.certificate.checker.rows import CheckedRows, Point
 from polysharp.certificate.proof import Diagonal, Screening, Vector
 from polysharp.certificate.statement import Statement
 from polysharp.engines import make_engine
-from polysharp.engines.base import Limits
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.bounding import evaluate
 from polysharp.errors import MissingSolverError
@@ -82,7 +81,7 @@ def statement_of(instance, solution):
 
 
 def proof_of(instance, gap_tol, engine=SPLITTING):
-    solution = engine.solve(instance.problem, limits=Limits(gap_tol=gap_tol))
+    solution = engine.solve(instance.problem, gap_tol=gap_tol)
     return solution.proof.about(statement_of(instance, solution))
 
 

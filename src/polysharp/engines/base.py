@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -22,44 +21,13 @@ from polysharp.certificate.solution import Counters, Scope, Solution, Stop, cert
 from polysharp.errors import InputError, TooLargeError, load_optional
 from polysharp.problem.problem import Fit, Problem
 from polysharp.progress import Event, relative_gap
+from polysharp.time_budget import OutOfTime, TimeBudget
 from polysharp.typing import Indices
 
 Listener = Callable[[Event], None]
 
 
-HOPEFUL_GAP = 0.1  # a gap that is wider after a few seconds rarely closes within a minute
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When a search may stop.
-
-    A search whose gap is still wider than ``HOPEFUL_GAP`` after ``hopeless_after`` seconds is
-    ended; until then it plans as if it had no more time than that.
-    """
-
-    time_limit: float | None = None  # seconds
-    gap_tol: float = 1e-4
-    hopeless_after: float | None = None  # seconds
-
-    def part(self, share: float, spent: float = 0.0) -> Limits:
-        """Return the limits with a share of the time, less the time spent."""
-
-        def own(seconds: float | None) -> float | None:
-            return None if seconds is None else max(0.0, share * seconds - spent)
-
-        return replace(
-            self, time_limit=own(self.time_limit), hopeless_after=own(self.hopeless_after)
-        )
-
-    def seconds(self, gap: float) -> float:
-        """Return how long a search may last whose gap is this wide; infinite without a limit."""
-        limits = self.time_limit, self.hopeless_after if gap > HOPEFUL_GAP else None
-        return min((limit for limit in limits if limit is not None), default=np.inf)
-
-
-class OutOfTime(Exception):
-    """The time limit passed in the middle of something."""
+GAP_TOL = 1e-4
 
 
 class Record:
@@ -67,8 +35,9 @@ class Record:
 
     best: Any  # a model with its objective
 
-    def __init__(self, limits: Limits, listener: Listener | None) -> None:
-        self.limits, self.listener = limits, listener
+    def __init__(self, time: TimeBudget | None, gap_tol: float, listener: Listener | None) -> None:
+        self.time = TimeBudget() if time is None else time
+        self.gap_tol, self.listener = gap_tol, listener
         self.bound = 0.0
         self.nodes = self.cuts = self.rounds = 0
         self._trace: list[Event] = []
@@ -88,12 +57,12 @@ class Record:
     @property
     def proved(self) -> bool:
         """Whether the gap tolerance is reached."""
-        return self.gap <= self.limits.gap_tol
+        return self.gap <= self.gap_tol
 
     @property
     def threshold(self) -> float:
         """A part of the search space with this bound needs no further search."""
-        return self.objective * (1.0 - 0.99 * self.limits.gap_tol)
+        return self.objective * (1.0 - 0.99 * self.gap_tol)
 
     @property
     def seconds(self) -> float:
@@ -103,7 +72,7 @@ class Record:
     @property
     def time_left(self) -> float:
         """Seconds until the search has to end, infinite without a limit."""
-        return self.limits.seconds(self.gap) - self.seconds
+        return self.time.remaining(self.gap)
 
     @property
     def expired(self) -> bool:
@@ -111,7 +80,7 @@ class Record:
         return self.time_left <= 0.0
 
     def check_time(self) -> None:
-        """End what is going on when the time limit has passed."""
+        """End the work in hand when the time is over."""
         if self.expired:
             raise OutOfTime
 
@@ -123,7 +92,7 @@ class Record:
     def facts(self) -> dict[str, Any]:
         """What a solution says about the search: tolerance, work, time, events."""
         return {
-            "gap_tol": self.limits.gap_tol,
+            "gap_tol": self.gap_tol,
             "counters": Counters(nodes=self.nodes, cuts=self.cuts, rounds=self.rounds),
             "seconds": self.seconds,
             "trace": tuple(self._trace),
@@ -150,14 +119,15 @@ class Run(Record):
     def __init__(
         self,
         problem: Problem,
-        limits: Limits,
+        time: TimeBudget | None = None,
+        gap_tol: float = GAP_TOL,
         listener: Listener | None = None,
         seed: int = 0,
         threads: int = 1,
         start: Indices | None = None,
         device: Any = None,
     ) -> None:
-        super().__init__(limits, listener)
+        super().__init__(time, gap_tol, listener)
         self.problem, self.seed, self.threads, self.device = problem, seed, threads, device
         self.proof: Proof | None = None
         self.best: Fit = problem.refit(first_support(problem) if start is None else start)
@@ -219,7 +189,8 @@ class Engine(ABC):
         problem: Problem,
         *,
         start: Indices | None = None,
-        limits: Limits | None = None,
+        time: TimeBudget | None = None,
+        gap_tol: float = GAP_TOL,
         listener: Listener | None = None,
         seed: int = 0,
         threads: int = 1,
@@ -230,14 +201,16 @@ class Engine(ABC):
 
         ``device`` is a PyTorch device that may help with the search, None without one.
         """
-        self.check(problem)
+        time = (time or TimeBudget()).share(1.0)
+        self.check(problem)  # which may compile, off the clock
         if start is not None:
             start = np.asarray(start, dtype=np.intp)
             if not problem.structure.allows(start):
                 raise InputError(f"start must satisfy the budgets and rules, got {start.tolist()}")
         # Numbers that overflow end as "no bound" or "no better", never as an answer.
         with np.errstate(all="ignore"):
-            run = Run(problem, limits or Limits(), listener, seed, threads, start, device)
+            time = time.restarted()
+            run = Run(problem, time, gap_tol, listener, seed, threads, start, device)
             stop = Stop.INTERRUPTED
             with suppress(KeyboardInterrupt):
                 stop = self.search(run)

@@ -7,14 +7,14 @@ time, so it gets at most a quarter of it.
 from __future__ import annotations
 
 from dataclasses import replace
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines import make_engine
-from polysharp.engines.base import Engine, Limits
+from polysharp.engines.base import Engine
+from polysharp.time_budget import TimeBudget
 
 if TYPE_CHECKING:
     from polysharp.certificate.solution import Solution
@@ -25,25 +25,25 @@ START_SHARE = 0.25
 
 
 def search(
-    engine: Engine, problem: Problem, limits: Limits, start: Indices | None = None, **options: Any
+    engine: Engine, problem: Problem, time: TimeBudget, start: Indices | None = None, **options: Any
 ) -> Solution:
     """Solve with the engine, from a local-search start where the engine has none of its own.
 
     ``start`` is an allowed support to begin with; ``options`` are those of ``Engine.solve``.
     """
-    engine.check(problem)
-    began = perf_counter()
+    time = time.share(1.0)
+    engine.check(problem)  # which may compile, off the clock
+    time = time.restarted()
     first = None
     if engine.needs_start:
         finder = make_engine("local-search")
-        first = finder.solve(problem, start=start, limits=limits.part(START_SHARE), **options)
+        first = finder.solve(problem, start=start, time=time.share(START_SHARE), **options)
         if first.stop is Stop.INTERRUPTED:
             return first
         start = np.array(first.support, dtype=np.intp)
-    started = perf_counter() - began
+    started = time.spent()
     try:
-        left = limits.part(1.0, started)
-        solution = engine.solve(problem, start=start, limits=left, **options)
+        solution = engine.solve(problem, start=start, time=time, **options)
     except KeyboardInterrupt:  # before the engine had a model of its own
         if first is None:
             raise

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from polysharp.certificate.solution import Solution, Stop, certify
-from polysharp.engines.base import Limits
 from polysharp.engines.local_search import every_size
 from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.estimators.prepare import FitEffort, Opened, Prepared
@@ -26,6 +25,7 @@ from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import Case, Scores
 from polysharp.selection.split_models import Budgets, SplitModels
 from polysharp.selection.splits import read_parts
+from polysharp.time_budget import TimeBudget
 from polysharp.typing import Indices
 
 
@@ -85,7 +85,8 @@ class CertifiedSizes:
         return effort.engine.solve(
             problem,
             start=start,
-            limits=Limits(seconds, effort.gap_tol),
+            time=TimeBudget(seconds),
+            gap_tol=effort.gap_tol,
             seed=effort.seed,
             threads=effort.threads,
             scope=self.prepared.scope,

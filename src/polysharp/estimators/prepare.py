@@ -30,7 +30,7 @@ from polysharp.certificate.statement import with_statement
 from polysharp.data.checks import open_rows
 from polysharp.data.rows import Rows
 from polysharp.engines import make_engine
-from polysharp.engines.base import Engine, Limits, OutOfTime
+from polysharp.engines.base import Engine
 from polysharp.engines.search import search
 from polysharp.estimators.parameters import check_parameters, check_seed, read_rules
 from polysharp.moments.gram import MAX_DENSE
@@ -48,6 +48,7 @@ from polysharp.ranking.triage import choose_inputs, keep_best
 from polysharp.selection.ridge import GammaChoice, choose_gamma
 from polysharp.selection.split_models import Budgets
 from polysharp.threads import limited_threads
+from polysharp.time_budget import OutOfTime, TimeBudget
 from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class FitEffort:
     threads: int
     progress: Progress
     began: float  # on the clock of perf_counter
-    hopeless_after: float | None = None  # seconds of search (``Limits``)
+    hopeless_after: float | None = None  # seconds of search (``TimeBudget``)
     start: tuple[Monomial, ...] = ()  # terms to begin with, where they are allowed
 
     @classmethod
@@ -102,12 +103,12 @@ class FitEffort:
         """Seconds since the fit began."""
         return perf_counter() - self.began
 
-    def limits(self) -> Limits:
+    def search_time(self) -> TimeBudget:
         """What is left of the time limit; a search that begins late is given a little."""
         if self.time_limit is None or self.left is None:
-            return Limits(None, self.gap_tol, self.hopeless_after)
+            return TimeBudget(None, self.hopeless_after)
         little = min(LEAST_SECONDS, LITTLE * self.time_limit)
-        return Limits(max(little, self.left), self.gap_tol, self.hopeless_after)
+        return TimeBudget(max(little, self.left), self.hopeless_after)
 
     def paced(self, stage: str, timed: bool) -> OnBlock | None:
         """Return a callback for work in blocks; where it is ``timed``, it must leave some time."""
@@ -119,7 +120,7 @@ class FitEffort:
     def searched(self, prepared: Prepared, solve: Callable[..., Solution]) -> Solution:
         """Solve and state the times."""
         preparation = self.spent
-        solution = solve(limits=self.limits())
+        solution = solve(time=self.search_time(), gap_tol=self.gap_tol)
         return self.timed(prepared.stated(solution), preparation)
 
     def timed(self, solution: Solution, preparation: float) -> Solution:
@@ -368,7 +369,8 @@ def priced_search(
         rules,
         lam=1.0 / opened.gamma,
         engine=effort.engine,
-        limits=effort.limits(),
+        time=effort.search_time(),
+        gap_tol=effort.gap_tol,
         **effort.options,
         sizes=Sizes(
             first=extent.pool,

@@ -129,7 +129,7 @@ def rivals(
                 start,
                 within,
                 ledger,
-                limits=effort.limits(),
+                time=effort.search_time(),
                 **effort.options,
                 engine=effort.engine if isinstance(effort.engine, Tree) else Tree(),
                 max_excepted=int(max_count),

@@ -22,7 +22,6 @@ import numpy as np
 
 from polysharp.certificate.proof import Proof, ProofNode, ProofWriter, Screening, Vector
 from polysharp.certificate.solution import Stop
-from polysharp.engines.base import Limits
 from polysharp.engines.columns.dual_point import DualPoint
 from polysharp.engines.columns.few_terms import FewTerms, readable
 from polysharp.engines.columns.priced import Handed, PricedNode, few_survivors, raise_bound
@@ -34,6 +33,7 @@ from polysharp.pricing.pool import Pool
 from polysharp.problem.bounds import UNIT
 from polysharp.problem.problem import Fit, Problem
 from polysharp.problem.subproblem import least_cost
+from polysharp.time_budget import TimeBudget
 from polysharp.typing import Monomial
 
 MAX_PROOF = 5_000_000  # numbers stored
@@ -238,11 +238,11 @@ class PricedKind(NodeKind[PricedNode]):
         """Solve what is left of a node, beside what the rest of it costs, with the engine."""
         search = self.search
         seconds = HANDED_SHARE * search.time_left
-        left = Limits(None if seconds == np.inf else max(0.0, seconds), search.limits.gap_tol)
         try:
             solution = search.engine.solve(
                 problem,
-                limits=left,
+                time=TimeBudget(seconds),
+                gap_tol=search.gap_tol,
                 listener=search.inner_listener,
                 seed=search.seed,
                 threads=search.threads,

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from polysharp.certificate.solution import Solution, Stop, certify
-from polysharp.engines.base import OutOfTime
 from polysharp.engines.columns.branching import prove
 from polysharp.engines.columns.dual_point import DualPoint
 from polysharp.engines.columns.search import Search
 from polysharp.monomials.basis import Basis
 from polysharp.pricing.pool import Pool
 from polysharp.problem.assemble import Assembled
+from polysharp.time_budget import OutOfTime
 from polysharp.typing import Monomial
 
 

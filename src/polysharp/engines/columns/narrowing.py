@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from polysharp.engines.base import OutOfTime
 from polysharp.engines.columns.branching import PricedKind
 from polysharp.engines.columns.column_generation import find
 from polysharp.engines.columns.priced import few_survivors, raise_bound
@@ -22,6 +21,7 @@ from polysharp.engines.columns.search import Search
 from polysharp.monomials.basis import Basis
 from polysharp.pricing.pool import Pool
 from polysharp.problem.assemble import Assembled
+from polysharp.time_budget import OutOfTime
 from polysharp.typing import Monomial
 
 
@@ -47,7 +47,7 @@ class Narrowed:
 
 def narrowed(search: NarrowingSearch, start: Iterable[Monomial], factor: float) -> Narrowed:
     """Find the monomials that supports within a factor of the best one may have."""
-    search.factor, search.limits = factor, replace(search.limits, gap_tol=0.0)
+    search.factor, search.gap_tol = factor, 0.0
     start, others = list(start), 0.0
     kept: Iterable[Monomial] = ()
     with suppress(OutOfTime), np.errstate(all="ignore"):

@@ -14,7 +14,7 @@ import numpy as np
 
 from polysharp.certificate.proof import Proof
 from polysharp.engines import local_search
-from polysharp.engines.base import Engine, Limits, Listener, Record, first_support
+from polysharp.engines.base import GAP_TOL, Engine, Listener, Record, first_support
 from polysharp.engines.columns.dual_point import DualPoint, Kind
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
@@ -28,6 +28,7 @@ from polysharp.problem.bounds import Accuracy, Quadratic
 from polysharp.problem.problem import Fit, Problem
 from polysharp.progress import Event
 from polysharp.threads import one_blas_thread
+from polysharp.time_budget import TimeBudget
 from polysharp.typing import Array, Monomial
 
 WALKS = 2  # walks without improvement before the search for a model ends
@@ -73,13 +74,14 @@ class Search(Record):
         *,
         lam: float,
         engine: Engine,
-        limits: Limits,
+        time: TimeBudget | None = None,
+        gap_tol: float = GAP_TOL,
         listener: Listener | None = None,
         seed: int = 0,
         threads: int = 1,
         sizes: Sizes | None = None,
     ) -> None:
-        super().__init__(limits, listener)
+        super().__init__(time, gap_tol, listener)
         self.design, self.inputs, self.rules, self.lam = design, design.inputs, rules, lam
         self.engine, self.seed, self.threads = engine, seed, threads
         self.sizes = Sizes() if sizes is None else sizes

@@ -90,7 +90,7 @@ class _GurobiTree:
         }.items():
             self.model.setParam(name, value)
         if np.isfinite(run.time_left):
-            self.model.setParam("TimeLimit", max(0.0, run.time_left))
+            self.model.setParam("TimeLimit", run.time_left)
         self.columns.Start, self.eta.Start = self.talk.start()
 
     def _inequality(self, cut: Cut) -> Any:

@@ -53,6 +53,6 @@ class HighsModel:
     def run(self, run: Run) -> bool:
         """Solve in the time that is left; return whether it is solved."""
         if np.isfinite(run.time_left):
-            self.highs.setOptionValue("time_limit", max(0.0, run.time_left))
+            self.highs.setOptionValue("time_limit", run.time_left)
         self.highs.run()
         return bool(self.highs.getModelStatus() == self.api.HighsModelStatus.kOptimal)

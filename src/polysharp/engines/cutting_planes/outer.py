@@ -85,7 +85,7 @@ class Dialogue:
 
     def gap(self, share: float) -> float:
         """Return a share of the gap tolerance in the units of the solver."""
-        return share * self.run.limits.gap_tol * self.run.best.objective / self.master.scale
+        return share * self.run.gap_tol * self.run.best.objective / self.master.scale
 
     def start(self) -> tuple[Array, float]:
         """Return the incumbent as columns and eta."""

@@ -48,7 +48,7 @@ class ScipModel:
         model.setParam("limits/absgap", talk.gap(0.5))
         model.setParam("misc/catchctrlc", False)
         if np.isfinite(run.time_left):
-            model.setParam("limits/time", max(0.0, run.time_left))
+            model.setParam("limits/time", run.time_left)
         self.columns = [model.addVar(vtype="B", lb=float(low)) for low in rules.lower]
         self.eta = model.addVar(lb=0.0, obj=1.0)
         A = rules.A

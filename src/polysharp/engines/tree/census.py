@@ -26,10 +26,11 @@ import numpy as np
 
 from polysharp.certificate.proof import CLAIM_ROOM, Proof
 from polysharp.certificate.solution import Counters, Stop
-from polysharp.engines.base import Limits, Listener, Run
+from polysharp.engines.base import Listener, Run
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.ledger import Ledger
 from polysharp.problem.problem import Fit, Problem
+from polysharp.time_budget import TimeBudget
 from polysharp.typing import Indices
 
 ROOM = 4.0 * CLAIM_ROOM
@@ -46,12 +47,12 @@ class CensusRun(Run):
         start: Indices,
         within: float,
         ledger: Ledger,
-        limits: Limits,
+        time: TimeBudget | None = None,
         listener: Listener | None = None,
         seed: int = 0,
         threads: int = 1,
     ) -> None:
-        super().__init__(problem, replace(limits, gap_tol=0.0), listener, seed, threads, start)
+        super().__init__(problem, time, 0.0, listener, seed, threads, start)
         self.factor = 1.0 + within
         self.ledger = ledger
         self._enter(self.best)
@@ -103,7 +104,7 @@ def take_census(
     within: float,
     ledger: Ledger,
     *,
-    limits: Limits,
+    time: TimeBudget | None = None,
     listener: Listener | None = None,
     seed: int = 0,
     threads: int = 1,
@@ -117,9 +118,10 @@ def take_census(
     once more, and there is none where that would be more than ``max_excepted``.
     """
     engine = replace(engine, patience=np.inf)
-    engine.check(problem)
+    time = (time or TimeBudget()).share(1.0)
+    engine.check(problem)  # which may compile, off the clock
     with np.errstate(all="ignore"):  # see ``Engine.solve``
-        run = CensusRun(problem, start, within, ledger, limits, listener, seed, threads)
+        run = CensusRun(problem, start, within, ledger, time.restarted(), listener, seed, threads)
         stop = Stop.INTERRUPTED
         with suppress(KeyboardInterrupt):
             stop = engine.search(run)

@@ -142,7 +142,7 @@ class Spending:
     @property
     def tolerance(self) -> float:
         """Share of a cost that need not be beaten; a little less than the threshold asks for."""
-        return 0.98 * self.run.limits.gap_tol
+        return 0.98 * self.run.gap_tol
 
     def names(self, bound: float) -> bool:
         """Whether a support of so much at least is one of those that the search names."""
@@ -281,7 +281,7 @@ class Spending:
     @property
     def _left(self) -> float:
         """Seconds left; without a limit, as if there were half an hour."""
-        return min(max(self.run.time_left, 0.0), 1800.0)
+        return min(self.run.time_left, 1800.0)
 
     def _step(self, free: int) -> float:
         return self.step * _guess(free)

@@ -26,7 +26,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from polysharp.certificate.solution import Stop
-from polysharp.engines.base import OutOfTime, Record
+from polysharp.engines.base import Record
+from polysharp.time_budget import OutOfTime
 
 LEAST_PROGRESS = 0.01  # share of the gap
 LEAST_DIVIDED = 16  # times as many nodes as are taken at once: fewer tell nothing
