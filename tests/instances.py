@@ -11,14 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from support import Basis, Boxes, Heredity, Moments, Problem, Structure, accumulate, count_monomials
 
-from polysharp.certificate.solution import Solution
+from polysharp import Solution
 from polysharp.engines import make_engine
-from polysharp.moments.moments import Moments, accumulate
-from polysharp.monomials.basis import Basis, count_monomials
-from polysharp.monomials.coefficient_bounds import Boxes
-from polysharp.monomials.structure import Heredity, Structure
-from polysharp.problem.problem import Problem
 
 DATA = ("plain", "correlated", "duplicate", "ill-scaled", "large-mean")
 RULES = ("budget", "inputs", "required", "strong", "weak", "inputs-and-heredity")

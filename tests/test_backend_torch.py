@@ -4,16 +4,21 @@ import sys
 
 import numpy as np
 import pytest
+from support import (
+    Basis,
+    KernelSettings,
+    MemoryRows,
+    Place,
+    Pricer,
+    TorchArrays,
+    accumulate,
+    find_device,
+    is_tensor,
+    rank_rows,
+)
 
-from polysharp.data.arrays import Place, is_tensor
-from polysharp.data.rows import MemoryRows
-from polysharp.data.torch_arrays import TorchArrays, find_device
+from polysharp import Ranking, rank_inputs
 from polysharp.errors import InputError, MissingSolverError
-from polysharp.moments.moments import accumulate
-from polysharp.monomials.basis import Basis
-from polysharp.pricing.pricer import Pricer
-from polysharp.ranking.ranking import KernelSettings, Ranking, rank_inputs
-from polysharp.ranking.row_ranking import rank_rows
 
 
 def draw(seed, n, p):

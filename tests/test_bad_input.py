@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+from support import read_terms
 
 from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, path, verify
 from polysharp.engines import make_engine
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
-from polysharp.monomials.terms import read_terms
 
 
 def model(degree=2, max_terms=2, engine="enumeration", **options):

@@ -6,8 +6,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
-
-from polysharp.monomials.basis import Basis, count_monomials
+from support import Basis, count_monomials
 
 
 def test_the_paper_s_example() -> None:

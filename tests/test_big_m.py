@@ -7,16 +7,20 @@ import threading
 
 import numpy as np
 import pytest
+from support import (
+    BigM,
+    Ellipsoid,
+    Enumeration,
+    Event,
+    Problem,
+    Status,
+    Stop,
+    Structure,
+    TimeBudget,
+)
 from test_cutting_planes import assert_exact, planted_problem, small_problem
 
-from polysharp.certificate.solution import Status, Stop
-from polysharp.engines.big_m import BigM, Ellipsoid
-from polysharp.engines.enumeration import Enumeration
 from polysharp.errors import MissingSolverError, TooLargeError
-from polysharp.monomials.structure import Structure
-from polysharp.problem.problem import Problem
-from polysharp.progress import Event
-from polysharp.time_budget import TimeBudget
 
 
 @pytest.mark.parametrize("seed", range(24))

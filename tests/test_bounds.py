@@ -8,28 +8,32 @@ from itertools import combinations
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-
-from polysharp import SparsePolynomialRegressor
-from polysharp.certificate.solution import Status
-from polysharp.data.rows import MemoryRows
-from polysharp.engines import make_engine
-from polysharp.engines.columns.dual_point import DualPoint, Kind
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.coefficient_bounds import Boxes
-from polysharp.monomials.structure import Structure
-from polysharp.pricing.design import Design
-from polysharp.problem.assemble import assemble
-from polysharp.problem.bounds import (
+from support import (
     Accuracy,
+    Basis,
+    Boxes,
+    Design,
+    DualPoint,
+    MemoryRows,
+    Problem,
+    Status,
+    Structure,
+    Subproblem,
+    TimeBudget,
     admitted,
+    assemble,
     free_price,
+    inner,
+    least_cost,
     price,
     scaled_value,
     semidefinite,
 )
-from polysharp.problem.problem import Problem
-from polysharp.problem.subproblem import Subproblem, least_cost
-from polysharp.time_budget import TimeBudget
+
+from polysharp import SparsePolynomialRegressor
+from polysharp.engines import make_engine
+
+Kind = inner("Kind", "engines")
 
 FAMILIES = (
     "plain", "duplicate", "near-duplicate", "collinear", "span", "nearly-span", "few-rows",

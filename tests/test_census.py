@@ -7,15 +7,18 @@ from itertools import combinations
 import numpy as np
 import pytest
 from instances import make_instance, with_boxes
-
-from polysharp.certificate.solution import Stop
-from polysharp.engines.base import Listener
-from polysharp.engines.tree import Tree
-from polysharp.engines.tree.census import Census, of_exact_size, take_census
-from polysharp.engines.tree.ledger import Ledger
-from polysharp.problem.problem import Problem
-from polysharp.progress import Event
-from polysharp.time_budget import TimeBudget
+from support import (
+    Census,
+    Event,
+    Ledger,
+    Listener,
+    Problem,
+    Stop,
+    TimeBudget,
+    Tree,
+    of_exact_size,
+    take_census,
+)
 
 WITHIN = (0.001, 0.01, 0.03, 0.1)
 BRANCHING = Tree(ends_worth=0.0, late_share=0.0, outright_share=0.0)  # no end tries everything

@@ -19,12 +19,11 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from support import Stop, at_higher_degree
 
 import polysharp
 from polysharp import SparsePolynomialRegressor, load_model, save_model
-from polysharp.certificate.solution import Stop
 from polysharp.cli import COMMANDS, main, make_parser
-from polysharp.cli.size_table import at_higher_degree
 
 NAMES = ["speed", "air gap", "mass, total"]
 

@@ -13,8 +13,27 @@ import pandas as pd
 import pytest
 from instances import TINY, Instance, make_instance, optimum, with_boxes
 from scipy.optimize import lsq_linear
+from support import (
+    Climb,
+    CoefficientBounds,
+    Design,
+    MemoryRows,
+    PricedKind,
+    RidgeModel,
+    Search,
+    Sizes,
+    TimeBudget,
+    inner,
+    price,
+    raise_bound,
+    read_bounds,
+    read_rules,
+    search_all_inputs,
+)
 
 from polysharp import (
+    Proof,
+    Solution,
     SparsePolynomialRegressor,
     SparsePolynomialRegressorCV,
     load_model,
@@ -22,23 +41,10 @@ from polysharp import (
     save_model,
     verify,
 )
-from polysharp.certificate.proof import Proof
-from polysharp.certificate.solution import Solution
-from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
-from polysharp.engines.columns.branching import PricedKind
-from polysharp.engines.columns.column_generation import search_all_inputs
-from polysharp.engines.columns.priced import raise_bound
-from polysharp.engines.columns.search import Search, Sizes
-from polysharp.engines.local_search.kernel import Climb
-from polysharp.engines.local_search.model import RidgeModel
 from polysharp.errors import InputError
-from polysharp.estimators.parameters import read_rules
-from polysharp.monomials.coefficient_bounds import CoefficientBounds, read_bounds
-from polysharp.pricing.design import Design
-from polysharp.problem.bounds import price
-from polysharp.time_budget import TimeBudget
-from polysharp.typing import Array
+
+Array = inner("Array", "typing")
 
 TIGHT = 1e-7  # gap
 SOLVERS = ("cutting-planes", "cutting-planes-multitree", "big-m")

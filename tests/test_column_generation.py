@@ -10,27 +10,32 @@ import numpy as np
 import pytest
 from instances import DATA, RIDGES, make_inputs
 from sklearn.base import clone
+from support import (
+    Basis,
+    Design,
+    Diagonal,
+    DualPoint,
+    Event,
+    MemoryRows,
+    Pool,
+    PricedKind,
+    PricedNode,
+    Problem,
+    ProofNode,
+    Search,
+    Sizes,
+    Status,
+    Stop,
+    TermRules,
+    TimeBudget,
+    assemble,
+    search_all_inputs,
+)
 
 from polysharp import Proof, SparsePolynomialRegressor, verify
-from polysharp.certificate.proof import Diagonal, ProofNode
-from polysharp.certificate.solution import Status, Stop
-from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
-from polysharp.engines.columns.branching import PricedKind
-from polysharp.engines.columns.column_generation import search_all_inputs
-from polysharp.engines.columns.dual_point import DualPoint
-from polysharp.engines.columns.priced import PricedNode
-from polysharp.engines.columns.search import Search, Sizes
 from polysharp.errors import InfeasibleError, InputError
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.term_rules import TermRules
-from polysharp.pricing.design import Design
-from polysharp.pricing.pool import Pool
-from polysharp.problem.assemble import assemble
-from polysharp.problem.problem import Problem
-from polysharp.progress import Event
 from polysharp.synthetic import make_sparse_polynomial
-from polysharp.time_budget import TimeBudget
 
 TINY = Sizes(first=5, added=4, listed=25, pool=12, handed=12)
 SHAPES = ((9, 1), (4, 2), (6, 2), (3, 3), (4, 3), (3, 4))  # 10 to 35 monomials

@@ -5,8 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from numba import f8
-
-from polysharp.engines.compiling import Compiler
+from support import Compiler
 
 kernel = Compiler(__file__, later=True)
 

@@ -6,9 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-
-from polysharp.certificate.checker import completions
-from polysharp.certificate.checker.completions import Sought, may_gain
+from support import Sought, home, may_gain
 
 
 def marked(H: np.ndarray, B: np.ndarray, T: float, sought: Sought) -> set[tuple[int, ...]]:
@@ -45,7 +43,7 @@ def test_whatever_gains_enough_is_marked(L: int, responses: int, monkeypatch) ->
     size = 10
     for seed in range(6):
         rng = np.random.default_rng([seed, L, responses])
-        monkeypatch.setattr(completions, "AT_A_TIME", float(rng.choice([1.0, 200.0, 1e5])))
+        monkeypatch.setattr(home("AT_A_TIME"), "AT_A_TIME", float(rng.choice([1.0, 200.0, 1e5])))
         H, B = table(rng, size, float(rng.choice([1e-3, 0.1, 1.0])), responses)
         sets = [S for k in range(1, L + 1) for S in combinations(range(size), k)]
         gains = np.array([gain(H, B, S) for S in sets])

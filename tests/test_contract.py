@@ -8,14 +8,11 @@ from itertools import count, islice
 import numpy as np
 import pytest
 from instances import TINY, Instance, make_instance, optimum
+from support import Event, LocalSearch, Problem, Status, Stop, TimeBudget
 
-from polysharp.certificate.solution import Solution, Status, Stop
+from polysharp import Solution
 from polysharp.engines import make_engine
-from polysharp.engines.local_search import LocalSearch
 from polysharp.errors import InputError
-from polysharp.problem.problem import Problem
-from polysharp.progress import Event
-from polysharp.time_budget import TimeBudget
 
 SOLVERS = ("cutting-planes", "cutting-planes-multitree", "big-m")  # on a foreign MIP solver
 EXACT = ("tree", *SOLVERS)

@@ -10,6 +10,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import (
+    CheckedMoments,
+    Curvature,
+    Diagonal,
+    PairwiseMatrix,
+    ProofNode,
+    ProofReader,
+    ProofWriter,
+    Rejected,
+    Rules,
+    Screening,
+    Start,
+    Vector,
+    _reader,
+    find_pairwise_shift,
+    first_start,
+    inner,
+    sharpen,
+)
 
 from polysharp import (
     InputError,
@@ -18,17 +37,9 @@ from polysharp import (
     SparsePolynomialRegressor,
     verify,
 )
-from polysharp.certificate.checker.curvature import Curvature
-from polysharp.certificate.checker.moments import CheckedMoments
-from polysharp.certificate.checker.reader import ProofReader
-from polysharp.certificate.checker.rows import read_rows
-from polysharp.certificate.checker.rules import Rejected, Rules
-from polysharp.certificate.checker.verify import _reader
-from polysharp.certificate.proof import Diagonal, ProofNode, ProofWriter, Screening, Vector
-from polysharp.problem.diagonal import Start, first_start, sharpen
-from polysharp.problem.pairwise_shift import PairwiseMatrix
-from polysharp.problem.pairwise_shift_method import find_pairwise_shift
 from tests.instances import while_it_gains
+
+read_rows = inner("read_rows", "checker")
 
 NONE = np.zeros(0, dtype=np.intp)
 SHAPES = ((12, 1), (3, 2), (2, 3), (10, 1))  # inputs and degree: 9 to 12 monomials

@@ -15,20 +15,28 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, TimeSeriesS
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from support import (
+    Budgets,
+    BudgetSearch,
+    Candidate,
+    Deadline,
+    Engine,
+    Folds,
+    MemoryRows,
+    Progress,
+    Scores,
+    Stop,
+    TermRules,
+    Wanted,
+    Workers,
+    inner,
+    read_splits,
+)
 
 from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV
-from polysharp.certificate.solution import Stop
-from polysharp.data.rows import MemoryRows
-from polysharp.engines.base import Engine
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
-from polysharp.monomials.term_rules import TermRules
-from polysharp.progress import Progress
-from polysharp.selection.folds import Folds
-from polysharp.selection.parallel import Deadline, Workers
-from polysharp.selection.scores import Candidate, Scores
-from polysharp.selection.search import BudgetSearch, Wanted
-from polysharp.selection.split_models import Budgets
-from polysharp.selection.splits import cut, read_splits
+
+cut = inner("cut", "selection")
 
 
 def law(n=90, p=4, seed=0, noise=0.1):

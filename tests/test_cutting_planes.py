@@ -11,27 +11,36 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-
-from polysharp.certificate.solution import Status, Stop
-from polysharp.engines.base import Engine, Run
-from polysharp.engines.big_m import BigM
-from polysharp.engines.cutting_planes import (
+from support import (
+    Basis,
+    BigM,
+    Cut,
     CuttingPlanes,
     CuttingPlanesGurobi,
     CuttingPlanesMultitree,
+    Dialogue,
+    Engine,
+    Enumeration,
+    Event,
+    Master,
+    Problem,
+    RootLP,
+    RuleRows,
+    Run,
+    Status,
+    Stop,
+    Structure,
+    TimeBudget,
+    accumulate,
+    heredity_closed,
+    inner,
+    strengthen,
 )
-from polysharp.engines.cutting_planes.master import STEEPEST, Cut, Master, RuleRows
-from polysharp.engines.cutting_planes.outer import Dialogue
-from polysharp.engines.cutting_planes.root import RootLP, strengthen
-from polysharp.engines.enumeration import Enumeration
+
 from polysharp.errors import MissingSolverError
-from polysharp.moments.moments import accumulate
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.structure import Structure, heredity_closed
-from polysharp.problem.problem import Problem
-from polysharp.progress import Event
 from polysharp.synthetic import make_sparse_polynomial
-from polysharp.time_budget import TimeBudget
+
+STEEPEST = inner("STEEPEST", "cutting_planes")
 
 EXACT = 1e-6  # gap
 

@@ -7,9 +7,9 @@ from math import nan
 import numpy as np
 import pandas as pd
 import pytest
+from support import is_dask
 
 from polysharp import InputError, SparsePolynomialRegressor, TooLargeError, scan, verify
-from polysharp.data.cluster import is_dask
 from polysharp.synthetic import make_sparse_polynomial
 
 da = pytest.importorskip("dask.array")

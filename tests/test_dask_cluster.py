@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support import cluster, sum_over_blocks
 
 from experiments import phase_transition
 from experiments.runner import Plan, results
 from polysharp import ClusterError, InputError, SparsePolynomialRegressor
-from polysharp.data.cluster import cluster, sum_over_blocks
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")

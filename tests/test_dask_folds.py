@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.model_selection import PredefinedSplit
+from support import Dealt
 
 from polysharp import InputError, SparsePolynomialRegressorCV, TooLargeError
-from polysharp.moments.folds import Dealt
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
@@ -60,7 +60,7 @@ def test_the_search_is_the_one_in_memory_on_the_same_folds(rows, weighted, monke
     found = SparsePolynomialRegressorCV(**SETTINGS).fit(
         da.from_array(X, chunks=(CHUNKS, 4)), y, v if weighted else None
     )
-    from polysharp.estimators.parameters import check_seed
+    from support import check_seed
 
     fold = folds_of_rows(check_seed(5), 3, weights)
     expected = SparsePolynomialRegressorCV(**{**SETTINGS, "cv": PredefinedSplit(fold)}).fit(

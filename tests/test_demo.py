@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 from sklearn.model_selection import GridSearchCV, KFold
+from support import Basis, home
 
 from polysharp import SparsePolynomialRegressor
-from polysharp.cli import demo
 from polysharp.datasets import cycling, diabetes
 from polysharp.errors import InputError
-from polysharp.monomials.basis import Basis
 
+demo = home("demonstrate")
 README = Path(__file__).parent.parent / "README.md"
 
 

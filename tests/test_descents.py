@@ -7,18 +7,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from instances import make_instance
+from support import (
+    Aim,
+    Basis,
+    Boxes,
+    Descent,
+    Problem,
+    Structure,
+    Subproblem,
+    TimeBudget,
+    Tree,
+    fresh_warm,
+    priced_bound,
+    solve_relaxation,
+)
 
 from polysharp import SparsePolynomialRegressor, verify
 from polysharp.engines import make_engine
-from polysharp.engines.tree import Tree
-from polysharp.engines.tree.relaxation import Aim, Descent, fresh_warm, solve_relaxation
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.coefficient_bounds import Boxes
-from polysharp.monomials.structure import Structure
-from polysharp.problem.bounds import priced_bound
-from polysharp.problem.problem import Problem
-from polysharp.problem.subproblem import Subproblem
-from polysharp.time_budget import TimeBudget
 
 torch = pytest.importorskip("torch")
 
@@ -47,7 +52,7 @@ def correlated(size: int, terms: int, box: float | None = None, lam: float = 1.0
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("box", [None, 0.8, 3.0])
 def test_descents_reach_what_coordinate_descent_reaches(device: str, box: float | None) -> None:
-    from polysharp.engines.tree.descents import DeviceDescents
+    from support import DeviceDescents
 
     problem = correlated(60, 5, box, lam=20.0)
     core = Subproblem.of(problem)

@@ -6,18 +6,17 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-
-from polysharp.data.rows import MemoryRows
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.structure import Structure
-from polysharp.problem.assemble import assemble
-from polysharp.problem.diagonal import (
+from support import (
+    Basis,
+    MemoryRows,
     Start,
+    Structure,
+    Subproblem,
+    assemble,
     first_start,
     sharpen,
     smallest_eigenvalue,
 )
-from polysharp.problem.subproblem import Subproblem
 
 
 def instance(seed: int, size: int = 9) -> tuple[np.ndarray, np.ndarray]:

@@ -5,19 +5,19 @@ import io
 import numpy as np
 import pandas as pd
 import pytest
+from support import Folds, MemoryRows, Plan, Progress, TermRules, parents_of
 
-from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, path
+from polysharp import (
+    SparsePolynomialRegressor,
+    SparsePolynomialRegressorCV,
+    load_model,
+    path,
+    save_model,
+    stability,
+)
 from polysharp.cli import main
-from polysharp.data.rows import MemoryRows
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
-from polysharp.estimators.model_file.model_file import load_model, save_model
-from polysharp.estimators.stability import stability
-from polysharp.moments.folds import Plan
-from polysharp.monomials.structure import parents_of
-from polysharp.monomials.term_rules import TermRules
-from polysharp.progress import Progress
 from polysharp.report import write_report
-from polysharp.selection.folds import Folds
 
 
 def data(n=60, p=3, seed=0):
@@ -136,7 +136,9 @@ def test_wide_files_are_read_whole(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.standard_normal((6, 3000)), columns=names)
     frame.to_csv("wide.csv", index=False)
-    from polysharp.cli.tables import read_table
+    from support import inner
+
+    read_table = inner("read_table", "cli")
 
     assert list(read_table("wide.csv").columns) == names
 

@@ -7,24 +7,31 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-
-from polysharp.engines.tree.ends import (
-    MOST_HITS,
+from support import (
+    CUT_FROM,
+    Basis,
+    Demands,
     Exhausted,
+    Problem,
+    Quest,
+    Structure,
     doubt_of_all,
-    exhaust,
     few,
+    heredity_closed,
+    inner,
+    least_cost,
     one_by_one,
+    propagate,
     rounding_slack,
     term_rules,
     ways,
 )
-from polysharp.engines.tree.ends_kernel import CUT_FROM, Demands, Quest
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.structure import Structure, heredity_closed
-from polysharp.problem.problem import Problem
-from polysharp.problem.propagation import FREE, IN, OUT, propagate
-from polysharp.problem.subproblem import least_cost
+
+MOST_HITS = inner("MOST_HITS", "engines")
+exhaust = inner("exhaust", "tree")
+FREE = inner("FREE", "problem")
+IN = inner("IN", "problem")
+OUT = inner("OUT", "problem")
 
 RULES = ("plain", "inputs", "strong", "weak", "required", "all")
 

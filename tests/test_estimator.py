@@ -10,23 +10,33 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from support import (
+    Basis,
+    Columns,
+    DenseGram,
+    DesignGram,
+    Engine,
+    Enumeration,
+    Held,
+    MemoryRows,
+    Stop,
+    StreamedGram,
+    Structure,
+    TermRules,
+    assemble,
+    count_monomials,
+    dearest,
+    inner,
+    parents_of,
+    triage_size,
+)
 
 from polysharp import SparsePolynomialRegressor, verify
-from polysharp.certificate.checker.dearest import dearest
-from polysharp.certificate.checker.rows import Columns, read_rows
-from polysharp.certificate.solution import Stop
-from polysharp.data.rows import MemoryRows
 from polysharp.engines import AUTO, ENGINES, make_engine
-from polysharp.engines.base import Engine
-from polysharp.engines.enumeration import Enumeration
 from polysharp.errors import TooLargeError
-from polysharp.moments.gram import DenseGram, DesignGram, StreamedGram
-from polysharp.monomials.basis import Basis, count_monomials
-from polysharp.monomials.structure import Structure, parents_of
-from polysharp.monomials.term_rules import TermRules
-from polysharp.problem.assemble import Held, assemble
-from polysharp.ranking.extent import triage_size
 from polysharp.synthetic import make_sparse_polynomial
+
+read_rows = inner("read_rows", "checker")
 
 
 def model(degree=2, max_terms=2, engine="enumeration", **options):
@@ -248,7 +258,7 @@ def test_included_terms_are_in_and_excluded_ones_out():
     ],
 )
 def test_terms_as_users_write_them(text, monomial):
-    from polysharp.monomials.terms import read_terms
+    from support import read_terms
 
     names = [f"x{i}" for i in range(11)] + ["air gap"]
     assert read_terms([text, text], names, "include_terms") == (monomial,)

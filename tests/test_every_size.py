@@ -8,14 +8,11 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 from instances import make_instance, optimum
+from support import Basis, Problem, RidgeModel, Structure, accumulate, inner
 
-from polysharp.engines.local_search import every_size, improve
-from polysharp.engines.local_search.model import RidgeModel
-from polysharp.engines.local_search.moves import narrowed
-from polysharp.moments.moments import accumulate
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.structure import Structure
-from polysharp.problem.problem import Problem
+every_size = inner("every_size", "local_search")
+improve = inner("improve", "local_search")
+narrowed = inner("narrowed", "local_search")
 
 
 def cost(problem: Problem, support: np.ndarray) -> float:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
+from support import Basis, Place
 
 from experiments import input_ranking, page, wide_tables
 from experiments.data import planted
@@ -17,8 +18,6 @@ from experiments.plot import FIGURES, draw
 from experiments.rows import Table, finished, merge, read
 from experiments.runner import Cell, Experiment, Plan, execute, load, parse, run_cell
 from experiments.summary import n0
-from polysharp.data.arrays import Place
-from polysharp.monomials.basis import Basis
 
 ROOT = Path(__file__).parent.parent
 NAMES = (

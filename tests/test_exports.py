@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import identifiers
 
+from polysharp import Polynomial
 from polysharp.errors import InputError, MissingSolverError
-from polysharp.polynomial.exports.code import identifiers
-from polysharp.polynomial.polynomial import Polynomial
 
 CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 

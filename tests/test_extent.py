@@ -7,22 +7,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-
-from polysharp import SparsePolynomialRegressor
-from polysharp.data.rows import MemoryRows
-from polysharp.estimators import prepare
-from polysharp.monomials.term_rules import TermRules
-from polysharp.progress import Pace, TooSlow
-from polysharp.ranking.extent import (
+from support import (
+    KernelRows,
+    KernelSettings,
     Machine,
+    MemoryRows,
+    Pace,
+    TermRules,
+    TooSlow,
     choose_extent,
+    home,
     moments_work,
     passes_work,
     product_rate,
+    rank_rows,
     ranking_work,
 )
-from polysharp.ranking.ranking import KernelSettings
-from polysharp.ranking.row_ranking import KernelRows, rank_rows
+
+from polysharp import SparsePolynomialRegressor
 from polysharp.synthetic import make_sparse_polynomial
 
 RULES = TermRules(degree=3, max_terms=5)
@@ -150,7 +152,9 @@ def planted():
 
 def fitted(monkeypatch, rate, **options):
     """Fit as if the machine did so many operations a second."""
-    monkeypatch.setattr(prepare, "Machine", lambda left, _: Machine(left, lambda: rate, slow=0.0))
+    monkeypatch.setattr(
+        home("open_fit"), "Machine", lambda left, _: Machine(left, lambda: rate, slow=0.0)
+    )
     data = planted()
     settings = {"degree": 3, "max_terms": 4, "gamma": 0.02, "engine": "local-search", **options}
     return data, SparsePolynomialRegressor(**settings).fit(data.X, data.y)
@@ -188,7 +192,7 @@ def test_moments_that_take_too_long_are_begun_again_with_fewer_inputs(monkeypatc
             if Slow.calls == 1:
                 raise TooSlow(16.0 * self.seconds)
 
-    monkeypatch.setattr(prepare, "Pace", Slow)
+    monkeypatch.setattr(home("open_fit"), "Pace", Slow)
     with pytest.warns(ConvergenceWarning, match="a longer time_limit takes more"):
         data, model = fitted(monkeypatch, 1e12)
     assert 1 < len(model.kept_inputs_) < 30

@@ -7,18 +7,24 @@ from itertools import combinations
 import numpy as np
 import pytest
 from instances import make_instance
+from support import (
+    Exhausted,
+    JointCore,
+    JointNode,
+    ListedNode,
+    Run,
+    Spending,
+    Subproblem,
+    TimeBudget,
+    Tree,
+    ended,
+    inner,
+    try_all,
+    ways,
+)
 from test_multitask import joint_problem
 
-from polysharp.engines.base import Run
-from polysharp.engines.joint.branching import JointNode
-from polysharp.engines.tree import Tree
-from polysharp.engines.tree.effort import PAIR, Spending
-from polysharp.engines.tree.ends import Exhausted, ways
-from polysharp.engines.tree.few_supports import ended, try_all
-from polysharp.engines.tree.listed import ListedNode
-from polysharp.problem.joint import JointCore
-from polysharp.problem.subproblem import Subproblem
-from polysharp.time_budget import TimeBudget
+PAIR = inner("PAIR", "effort")
 
 
 def random_node(rng, problem):

@@ -7,24 +7,29 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from support import (
+    CoefficientBounds,
+    Design,
+    FewTerms,
+    MemoryRows,
+    PricedKind,
+    Pricer,
+    Search,
+    Sizes,
+    Status,
+    TermRules,
+    TimeBudget,
+    assemble,
+    combined_level,
+    coordinates,
+    mark_alone,
+    mark_pairs,
+    rounding,
+    search_all_inputs,
+)
 
 from polysharp import Proof, SparsePolynomialRegressor, verify
-from polysharp.certificate.solution import Status
-from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
-from polysharp.engines.columns.branching import PricedKind
-from polysharp.engines.columns.column_generation import search_all_inputs
-from polysharp.engines.columns.few_terms import FewTerms
-from polysharp.engines.columns.pairs import mark_alone, mark_pairs
-from polysharp.engines.columns.search import Search, Sizes
-from polysharp.monomials.coefficient_bounds import CoefficientBounds
-from polysharp.monomials.term_rules import TermRules
-from polysharp.pricing.coordinates import coordinates, rounding
-from polysharp.pricing.design import Design
-from polysharp.pricing.pricer import Pricer
-from polysharp.problem.assemble import assemble
-from polysharp.problem.bounds import combined_level
-from polysharp.time_budget import TimeBudget
 
 SMALL = Sizes(first=4, added=3, listed=6, pool=10, handed=6)
 RULES: dict[str, dict[str, object]] = {

@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support import check_targets, replacement, write_file
 
 import polysharp
 from polysharp import SparsePolynomialRegressor, save_model
 from polysharp.cli import main
 from polysharp.errors import InputError
-from polysharp.files import check_targets, replacement, write_file
 from polysharp.report import write_report
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs a POSIX system")

@@ -5,13 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
+from support import (
+    Basis,
+    MemoryRows,
+    Plan,
+    accumulate,
+    fold_moments,
+    inner,
+    merge,
+    read_splits,
+    squared_error,
+)
 
-from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError
-from polysharp.moments.folds import Plan, fold_moments, merge, squared_error
-from polysharp.moments.moments import accumulate
-from polysharp.monomials.basis import Basis
-from polysharp.selection.splits import cut, read_splits
+
+cut = inner("cut", "selection")
 
 
 def table(n=60, p=3, seed=0):

@@ -12,10 +12,25 @@ from shutil import which
 
 import numpy as np
 import pytest
+from support import (
+    Applied,
+    Design,
+    MemoryRows,
+    Scaling,
+    Search,
+    Sizes,
+    TermRules,
+    TimeBudget,
+    inner,
+    measure_importance,
+    search_all_inputs,
+)
 
 from polysharp import (
     InputError,
     MultiTaskSparsePolynomialRegressor,
+    Polynomial,
+    Proof,
     SparsePolynomialRegressor,
     SparsePolynomialRegressorCV,
     load_model,
@@ -24,19 +39,11 @@ from polysharp import (
     save_model,
     verify,
 )
-from polysharp.certificate.proof import Proof
 from polysharp.cli import main
-from polysharp.data.functions import FUNCTIONS, Applied, read_functions
-from polysharp.data.rows import MemoryRows
 from polysharp.engines import make_engine
-from polysharp.engines.columns.column_generation import search_all_inputs
-from polysharp.engines.columns.search import Search, Sizes
-from polysharp.monomials.scaling import Scaling
-from polysharp.monomials.term_rules import TermRules
-from polysharp.polynomial.importance import measure_importance
-from polysharp.polynomial.polynomial import Polynomial
-from polysharp.pricing.design import Design
-from polysharp.time_budget import TimeBudget
+
+FUNCTIONS = inner("FUNCTIONS", "data")
+read_functions = inner("read_functions", "data")
 
 NAMES = tuple(FUNCTIONS)
 SLOW, LIGHT = 1000, 24

@@ -20,10 +20,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from instances import make_instance, optimum
+from support import Status, TimeBudget
 
-from polysharp.certificate.solution import Status
 from polysharp.engines import make_engine
-from polysharp.time_budget import TimeBudget
 
 CAMPAIGN = Path(__file__).parent.parent / "benchmarks" / "fuzz.py"
 FIRST, GROUP = 10_000, 25

@@ -2,16 +2,19 @@
 
 import numpy as np
 import pytest
+from support import (
+    Folds,
+    MemoryRows,
+    Plan,
+    TooSlow,
+    content_folds,
+    moments_in_time,
+    read_rules,
+    sample_rows,
+)
 
 import polysharp
 from polysharp import SparsePolynomialRegressor
-from polysharp.data.rows import MemoryRows
-from polysharp.estimators.parameters import read_rules
-from polysharp.moments.folds import Plan
-from polysharp.progress import TooSlow
-from polysharp.selection.folds import Folds
-from polysharp.selection.ridge import moments_in_time, sample_rows
-from polysharp.selection.splits import content_folds
 
 
 def table(n=150, p=4, noise=0.5, seed=0):

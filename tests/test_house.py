@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import polysharp
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "polysharp"
 
@@ -43,6 +45,24 @@ def test_functions_take_at_most_eight_positional_arguments(trees):
 
 def test_the_root_holds_a_dozen_modules_at_most():
     assert len({file.stem for file in PACKAGE.glob("*.py")} - {"__init__"}) <= 12
+
+
+def test_tests_reach_inner_modules_through_their_door():
+    public = {
+        "polysharp",
+        "polysharp.cli",
+        *(f"polysharp.{name}" for name in polysharp._SUBMODULES),
+    }
+    public.add("polysharp.pysindy")
+    inside = {
+        f"{file.name}: {node.module}"
+        for file in Path(__file__).parent.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").split(".")[0] == "polysharp"
+        and node.module not in public
+    }
+    assert inside == set(), "from support import ..."
 
 
 def test_every_room_is_in_the_order_of_the_layers():

@@ -4,10 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
+from support import errors_without, inner, measure_importance
 
-from polysharp.polynomial.importance import errors_without, measure_importance
-from polysharp.polynomial.polynomial import Polynomial
-from polysharp.polynomial.response import response_curve, response_surface
+from polysharp import Polynomial
+
+response_curve = inner("response_curve", "polynomial")
+response_surface = inner("response_surface", "polynomial")
 
 MONOMIALS = ((0,), (0, 1), (1, 1, 2), (0, 0, 2), (2,))
 

@@ -7,18 +7,20 @@ from itertools import combinations
 import numpy as np
 import pytest
 from instances import RULES, make_instance, optimum
+from support import (
+    Basis,
+    InputSets,
+    ListedNode,
+    Problem,
+    Structure,
+    Subproblem,
+    TimeBudget,
+    accumulate,
+    propagate,
+)
 
 from polysharp import SparsePolynomialRegressor, verify
 from polysharp.engines import make_engine
-from polysharp.engines.tree.input_sets import InputSets
-from polysharp.engines.tree.listed import ListedNode
-from polysharp.moments.moments import accumulate
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.structure import Structure
-from polysharp.problem.problem import Problem
-from polysharp.problem.propagation import propagate
-from polysharp.problem.subproblem import Subproblem
-from polysharp.time_budget import TimeBudget
 
 # Where fewer inputs are allowed than there are; at 73 the terms allow no more anyway.
 BINDING = [s for s in range(120) if "inputs" in RULES[s % len(RULES)] and s != 73]

@@ -10,14 +10,9 @@ import threading
 
 import numpy as np
 import pytest
+from support import Basis, DeferredInterrupt, Problem, Stop, Structure, TimeBudget
 
-from polysharp.certificate.solution import Stop
 from polysharp.engines import make_engine
-from polysharp.engines.interrupts import DeferredInterrupt
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.structure import Structure
-from polysharp.problem.problem import Problem
-from polysharp.time_budget import TimeBudget
 
 TERMS = {"enumeration": 3, "big-m": 8, "tree": 12}  # each far from done when the signal comes
 

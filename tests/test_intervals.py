@@ -6,18 +6,13 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.model_selection import GroupKFold, ShuffleSplit
+from support import Calibration, Judged, _six_digits, inner, restore, stationary_points
 
-from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, stability
+from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, save_model, stability
 from polysharp.cli import main
 from polysharp.errors import InputError
-from polysharp.estimators.intervals import Calibration, Judged
-from polysharp.estimators.model_file.model_file import (
-    describe,
-    restore,
-    save_model,
-)
-from polysharp.estimators.spread import _six_digits
-from polysharp.polynomial.stationary import stationary_points
+
+describe = inner("describe", "estimators")
 
 
 def law(n, seed):
@@ -121,7 +116,7 @@ def test_weights_count_and_their_unit_does_not():
 
 
 def model_rows(model, X, y):
-    from polysharp.estimators.fitted import rows_of
+    from support import rows_of
 
     return rows_of(model, X, y)
 

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from polysharp.data.rows import MemoryRows, Responses
-from polysharp.moments.folds import Plan, fold_moments
-from polysharp.moments.moments import accumulate
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.term_rules import TermRules
-from polysharp.selection.judges import Model, MomentJudge, PartedRows, RowJudge, judges
-from polysharp.selection.split_models import SplitModels
+from support import (
+    Basis,
+    MemoryRows,
+    Model,
+    MomentJudge,
+    PartedRows,
+    Plan,
+    Responses,
+    RowJudge,
+    SplitModels,
+    TermRules,
+    accumulate,
+    fold_moments,
+    judges,
+)
 
 
 def rows(n=40, *, weighted=False, seed=0):

@@ -12,10 +12,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from support import Basis
 
 from polysharp import PolynomialKernelRegressor
 from polysharp.errors import InputError
-from polysharp.monomials.basis import Basis
 
 
 def law(n=60, p=3, seed=0):

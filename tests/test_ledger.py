@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from polysharp.engines.tree.ledger import FRESH, Ledger
+from support import FRESH, Ledger
 
 
 def filled(ledger: Ledger, count: int, places: int, seed: int = 0) -> dict[tuple[int, ...], float]:

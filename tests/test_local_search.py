@@ -7,17 +7,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from instances import make_instance, optimum
+from support import (
+    REFRESH,
+    Basis,
+    Chase,
+    Climb,
+    DesignGram,
+    Heredity,
+    LocalSearch,
+    Problem,
+    RidgeModel,
+    Stop,
+    StreamedGram,
+    Structure,
+    TimeBudget,
+    blank_book,
+    forward,
+    inner,
+    restarts,
+)
 
-from polysharp.certificate.solution import Stop
-from polysharp.engines.local_search import LocalSearch, forward, improve, restarts
-from polysharp.engines.local_search.kernel import REFRESH, Chase, Climb
-from polysharp.engines.local_search.model import RidgeModel, blank_book
-from polysharp.moments.gram import DesignGram, StreamedGram
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.structure import Heredity, Structure
-from polysharp.problem.problem import Problem
 from polysharp.synthetic import make_sparse_polynomial
-from polysharp.time_budget import TimeBudget
+
+improve = inner("improve", "local_search")
 
 SEEDS = range(60)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from polysharp.certificate.solution import Stop
-from polysharp.engines.base import Run
-from polysharp.engines.tree import Tree
-from polysharp.engines.tree.branching import ListedKind
-from polysharp.engines.tree.loop import BranchAndBound, Node, NodeKind
-from polysharp.monomials.structure import Structure
-from polysharp.problem.problem import Problem
-from polysharp.time_budget import TimeBudget
+from support import (
+    BranchAndBound,
+    ListedKind,
+    Node,
+    NodeKind,
+    Problem,
+    Run,
+    Stop,
+    Structure,
+    TimeBudget,
+    Tree,
+)
 
 
 class Ended(Node):

@@ -12,11 +12,13 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from support import Enumeration, inner, restore
 
 import polysharp
 from polysharp import InputError, SparsePolynomialRegressor, load_model, save_model
-from polysharp.engines.enumeration import Enumeration
-from polysharp.estimators.model_file.model_file import VERSION, describe, restore
+
+VERSION = inner("VERSION", "estimators")
+describe = inner("describe", "estimators")
 
 NAMES = ["speed", "air gap", 'größe "µ"', "unused"]
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from polysharp.data.arrays import NumpyArrays
-from polysharp.moments.gram import DenseGram, DesignGram, StreamedGram
-from polysharp.moments.moments import Moments, accumulate
-from polysharp.monomials.basis import Basis
+from support import Basis, DenseGram, DesignGram, Moments, NumpyArrays, StreamedGram, accumulate
 
 
 def data(seed: int, n: int = 60) -> tuple[Basis, np.ndarray, np.ndarray, np.ndarray]:

@@ -10,30 +10,37 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from support import (
+    Basis,
+    Boxes,
+    JointProblem,
+    JointTree,
+    MemoryRows,
+    Moments,
+    Problem,
+    ProofNode,
+    Responses,
+    Structure,
+    TimeBudget,
+    accumulate,
+    inner,
+)
 
 from polysharp import (
     MultiTaskSparsePolynomialRegressor,
     MultiTaskSparsePolynomialRegressorCV,
+    Proof,
     SparsePolynomialRegressor,
     SparsePolynomialRegressorCV,
     load_model,
     save_model,
     verify,
 )
-from polysharp.certificate.proof import Proof, ProofNode
 from polysharp.cli import main
-from polysharp.data.rows import MemoryRows, Responses
-from polysharp.engines.joint import JointTree
-from polysharp.engines.joint.supports import every_size
 from polysharp.errors import InputError
-from polysharp.moments.moments import Moments, accumulate
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.coefficient_bounds import Boxes
-from polysharp.monomials.structure import Structure
-from polysharp.problem.joint import JointProblem
-from polysharp.problem.problem import Problem
 from polysharp.report import write_report
-from polysharp.time_budget import TimeBudget
+
+every_size = inner("every_size", "joint")
 
 
 def joint_problem(seed, *, boxes=False):

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import clone, is_regressor
-
-from polysharp.monomials.basis import Basis
+from support import Basis
 
 FOLDER = Path(__file__).parent.parent / "neighbours"
 

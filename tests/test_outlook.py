@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from polysharp.engines.tree.outlook import Outlook
+from support import Outlook
 
 
 def after_splits(worth: float = 1.0) -> Outlook:

@@ -7,17 +7,26 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from support import (
+    MOST_STEPS,
+    Basis,
+    PairwiseMatrix,
+    Problem,
+    Sharpened,
+    Start,
+    Structure,
+    Tree,
+    find_pairwise_shift,
+    first_start,
+    inner,
+    sharpen,
+)
 
-from polysharp.certificate.solution import Solution
-from polysharp.engines.tree import Tree
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.structure import Structure
-from polysharp.problem.diagonal import Sharpened, Start, first_start, sharpen
-from polysharp.problem.pairwise_shift import MOST_STEPS, PairwiseMatrix
-from polysharp.problem.pairwise_shift_method import _Method, find_pairwise_shift
-from polysharp.problem.problem import Problem
-from polysharp.typing import Array
+from polysharp import Solution
 from tests.instances import make_instance, optimum, while_it_gains, with_boxes
+
+_Method = inner("_Method", "pairwise_shift_method")
+Array = inner("Array", "typing")
 
 # No end tries everything, and every node that a diagonal does not close is coupled.
 COUPLING = Tree(ends_worth=0.0, late_share=0.0, outright_share=0.0, coupling_worth=0.0)

@@ -8,12 +8,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
+from support import Event, Stop, measure_importance
 
-from polysharp import MultiTaskSparsePolynomialRegressor, SparsePolynomialRegressor
-from polysharp.certificate.solution import Solution, Stop
+from polysharp import (
+    MultiTaskSparsePolynomialRegressor,
+    Path,
+    PathPoint,
+    Polynomial,
+    Solution,
+    SparsePolynomialRegressor,
+    SparsePolynomialRegressorCV,
+    rank_inputs,
+)
 from polysharp.errors import InputError, MissingSolverError
-from polysharp.estimators.path import Path, PathPoint
-from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 from polysharp.plots import (
     GapDisplay,
     ImportanceDisplay,
@@ -28,10 +35,6 @@ from polysharp.plots import (
     plot_predictions,
     plot_residuals,
 )
-from polysharp.polynomial.importance import measure_importance
-from polysharp.polynomial.polynomial import Polynomial
-from polysharp.progress import Event
-from polysharp.ranking.ranking import rank_inputs
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -6,11 +6,10 @@ import sys
 
 import numpy as np
 import pytest
+from support import Ranges, Scaling
 
-from polysharp.data.summary import Ranges
+from polysharp import Polynomial
 from polysharp.errors import InputError, MissingSolverError
-from polysharp.monomials.scaling import Scaling
-from polysharp.polynomial.polynomial import Polynomial
 
 LAW = Polynomial(
     monomials=((), (1,), (0, 0, 3)),

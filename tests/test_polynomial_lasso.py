@@ -13,15 +13,11 @@ from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from support import Basis, MemoryRows, Structure, assemble, follow, ridge_coefficients
 
 from polysharp import PolynomialLasso
-from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError, TooLargeError
-from polysharp.estimators.lasso_path import follow, ridge_coefficients
 from polysharp.metrics import accuracy
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.structure import Structure
-from polysharp.problem.assemble import assemble
 from polysharp.synthetic import make_sparse_polynomial
 
 

@@ -13,26 +13,33 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from support import (
+    UNBOUNDED,
+    Columns,
+    Design,
+    Extent,
+    ProofNode,
+    Search,
+    Sizes,
+    Statement,
+    TimeBudget,
+    Vector,
+    all_monomials,
+    dearest,
+    home,
+    inner,
+    open_fit,
+    open_progress,
+    search_all_inputs,
+    with_statement,
+)
 
-from polysharp import Proof, SparsePolynomialRegressor, verify
-from polysharp.certificate.checker import dearest, pricing
-from polysharp.certificate.checker.rows import Columns, read_rows
-from polysharp.certificate.checker.rules import all_monomials
-from polysharp.certificate.proof import ProofNode, Vector
-from polysharp.certificate.solution import Solution
-from polysharp.certificate.statement import Statement, with_statement
+from polysharp import Proof, Solution, SparsePolynomialRegressor, verify
 from polysharp.cli import main
 from polysharp.engines import make_engine
-from polysharp.engines.columns.column_generation import search_all_inputs
-from polysharp.engines.columns.search import Search, Sizes
 from polysharp.errors import InfeasibleError
-from polysharp.estimators import prepare
-from polysharp.estimators.prepare import open_fit
-from polysharp.monomials.coefficient_bounds import UNBOUNDED
-from polysharp.pricing.design import Design
-from polysharp.progress import open_progress
-from polysharp.ranking.extent import Extent
-from polysharp.time_budget import TimeBudget
+
+read_rows = inner("read_rows", "checker")
 
 NO_TERMS = np.zeros(0, dtype=np.intp)
 LIGHT, SLOW = 16, 1500  # problems
@@ -176,7 +183,7 @@ def test_a_search_that_runs_out_of_time_leaves_what_it_has_proved(limit):
 @pytest.mark.parametrize("kept", [8, 64])
 def test_a_reader_that_names_few_proves_no_more_than_is_true(kept, monkeypatch):
     """Monomials beyond those named are bounded together; enough are named to accept."""
-    for module in (dearest, pricing):
+    for module in (home("dearest"), home("PricedReader")):
         monkeypatch.setattr(module, "KEPT", kept)
     for seed in range(6):
         case = Drawn(seed)
@@ -200,15 +207,15 @@ def test_every_monomial_is_priced_and_no_other(seed, monkeypatch):
     a = columns.residual(NO_TERMS, np.zeros(0)) + 0.1 * np.sin(np.arange(len(case.y)))
     sums, _ = whole.products(a[:, None], np.arange(len(every)), np.longdouble)
     true = dict(zip(every, sums[:-1, 0].astype(float).tolist(), strict=True))
-    found, rest = dearest.dearest(columns, a, np.array(s.kept_inputs))
+    found, rest = dearest(columns, a, np.array(s.kept_inputs))
     assert rest == 0.0
     assert sorted(one.monomial for one in found) == sorted(every)
     for one in found:
         assert one.up >= true[one.monomial] >= -one.down
         assert one.up + one.down <= 1e-9 * (1.0 + one.size) or not one.monomial
     for kept in (1, 5, 30):
-        monkeypatch.setattr(dearest, "KEPT", kept)
-        few, rest = dearest.dearest(columns, a, np.array(s.kept_inputs))
+        monkeypatch.setattr(home("dearest"), "KEPT", kept)
+        few, rest = dearest(columns, a, np.array(s.kept_inputs))
         named = {one.monomial for one in few}
         assert len(named) == min(kept, len(every))
         assert all(abs(true[m]) <= rest for m in every if m not in named)
@@ -415,7 +422,7 @@ def test_a_search_over_some_inputs_speaks_of_these(monkeypatch):
     rng = np.random.default_rng(1)
     X = rng.uniform(0.5, 3.0, (60, 9))
     y = 2.0 * X[:, 6] / X[:, 4] + 0.1 * rng.standard_normal(60)
-    monkeypatch.setattr(prepare, "choose_extent", lambda *a, **k: Extent(4, True))
+    monkeypatch.setattr(home("open_fit"), "choose_extent", lambda *a, **k: Extent(4, True))
     model = SparsePolynomialRegressor(2, 2, 2, gamma=1.0, functions=("inverse",)).fit(X, y)
     proof = model.solution_.proof
     assert proof.statement.kept_inputs == tuple(model.kept_inputs_.tolist())

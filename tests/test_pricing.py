@@ -4,13 +4,9 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
+from support import Basis, Leading, NumpyArrays, PanelSizes, Pricer, scales
 
-from polysharp.data.arrays import NumpyArrays
 from polysharp.errors import InputError
-from polysharp.monomials.basis import Basis
-from polysharp.pricing.leading import Leading
-from polysharp.pricing.panels import PanelSizes, scales
-from polysharp.pricing.pricer import Pricer
 
 
 def brute_force(X, a, degree, *, weight=None, fit_intercept=False, inputs=None, keep=None):

@@ -7,9 +7,11 @@ import re
 
 import numpy as np
 import pytest
+from support import Event, Share, inner, open_progress, watching
 
 from polysharp import SparsePolynomialRegressor
-from polysharp.progress import Event, Share, describe, open_progress, watching
+
+describe = inner("describe", "progress")
 
 
 class Terminal(io.StringIO):

@@ -7,8 +7,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 from instances import make_instance
+from support import inner, propagate
 
-from polysharp.problem.propagation import FREE, IN, OUT, propagate
+FREE = inner("FREE", "problem")
+IN = inner("IN", "problem")
+OUT = inner("OUT", "problem")
 
 
 def allowed_supports(structure):

@@ -8,14 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from instances import Instance, make_instance, optimum, problem_of
-
-from polysharp.engines.base import Run
-from polysharp.engines.cutting_planes.master import Master
-from polysharp.moments.moments import accumulate
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.structure import Structure
-from polysharp.problem.problem import Fit, Problem
-from polysharp.time_budget import TimeBudget
+from support import Basis, Fit, Master, Problem, Run, Structure, TimeBudget, accumulate
 
 instances = st.integers(0, 10_000).map(make_instance)
 generators = st.integers(0, 10_000).map(np.random.default_rng)

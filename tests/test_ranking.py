@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from support import Basis, KernelSystem, _refuse_beyond_memory
 
+from polysharp import rank_inputs
 from polysharp.errors import InputError, TooLargeError
-from polysharp.monomials.basis import Basis
-from polysharp.ranking.ranking import KernelSystem, _refuse_beyond_memory, rank_inputs
 from polysharp.synthetic import make_sparse_polynomial
 
 

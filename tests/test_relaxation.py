@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from instances import make_instance, optimum
-
-from polysharp.engines.tree import Tree
-from polysharp.engines.tree.relaxation import Aim, fresh_warm, solve_relaxation
-from polysharp.engines.tree.relaxation_kernel import SOLVED, STOPPED
-from polysharp.problem.bounds import Accuracy, Quadratic
-from polysharp.time_budget import TimeBudget
+from support import (
+    SOLVED,
+    STOPPED,
+    Accuracy,
+    Aim,
+    Quadratic,
+    TimeBudget,
+    Tree,
+    fresh_warm,
+    solve_relaxation,
+)
 
 
 def slow_relaxation(seconds=np.inf, end=np.inf, *, ridge=1e-4, apart=0.1, budget=40):

@@ -12,19 +12,31 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
+from support import (
+    ReportData,
+    at_most,
+    compare_peers,
+    number,
+    percent,
+    region_above,
+    rounded_up,
+    verdict,
+)
 
-from polysharp import SparsePolynomialRegressor, path, rivals, stability
+from polysharp import (
+    Path,
+    PathPoint,
+    SparsePolynomialRegressor,
+    SparsePolynomialRegressorCV,
+    load_model,
+    path,
+    rivals,
+    save_model,
+    stability,
+)
 from polysharp.datasets import cycling
 from polysharp.errors import InputError
-from polysharp.estimators.model_file.model_file import load_model, save_model
-from polysharp.estimators.path import Path, PathPoint
-from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 from polysharp.report import render_report, write_report
-from polysharp.report.contours import region_above
-from polysharp.report.peers import compare_peers
-from polysharp.report.report_data import ReportData
-from polysharp.report.sentences import verdict
-from polysharp.wording import at_most, number, percent, rounded_up
 
 SCRIPT = "<script>alert(1)</script>"
 NASTY = (SCRIPT, 'a & "b"', "'><img src=x onerror=alert(2)>", "tab\there\x00\x1b")

@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from polysharp import SparsePolynomialRegressor
+from polysharp import Path, PathPoint, SparsePolynomialRegressor
 from polysharp.datasets import cycling
-from polysharp.estimators.path import Path, PathPoint
 from polysharp.report import write_report
 
 NAMES = ("<script>alert(1)</script>", 'a & "b"', "x" * 90, "a name of quite some words indeed")

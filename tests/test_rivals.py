@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import CensusRun, SetTally, Stop, Swap, Tree, home
 
 from polysharp import (
     InputError,
@@ -18,6 +19,7 @@ from polysharp import (
     MultiTaskSparsePolynomialRegressor,
     PolynomialLasso,
     Proof,
+    Rivals,
     SparsePolynomialRegressor,
     SparsePolynomialRegressorCV,
     load_model,
@@ -25,12 +27,6 @@ from polysharp import (
     save_model,
     verify,
 )
-from polysharp.certificate.solution import Stop
-from polysharp.engines.tree import Tree
-from polysharp.engines.tree.census import CensusRun
-from polysharp.estimators import rivals as door
-from polysharp.estimators.rivals_found import Rivals
-from polysharp.estimators.rivals_tally import SetTally, Swap
 
 WITHIN = 0.3  # of the example
 
@@ -210,6 +206,7 @@ def test_ctrl_c_while_a_file_is_written_ends_it_after_a_whole_line(
     example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, X, y, found = example
+    door = home("rivals")
     monkeypatch.setattr(door, "line", failing(door.line, 3, KeyboardInterrupt()))
     some = rivals(model, X, y, within=WITHIN, max_count=1, path=tmp_path / "r.jsonl")
     head, lines = lines_of(tmp_path / "r.jsonl")
@@ -225,6 +222,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(
     model, X, y, _ = example
     file = tmp_path / "r.jsonl"
     file.write_text("what was there")
+    door = home("rivals")
     monkeypatch.setattr(door, "line", failing(door.line, 3, OSError(28, "no space left")))
     with pytest.raises(OSError, match="no space left"):
         rivals(model, X, y, within=WITHIN, path=file)

@@ -5,14 +5,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from support import Basis, DenseGram, Problem, Structure, TimeBudget
 
 from polysharp import SparsePolynomialRegressor
 from polysharp.engines import make_engine
-from polysharp.moments.gram import DenseGram
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.structure import Structure
-from polysharp.problem.problem import Problem
-from polysharp.time_budget import TimeBudget
 
 
 def far_from_zero(noise):

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from polysharp import rank_inputs
-from polysharp.data.rows import MemoryRows
-from polysharp.data.summary import Ranges, Summary
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.scaling import Scaling
-from polysharp.pricing.columns import Formula
-from polysharp.pricing.design import (
+from support import (
+    Basis,
+    Formula,
+    KernelRows,
+    KernelSettings,
+    MemoryRows,
+    Ranges,
     RowVector,
+    Scaling,
+    Summary,
     TileTask,
+    averaged_scores,
+    rank_rows,
     tile_largest,
     tile_products,
     tiles,
 )
-from polysharp.ranking.ranking import KernelSettings
-from polysharp.ranking.row_ranking import KernelRows, averaged_scores, rank_rows
+
+from polysharp import rank_inputs
 from polysharp.synthetic import make_sparse_polynomial
 
 

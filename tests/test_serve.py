@@ -16,14 +16,13 @@ from urllib.parse import quote, urlsplit
 import numpy as np
 import pandas as pd
 import pytest
+from support import FILES, Format, UploadedTable, columns, form_of, inner, words_of
 
+from polysharp import load_model
 from polysharp.cli import make_parser
-from polysharp.cli.delimited import Format
-from polysharp.cli.page.form_request import FILES, UploadedTable, form_of, words_of
-from polysharp.cli.shared import columns
-from polysharp.cli.table_columns import joined
 from polysharp.errors import InputError
-from polysharp.estimators.model_file.model_file import load_model
+
+joined = inner("joined", "cli")
 
 SCRIPT = "<script>alert(1)</script>"
 NAMES = (SCRIPT, '--target="x", y', "../../etc/passwd\nz", "power")

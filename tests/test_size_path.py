@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.model_selection import KFold
+from support import LocalSearch, Status
 
 import polysharp
 from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV
-from polysharp.certificate.solution import Status
-from polysharp.engines.local_search import LocalSearch
 from polysharp.errors import InputError
 
 

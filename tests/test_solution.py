@@ -7,11 +7,10 @@ import itertools
 import numpy as np
 import pytest
 from instances import make_instance, optimum
+from support import Status, Stop, certify, relative_gap
 
-from polysharp import SparsePolynomialRegressor
-from polysharp.certificate.solution import Solution, Status, Stop, certify
+from polysharp import Solution, SparsePolynomialRegressor
 from polysharp.errors import CertificateError
-from polysharp.progress import relative_gap
 
 
 def certified(seed: int, bound: float, **options: object) -> Solution:

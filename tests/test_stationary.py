@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from support import stationary_points
 
-from polysharp.polynomial.polynomial import Polynomial
-from polysharp.polynomial.stationary import stationary_points
+from polysharp import Polynomial
 
 RANGE = np.array([[-2.0, -2.0, 0.0], [2.0, 2.0, 4.0]])
 NAMES = ("a", "b", "c")

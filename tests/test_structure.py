@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 from instances import make_instance, monomials_of
 from scipy.optimize import LinearConstraint
+from support import (
+    Basis,
+    Climb,
+    Problem,
+    RidgeModel,
+    Structure,
+    family_of,
+    heredity_closed,
+    parents_of,
+)
 
-from polysharp.engines.local_search.kernel import Climb
-from polysharp.engines.local_search.model import RidgeModel
-from polysharp.engines.local_search.moves import family_of
 from polysharp.errors import InfeasibleError
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.structure import Structure, heredity_closed, parents_of
-from polysharp.problem.problem import Problem
 
 SMALL = [seed for seed in range(60) if monomials_of(seed) <= 10]
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.linear_model import Ridge
+from support import bootstrap
 
 from polysharp import (
     MultiTaskSparsePolynomialRegressor,
@@ -15,7 +16,6 @@ from polysharp import (
     stability,
 )
 from polysharp.errors import InputError
-from polysharp.estimators.resampling import bootstrap
 
 
 def law(n=100, noise=0.3, seed=0):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np  # loads the BLAS
 import pytest
+from support import one_blas_thread
 from threadpoolctl import threadpool_info, threadpool_limits
-
-from polysharp.threads import one_blas_thread
 
 
 def blas_threads():

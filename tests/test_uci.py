@@ -15,10 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import UciFile, find_table, home
 
 from polysharp import uci
-from polysharp.datasets import uci_files
-from polysharp.datasets.uci_files import UciFile, find_table
 from polysharp.errors import DataError, InputError
 from polysharp.uci import UCI_NAMES, load_uci
 
@@ -71,7 +70,7 @@ def served(tmp_path, monkeypatch):
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    monkeypatch.setattr(uci_files, "ARCHIVE", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setattr(home("ARCHIVE"), "ARCHIVE", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("POLYSHARP_DATA", raising=False)
     yield root / "7", Quiet.asked

@@ -7,11 +7,12 @@ from math import factorial, prod
 
 import numpy as np
 import pytest
+from support import Applied, inner, read_rules
 
 from polysharp import InfeasibleError, InputError, Polynomial, SparsePolynomialRegressor, verify
-from polysharp.data.functions import FUNCTIONS, Applied
-from polysharp.estimators.parameters import read_rules
 from polysharp.report import write_report
+
+FUNCTIONS = inner("FUNCTIONS", "data")
 
 pytest.importorskip("pint")
 

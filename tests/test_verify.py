@@ -19,18 +19,25 @@ import numpy as np
 import pytest
 from instances import make_instance
 from sklearn.exceptions import ConvergenceWarning
+from support import (
+    CheckedRows,
+    Diagonal,
+    Exact,
+    Screening,
+    Statement,
+    Tree,
+    Vector,
+    evaluate,
+    inner,
+    value,
+)
 
 import polysharp
 from polysharp import InputError, Proof, SparsePolynomialRegressor, verify
-from polysharp.certificate.checker.bounds import value
-from polysharp.certificate.checker.exact import Exact
-from polysharp.certificate.checker.rows import CheckedRows, Point
-from polysharp.certificate.proof import Diagonal, Screening, Vector
-from polysharp.certificate.statement import Statement
 from polysharp.engines import make_engine
-from polysharp.engines.tree import Tree
-from polysharp.engines.tree.bounding import evaluate
 from polysharp.errors import MissingSolverError
+
+Point = inner("Point", "checker")
 
 CHECKER = Path(polysharp.__file__).parent / "certificate" / "checker"
 
