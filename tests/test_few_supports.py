@@ -15,6 +15,7 @@ from support import (
     Run,
     Spending,
     Subproblem,
+    SupportSink,
     TimeBudget,
     Tree,
     ended,
@@ -25,6 +26,18 @@ from support import (
 from test_multitask import joint_problem
 
 PAIR = inner("PAIR", "effort")
+
+
+class KeepingSink(SupportSink):
+    """Keeps the supports that were found."""
+
+    def __init__(self, run):
+        super().__init__(run)
+        self.found = []
+
+    def take(self, support, cost):
+        self.found.append(support)
+        return False
 
 
 def random_node(rng, problem):
@@ -58,17 +71,18 @@ def least_cost(node):
 def test_no_end_claims_more_than_its_supports_cost(seed, make, close):
     problem = make(seed)
     rng, run = np.random.default_rng(seed), Run(problem, TimeBudget(), 0.0)
-    effort = Spending(Tree(), run, Subproblem.of(problem).least_eigenvalue())
+    sink = KeepingSink(run)
+    effort = Spending(Tree(), run, sink, Subproblem.of(problem).least_eigenvalue())
     for _ in range(10):
         node = random_node(rng, problem)
         if not node.forced():
             assert least_cost(node) == np.inf
             continue
-        least = least_cost(node)
+        least, sink.found = least_cost(node), []
         if close(node, effort) and node.closed:
             assert node.bound <= least * (1.0 + 1e-12)
             if least < run.threshold * (1.0 - 1e-6):  # and what is better than the best was seen
-                found = [problem.refit(S).objective for S in node.candidates]
+                found = [problem.refit(S).objective for S in sink.found]
                 assert min(found) <= least * (1.0 + 1e-6)
         elif close is ended and not len(node.free):
             pytest.fail("nothing was left to choose")
@@ -77,7 +91,8 @@ def test_no_end_claims_more_than_its_supports_cost(seed, make, close):
 def test_ends_are_foreseen_from_the_supports_that_were_tried():
     """Of many more terms too, and though none of those ends took long enough to be timed."""
     problem = make_instance(0).problem
-    effort = Spending(Tree(), Run(problem, TimeBudget(), None, 0, 1, None), 0.1)
+    run = Run(problem)
+    effort = Spending(Tree(), run, SupportSink(run), 0.1)
     before = [effort.ends(130, budget) for budget in (3, 5, 6)]
     tried = Exhausted(np.zeros((0, 5), dtype=np.int64), 0.0, 1e-5, 1e-4 * ways(130, 5))
     effort.note_ends(130, 5, tried)

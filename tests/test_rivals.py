@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import CensusRun, SetTally, Stop, Swap, Tree, home
+from support import NearOptimalRun, Stop, Swap, Tree, UsageCounts, home
 
 from polysharp import (
     InputError,
@@ -192,8 +192,8 @@ def test_ctrl_c_in_the_search_leaves_a_file_of_what_was_found(
     example: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, X, y, found = example
-    name = failing(CensusRun.name, 4, KeyboardInterrupt())
-    monkeypatch.setattr(CensusRun, "name", name)
+    keep = failing(NearOptimalRun.keep, 5, KeyboardInterrupt())
+    monkeypatch.setattr(NearOptimalRun, "keep", keep)
     some = rivals(model, X, y, within=WITHIN, path=tmp_path / "r.jsonl")
     head, lines = lines_of(tmp_path / "r.jsonl")
     assert some.stop is Stop.INTERRUPTED
@@ -252,11 +252,11 @@ def test_what_stands_in_for_what_is_counted_block_by_block(seed: int) -> None:
     rng = np.random.default_rng(seed)
     has = rng.random((40, 7)) < rng.uniform(0.3, 0.9)
     costs = np.sort(rng.uniform(1.0, 2.0, 40))
-    tally = SetTally(has[0], 3)
+    usage = UsageCounts(has[0], 3)
     for start in range(0, 40, 9):
-        tally.add(has[start : start + 9], costs[start : start + 9])
+        usage.add(has[start : start + 9], costs[start : start + 9])
     names = {j: str(j) for j in range(7)}
-    assert tally.shares(names) == pytest.approx(
+    assert usage.shares(names) == pytest.approx(
         {str(j): share for j, share in enumerate(has.mean(axis=0))}
     )
     sets = [frozenset(np.flatnonzero(row).tolist()) for row in has]
@@ -267,7 +267,7 @@ def test_what_stands_in_for_what_is_counted_block_by_block(seed: int) -> None:
         )
         for member, ways in by_hand(sets, costs.tolist()).items()
     }
-    assert tally.swaps(names, float(costs[0])) == expected
+    assert usage.swaps(names, float(costs[0])) == expected
 
 
 def test_a_worse_model_meets_the_best_one_among_its_rivals(tmp_path: Path) -> None:

@@ -113,9 +113,6 @@ class Record:
 class Run(Record):
     """The record of an engine on one problem."""
 
-    # Whether supports below the threshold are named one by one, and bounds speak of all others.
-    names: ClassVar[bool] = False
-
     def __init__(
         self,
         problem: Problem,
@@ -137,10 +134,6 @@ class Run(Record):
         if not self.problem.structure.allows(support):
             return False
         return self.offer_fit(self.problem.refit(support))
-
-    def name(self, support: Indices) -> None:
-        """Take an allowed support that the search speaks of no more; where it names any."""
-        raise NotImplementedError
 
     def offer_fit(self, fit: Fit) -> bool:
         """Make an allowed fit the incumbent if it is better; return whether it was."""

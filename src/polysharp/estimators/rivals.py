@@ -6,8 +6,8 @@ A rival has exactly as many terms as the model, obeys the rules of its fit and c
 
 with c* the least cost there is.  Smaller formulas are left out: adding a term never raises the
 cost, so that one of them would bring all its supersets with it.  The search is the tree's with its
-threshold moved (``engines.tree.census``), and its proof says that whatever is not listed costs at
-least ``bound``.
+threshold moved (``engines.tree.near_optimal``), and its proof says that whatever is not listed
+costs at least ``bound``.  The set of rivals is what others call the complete Rashomon set.
 
 Rivals are about these rows: which formulas they cannot tell apart by more than ``within``.  A term
 that all rivals have is one that these data insist on, within this family of formulas and with this
@@ -31,14 +31,18 @@ from sklearn.utils.validation import check_is_fitted
 from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import certify
 from polysharp.engines.tree import Tree
-from polysharp.engines.tree.census import ROOM, Census, of_exact_size, take_census
-from polysharp.engines.tree.ledger import Ledger
+from polysharp.engines.tree.near_optimal import (
+    ROOM,
+    NearOptimal,
+    of_exact_size,
+    search_near_optimal,
+)
 from polysharp.errors import InputError
 from polysharp.estimators.model import check_single
 from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_fit, priced_search
 from polysharp.estimators.rivals_found import Rivals, line
-from polysharp.estimators.rivals_tally import SetTally, Used
+from polysharp.estimators.rivals_usage import UsageCounts, Used
 from polysharp.files import check_targets, replacement
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.polynomial.polynomial import Polynomial
@@ -46,7 +50,7 @@ from polysharp.ranking.extent import Extent
 from polysharp.typing import Indices
 
 SAME = 1e-6  # relative difference of costs on the same rows, at most
-TALLIED = 4_000_000  # truth values of one block of rivals
+BLOCK_SIZE = 4_000_000  # truth values of one block of rivals
 
 
 def rivals(
@@ -72,8 +76,7 @@ def rivals(
     within : float, default=0.01
         By which share of the best cost a rival may cost more.
     max_count : int, default=1000
-        How many formulas are held, the best ones; all others are counted too, and go to a temporary
-        file while the search lasts.
+        How many formulas are kept, the best ones; all others are counted too.
     time_limit : float or None, default=60.0
         Seconds; at the limit, as on Ctrl-C, what has been found is returned with ``complete``
         false and the bound on what may be missing.
@@ -123,24 +126,22 @@ def rivals(
         opened = _opened(model, open_fit(settings, X, y, sample_weight, effort.progress))
         prepared, others = _prepared(model, opened, within, effort)
         start = _start(model, prepared)
-        with Ledger(len(start)) as ledger:
-            census = take_census(
-                prepared.problem,
-                start,
-                within,
-                ledger,
-                time=effort.search_time(),
-                **effort.options,
-                engine=effort.engine if isinstance(effort.engine, Tree) else Tree(),
-                max_excepted=int(max_count),
-            )
-            if others < np.inf:  # there are monomials that the census does not know
-                whole = census.complete and others >= census.limit
-                bound = min(census.bound, others)
-                census = replace(census, bound=bound, complete=whole, proof=None)
-            close = CloseSupports(prepared, ledger, census.limit, model.polynomial_.response)
-            found = _found(close, census, within, int(max_count))
-            return found if path is None else replace(found, written=close.write(path, found))
+        result = search_near_optimal(
+            prepared.problem,
+            start,
+            within,
+            time=effort.search_time(),
+            **effort.options,
+            engine=effort.engine if isinstance(effort.engine, Tree) else Tree(),
+            max_excepted=int(max_count),
+        )
+        if others < np.inf:  # there are monomials that the search does not know
+            whole = result.complete and others >= result.limit
+            bound = min(result.bound, others)
+            result = replace(result, bound=bound, complete=whole, proof=None)
+        close = CloseSupports(prepared, result, model.polynomial_.response)
+        found = close.rivals(within, int(max_count))
+        return found if path is None else replace(found, written=close.write(path, found))
 
 
 def _start(model: Any, prepared: Prepared) -> Indices:
@@ -193,33 +194,75 @@ def _prepared(
 
 
 class CloseSupports:
-    """The supports in a ledger up to a limit, and their formulas."""
+    """The supports of a near-optimal search up to its limit, and their formulas."""
 
-    def __init__(self, prepared: Prepared, ledger: Ledger, limit: float, response: str) -> None:
-        self.prepared, self.ledger, self.limit = prepared, ledger, limit
-        self.response = response
+    def __init__(self, prepared: Prepared, result: NearOptimal, response: str) -> None:
+        self.prepared, self.result, self.response = prepared, result, response
+        self.supports, self.costs = result.store.cheapest(result.limit)
 
     def formulas(self, supports: Indices) -> Iterator[Polynomial]:
         """Yield the formula of each support."""
-        for support in supports:
+        for support in supports.astype(np.intp):
             fit = self.prepared.problem.refit(support)
             formula = self.prepared.formula(tuple(fit.support.tolist()), fit.w)
             yield replace(formula, response=self.response)
 
-    def tallied(self, first: Indices, most: int) -> tuple[SetTally, SetTally]:
+    def usage(self, most: int) -> tuple[UsageCounts, UsageCounts]:
         """Count terms and inputs over all of them."""
-        structure = self.prepared.problem.structure
+        structure, first = self.prepared.problem.structure, self.supports[0]
         uses = structure.uses
         size, inputs = uses.shape
         own = np.isin(np.arange(size), first)
-        terms, used = SetTally(own, most), SetTally(structure.inputs_of(first), most)
-        rows = 1 + TALLIED // (size + len(first) * inputs)
-        for supports, costs in self.ledger.blocks(self.limit, rows=rows):
+        terms, used = UsageCounts(own, most), UsageCounts(structure.inputs_of(first), most)
+        rows = 1 + BLOCK_SIZE // (size + len(first) * inputs)
+        for start in range(0, len(self.costs), rows):
+            supports, costs = self.supports[start : start + rows], self.costs[start : start + rows]
             has = np.zeros((len(supports), size), dtype=bool)
-            np.put_along_axis(has, supports, True, axis=1)
+            np.put_along_axis(has, supports.astype(np.intp), True, axis=1)
             terms.add(has, costs)
             used.add(np.asarray(uses[supports].any(axis=1)), costs)
         return terms, used
+
+    def rivals(self, within: float, max_count: int) -> Rivals:
+        """Turn the best supports into formulas, and count over all of them."""
+        prepared, result = self.prepared, self.result
+        polynomials = tuple(self.formulas(self.supports[:max_count]))
+        best, basis, least = polynomials[0], prepared.basis, float(self.costs[0])
+        terms, inputs = self.usage(max_count)
+        any_has = np.flatnonzero(terms.having).tolist()
+        names = best.names_of(basis.monomials[j] for j in any_has)
+        of_terms = dict(zip(any_has, names, strict=True))
+        of_inputs = {a: best.names[basis.inputs[a]] for a in np.flatnonzero(inputs.having).tolist()}
+        return Rivals(
+            polynomials=polynomials,
+            objectives=self.costs[:max_count],
+            count=terms.count,
+            within=within,
+            complete=result.complete,
+            bound=result.bound,
+            shares=Used(terms.shares(of_terms), inputs.shares(of_inputs)),
+            replaceable=Used(terms.swaps(of_terms, least), inputs.swaps(of_inputs, least)),
+            proof=self._proof(),
+            stop=result.stop,
+            nodes=result.counters.nodes,
+            seconds=result.seconds,
+        )
+
+    def _proof(self) -> Proof | None:
+        """Return the proof with its statement, which is about the best formula."""
+        result, best = self.result, self.supports[0].astype(np.intp)
+        if result.proof is None or not len(best):
+            return None
+        solution = certify(
+            self.prepared.problem,
+            best,
+            min(result.bound, float(self.costs[0])),
+            engine="tree",
+            proof=result.proof,
+            gap_tol=0.0,
+            stop=result.stop,
+        )
+        return self.prepared.stated(solution).proof
 
     def write(self, path: str | PathLike[str], found: Rivals) -> int:
         """Write what is known and a line for each, the cheapest first; return how many.
@@ -230,51 +273,9 @@ class CloseSupports:
         with replacement(path) as place, open(place, "w", encoding="utf-8") as file:
             file.write(f"{json.dumps(found.summary)}\n")
             with suppress(KeyboardInterrupt):
-                for supports, costs in self.ledger.blocks(self.limit):
-                    for formula, cost in zip(self.formulas(supports), costs.tolist(), strict=True):
-                        file.write(f"{json.dumps(line(formula, cost))}\n")
-                        written += 1
+                for formula, cost in zip(
+                    self.formulas(self.supports), self.costs.tolist(), strict=True
+                ):
+                    file.write(f"{json.dumps(line(formula, cost))}\n")
+                    written += 1
         return written
-
-
-def _found(close: CloseSupports, census: Census, within: float, max_count: int) -> Rivals:
-    """Turn the best supports into formulas, and count over all of them."""
-    prepared = close.prepared
-    held, costs = next(close.ledger.blocks(census.limit, most=max_count, rows=max_count))
-    polynomials, least = tuple(close.formulas(held)), float(costs[0])
-    best, basis = polynomials[0], prepared.basis
-    terms, inputs = close.tallied(held[0], max_count)
-    any_has = np.flatnonzero(terms.having).tolist()
-    names = best.names_of(basis.monomials[j] for j in any_has)
-    of_terms = dict(zip(any_has, names, strict=True))
-    of_inputs = {a: best.names[basis.inputs[a]] for a in np.flatnonzero(inputs.having).tolist()}
-    return Rivals(
-        polynomials=polynomials,
-        objectives=costs,
-        count=terms.count,
-        within=within,
-        complete=census.complete,
-        bound=census.bound,
-        shares=Used(terms.shares(of_terms), inputs.shares(of_inputs)),
-        replaceable=Used(terms.swaps(of_terms, least), inputs.swaps(of_inputs, least)),
-        proof=_proof(prepared, census, held[0], least),
-        stop=census.stop,
-        nodes=census.counters.nodes,
-        seconds=census.seconds,
-    )
-
-
-def _proof(prepared: Prepared, census: Census, best: Indices, least: float) -> Proof | None:
-    """Return the proof with its statement, which is about the best formula."""
-    if census.proof is None or not len(best):
-        return None
-    solution = certify(
-        prepared.problem,
-        best,
-        min(census.bound, least),
-        engine="tree",
-        proof=census.proof,
-        gap_tol=0.0,
-        stop=census.stop,
-    )
-    return prepared.stated(solution).proof

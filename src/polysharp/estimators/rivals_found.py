@@ -11,7 +11,7 @@ import numpy as np
 from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Stop
 from polysharp.errors import load_optional
-from polysharp.estimators.rivals_tally import Used
+from polysharp.estimators.rivals_usage import Used
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
 from polysharp.wording import plural, rounded_down

@@ -12,8 +12,8 @@ ends         all supports of a node, tried one by one; ends_kernel has the compi
 relaxation   the relaxation of a node with its safe bound; relaxation_kernel solves it, compiled
 input_sets   all sets of inputs that fill the budget k, bounded one by one
 rounding     incumbents
-census       every support within a factor of the best one
-ledger       where a census enters them
+near_optimal every support within a factor of the best one
+support_sink, support_store  where supports go that are found
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from polysharp.engines.tree.branching import ListedKind
 from polysharp.engines.tree.effort import Settings, Spending
 from polysharp.engines.tree.ends import ways
 from polysharp.engines.tree.loop import BranchAndBound
+from polysharp.engines.tree.support_sink import SupportSink
 from polysharp.problem.problem import Problem
 from polysharp.threads import one_blas_thread
 
@@ -59,10 +60,13 @@ class Tree(Settings, Engine):
             self.kernel.compile()
         self.kind.node_type.ready(problem.structure, problem.size)
 
-    def search(self, run: Run) -> Stop:
-        """Prove the incumbent or improve it until the gap is closed."""
+    def search(self, run: Run, sink: SupportSink | None = None) -> Stop:
+        """Prove the incumbent or improve it until the gap is closed.
+
+        ``sink`` takes the supports that are found; by default they become incumbents.
+        """
         with one_blas_thread(), ThreadPoolExecutor(max(1, run.threads)) as pool:
-            kind = self.kind(self, run, pool)
+            kind = self.kind(self, run, pool, sink or SupportSink(run))
             width = self._width(kind.effort, run)
             loop = BranchAndBound(run, kind, self.max_open, self.patience, width)
             try:

@@ -34,6 +34,7 @@ from polysharp.engines.tree.listed import ListedNode
 from polysharp.engines.tree.loop import NodeKind
 from polysharp.engines.tree.rounding import Rounding
 from polysharp.engines.tree.sharpening import couple_further, drop_chain
+from polysharp.engines.tree.support_sink import SupportSink
 from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Indices
@@ -55,6 +56,7 @@ class ListedKind(NodeKind[ListedNode]):
     settings: Settings
     run: Run
     pool: ThreadPoolExecutor
+    sink: SupportSink
     taken: int = 0  # nodes, to be split or coupled
     explored: bool = False
     numbering: Lock = field(default_factory=Lock)  # of diagonals in the proof
@@ -68,7 +70,7 @@ class ListedKind(NodeKind[ListedNode]):
         self.writer = ProofWriter(self.settings.max_proof)
         self.rounding = self.rounding_type(self.run, self.settings.walks)
         largest = float(problem.gram.diagonal.max(initial=0.0)) + problem.lam
-        self.effort = Spending(self.settings, self.run, problem.lam / largest)
+        self.effort = Spending(self.settings, self.run, self.sink, problem.lam / largest)
 
     def root(self) -> ListedNode:
         """Evaluate the whole problem, round its relaxation and strengthen it."""
@@ -183,12 +185,8 @@ class ListedKind(NodeKind[ListedNode]):
         return self.writer.proof(self.run.bound) if self.writer.nodes else None
 
     def _offered(self, node: ListedNode) -> ListedNode:
-        """Take the supports that a node has seen."""
-        for support in node.candidates:
-            self.run.offer(support)
-        for support in node.named:
-            self.run.name(support)
-        node.candidates, node.named = [], []
+        """Take the supports that were found."""
+        self.sink.drain()
         return node
 
     def _write(self, node: ListedNode, **rest: object) -> None:

@@ -18,6 +18,7 @@ from polysharp.engines.tree.ends import Exhausted, ways
 from polysharp.engines.tree.ends_kernel import Quest
 from polysharp.engines.tree.outlook import Outlook
 from polysharp.engines.tree.relaxation import RATE, Aim
+from polysharp.engines.tree.support_sink import SupportSink
 
 MEMORY = 0.9  # weight of the past in a running mean
 WORTH_TIMING = 1e-3  # seconds; shorter measurements are noise
@@ -113,6 +114,7 @@ class Spending:
 
     settings: Settings
     run: Run
+    sink: SupportSink
     level: float  # below the eigenvalues of G + lam I scaled to unit diagonal
     tried: dict[int, float] = field(default_factory=dict)  # share of supports, by terms left
     pair: float = PAIR  # seconds for one that is tried
@@ -144,17 +146,13 @@ class Spending:
         """Share of a cost that need not be beaten; a little less than the threshold asks for."""
         return 0.98 * self.run.gap_tol
 
-    def names(self, bound: float) -> bool:
-        """Whether a support of so much at least is one of those that the search names."""
-        return self.run.names and not bound >= self.threshold
-
     def quest(self, cost: float, slack: float, fewest: int) -> Quest:
         """What to look for among all supports of a node, where rounding may hide ``slack``.
 
-        Once one is found, only better ones matter, unless all are to be named; within boxes none
+        Once one is found, only better ones matter, unless all are wanted; within boxes none
         gains what it would gain without, so that finding it settles nothing.
         """
-        all_count = self.run.names or self.run.problem.structure.boxes is not None
+        all_count = self.sink.wants_all or self.run.problem.structure.boxes is not None
         need = cost - self.threshold - 2.0 * slack
         room = np.inf if all_count else 2.0 * slack
         return Quest(need, cost, self.tolerance, room, float(fewest))

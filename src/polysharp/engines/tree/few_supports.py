@@ -7,19 +7,16 @@ others cost at least is known.
 
 from __future__ import annotations
 
-from itertools import chain
-
 import numpy as np
 
 from polysharp.engines.tree.effort import Spending
-from polysharp.engines.tree.ends import MOST_HITS, doubt_of_all, rounding_slack, term_rules
+from polysharp.engines.tree.ends import doubt_of_all, rounding_slack, term_rules
 from polysharp.engines.tree.listed import ListedNode
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Indices
 
 MOST_BOXED = 50_000  # supports below one node that are fitted within boxes, TOGETHER at a time
 TOGETHER = 4096
-MOST_NAMED = 100_000  # supports below one node; with more to name it is split first
 
 
 def ended(node: ListedNode, effort: Spending) -> bool:
@@ -44,12 +41,11 @@ def _finish(node: ListedNode, free: int, effort: Spending) -> None:
     support = node.alive if node.budget > 0 else node.held
     bound, w = core.refitted(support)
     vector = node.written(w, support)
-    if core.structure.allows(support) and effort.names(bound):
-        node.named.append(core.index[support])
-        node.close("exhausted", np.inf)
-    elif core.structure.allows(support):
-        node.candidates.append(core.index[support])
-        node.close("dual", bound, vector)
+    if core.structure.allows(support):
+        if effort.sink.take(core.index[support], bound):
+            node.close("exhausted", np.inf)
+        else:
+            node.close("dual", bound, vector)
     elif free == 0 or node.budget == 0:
         node.close("void", np.inf)
     else:
@@ -59,25 +55,20 @@ def _finish(node: ListedNode, free: int, effort: Spending) -> None:
 def _single(node: ListedNode, effort: Spending) -> None:
     """Bound every choice of the one monomial left."""
     core, fixed, free = node.core, node.held, node.free
-    bounds = core.with_each(fixed, free)
-    if effort.run.names:
-        low = ~(bounds >= effort.threshold)
-        node.named += [core.index[np.sort(np.append(fixed, j))] for j in free[low]]
-        node.close("exhausted", float(bounds[~low].min(initial=np.inf)))
-        return
-    alone, _ = core.refitted(fixed)
-    order = np.argsort(bounds, kind="stable")
-    with_each = (np.sort(np.append(fixed, free[j])) for j in order)
-    best, least = next(with_each), float(bounds.min())
-    if core.structure.boxes is not None:  # what keeps to the boxes may cost more
-        least = effort.threshold
-        for j, support in zip(order, chain([best], with_each), strict=True):
-            if bounds[j] >= least:
-                break
-            if (cost := core.refitted(support)[0]) < least:
-                best, least = support, cost
-    node.candidates.append(core.index[best])
-    node.close("single", min(least, alone))
+    bounds = np.nan_to_num(core.with_each(fixed, free), nan=-np.inf)  # NaN proves nothing
+    bounded, left = core.structure.boxes is not None, np.inf
+    for j in np.argsort(bounds, kind="stable"):
+        if bounds[j] >= left:
+            break
+        support = np.sort(np.append(fixed, free[j]))
+        # What keeps to the boxes may cost more.
+        cost = core.refitted(support)[0] if bounded else float(bounds[j])
+        if not effort.sink.take(core.index[support], cost):
+            left = min(left, cost, effort.threshold if bounded else cost)
+    if core.structure.exact_size:
+        node.close("exhausted", left)
+    else:
+        node.close("single", min(left, core.refitted(fixed)[0]))
 
 
 def try_all(node: ListedNode, effort: Spending) -> bool:
@@ -97,7 +88,8 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
     doubt = doubt_of_all(core.system, effort.level, core.size, core.structure.max_terms)
     task = task._replace(doubt=doubt, work=effort.work(len(free), budget))
     bounded = core.structure.boxes is not None
-    most = MOST_NAMED if effort.run.names else MOST_BOXED if bounded else MOST_HITS
+    sink = effort.sink
+    most = MOST_BOXED if bounded and not sink.wants_all else sink.most_listed
     result = node.exhaust(H, b, budget, task, rules, most, effort.expired)
     chosen = [] if result is None else [free[hit[hit >= 0]] for hit in result.hits]
     supports = [np.sort(np.append(held, some)) for some in chosen]
@@ -113,11 +105,9 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
         supports, least = _within_boxes(core, supports, effort.threshold)
         bound = min(bound, least)
     for support in supports:
-        if effort.run.names:
-            node.named.append(core.index[support])
-        else:
-            bound = min(bound, core.refitted(support)[0])
-            node.candidates.append(core.index[support])
+        cost = core.refitted(support)[0]
+        if not sink.take(core.index[support], cost):
+            bound = min(bound, cost)
     node.close("exhausted", bound)
     return True
 

@@ -51,8 +51,6 @@ class ListedNode(Node):
     coupled: bool = False  # whether a coupling of its own has been looked for
     # What was fixed on the way, with the diagonals that the vectors are used with.
     screenings: list[tuple[Screening, Diagonal | None]] = field(default_factory=list)
-    candidates: list[Indices] = field(default_factory=list)  # supports seen, problem positions
-    named: list[Indices] = field(default_factory=list)  # those that the bound does not cover
     record: int = 0  # number in the proof
     stored: tuple[tuple[Indices, ...], Array] | None = None  # w of an open node that waits
     ends: float = 0.0  # seconds to try its supports, while it is open

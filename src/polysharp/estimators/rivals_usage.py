@@ -1,8 +1,8 @@
-"""What rivals have in common and how they differ, counted while they pass by, the cheapest first.
+"""Usage counts: what rivals have in common and how they differ.
 
-A set (of terms, or of inputs) is a row of truth values.  Of all sets that pass we count how many
-have each member and, for each member of the first set, keep those that do without it and change
-the fewest others: what stands in for it.  Nothing that is kept grows with the number of sets.
+A set (of terms, or of inputs) is a row of truth values.  Of all sets we count how many have each
+member and, for each member of the first set, keep those that do without it and change the fewest
+others: what stands in for it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ class Used(NamedTuple):
     inputs: Any
 
 
-class SetTally:
-    """Counts of members, and at most ``most`` ways to do without each member of the first set."""
+class UsageCounts:
+    """Counts of members, and at most ``most`` ways to do without each member of the first set.
+
+    Sets come in blocks, the cheapest first.
+    """
 
     def __init__(self, first: NDArray[np.bool_], most: int) -> None:
         self.first, self.most = first, most

@@ -1,0 +1,164 @@
+"""The near-optimal search: every support that costs at most a factor more than the best one.
+
+It is the same tree with another threshold and a sink for supports.  With c* the least cost and
+T = (1 + within) c*, a node is closed when its bound reaches T; screening and propagation use T as
+well.  Where the tree ends, a support below T goes into the support store, so that at every moment
+
+    every support that is not in the store costs at least the bound of the run,
+
+and when the bound has reached T, the store is complete.  Supports have exactly l terms: adding a
+term never raises the cost, so that smaller ones would bring all their supersets with them.
+
+When a better support than the best known is met, T falls with it; closed nodes stay closed.  T lies
+above its definition by ROOM, so that a proof, whose claim is lowered by what rounding may take,
+still covers all of it.  A support is stored unless it is *proved* to cost T or more, with T as it
+is then: the store may hold some beyond the last T, and ``limit`` says where they begin.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from polysharp.certificate.proof import CLAIM_ROOM, Proof
+from polysharp.certificate.solution import Counters, Stop
+from polysharp.engines.base import Listener, Run
+from polysharp.engines.tree import Tree
+from polysharp.engines.tree.support_sink import SupportSink
+from polysharp.engines.tree.support_store import SupportStore
+from polysharp.problem.problem import Fit, Problem
+from polysharp.time_budget import TimeBudget
+from polysharp.typing import Indices
+
+ROOM = 4.0 * CLAIM_ROOM
+
+
+class NearOptimalRun(Run):
+    """The record of a near-optimal search; its objective, which the bound has to reach, is T."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        start: Indices,
+        within: float,
+        time: TimeBudget | None = None,
+        listener: Listener | None = None,
+        seed: int = 0,
+        threads: int = 1,
+    ) -> None:
+        super().__init__(problem, time, 0.0, listener, seed, threads, start)
+        self.factor = 1.0 + within
+        self.store = SupportStore(len(start), problem.size)
+        self.keep(self.best)
+
+    @property
+    def objective(self) -> float:
+        """T: what a support that is not stored must be proved to cost."""
+        return self.best.objective * self.factor * (1.0 + ROOM)
+
+    def offer_fit(self, fit: Fit) -> bool:
+        """Take an allowed fit that costs less than T; return whether it is the best one."""
+        low = fit.objective < self.objective
+        return low and self.problem.structure.allows(fit.support) and self.keep(fit)
+
+    def keep(self, fit: Fit) -> bool:
+        """Store a fit; return whether it is the best one."""
+        self.store.add(fit.support, fit.objective)
+        return super().offer_fit(fit)
+
+
+class StoringSink(SupportSink):
+    """Stores every support that is not proved to cost T, and takes it out of the bound."""
+
+    wants_all = True
+    most_listed = 100_000
+
+    def __init__(self, run: NearOptimalRun) -> None:
+        super().__init__(run)
+        self.store_in = run
+        self._below = deque[Indices]()
+
+    def take(self, support: Indices, cost: float) -> bool:
+        """Take a support that costs at least ``cost``; return whether bounds need not cover it."""
+        if cost >= self.run.threshold:
+            return super().take(support, cost)
+        self._below.append(support)
+        return True
+
+    def drain(self) -> None:
+        """Store what was taken."""
+        super().drain()
+        while self._below:
+            self.store_in.keep(self.run.problem.refit(self._below.popleft()))
+
+
+@dataclass(frozen=True, eq=False)
+class NearOptimal:
+    """The result of a near-optimal search.
+
+    The supports in the store up to ``limit`` are within the factor of the best one, and every other
+    support costs at least ``bound``; if it is ``complete``, that is no less than the limit.
+    """
+
+    store: SupportStore
+    limit: float
+    bound: float
+    complete: bool
+    stop: Stop
+    counters: Counters
+    seconds: float
+    proof: Proof | None  # of the bound, with the supports stored as its exceptions
+
+
+def of_exact_size(problem: Problem, terms: int) -> Problem:
+    """Return a problem with exactly this number of terms in place of at most l."""
+    return replace(problem, structure=replace(problem.structure, max_terms=terms, exact_size=True))
+
+
+def search_near_optimal(
+    problem: Problem,
+    start: Indices,
+    within: float,
+    *,
+    time: TimeBudget | None = None,
+    listener: Listener | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    engine: Tree,
+    max_excepted: int,
+) -> NearOptimal:
+    """Find every support of the size of ``start`` that costs at most 1 + within times the best.
+
+    The problem asks for exactly this number of terms.  A bound that does not move is no reason to
+    stop: supports are found all the same.  A proof lists all of them once more; there is none if
+    that would be more than ``max_excepted``.
+    """
+    engine = replace(engine, patience=np.inf)
+    time = (time or TimeBudget()).share(1.0)
+    engine.check(problem)  # which may compile, off the clock
+    with np.errstate(all="ignore"):  # see ``Engine.solve``
+        run = NearOptimalRun(problem, start, within, time.restarted(), listener, seed, threads)
+        stop, sink = Stop.INTERRUPTED, StoringSink(run)
+        with suppress(KeyboardInterrupt):
+            stop = engine.search(run, sink)
+        run.report("done", force=True)
+    store, proof, facts = run.store, run.proof, run.facts
+    limit = (1.0 + within) * store.least()
+    stored = store.count()
+    beyond = stored > store.count(limit)
+    if proof is not None:
+        every = store.cheapest()[0].tolist() if stored <= max_excepted else []
+        proof = replace(proof, exceptions=tuple(map(tuple, every))) if every else None
+    return NearOptimal(
+        store,
+        limit,
+        min(run.bound, limit) if beyond else run.bound,
+        run.proved,
+        stop,
+        facts["counters"],
+        facts["seconds"],
+        proof,
+    )
