@@ -7,7 +7,7 @@ from typing import Any
 
 
 class InputError(ValueError):
-    """The user's data or parameters break a rule; the message names parameter, rule and value."""
+    """Data or parameters break a rule; the message names parameter, rule and value."""
 
 
 class InfeasibleError(InputError):
@@ -15,11 +15,11 @@ class InfeasibleError(InputError):
 
 
 class TooLargeError(InputError):
-    """The problem is beyond what the chosen engine accepts."""
+    """The problem is too large for the chosen engine."""
 
 
 class MissingSolverError(ImportError):
-    """An optional solver or library is asked for and not installed."""
+    """An optional solver or library is needed and not installed."""
 
 
 class ClusterError(RuntimeError):
@@ -31,11 +31,11 @@ class CertificateError(RuntimeError):
 
 
 class DataError(RuntimeError):
-    """A data set cannot be had, or is not what was published."""
+    """A data set is not available, or differs from the published one."""
 
 
 def first_line(error: BaseException) -> str:
-    r"""Return the first line of what an error says, its kind where it says nothing.
+    r"""Return the first line of an error's message, its type if the message is empty.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def first_line(error: BaseException) -> str:
 
 
 def load_optional(module: str, what: str, extra: str) -> Any:
-    """Import what only an extra of the package brings, or say how to get it.
+    """Import a module of an optional extra, or raise with the command that installs it.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Writing files: whole or not at all, and never over what was read.
+"""Writing files: completely or not at all, and never over a file that was read.
 
-A file is written under another name in the same folder, made durable and then moved into its place:
-whoever looks there sees the old file or the new one, never half of one.  A kill, a crash or a full
-disk leaves the old file as it was; a kill may leave the other name behind, ``.xxxx.part.NAME``.
+A file is written under another name in the same folder, flushed to disk and then moved into place.
+Readers see the old file or the new one, never a part of one.  A kill, a crash or a full disk leaves
+the old file unchanged; a kill may leave the other name behind, ``.xxxx.part.NAME``.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Target = str | PathLike[str]
 
 @contextmanager
 def replacement(target: Target) -> Iterator[Path]:
-    """Yield the name under which to write a file that takes the target's place at the end.
+    """Yield a name to write to; the file then replaces the target.
 
-    The name ends as the target's does, since some libraries choose a format by it.  The new file
-    has the permissions of the old one; a link stays a link, and what it leads to is replaced.
-    Devices and pipes are written to as they are.
+    The name has the target's ending, because some libraries choose a format by it.  The new file
+    keeps the permissions of the old one.  A link stays a link, and the file behind it is replaced.
+    Devices and pipes are written to directly.
     """
     place = Path(os.path.realpath(target))
     try:
@@ -46,7 +46,7 @@ def replacement(target: Target) -> Iterator[Path]:
     except OSError as error:
         if error.errno is None:
             raise
-        # In the user's name for the file, whatever name was being written.
+        # Name the file as the user did, not the temporary one.
         raise type(error)(error.errno, error.strerror, str(target)) from error
     with suppress(OSError):  # not every system can do this to a folder
         _make_durable(place.parent)
@@ -60,10 +60,10 @@ def write_file(target: Target, content: str | bytes) -> None:
 
 
 def check_targets(targets: Mapping[str, Target | None], sources: Iterable[Target] = ()) -> None:
-    """Refuse files that cannot be written, before the work and not after it.
+    """Raise InputError for files that cannot be written, before the work starts.
 
-    ``targets`` are what the user calls each file and its name, None for none; no two of them may
-    be one file, nor may one be among the ``sources``, which are read.
+    ``targets`` maps an option to its file name, or to None.  All must be different files, and none
+    may be among the ``sources``, which are read.
     """
     given = {what: str(target) for what, target in targets.items() if target is not None}
     read = {_identity(source): str(source) for source in sources}
@@ -87,7 +87,7 @@ def check_targets(targets: Mapping[str, Target | None], sources: Iterable[Target
 
 
 def _try(what: str, target: str, place: Path) -> None:
-    """Do what ``replacement`` would, short of replacing."""
+    """Try to create the temporary file of ``replacement``."""
     if place.exists() and not place.is_file():
         return
     try:
@@ -102,7 +102,7 @@ def _try(what: str, target: str, place: Path) -> None:
 
 
 def _identity(name: Target) -> object:
-    """Return what two names of one file have in common."""
+    """Return a key that is equal for all names of one file."""
     place = os.path.realpath(name)
     try:
         found = os.stat(place)

@@ -35,7 +35,7 @@ def false_alarm(found: Iterable[Monomial], truth: Iterable[Monomial]) -> float:
 
 
 def test_error(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """TE: the root mean square error (what the paper's formula computes in its table).
+    """TE: the root mean square error, as in the table of the paper.
 
     Examples
     --------

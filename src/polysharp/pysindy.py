@@ -6,9 +6,8 @@ coefficients of every derivative.  Here equation t with at most l terms is the b
     c_t(l) = min 1/2 |dx_t - Theta w|^2 + 1/(2 gamma) |w|^2   with at most l nonzero w_j
 
 over columns divided by their root mean squares: ``polysharp.path`` at degree 1.  A joint budget K
-asks for min sum_t c_t(l_t) over sum_t l_t <= K.  Once every c_t(l) is known with a lower bound, a
-small dynamic programme divides K in the best way, and run on the bounds it bounds what any other
-division could reach.
+asks for min sum_t c_t(l_t) over sum_t l_t <= K.  Given every c_t(l) with a lower bound, a small
+dynamic programme divides K optimally; run on the lower bounds, it bounds every other division.
 """
 
 from __future__ import annotations
@@ -39,19 +38,19 @@ class ExactOptimizer(BaseOptimizer):  # type: ignore[misc]
     Parameters
     ----------
     max_terms : int or sequence of int, default=5
-        At most so many terms in each equation: one number for all, or one for each.
+        Maximum number of terms in each equation: one number for all, or one for each.
     joint_terms : int or None, default=None
-        At most so many terms in all equations together, divided among them in the best way.
+        Maximum number of terms in all equations together, divided among them optimally.
     gamma : float or "auto", default=1000.0
-        The ridge on the coefficients of the scaled columns is 1 / gamma: weak, since the terms of a
-        law must not be chosen by what the ridge does to their coefficients.
+        The ridge on the coefficients of the scaled columns is 1 / gamma: weak, so that it does not
+        influence which terms are chosen.
     time_limit : float or None, default=60.0
         Seconds for each equation, all its sizes together.
     gap_tol : float, default=1e-4
         Relative gap at which an equation counts as proved.
     normalize_columns, copy_X, initial_guess, unbias
         As in every optimizer of pysindy; ``unbias`` refits the chosen terms without the ridge.
-        An initial guess is not needed and has no influence.
+        An initial guess has no influence.
     verbose : bool, default=False
         Show the progress of every equation.
 
@@ -62,7 +61,7 @@ class ExactOptimizer(BaseOptimizer):  # type: ignore[misc]
     solutions_ : tuple of Solution or None
         Objective, bound and gap of every equation; None for an equation without terms.
     objective_, bound_, gap_ : float
-        The sum over the equations, what no other choice of terms can go below, and the gap.
+        The sum over the equations, the lower bound for every other choice of terms, and the gap.
 
     Examples
     --------
@@ -107,8 +106,8 @@ class ExactOptimizer(BaseOptimizer):  # type: ignore[misc]
         empty = 0.5 * np.einsum("nt,nt->t", y, y)
         objectives, bounds = (
             [
-                np.array([nothing, *(getattr(point, name) for point in row)])
-                for nothing, row in zip(empty, rows, strict=True)
+                np.array([zero, *(getattr(point, name) for point in row)])
+                for zero, row in zip(empty, rows, strict=True)
             ]
             for name in ("objective", "bound")
         )
@@ -160,7 +159,7 @@ class ExactOptimizer(BaseOptimizer):  # type: ignore[misc]
 def divide(costs: list[Array], total: int) -> tuple[float, list[int]]:
     """Return the least sum of one entry per row whose places sum to at most ``total``.
 
-    A row of two entries is 'nothing, or the one size asked for', which costs one place.
+    A row of two entries means 'no term, or the one size', which costs one place.
 
     Examples
     --------

@@ -1,10 +1,9 @@
 """The paper's synthetic data: a planted sparse polynomial of Gaussian inputs.
 
-The paper draws monomials from the union of D(i) over k chosen inputs, which does not keep the
-others out (a monomial of D(i) may contain any input).  Here all inputs of a drawn monomial lie
-among the k chosen ones, and every chosen input is used, so the planted law is (k, l)-sparse.
-Coefficients are -1 or +1 on the scaled monomials; the noise has exactly the asked ratio
-sqrt(SNR) = |signal| / |noise|.
+The paper draws monomials from the union of D(i) over k chosen inputs; a monomial of D(i) may also
+contain other inputs.  Here monomials contain chosen inputs only, and every chosen input is used, so
+that the planted polynomial is (k, l)-sparse.  Coefficients are -1 or +1 on the scaled monomials.
+The noise has exactly the given ratio sqrt(SNR) = |signal| / |noise|.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from polysharp.typing import Array, Indices, Monomial
 
 @dataclass(frozen=True, eq=False)
 class PlantedData:
-    """Data with the law behind them: y = sum_j coefficients_j * x^monomials_j + noise."""
+    """Data and the planted polynomial: y = sum_j coefficients_j * x^monomials_j + noise."""
 
     X: Array
     y: Array
@@ -54,8 +53,7 @@ def make_sparse_polynomial(
     degree : int
         Largest degree of a planted monomial.
     max_inputs : int or None
-        Number k of inputs the law uses, all of them used; None draws from all inputs without
-        asking that each is used.
+        Number k of inputs that the law uses; None draws from all inputs, and some may be unused.
     max_terms : int
         Number l of planted monomials.
     snr_sqrt : float
@@ -111,7 +109,7 @@ def _draw(
         if not cover or pool.uses[picks].any(axis=0).all():
             break
     else:
-        # Too few terms to cover by chance: spread the inputs over products first.
+        # Random draws seldom use all inputs if terms are few: cover the inputs first.
         order = rng.permutation(len(inputs))
         products = [order[a : a + degree] for a in range(0, len(inputs), degree)]
         first = [pool.index[tuple(sorted(inputs[product].tolist()))] for product in products]

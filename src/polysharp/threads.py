@@ -1,8 +1,8 @@
-"""Threads of the BLAS: many for the large products, one where the matrices are small.
+"""Threads of the BLAS: many for large products, one for small matrices.
 
-Products of a few thousand numbers finish before a second thread has woken up; on a busy machine
-waiting for it costs far more than the arithmetic.  So what works on small matrices asks for one
-thread while it lasts.
+A product of a few thousand numbers is done before a second thread has started, and on a busy
+machine waiting for that thread costs far more than the arithmetic.  Code for small matrices
+therefore limits the BLAS to one thread while it runs.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 _lock = Lock()
-_open: list[Any] = []  # the limit once for every context that is open, in whatever thread
+_open: list[Any] = []  # the limit, once for each open context of any thread
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Let matrix products take one thread while this context, or one like it, is open.
+    """Limit matrix products to one thread while at least one such context is open.
 
-    The limit is the whole process's: of several contexts that overlap, the first to begin sets it
-    and the last to end takes it back.
+    The limit holds for the whole process: the first of several overlapping contexts sets it, and
+    the last one lifts it.
     """
     with _lock:
         _open.append(_open[0] if _open else _blas().limit(limits=1))
@@ -40,9 +40,9 @@ def one_blas_thread() -> Iterator[None]:
 
 @contextmanager
 def limited_threads(n_jobs: int | None) -> Iterator[int]:
-    """Limit the threads of matrix products to ``n_jobs``; yield how many an engine may use.
+    """Limit the threads of matrix products to ``n_jobs``; yield the number for an engine.
 
-    -1 is one for each core; None leaves the products as they are set, and gives an engine one.
+    -1 means one for each core.  None changes no limit and yields 1.
     """
     if n_jobs is None:
         yield 1
@@ -54,5 +54,5 @@ def limited_threads(n_jobs: int | None) -> Iterator[int]:
 
 @cache
 def _blas() -> ThreadpoolController:
-    """Find the BLAS libraries once: the look-up costs more than a small fit."""
+    """Find the BLAS libraries once: looking them up costs more than a small fit."""
     return ThreadpoolController().select(user_api="blas")

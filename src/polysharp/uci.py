@@ -6,10 +6,10 @@
     wine_red, wine_white   1599, 4898 x 11    quality           Cortez et al. 2009
     music_1, music_2       1059 x 68   latitude, longitude      Zhou, Claire & King 2014
 
-What to know before using them: the paper counts one row less where its reader took the first one
-for a header (airfoil, concrete, music).  In energy, surface area is wall area + 2 roof area, so
-monomials are collinear and supports of equal cost exist.  Exact duplicates straddle random
-splits: 240 records of the red wines, 937 of the white, 25 of concrete.
+Caution: the paper counts one row less for airfoil, concrete and music, whose first row it read as a
+header.  In energy, surface area is wall area + 2 roof area, so that monomials are collinear and
+several supports have equal cost.  Random splits put exact duplicates on both sides: 240 records of
+the red wines, 937 of the white, 25 of concrete.
 """
 
 from __future__ import annotations
@@ -58,10 +58,9 @@ UCI_NAMES = tuple(_ROWS)
 def load_uci(name: str, *, download: bool = True) -> Dataset:
     """Return one of the paper's real data sets.
 
-    The file is looked for in the folder named by the environment variable ``POLYSHARP_DATA``,
-    then in the cache (``$XDG_CACHE_HOME/polysharp`` or ``~/.cache/polysharp``), and then
-    downloaded from the UCI repository into the cache.  What is downloaded or cached must have
-    the published contents.
+    The file comes from the folder in the environment variable ``POLYSHARP_DATA``, from the cache
+    (``$XDG_CACHE_HOME/polysharp`` or ``~/.cache/polysharp``), or from the UCI repository, which
+    fills the cache.  Downloads must have the published contents.
 
     Parameters
     ----------
@@ -78,7 +77,7 @@ def load_uci(name: str, *, download: bool = True) -> Dataset:
     Raises
     ------
     DataError
-        Where the file is nowhere to be had, or not what was published.
+        If the file is not available, or differs from the published one.
 
     Examples
     --------

@@ -1,19 +1,19 @@
-"""Where the heavy arithmetic runs, and the few array operations that differ there.
+"""NumPy or PyTorch: the device of the heavy arithmetic, and the array operations that differ.
 
-Three kinds of work are heavy: ranking the inputs, accumulating moments, pricing all monomials.
-A ``Place`` says where they run: NumPy on the CPU, or PyTorch on the device of one's choice;
-results are NumPy records either way.  ``device=None`` means NumPy, unless X is a tensor: then
-PyTorch works where the tensor lives.  ``device="cpu"`` always means NumPy.
+Three computations are heavy: ranking the inputs, accumulating moments, pricing all monomials.
+A ``Place`` says which device runs them: NumPy on the CPU, or PyTorch on a device that the user
+names.  Results are NumPy records either way.  ``device=None`` means NumPy unless X is a tensor;
+then PyTorch works on the tensor's device.  ``device="cpu"`` always means NumPy.
 
-Tables are (inputs, rows): one input per contiguous row, so that any range of inputs is one
-block of memory.  Libraries share the syntax of slices and entrywise products; what differs, or
-deserves care for speed, stands here:
+Tables have shape (inputs, rows): one input per contiguous row, so that any range of inputs is one
+block of memory.  Slices and entrywise products look alike in both libraries.  The operations that
+differ, or that need care for speed, are methods of ``NumpyArrays`` and ``TorchArrays``:
 
     correlate(parts, table) = stack(part * weight for each part) table'
-    above(P, limits)        = where |P_sc| >= limits_s
+    above(P, limits)        = the positions with |P_sc| >= limits_s
 
-NumPy takes the rows in chunks.  The weighted block stays in cache, partial sums of a chunk are
-added in float64 (which keeps float32 errors at the level of one chunk), and buffers are kept:
+NumPy takes the rows in chunks.  The weighted block stays in cache; the sum of a chunk is added in
+float64, which keeps float32 errors at the level of one chunk; and buffers are reused, because
 fresh memory costs as much as the arithmetic on it.
 """
 
@@ -29,7 +29,7 @@ from polysharp.data.torch_arrays import TorchArrays, find_device, is_tensor
 from polysharp.errors import load_optional
 from polysharp.typing import Array, Indices, Precision
 
-TILE = 96  # columns corrected at a time
+TILE = 96  # columns corrected at a time: a tile stays in the cache
 ROUNDOFF: dict[Precision, float] = {"float32": 2.0**-24, "float64": 2.0**-53}
 
 
@@ -46,10 +46,10 @@ class NumpyArrays:
 
     def _buffer(self, name: str, shape: tuple[int, int], dtype: Any) -> Any:
         size = shape[0] * shape[1]
-        held = self._buffers.get(name)
-        if held is None or held.size < size or held.dtype != dtype:
-            held = self._buffers[name] = np.empty(size, dtype=dtype)
-        return held[:size].reshape(shape)
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.size < size or buffer.dtype != dtype:
+            buffer = self._buffers[name] = np.empty(size, dtype=dtype)
+        return buffer[:size].reshape(shape)
 
     def array(self, values: Any, precision: Precision = "float64") -> Any:
         """Return values in the working precision."""
@@ -114,7 +114,7 @@ class NumpyArrays:
         return dsyrk(1.0, table.T, beta=1.0, c=total, trans=1, lower=1, overwrite_c=1)
 
     def above(self, P: Any, limits: Array) -> tuple[Indices, Indices, Array]:
-        """Return where |P_sc| >= limits_s; P is overwritten by its magnitudes."""
+        """Return the positions and sizes of |P_sc| >= limits_s; overwrite P by its magnitudes."""
         np.abs(P, out=P)
         mask = limits[:, None].astype(P.dtype) <= P
         where = np.flatnonzero(mask)
@@ -137,7 +137,7 @@ class Place:
 
     @classmethod
     def find(cls, X: Any, device: str | None) -> Place:
-        """Return the place that the user's data and wish point at."""
+        """Return the place for the user's data and the parameter ``device``."""
         if device == "cpu" or (device is None and not is_tensor(X)):
             return CPU
         return cls(find_device(X, device))
@@ -156,10 +156,10 @@ CPU = Place()
 
 
 def as_host(X: Any) -> Any:
-    """Return data as scikit-learn reads them: tensors as NumPy arrays, streams of Arrow as tables.
+    """Return data that scikit-learn can read.
 
-    pandas, polars and PyArrow tables are arrays with names already; a relation of DuckDB, like
-    whatever else speaks Arrow's stream protocol and is no array, becomes a PyArrow table.
+    A tensor becomes a NumPy array.  An object with Arrow's stream protocol that is not an array,
+    such as a DuckDB relation, becomes a PyArrow table.  Other tables stay as they are.
     """
     if is_tensor(X):
         return np.asarray(X.detach().cpu().numpy(), dtype=np.float64)

@@ -1,15 +1,15 @@
-"""Dask: one function over all blocks of rows, and the sum of what it returns.
+"""Dask: one function over all blocks of rows, and the sum of the results.
 
-Whatever a fit needs of distributed rows is a sum over blocks, so this is all there is to run:
+A fit needs nothing of distributed rows but sums over blocks:
 
     result = f(block 1) + f(block 2) + ... ,
 
-added in a tree, so that results meet where they are and only one travels to the client.  The graph
-goes to whichever scheduler Dask would use: the cluster of an open ``distributed.Client``, the one
-set by ``dask.config``, or threads of this process.  Blocks that return None count as nothing.
+added in a tree, so that workers add each other's results and one result travels to the client.
+The scheduler is the one that Dask would use: the cluster of an open ``distributed.Client``, the one
+set by ``dask.config``, or threads of this process.  A block that returns None adds nothing.
 
-On a cluster a lost worker's blocks are computed again elsewhere, by Dask.  What Dask cannot mend
-becomes one sentence here (``ClusterError``), and Ctrl-C cancels what is still running.
+If a cluster loses a worker, Dask computes its blocks again elsewhere.  Failures that Dask cannot
+repair become one sentence here (``ClusterError``), and Ctrl-C cancels running tasks.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from polysharp.errors import ClusterError, load_optional
 from polysharp.threads import limited_threads
 from polysharp.typing import OnBlock
 
-FAN_IN = 4  # results added by one task: a worker holds few of them at a time
+FAN_IN = 4  # results added by one task; a worker keeps this number in memory
 POLL = 0.2  # seconds between two looks at the progress of a cluster
-PATIENCE = 30.0  # seconds without any worker; dask.config "polysharp.wait-for-workers" overrides it
+PATIENCE = 30.0  # seconds to wait for a worker; dask.config "polysharp.wait-for-workers" sets it
 
 
 def is_dask(X: object) -> bool:
-    """Whether X is a Dask collection, found out without importing Dask."""
+    """Whether X is a Dask collection; does not import Dask."""
     return type(X).__module__.split(".")[0] in ("dask", "dask_expr")
 
 
 def dask_module(name: str = "dask") -> Any:
-    """Import a module of Dask, or say that it is missing."""
+    """Import a module of Dask, or raise MissingSolverError."""
     return load_optional(name, "a table beyond one machine", "dask")
 
 
@@ -70,14 +70,14 @@ def sum_over_blocks(
 ) -> Any:
     """Return the sum of ``function(number, *block, *shared)`` over the blocks.
 
-    With ``then``, return ``then(sum, *shared)``, computed where the sum is.  ``stage`` names the
-    tasks on Dask's dashboard; ``on_block(done, total)`` is called as blocks are done, and an
-    exception it raises ends the computation.
+    With ``then``, return ``then(sum, *shared)``, computed by the worker that has the sum.
+    ``stage`` names the tasks on Dask's dashboard.  ``on_block(done, total)`` is called after
+    blocks; an exception that it raises ends the computation.
     """
     delayed = dask_module().delayed
     name = f"polysharp-{stage}-{uuid4().hex}"
     task, merge = (delayed(f, pure=False, traverse=False) for f in (function, _add))
-    # Shared arguments are one node of the graph each, so that a worker receives them once.
+    # Each shared argument is one node of the graph, so that a worker receives it once.
     everyone = [delayed(value, pure=False, traverse=False) for value in shared]
     leaves = [
         task(number, *block, *everyone, dask_key_name=(name, number))
@@ -99,20 +99,20 @@ def sum_over_blocks(
 
 
 def _add(*parts: Any) -> Any:
-    """Add what is there."""
-    there = [part for part in parts if part is not None]
-    return reduce(add, there) if there else None
+    """Add the results that are not None."""
+    results = [part for part in parts if part is not None]
+    return reduce(add, results) if results else None
 
 
 def _client() -> Any:
-    """Return the client of the cluster that Dask would use, None for a local scheduler."""
+    """Return the client of Dask's cluster, None for a local scheduler."""
     get = dask_module("dask.base").get_scheduler()
     owner = getattr(get, "__self__", None)
     return owner if hasattr(owner, "scheduler_info") else None
 
 
 def n_threads() -> int:
-    """Return how many blocks are worked on at a time."""
+    """Return the number of blocks that are processed at a time."""
     client = _client()
     return (cpu_count() or 1) if client is None else max(1, sum(client.nthreads().values()))
 
@@ -128,17 +128,17 @@ def _locally(root: Any, name: str, total: int, on_block: OnBlock | None) -> Any:
                 tell(min(next(done), total), total)
 
         following = dask_module("dask.callbacks").Callback(posttask=after)
-    # Blocks fill the cores; threads inside their products would compete with them.
+    # Blocks fill the cores; BLAS threads would compete with them.
     with following, limited_threads(1):
         return root.compute()
 
 
 def _on_cluster(client: Any, root: Any, leaves: Sequence[Any], on_block: OnBlock | None) -> Any:
-    """Compute on a cluster, look after it, and say in one sentence what went wrong."""
+    """Compute on a cluster; turn failures into one sentence."""
     distributed = dask_module("distributed")
     marks = []
     if on_block is not None:
-        # What a block returned is released once it is added; its mark tells that it was there.
+        # Dask releases the result of a block after adding it; a mark remains and can be counted.
         mark = dask_module().delayed(_mark, pure=False)
         marks = [mark(leaf) for leaf in leaves]
     futures = client.compute([root, *marks])
@@ -155,13 +155,13 @@ def _on_cluster(client: Any, root: Any, leaves: Sequence[Any], on_block: OnBlock
         client.cancel(futures)
         raise
     finally:
-        # At once, and not when they are collected: the workers hold what they stand for.
+        # Release now, not at garbage collection: workers keep the results until then.
         for future in futures:
             future.release()
 
 
 def _mark(_: Any) -> None:
-    """Say that a block is done."""
+    """Stand for a finished block."""
 
 
 def _patience() -> float:
@@ -169,7 +169,7 @@ def _patience() -> float:
 
 
 def _follow(client: Any, root: Any, marks: Sequence[Any], on_block: OnBlock | None) -> None:
-    """Wait for the result; report blocks done, and give up when no worker is left for long."""
+    """Wait for the result and report finished blocks; give up after a time without workers."""
     wait = dask_module("distributed").wait
     done, since, seconds = 0, monotonic(), _patience()
     while not root.done():

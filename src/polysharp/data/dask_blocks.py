@@ -1,13 +1,13 @@
-"""From Dask collections to blocks of rows: X, y and the weights cut alike, and nothing computed.
+"""From Dask collections to blocks: cut the rows of X, y and the weights alike, computing nothing.
 
-A block is a triple (x, y, weights) of delayed pieces.  Row alignment is by position:
+A block is a triple (x, y, weights) of delayed pieces.  Rows are aligned by position:
 
-    arrays of known chunk sizes     y and the weights are cut as X is; the totals must agree
-    unknown sizes, data frames      as many pieces on each side; each pair must have equal lengths,
-                                    which only the workers can see (``block_summary``)
+    arrays of known chunk sizes     y and the weights are cut at the chunks of X; totals must agree
+    unknown sizes, data frames      as many pieces on each side; the two of a pair must have equal
+                                    lengths, which only the workers can see (``block_summary``)
 
-Data frames of one source are joined before they are cut, so that a file is opened once for X and y
-together, with only the columns that are used.
+Data frames of one source are joined before they are cut, so that Dask opens a file once for X and y
+and reads only the columns in use.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def is_array(X: Any) -> bool:
 
 
 def check_columns(model: Any, X: Any, *, reset: bool) -> None:
-    """Check kind, names and types of the columns; nothing is computed.
+    """Check kind, names and types of the columns without computing anything.
 
-    With ``reset`` sets ``n_features_in_`` and ``feature_names_in_`` on the model, otherwise
-    compares with them.
+    With ``reset``, set ``n_features_in_`` and ``feature_names_in_`` on the model; without, compare
+    the columns with them.
     """
     if is_frame(X):
         if X.ndim != 2:
@@ -59,7 +59,7 @@ def check_columns(model: Any, X: Any, *, reset: bool) -> None:
 
 
 def _holds_numbers(dtype: Any) -> bool:
-    """Whether a type is that of numbers; plain objects may be, and are tried block by block."""
+    """Whether a type may hold numbers; objects may, and are converted block by block."""
     kind = getattr(dtype, "kind", "O")
     return kind in "biuf" or str(dtype) == "object"
 
@@ -81,15 +81,14 @@ def cut_into_blocks(X: Any, y: Any, sample_weight: Any, *, several: bool = False
 
 
 def _joined(X: Any, beside: dict[str, Any]) -> list[Piece]:
-    """Take data frames apart after their reading has been optimised together."""
+    """Cut data frames after optimising how all of them are read."""
     for name, column in beside.items():
         if column.npartitions != X.npartitions:
             raise _disagree(name, X.npartitions, column.npartitions)
     joined = dask_module("dask.dataframe").map_partitions(
         _triple, X, *beside.values(), meta=X._meta, align_dataframes=False, enforce_metadata=False
     )
-    # Simplified, so that only used columns are read; not fused, so that partitions stay what
-    # the user made of them.
+    # Simplify, to read only columns in use; do not fuse, to keep the user's partitions.
     delayed = joined.simplify().to_delayed(optimize_graph=False)
     return [(piece, None, None) for piece in delayed]
 
@@ -135,7 +134,7 @@ def _beside(X: Any, column: Any, name: str) -> list[Any]:
 
 
 def _known_sizes(X: Any) -> tuple[int, ...] | None:
-    """Return the lengths of the row blocks, None where Dask does not know them."""
+    """Return the lengths of the row blocks, None if Dask does not know them."""
     if is_frame(X) or any(isnan(size) for size in X.chunks[0]):
         return None
     return tuple(X.chunks[0])

@@ -1,7 +1,7 @@
-"""Dask collections as rows: checked in one pass, then asked for sums over their blocks.
+"""Dask collections as rows: one pass checks them, later passes compute sums over their blocks.
 
-X stays where it is: a block is read, coded, used and forgotten by a task, and what moves is what
-the tasks return.  Each sum reads the rows again: ``persist`` collections that fit into the
+X is never gathered.  A task reads a block, codes it, uses it and forgets it; only the results of
+tasks travel.  Every sum reads the rows again: call ``persist`` on collections that fit into the
 workers' memory.
 """
 
@@ -36,7 +36,7 @@ from polysharp.typing import Array, OnBlock
 def open_collections(
     model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress
 ) -> DaskRows:
-    """Check Dask collections; sets ``n_features_in_`` and ``feature_names_in_`` on the model."""
+    """Check collections; set ``n_features_in_`` and ``feature_names_in_`` on the model."""
     response = y.name if is_frame(y) else None
     names = (response if isinstance(response, str) else "y",)
     return _opened(model, (X, y, sample_weight), names, progress)[0]
@@ -45,9 +45,10 @@ def open_collections(
 def open_several(
     model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress
 ) -> list[DaskRows]:
-    """Do the same for several responses, the columns of y; return the rows of each, scaled.
+    """Check collections with several responses, the columns of y; return the rows of each.
 
-    A response is divided by its standard deviation, or its size without an intercept.
+    Each response is divided by its standard deviation, or without an intercept by its root mean
+    square.
     """
     if getattr(y, "ndim", 2) != 2:
         raise InputError(
@@ -80,7 +81,7 @@ def _opened(
     *,
     several: bool = False,
 ) -> tuple[DaskRows, Summary]:
-    """Check collections; return the rows of the first response, and what is known of all."""
+    """Check collections; return the rows of the first response and the summary of all."""
     X, y, sample_weight = given
     if model.device not in (None, "cpu"):
         raise InputError(f"device must be None or 'cpu' for Dask collections, got {model.device!r}")
@@ -92,7 +93,7 @@ def _opened(
     tell = progress.on_block("checking rows")
     try:
         summary: Summary = sum_over_blocks("check", summarise, blocks, read, on_block=tell)
-    except (ValueError, TypeError, KeyError) as failed:  # what the user's own graph raises
+    except (ValueError, TypeError, KeyError) as failed:  # raised by the user's own graph
         raise InputError(f"X and y: a block cannot be read: {first_line(failed)}") from failed
     columns = library.column_names(names)
     _check_whole(summary, int(model.degree), columns, sample_weight is not None)
@@ -104,7 +105,7 @@ def _opened(
 
 
 def summarise(number: int, x: Any, y: Any, weights: Any, read: BlockReader) -> Summary:
-    """Check and summarise one block, or say what is wrong with it."""
+    """Check and summarise one block, or return a summary with its first error."""
     try:
         rows, n_given = read(number, x, y, weights)
     except InputError as refused:
@@ -115,7 +116,7 @@ def summarise(number: int, x: Any, y: Any, weights: Any, read: BlockReader) -> S
 
 
 def _check_whole(summary: Summary, degree: int, names: tuple[str, ...], weighted: bool) -> None:
-    """Refuse what a block refused, and what only all of them together show."""
+    """Raise the first error of a block, and errors that only the whole table shows."""
     if summary.refusal is not None:
         number, sentence = summary.refusal
         raise InputError(f"block {number}: {sentence}")
@@ -129,7 +130,7 @@ def _check_whole(summary: Summary, degree: int, names: tuple[str, ...], weighted
 
 @dataclass(frozen=True, eq=False)
 class DaskRows(Rows):
-    """Rows that live in blocks on a cluster or on disk, and have passed the checks."""
+    """Checked rows in blocks on a cluster or on disk."""
 
     blocks: Sequence[Piece]
     read: BlockReader
@@ -141,7 +142,7 @@ class DaskRows(Rows):
     ranges: Ranges
     library: Library
     place: Place = CPU  # workers compute on their CPUs
-    block: None = None  # nothing gathers the rows
+    block: None = None  # the rows are never gathered
     y_unit: float = 1.0
 
     @cached_property
@@ -150,7 +151,7 @@ class DaskRows(Rows):
         return n_threads()
 
     def coded(self, code: Code) -> DaskRows:
-        """Return the rows with their inputs coded, which is done when they are read."""
+        """Return the rows with their inputs coded; blocks are coded when they are read."""
         return replace(self, read=replace(self.read, code=code))
 
     def sum_over_blocks(
@@ -161,7 +162,7 @@ class DaskRows(Rows):
         then: Callable[..., Any] | None = None,
         on_block: OnBlock | None = None,
     ) -> Any:
-        """Add what the blocks that are not empty return, in a tree."""
+        """Add the results of all blocks that are not empty, in a tree."""
         last = None if then is None else partial(_finish, then)
         given = self.blocks, self.read, function, *args
         return sum_over_blocks(stage, _on_rows, *given, then=last, on_block=on_block)
@@ -175,21 +176,21 @@ def _on_rows(number: int, *piece_and_work: Any) -> Any:
 
 
 def _finish(then: Callable[..., Any], total: Any, *shared: Any) -> Any:
-    """Finish the work where the sum is."""
+    """Call ``then`` on the worker that has the sum."""
     _read, _function, *args = shared
     return then(total, *args)
 
 
 @dataclass(frozen=True, eq=False)
 class BlockReader:
-    """How a task turns the pieces of a block into rows."""
+    """Turns the pieces of a block into rows, within a task."""
 
     names: tuple[str, ...]
     responses: tuple[str, ...] = ("y",)
     library: Library = PLAIN
     code: Code | None = None
-    units: tuple[float, ...] = ()  # that several responses are divided by; empty: one each
-    column: int = 0  # of y
+    units: tuple[float, ...] = ()  # divisors of several responses; empty: 1 for each
+    column: int = 0  # of y, the response of these rows
 
     @property
     def width(self) -> int:
@@ -197,7 +198,7 @@ class BlockReader:
         return len(self.names) + len(self.library.applied)
 
     def __call__(self, number: int, x: Any, y: Any, weights: Any) -> tuple[MemoryRows, int]:
-        """Return the rows that count, as floats and coded, and how many there were."""
+        """Return the coded rows of positive weight, and the number of all rows."""
         if isinstance(x, tuple):  # joined data frames
             x, y, weights = x
         X = table_of(x, self.names)
@@ -223,7 +224,7 @@ class BlockReader:
 
 
 def table_of(x: Any, names: tuple[str, ...]) -> Array:
-    """Return the inputs of a block as finite floats, or say which one is not."""
+    """Return the inputs of a block as finite floats, or raise InputError."""
     X = np.empty((len(x), len(names)), order="F")
     columns = [x.iloc[:, a] for a in range(len(names))] if hasattr(x, "iloc") else np.asarray(x).T
     for a, column in enumerate(columns):

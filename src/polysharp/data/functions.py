@@ -1,14 +1,15 @@
-"""Functions of an input: further columns that stand beside it and count as it.
+"""Functions of an input: further columns of the table, which count as the same input.
 
-The columns of a table of p inputs are 0..p-1, the inputs themselves, and p, p+1, ..., one for each
-function of an input that the user asks for, computed from the input as it is given, before any
-shift.  Monomials multiply columns; budgets count inputs, so that x, 1/x and log(x) are one input.
+A table of p inputs has columns 0..p-1, the inputs themselves, and columns p, p+1, ..., one for each
+function of an input that the user asks for.  A function takes the input as the user gave it,
+without a shift.  Monomials multiply columns; budgets count inputs, so that x, 1/x and log(x) are
+one input.
 
-A product of two columns of an input that is itself a column, or no function at all, is left out:
+Monomials do not hold two columns whose product is another column or a constant:
 
-    x (1/x) = 1,     sqrt(x) sqrt(x) = x,
+    x (1/x) = 1,     sqrt(x) sqrt(x) = x.
 
-and every product of powers that is left is a power of x of its own.
+All other products of powers of x are different powers of x.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ class Function:
 
     name: str
     call: Callable[[Any], Any]
-    label: str = ""  # as formulas show it, the name where it has no other
-    refuses: str = ""  # what its argument must not be, in words
+    label: str = ""  # the name in formulas, if it differs
+    refuses: str = ""  # arguments that it is not defined for, in words
 
     def __call__(self, x: Array, input_name: str) -> Array:
-        """Evaluate; refuse numbers for which it is not defined, and say which."""
+        """Evaluate; raise InputError for a number that the function is not defined for."""
         with np.errstate(all="ignore"):
             values = np.asarray(self.call(x), dtype=np.float64)
         if values.shape != np.shape(x):
@@ -68,8 +69,8 @@ FUNCTIONS = {
 }
 INVERSE = "inverse"
 OTHER_NAMES = {"sqrt": "square-root", "1/x": "inverse"}
-# Of the columns that are powers of their input, by what they are ("" is the input itself): the
-# product of two of them is trivial where these add up to 0, no function, or to 1, the input.
+# Exponents of the functions that are powers ("" is the input itself).  A product of two is trivial
+# if its exponents add up to 0, a constant, or to 1, the input.
 EXPONENTS = {"": 1.0, INVERSE: -1.0, "square-root": 0.5}
 
 
@@ -81,7 +82,7 @@ class Applied:
     function: Function
 
     def written(self, name: str) -> str:
-        """Return the column as formulas show it, given what the input is called there."""
+        """Return the column as formulas show it, given the name of the input."""
         if self.function.name == INVERSE:
             return f"{name}^-1"
         return f"{self.function.label or self.function.name}({name})"
@@ -102,7 +103,7 @@ def power_of(column: str, exponent: int) -> str:
 
 @dataclass(frozen=True)
 class Library:
-    """The inputs, numbered from 0, and the functions of them that are columns after these."""
+    """The columns of a table: the inputs, numbered from 0, and after them functions of inputs."""
 
     n_inputs: int = 0
     applied: tuple[Applied, ...] = ()
@@ -138,16 +139,16 @@ class Library:
         return self.applied[at].function.name if self.applied and at >= 0 else ""
 
     def is_trivial(self, monomial: Monomial) -> bool:
-        """Whether two of the columns multiplied give a column, or no function."""
+        """Whether a monomial holds two columns whose product is a column or a constant."""
         return bool(self.applied) and bool(self.trivial_keys(np.array([monomial], np.int32))[0])
 
     @cached_property
     def _exponents(self) -> Array:
-        """The power of its input that each column is, NaN where it is none."""
+        """The exponent of each column as a power of its input, NaN for other functions."""
         return np.array([EXPONENTS.get(self.kind(c), np.nan) for c in range(len(self.owners))])
 
     def trivial_keys(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Return which of many monomials of one degree, one per row, are trivial."""
+        """Return which monomials of one degree, one per row, are trivial."""
         owners, exponents = self.owners[keys], self._exponents[keys]
         trivial = np.zeros(len(keys), dtype=bool)
         for a, b in combinations(range(keys.shape[1]), 2):
@@ -156,14 +157,14 @@ class Library:
         return trivial
 
     def values(self, column: int, X: Array, names: Sequence[str]) -> Array:
-        """Return a column, given the inputs as the user has them."""
+        """Return a column, given the inputs in the user's units."""
         if not self.applied or column < self.n_inputs:
             return np.asarray(X[:, column])
         applied = self.applied[column - self.n_inputs]
         return applied.function(X[:, applied.input], names[applied.input])
 
     def grown(self, X: Array, names: Sequence[str]) -> Array:
-        """Return the inputs with all columns of functions beside them."""
+        """Return the table of all columns, given the inputs."""
         if not self.applied:
             return X
         wide = np.empty((len(X), len(self.owners)), order="F")

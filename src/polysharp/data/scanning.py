@@ -1,7 +1,7 @@
-"""Tables in many files, or in one too large for memory, opened through Dask and not read yet.
+"""Tables in many files, or in one that does not fit in memory, opened lazily through Dask.
 
-A folder stands for all its tables, a pattern for the files it matches; all of one kind, Parquet or
-CSV.  Files are cut into partitions of a stated size, and only the columns in use are ever read.
+A folder stands for all its tables, a pattern for the files that it matches; all must be Parquet, or
+all CSV.  Dask cuts files into partitions of a stated size and reads only the columns in use.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COMPRESSED = {".gz", ".bz2", ".xz", ".zip"}
 
 
 class Scan(NamedTuple):
-    """What ``fit`` takes, in its order: ``model.fit(*scan)``."""
+    """The arguments of ``fit``, in its order: ``model.fit(*scan)``."""
 
     X: Any
     y: Any
@@ -46,19 +46,19 @@ def scan(
         A file, a folder, or a glob such as ``"rides/2026-*.parquet"``.  On a cluster every worker
         must see the same files.
     target : str
-        Column to explain.
+        Column to predict.
     inputs : sequence of str or None, default=None
-        Columns to explain it by; None for all others that hold numbers.
+        Columns to predict it from; None for all others that hold numbers.
     exclude : sequence of str, default=()
-        Columns that are no inputs.
+        Columns that must not be inputs.
     weights : str or None, default=None
         Column with the weights of the rows.
     drop_missing : bool, default=False
         Leave out rows with missing values in the columns used.
     partition_size : str, default="64MiB"
-        How much of a file one task reads; compressed CSV is read one file at a time.
+        Amount of a file that one task reads; compressed CSV is read one file at a time.
     csv_options : mapping or None, default=None
-        Handed to ``pandas.read_csv``: ``sep``, ``decimal``, ``encoding`` and so on; ``dtype`` as
+        Options for ``pandas.read_csv``: ``sep``, ``decimal``, ``encoding`` and so on; ``dtype`` as
         a mapping, and no ``nrows``.
 
     Returns
@@ -97,7 +97,7 @@ def scan(
 
 
 def find_files(pattern: str | Path) -> list[str]:
-    """Return the tables that a file, folder or glob stands for, sorted by name."""
+    """Return the files of a path, folder or glob, sorted by name."""
     path = Path(pattern)
     if path.is_dir():
         found = [str(file) for file in sorted(path.rglob("*")) if _kind(file) and file.is_file()]
@@ -133,7 +133,7 @@ def open_files(files: Sequence[str], partition_size: str, csv_options: Mapping[s
 
 
 def _number_types(file: str, csv_options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the columns that begin as numbers: whole ones may have fractions or gaps later on."""
+    """Return float64 for each column that begins with numbers: later rows may have fractions."""
     head = dask_module("pandas").read_csv(file, nrows=1000, **csv_options)
     return {name: "float64" for name, dtype in head.dtypes.items() if dtype.kind in "iuf"}
 
@@ -147,6 +147,6 @@ def _kind(path: Path) -> str | None:
 
 def _hint(name: str, names: Sequence[str]) -> str:
     if "," in name and all(part.strip() in names for part in name.split(",")):
-        return "; these are several, and files that are read in blocks have one target"
+        return "; files that are read in blocks have one target, and these are several"
     near = get_close_matches(name, list(names), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,12 +1,12 @@
-"""The first pass over blocks of rows: checks, ranges, means and mean squares.
+"""The first pass over blocks of rows: checks, ranges, means and variances.
 
-Per input, and per response, with weights v and W their sum, a block contributes
+For each input and each response, with weights v and W their sum, a block contributes
 
     min, max,    xbar = sum v x / W,    S = sum v (x - xbar)^2,
 
-which merge exactly (Chan, Golub & LeVeque), as moments do; shift and unit of the coded variables
-follow from them, and so does n, which nobody knows before.  A block that breaks a rule says so in
-its summary, with its number; of several the first one is reported.
+which merge exactly (Chan, Golub & LeVeque), as moments do.  Shifts and units of the coded variables
+follow from them, and so does n, which nobody knows before the pass.  A block that breaks a rule
+reports it in its summary, with its number; the first of these reports is raised.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from numpy.typing import NDArray
 
 from polysharp.typing import Array
 
-ROWS = 1024  # taken at a time: what is computed of them stays in the cache
+ROWS = 1024  # taken at a time, so that temporary arrays stay in the cache
 
 
 class Ranges(NamedTuple):
-    """What the coding of the inputs is made of."""
+    """Least and largest value, mean and variance of each column; the coding follows from them."""
 
     low: Array
     high: Array
     mean: Array
     variance: Array
-    ends_only: NDArray[np.bool_]  # whether an input takes no value between its least and largest
+    at_most_two: NDArray[np.bool_]  # whether a column takes no value between its least and largest
 
     @classmethod
     def of(cls, X: Array, weights: Array) -> Ranges:
-        """Measure the columns of a table; without rows the least is infinite, the mean zero."""
+        """Measure the columns of a table; of no rows the least value is infinite, the mean zero."""
         low, high = X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
         weight = weights.sum() if len(X) else 1.0
-        variance, ends_only = np.zeros(X.shape[1]), np.ones(X.shape[1], dtype=bool)
+        variance, at_most_two = np.zeros(X.shape[1]), np.ones(X.shape[1], dtype=bool)
         with np.errstate(over="ignore", invalid="ignore"):  # ``check_powers`` sees the range
             mean = weights @ X / weight
             for start in range(0, len(X), ROWS):
                 part = X[start : start + ROWS]
                 variance += weights[start : start + ROWS] @ (part - mean) ** 2
-                some = np.flatnonzero(ends_only)
+                some = np.flatnonzero(at_most_two)
                 if len(some):
                     values = part[:, some]
-                    ends_only[some] = ((low[some] == values) | (high[some] == values)).all(axis=0)
-        return cls(low, high, mean, variance / weight, ends_only)
+                    at_most_two[some] = ((low[some] == values) | (high[some] == values)).all(axis=0)
+        return cls(low, high, mean, variance / weight, at_most_two)
 
     @property
     def two_valued(self) -> NDArray[np.bool_]:
         """Which inputs take two values."""
-        return self.ends_only & (self.low < self.high)
+        return self.at_most_two & (self.low < self.high)
 
     def merged(self, other: Ranges, share: float) -> Ranges:
-        """Return the ranges of both sets of rows, the other one with a share of the weight."""
+        """Return the ranges of both sets of rows; ``share`` is the other's part of the weight."""
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
         step = other.mean - self.mean
         within = [
@@ -67,20 +67,20 @@ class Ranges(NamedTuple):
             high,
             self.mean + share * step,
             (1.0 - share) * (self.variance + share * step**2) + share * other.variance,
-            self.ends_only & other.ends_only & np.all(within, axis=0),
+            self.at_most_two & other.at_most_two & np.all(within, axis=0),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What the first pass learns; ``a + b`` merges."""
+    """The result of the first pass; ``a + b`` merges two of them."""
 
-    n_given: int  # rows, with those of weight zero
+    n_given: int  # rows, including those of weight zero
     n_rows: int
     weight: float
     ranges: Ranges
     responses: Ranges
-    refusal: tuple[int, str] | None = None  # a block's number and what is wrong with it
+    refusal: tuple[int, str] | None = None  # number of a bad block, and what is wrong with it
 
     def __add__(self, other: Summary) -> Summary:
         """Return the summary of both sets of rows together."""
@@ -109,6 +109,6 @@ class Summary:
 
     @property
     def centers(self) -> Array:
-        """Means of responses; of equal numbers that number itself, so that they centre to zeros."""
+        """Means of the responses; equal numbers give that number, so that they centre to zeros."""
         low, high, mean = self.responses[:3]
         return np.where(low == high, low, mean)

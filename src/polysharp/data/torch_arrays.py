@@ -1,7 +1,7 @@
-"""PyTorch behind ``arrays``: tensors on a GPU, or on the CPU.
+"""PyTorch arrays for ``arrays``: tensors on a GPU, or on the CPU.
 
-PyTorch is imported only when one of these functions is used.  Everything runs in float64: on
-data-centre GPUs it is as fast as float32, and float32 products may silently be rounded to
+PyTorch is imported when one of these functions is first used.  Everything runs in float64.  On
+data-centre GPUs float64 is as fast as float32, and float32 products may silently be rounded to
 fewer digits (TF32), which would break the error bounds of pricing.
 """
 
@@ -14,11 +14,11 @@ import numpy as np
 from polysharp.errors import InputError, load_optional
 from polysharp.typing import Array, Indices, Precision
 
-LARGE = 10**7  # numbers from which a copy to the host goes through pinned memory
+LARGE = 10**7  # numbers; larger arrays are copied to the host through pinned memory
 
 
 def is_tensor(X: object) -> bool:
-    """Whether X is a PyTorch tensor, found out without importing PyTorch."""
+    """Whether X is a PyTorch tensor; does not import PyTorch."""
     return type(X).__module__.split(".")[0] == "torch"
 
 
@@ -28,7 +28,7 @@ def torch_module() -> Any:
 
 
 def find_device(X: Any, device: str | None = None) -> Any:
-    """Return the device asked for, or the one the tensor X is on."""
+    """Return the device that the user named, or that of the tensor X."""
     torch = torch_module()
     if device is None:
         return X.device if is_tensor(X) else torch.device("cpu")
@@ -46,7 +46,7 @@ class TorchArrays:
 
     best_precision: Precision = "float64"
     chunk = 2**62  # one product over all rows
-    stack = 4096  # few large products: between two of them the device waits for the host
+    stack = 4096  # weighted rows: few large products, since the device waits between them
 
     def __init__(self, device: Any, block_bytes: int = 512 * 2**20) -> None:
         self.torch, self.device, self.block_bytes = torch_module(), device, block_bytes
@@ -78,7 +78,7 @@ class TorchArrays:
         return self.torch.zeros((size, size), dtype=self.torch.float64, device=self.device)
 
     def finished(self, scatter: Any, first: Array | None, step: Array, scales: Array | None) -> Any:
-        """Undo a shift, scale, and mirror the lower half: what is left to do for moments."""
+        """Undo a shift, scale, and mirror the lower half: the last steps of moments."""
         if first is not None:
             scatter -= self.array(first)[:, None] * self.array(step)
         if scales is not None:
@@ -91,7 +91,7 @@ class TorchArrays:
         return total.addmm_(table, table.T)
 
     def above(self, P: Any, limits: Array) -> tuple[Indices, Indices, Array]:
-        """Return where |P_sc| >= limits_s."""
+        """Return the positions and sizes of |P_sc| >= limits_s."""
         P = P.abs_()
         rows, columns = self.torch.nonzero(self.array(limits)[:, None] <= P, as_tuple=True)
         return rows.cpu().numpy(), columns.cpu().numpy(), self.numpy(P[rows, columns])
@@ -99,7 +99,7 @@ class TorchArrays:
     def numpy(self, values: Any) -> Array:
         """Return values on the host."""
         if self.device.type == "cuda" and values.nelement() > LARGE:
-            # Twice as fast into memory that the device can reach.
+            # Copies into pinned memory are twice as fast.
             host = self.torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
             values = host.copy_(values)
         return np.asarray(values.cpu().numpy(), dtype=np.float64)

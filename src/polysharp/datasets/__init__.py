@@ -1,4 +1,4 @@
-"""The data that come with the package: one planted law and one real table.
+"""The data that come with the package: one with a known law, and one real table.
 
 ``cycling`` is drawn from the power balance of a cargo bicycle, in watts,
 
@@ -9,8 +9,8 @@ out it is a polynomial of degree 3 with five terms in four inputs,
 
     P = g c_r m v + g m slope v + d v^3 + 2 d v^2 u + d v u^2,        d = rho A / 2.
 
-Eight further columns play no part in it, and two of them are made to mislead: cadence follows
-speed through the gears, and height follows mass.  The noise is that of a power meter.
+Eight further columns are irrelevant, and two of them mislead: cadence follows speed through the
+gears, and height follows mass.  The noise is that of a power meter.
 
 ``diabetes`` is the table of Efron et al. (2004) as scikit-learn ships it, in its own units.
 """
@@ -32,19 +32,19 @@ DRAG = 0.5 * 1.2 * 0.32  # half of air density (kg / m^3) times drag area (m^2)
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A table with named columns, and the law behind it where there is one."""
+    """A table with named columns, and its law if it is known."""
 
     X: Array
     y: Array
     input_names: tuple[str, ...]
     units: tuple[str, ...]
     response_name: str
-    response_unit: str  # empty where there is none
+    response_unit: str  # empty for none
     law: dict[Monomial, float] | None = None  # the planted terms and their coefficients
 
 
 def cycling(n: int = 1000, noise: float = 5.0, random_state: int = 0) -> Dataset:
-    """Return a ``Dataset`` of rides: the power a cargo bicycle needs, four inputs of twelve matter.
+    """Return a ``Dataset`` of rides: the power of a cargo bicycle; 4 of 12 inputs matter.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
-"""A file of the UCI repository: in a folder of the user's, in the cache, or downloaded.
+"""A file of the UCI repository: from a folder of the user, from the cache, or downloaded.
 
-A file counts as the published one when the SHA-256 of its bytes, or of its numbers as
-little-endian float64 in row order, is on record: the second does not depend on headers,
-separators or compression.  Downloads are cached as they came and checked whenever they are read,
-so that a damaged cache is no worse than none.  Files in the user's folder are gzipped CSV with a
-header line; they are checked against the folder's SHA256SUMS where it has one.
+A file is the published one if the SHA-256 of its bytes, or of its numbers as little-endian float64
+in row order, is on record; the second does not depend on headers, separators or compression.
+Downloads are cached unchanged and checked whenever they are read, so that a damaged cache does no
+harm.  Files in the user's folder are gzipped CSV with a header line, checked against SHA256SUMS if
+the folder has that file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TIMEOUT = 60.0  # seconds without an answer
 
 @dataclass(frozen=True)
 class UciFile:
-    """One table: what it is called in a folder, where UCI has it, and how to know it."""
+    """One table: its name in a folder, its path at UCI, its shape and checksums."""
 
     name: str
     path: str  # below ARCHIVE
@@ -47,12 +47,12 @@ class UciFile:
 
     @property
     def url(self) -> str:
-        """Where UCI has it."""
+        """The address at UCI."""
         return f"{ARCHIVE}/{self.path}"
 
     @property
     def cached(self) -> Path:
-        """Where a download is kept."""
+        """The file of a download in the cache."""
         return cache_folder() / self.path.replace("/", "-")
 
 
@@ -71,7 +71,7 @@ def find_table(file: UciFile, *, download: bool = True) -> Array:
         try:
             return _from_download(file, file.cached.read_bytes())
         except DataError:
-            file.cached.unlink()  # damaged: as good as none
+            file.cached.unlink()  # damaged
     if not download:
         raise _nowhere(file, folder, "downloads are switched off")
     try:
@@ -79,10 +79,10 @@ def find_table(file: UciFile, *, download: bool = True) -> Array:
             content = answer.read()
     except OSError as error:
         if isinstance(error, HTTPError):
-            error.close()  # it is the answer as well, and open
+            error.close()  # the error is also an open connection
         raise _nowhere(file, folder, f"{file.url} did not answer ({error})") from error
     table = _from_download(file, content)
-    with suppress(OSError):  # without a place to keep it, do without
+    with suppress(OSError):  # the cache may not be writable
         file.cached.parent.mkdir(parents=True, exist_ok=True)
         write_file(file.cached, content)
     return table
@@ -112,7 +112,7 @@ def _from_folder(file: UciFile, folder: Path) -> Array:
 
 
 def _from_download(file: UciFile, content: bytes) -> Array:
-    """Read what UCI sends, and refuse what is not the published table."""
+    """Read a download; raise DataError if it is not the published table."""
     if file.member is not None:
         content = _member(file, content)
     table = _parse(file, content, delimiter=file.delimiter, header=file.header)
@@ -123,7 +123,7 @@ def _from_download(file: UciFile, content: bytes) -> Array:
 
 
 def _member(file: UciFile, content: bytes) -> bytes:
-    """Return a member of a zip file by its last name, in whatever folder or inner zip file."""
+    """Return a member of a zip file by its file name, in any folder or inner zip file."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for name in archive.namelist():

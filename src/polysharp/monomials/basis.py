@@ -10,12 +10,11 @@ the scale
 
 so that m(x)'m(x') = (1 + x'x')^r exactly: the Mercer identity behind Algorithm 1.
 
-Monomials multiply columns: the inputs, and functions of them where there are any (``library``).
-Inputs are named by their columns in the user's table everywhere: a basis over some of the columns
-keeps their numbers, evaluates from the whole table, and is the only one to know that input 7 is,
-say, the third of those in play (``uses``).
+Monomials multiply columns of a table: inputs, and functions of inputs (``library``).  Every module
+names an input by its column in the user's table.  A basis over some of the columns keeps these
+numbers and evaluates the whole table; only ``uses`` and ``place`` number the inputs in play from 0.
 
-Columns are evaluated degree by degree: x_i * (a monomial of one degree less), one vectorised
+Columns are evaluated degree by degree, x_i times a monomial of one degree less: one vectorised
 multiplication per monomial, for a block of rows at a time.
 """
 
@@ -33,7 +32,7 @@ from numpy.typing import NDArray
 from polysharp.data.functions import PLAIN, Library
 from polysharp.typing import Array, Indices, Monomial
 
-BLOCK_BYTES = 8 * 2**20
+BLOCK_BYTES = 8 * 2**20  # of an evaluated block of rows, which fits the cache
 
 
 def count_monomials(n_inputs: int, degree: int) -> int:
@@ -56,14 +55,14 @@ class Basis:
     [1, 4, 5, 6]
     """
 
-    inputs: Sequence[int]  # those in play, ascending, as columns of the user's table
-    degree: int  # the largest, which the scales depend on
+    inputs: Sequence[int]  # in play, ascending, as columns of the user's table
+    degree: int  # largest; the scales depend on it
     monomials: tuple[Monomial, ...]  # in the columns of these inputs
-    library: Library = PLAIN  # which columns are functions of which inputs
+    library: Library = PLAIN  # the functions of inputs that are columns
 
     @classmethod
     def full(cls, inputs: int | Sequence[int], degree: int, *, constant: bool = True) -> Basis:
-        """All monomials of some inputs, or of the first so many, in graded lexicographic order."""
+        """Return all monomials of some inputs (a number: of 0, 1, ...), graded lexicographic."""
         chosen = range(inputs) if isinstance(inputs, int) else tuple(int(i) for i in inputs)
         monomials = tuple(
             m
@@ -77,7 +76,7 @@ class Basis:
         return replace(self, monomials=tuple(m for m in self.monomials if keep(m)))
 
     def select(self, columns: Iterable[int]) -> Basis:
-        """Return the basis of some of the monomials, given by their positions."""
+        """Return the basis of the monomials at some positions."""
         return replace(self, monomials=tuple(self.monomials[j] for j in columns))
 
     def __len__(self) -> int:
@@ -127,7 +126,7 @@ class Basis:
 
     @cached_property
     def _levels(self) -> list[_Level]:
-        """Per degree d = 1..r: the runs to compute, then which go where in the output."""
+        """For each degree d = 1..r: the runs to compute, and their positions in the output."""
         wanted: list[set[Monomial]] = [set() for _ in range(self.degree + 1)]
         for m in self.monomials:
             wanted[len(m)].add(m)
@@ -147,7 +146,7 @@ class Basis:
 
     @cached_property
     def used(self) -> Indices:
-        """The columns that some monomial contains."""
+        """The columns that occur in a monomial."""
         return np.array(sorted({i for m in self.monomials for i in m}), dtype=np.intp)
 
     def evaluate(self, X: Array, *, scaled: bool = True) -> Array:
@@ -156,7 +155,7 @@ class Basis:
         return self.products(X.T if every else X.T[self.used], scaled=scaled)
 
     def products(self, columns: Array, *, scaled: bool = True) -> Array:
-        """Return the same from the columns ``used``, one in each row."""
+        """Return M (n, f) from the columns ``used``, one in each row."""
         columns = np.ascontiguousarray(columns, dtype=np.float64)
         column_of = dict(zip(self.used.tolist(), columns, strict=True))
         n = columns.shape[1]
@@ -184,13 +183,13 @@ class Basis:
 
 @dataclass(frozen=True)
 class _Level:
-    """The monomials of one degree: how to compute them and where they stand in the basis."""
+    """The monomials of one degree: how to compute them, and their positions in the basis."""
 
     runs: list[_Run]
     size: int
     source: slice | Indices
     target: slice | Indices
-    whole: bool  # all of them stand in the basis, in a row: computed where they belong
+    whole: bool  # the basis holds all of them, consecutively: computed in place
 
 
 @dataclass(frozen=True)
@@ -199,7 +198,7 @@ class _Run:
 
     first: int
     rows: slice
-    tails: slice | Indices  # where their tails stand in the level below
+    tails: slice | Indices  # positions of their tails in the level below
 
 
 def _runs(level: list[Monomial], below: dict[Monomial, int]) -> list[_Run]:
@@ -212,7 +211,7 @@ def _runs(level: list[Monomial], below: dict[Monomial, int]) -> list[_Run]:
 
 
 def _where(position: dict[Monomial, int], monomials: list[Monomial]) -> slice | Indices:
-    """Return the positions of some monomials, as a slice where one follows the other."""
+    """Return the positions of some monomials, as a slice if they are consecutive."""
     found = np.array([position[m] for m in monomials], dtype=np.intp)
-    in_a_row = len(found) and np.all(np.diff(found) == 1)
-    return slice(int(found[0]), int(found[-1]) + 1) if in_a_row else found
+    consecutive = len(found) and np.all(np.diff(found) == 1)
+    return slice(int(found[0]), int(found[-1]) + 1) if consecutive else found

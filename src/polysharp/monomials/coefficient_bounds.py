@@ -1,12 +1,12 @@
-"""How large coefficients may be: intervals that contain 0, in the user's units and scaled.
+"""Bounds on coefficients: intervals that contain 0, in the user's units and scaled.
 
 A coefficient c of a monomial of x - shift belongs to w = c prod_i unit_i / scale_j in the scaled
-basis of coded variables (``scaling``): a positive factor for each monomial, so that an interval of
-c is one of w.  A monomial that is not chosen has w = 0, which is why every interval contains 0;
-further monomials then never make a model worse.
+basis of coded variables (``scaling``).  The factor is positive, so that an interval of c is an
+interval of w.  A monomial that is not chosen has w = 0; every interval therefore contains 0, and
+adding a monomial never makes the best model worse.
 
-An entry for a term counts before entries for its inputs, of which all hold together, and those
-count before the interval for all.  The constant is bounded by an entry of its own only.
+The entry for a term takes precedence over the entries for its inputs, which apply together, and
+these over the interval for all terms.  Only an entry of its own bounds the constant.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from polysharp.typing import Array, Indices, Monomial
 
 Interval = tuple[float, float]
 ANY: Interval = (-inf, inf)
-OTHERS = "*"  # what users call all terms that have no entry
-LEAST = 1e-300  # a bound that is not 0 stays away from it, however the units are
+OTHERS = "*"  # the user's key for all terms without an entry
+LEAST = 1e-300  # smallest nonzero bound: scaling must not turn a bound into 0
 
 
 class Boxes(NamedTuple):
@@ -44,12 +44,9 @@ class Boxes(NamedTuple):
         return cls(np.full(size, -inf), np.full(size, inf))
 
     def among(self, J: Indices) -> Boxes:
-        """Return the boxes of some of the monomials."""
-        return Boxes(self.low[J], self.high[J])
-
-    def of_columns(self, J: Indices) -> Boxes:
-        """Return the boxes of some monomials where there is a row for each of several responses."""
-        return Boxes(np.ascontiguousarray(self.low[:, J]), np.ascontiguousarray(self.high[:, J]))
+        """Return the boxes of some monomials; several responses have one row each."""
+        low, high = self.low[..., J], self.high[..., J]
+        return Boxes(np.ascontiguousarray(low), np.ascontiguousarray(high))
 
     def divided(self, unit: float) -> Boxes:
         """Return the boxes of coefficients that are divided by a positive number."""
@@ -62,17 +59,17 @@ class Boxes(NamedTuple):
 
 @dataclass(frozen=True)
 class CoefficientBounds:
-    """The user's intervals, in indices of the user's inputs; ``unit`` are those of the inputs."""
+    """The user's intervals, in indices of the user's inputs."""
 
     everywhere: Interval = ANY
     inputs: tuple[tuple[int, Interval], ...] = ()
     terms: tuple[tuple[Monomial, Interval], ...] = ()
-    unit: tuple[float, ...] = ()  # empty: one each
+    unit: tuple[float, ...] = ()  # of the inputs; empty: 1 for each
     library: Library = PLAIN
 
     @property
     def bind(self) -> bool:
-        """Whether there are any."""
+        """Whether any coefficient is bounded."""
         return self.everywhere != ANY or bool(self.inputs or self.terms)
 
     @cached_property
@@ -89,7 +86,7 @@ class CoefficientBounds:
         return max(low for low, _ in ends), min(high for _, high in ends)
 
     def kept(self, monomials: Sequence[Monomial], coefficients: Array) -> Array:
-        """Return coefficients in the user's units, those beyond their interval at its end."""
+        """Return coefficients in the user's units, clipped to their intervals."""
         if not self.bind:
             return coefficients
         low, high = np.array([self.interval(m) for m in monomials]).reshape(-1, 2).T
@@ -108,7 +105,7 @@ class CoefficientBounds:
         return Boxes(scaled[:, 0].copy(), scaled[:, 1].copy())
 
     def written(self, names: Sequence[str]) -> str:
-        """Say what the intervals are, in the names of the inputs."""
+        """Return the intervals in words, with the names of the inputs."""
         every = "every other term" if self.inputs or self.terms else "every term"
         lines = [] if self.everywhere == ANY else [f"{_written(self.everywhere)} for {every}"]
         lines += [f"{_written(ends)} for terms with {names[i]}" for i, ends in self.inputs]
@@ -153,7 +150,7 @@ def read_bounds(
 
 
 def _interval(pair: Any, of: str, least: float) -> Interval:
-    """Read one pair; None is no bound."""
+    """Read a pair; None stands for no bound."""
     if isinstance(pair, np.ndarray):
         pair = pair.tolist()
     fits = isinstance(pair, (tuple, list)) and len(pair) == 2
@@ -178,7 +175,7 @@ def _interval(pair: Any, of: str, least: float) -> Interval:
 
 
 def _away_from_zero(scaled: Array, ends: Array) -> Array:
-    """Return scaled ends of intervals, none of them zero that was not zero before."""
+    """Return scaled ends of intervals; keep nonzero ends away from zero."""
     gone = (ends != 0.0) & (np.abs(scaled) < LEAST)
     return np.where(gone, np.copysign(LEAST, ends), scaled)
 

@@ -1,14 +1,13 @@
-"""Which supports are allowed: the paper's set S_{l,k} and the options built on it.
+"""The set of allowed supports: the paper's S_{l,k}, and the options built on it.
 
 A support s (monomials) with inputs h is allowed when
 
-    sum_j s_j <= l,   sum_i h_i <= k,   s_j <= h_i  for every input i of monomial j,
+    sum_j s_j <= l,   sum_i h_i <= k,   s_j <= h_i  for every input i of monomial j.
 
-and, when asked for: required monomials are in, every required input is used by some monomial,
-and heredity holds.  The parents of a monomial are the monomials of the basis with one factor
-less (the constant counts as always present): strong heredity wants all parents in, weak
-heredity at least one.  With ``exact_size`` sum_j s_j = l.  ``boxes`` are the intervals that
-coefficients must keep to.
+Options add: required monomials are in, a monomial uses every required input, heredity holds, and
+with ``exact_size`` sum_j s_j = l.  The parents of a monomial are the monomials of the basis with
+one factor less; the constant is always present.  Strong heredity asks for all parents, weak
+heredity for at least one.  ``boxes`` are the intervals of the coefficients.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ def _no_indices() -> Indices:
 
 
 def parents_of(monomial: Monomial) -> list[Monomial]:
-    """Return the monomials with one factor less, the constant left out."""
+    """Return the monomials with one factor less, without the constant."""
     if len(monomial) < 2:
         return []
     return sorted({monomial[:a] + monomial[a + 1 :] for a in range(len(monomial))})
 
 
 def inherits(m: Monomial, heredity: Heredity, there: Callable[[Monomial], bool]) -> bool:
-    """Whether so many parents of a monomial are there as heredity asks for."""
+    """Whether enough parents of a monomial are present for heredity."""
     parents = parents_of(m) if heredity is not None else []
     enough = any if heredity == "weak" else all
     return not parents or enough(map(there, parents))
@@ -60,8 +59,8 @@ class Structure:
     required_inputs: Indices = field(default_factory=_no_indices)
     heredity: Heredity = None
     parents: tuple[Indices, ...] = ()  # per monomial; only with heredity
-    exact_size: bool = False  # whether l is the number of terms, and not the most
-    boxes: Boxes | None = None  # of the scaled coefficients; None: they are not bounded
+    exact_size: bool = False  # whether there must be exactly l terms
+    boxes: Boxes | None = None  # of the scaled coefficients; None: unbounded
 
     @classmethod
     def of_basis(
@@ -124,7 +123,7 @@ class Structure:
 
     @cached_property
     def input_table(self) -> Indices:
-        """The inputs of every monomial, one row each, filled up with p: few where p is large."""
+        """The inputs of every monomial, one row each, padded with p."""
         counts = self.uses.sum(axis=1)
         table = np.full((self.n_terms, max(1, int(counts.max(initial=0)))), self.n_inputs)
         rows, columns = np.nonzero(self.uses)
@@ -134,7 +133,7 @@ class Structure:
 
     @cached_property
     def parent_table(self) -> Indices:
-        """The parents of every monomial, one row each, filled up with f; no columns without any."""
+        """The parents of every monomial, one row each, padded with f."""
         most = max((len(parents) for parents in self.parents), default=0)
         table = np.full((self.n_terms, most), self.n_terms, dtype=np.intp)
         for row, parents in zip(table, self.parents, strict=False):
@@ -147,7 +146,7 @@ class Structure:
         return np.asarray(outside[self.input_table].sum(axis=1), dtype=np.intp)
 
     def of_response(self, unit: float) -> Structure:
-        """Return the structure for coefficients of a response that was divided by its unit."""
+        """Return the structure for a response that was divided by its unit."""
         return self if self.boxes is None else replace(self, boxes=self.boxes.divided(unit))
 
     def inputs_of(self, support: Indices) -> NDArray[np.bool_]:
@@ -169,7 +168,7 @@ class Structure:
         )
 
     def greedy(self, order: Indices) -> Indices:
-        """Take monomials in order while both budgets allow; requirements are not looked at."""
+        """Take monomials in order while both budgets allow it; ignore requirements."""
         chosen: list[int] = []
         used = np.zeros(self.n_inputs, dtype=bool)
         for j in order:
@@ -205,7 +204,7 @@ class Structure:
     def constraints(self) -> LinearConstraint:
         """The rules as rows over the variables (s, h); required terms are ``lower`` bounds.
 
-        The inputs h and their links are rows only where k can bind.
+        Rows for the inputs h exist only if k can bind.
         """
         f, p = self.n_terms, self.n_inputs
         unit = sparse.eye_array(f + p, format="csr")
@@ -234,7 +233,7 @@ class Structure:
 
     @cached_property
     def lower(self) -> Array:
-        """Lower bounds of (s, h): one for what is required."""
+        """Lower bounds of (s, h): 1 for required terms and inputs."""
         bound = np.zeros(self.n_terms + self.n_inputs)
         bound[self.required_terms] = 1.0
         bound[self.n_terms + self.required_inputs] = 1.0

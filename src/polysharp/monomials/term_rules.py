@@ -1,14 +1,14 @@
-"""Which monomials the search may use, and which coefficients.
+"""The monomials and coefficients that the user's rules allow.
 
 With at most m distinct inputs in a term and total degree at most d in terms of two inputs or
 more, p inputs have
 
     f(p) = 1 + sum_{t=1..m} C(p, t) C(d_t, t),        d_1 = r,  d_t = min(d, r) for t >= 2
 
-monomials (t inputs with exponents of at least one); f(p) = C(p + r, r) without the two caps.  Where
-inputs have functions (``data.functions``), a factor of degree e in one input can be chosen in g_e
-ways, and C(d_t, t) becomes the sum of the first d_t coefficients of (g_1 z + g_2 z^2 + ...)^t.
-An input of two values a and b has x^2 = (a + b) x - a b, so its powers are left out.
+monomials (t inputs with exponents of at least one); without the two caps f(p) = C(p + r, r).  With
+functions of inputs (``data.functions``) there are g_e ways to choose a factor of degree e in one
+input, and C(d_t, t) becomes the sum of the first d_t coefficients of (g_1 z + g_2 z^2 + ...)^t.
+An input with two values a and b has x^2 = (a + b) x - a b, so no monomial contains it twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from polysharp.monomials.structure import (
 from polysharp.monomials.terms import write_term
 from polysharp.typing import Array, Indices, Monomial
 
-MAX_MONOMIALS = 1_000_000
+MAX_MONOMIALS = 1_000_000  # that a basis may list
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class TermRules:
     degree: int
     max_terms: int
     max_inputs: int | None = None
-    constant: bool = False  # whether the constant is a monomial; not with a free intercept
+    constant: bool = False  # whether the constant is a monomial: without a free intercept
     max_interaction: int | None = None
     interaction_degree: int | None = None
     heredity: Heredity = None
@@ -55,7 +55,7 @@ class TermRules:
     include_inputs: tuple[int, ...] = ()
     exclude_inputs: tuple[int, ...] = ()
     coefficients: CoefficientBounds = UNBOUNDED
-    two_valued: tuple[int, ...] = ()  # inputs that stand at most once in a term
+    two_valued: tuple[int, ...] = ()  # inputs that occur at most once in a term
     library: Library = PLAIN
 
     @property
@@ -71,25 +71,25 @@ class TermRules:
 
     @cached_property
     def required_inputs(self) -> tuple[int, ...]:
-        """Inputs that the answer must use."""
+        """Inputs that the polynomial must use."""
         used = self.library.inputs_of(chain.from_iterable(self.include_terms))
         return tuple(sorted({*self.include_inputs, *used}))
 
     def coded(self, unit: Array) -> TermRules:
-        """Return the rules for inputs divided by their units, which only coefficients depend on."""
+        """Return the rules for inputs divided by their units; only bounds depend on these."""
         bounds = replace(self.coefficients, unit=tuple(unit.tolist()))
         return replace(self, coefficients=bounds)
 
     def allowed(self, p: int) -> Indices:
-        """Return those of p inputs that are not excluded."""
+        """Return the inputs, of p, that are not excluded."""
         return np.setdiff1d(np.arange(p), self.exclude_inputs)
 
     def shape_allows(self, m: Monomial) -> bool:
-        """Whether a monomial is within the caps of degree and interactions, and not trivial."""
+        """Whether a monomial keeps to the caps on degree and interactions and is not trivial."""
         return len(m) <= self.degree and bool(self._in_shape(np.array([m], dtype=np.int32))[0])
 
     def _in_shape(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Say so of many monomials of one degree; inputs of two values stand at most once."""
+        """Return this for many monomials of one degree, and check inputs of two values."""
         m, d = keys.shape
         inputs = np.sort(self.library.owners[keys], axis=1) if self.library else keys
         ordered = np.diff(inputs, axis=1) > 0
@@ -108,7 +108,7 @@ class TermRules:
         return frozenset(self.two_valued)
 
     def may_price(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Which monomials of one degree (one per row, columns sorted) the rules let in."""
+        """Return which monomials of one degree (one per row, sorted) the rules allow."""
         keep, d = self._in_shape(keys), keys.shape[1]
         for term in self.exclude_terms:
             if len(term) == d:
@@ -121,11 +121,11 @@ class TermRules:
         return keep
 
     def can_inherit(self, m: Monomial) -> bool:
-        """Whether heredity can be met by monomials that are not excluded."""
+        """Whether monomials that are not excluded can satisfy heredity."""
         return m not in self.exclude_terms and inherits(m, self.heredity, self.can_inherit)
 
     def with_parents(self, monomials: Iterable[Monomial]) -> list[Monomial]:
-        """Return the monomials and, under heredity, all their ancestors that are not excluded."""
+        """Return the monomials and, under heredity, their ancestors that are not excluded."""
         if self.heredity is None:
             return list(dict.fromkeys(monomials))
         found: dict[Monomial, None] = {}
@@ -138,19 +138,19 @@ class TermRules:
         return list(found)
 
     def monomials_of(self, inputs: Iterable[int]) -> list[Monomial]:
-        """Return all monomials of some inputs that the rules let in."""
+        """Return all monomials of some inputs that the rules allow."""
         return [m for m in self._monomials(inputs) if self.can_inherit(m)]
 
     def count(self, p: int) -> int:
-        """Return f(p), the number of monomials of p inputs within the caps, none of two values.
+        """Return f(p), the number of monomials of p inputs within the caps.
 
-        Where some inputs have more functions than others, p of those that have most.
+        Each input counts as one with many values and with the most functions.
         """
         mixed = range(2, min(self.most_inputs, self.mixed_degree, p) + 1)
         return 1 + sum(comb(p, t) * self._ways(t) for t in (1, *mixed))
 
     def swept(self, p: int) -> int:
-        """Return how many products of the columns of p inputs there are, whatever the rules."""
+        """Return the number of products of the columns of p inputs, without any rules."""
         more = -(-p * len(self.library.applied) // max(1, self.library.n_inputs))
         return count_monomials(p + more, self.degree)
 
@@ -178,7 +178,7 @@ class TermRules:
         return [m for m in every if self.shape_allows(m)]
 
     def check(self, names: Sequence[str]) -> None:
-        """Raise where two rules contradict each other, in the user's names."""
+        """Raise InputError if two rules contradict each other, in the user's names."""
         both = set(self.include_inputs) & set(self.exclude_inputs)
         if both:
             raise InputError(
@@ -245,7 +245,7 @@ class TermRules:
         return basis
 
     def basis_of(self, monomials: tuple[Monomial, ...], inputs: Iterable[int] = ()) -> Basis:
-        """Return the basis of some monomials, with the inputs given and those that they use."""
+        """Return the basis of some monomials over the given inputs and those that they use."""
         used = self.library.inputs_of(chain.from_iterable(monomials))
         every = sorted({*used, *(int(i) for i in inputs)})
         return Basis(every, self.degree, monomials, self.library)

@@ -1,10 +1,9 @@
 """Terms and inputs as users write them, turned into indices.
 
 An input is an index or a name.  A term is a sequence of inputs with repetition, ``("a", "a", 2)``,
-or a product written out: ``"a^2 b"``, ``"a**2 * b"``; names that are no plain words may stand in
-backquotes, as formulas show them.  ``()`` and ``"1"`` are the constant.  Functions of inputs that
-are columns of their own are written ``log(a)``, and powers of the inverse ``a^-2``.  In other bases
-than powers, an exponent is an order, and ``P2(a) P1(b)`` may be written as well.
+or a product: ``"a^2 b"``, ``"a**2 * b"``.  Names that are not plain words may stand in backquotes,
+as in formulas.  ``()`` and ``"1"`` are the constant.  Functions of inputs are written ``log(a)``,
+powers of the inverse ``a^-2``.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""Units of inputs and response: what units coefficients have, and which terms need none.
+"""Units of inputs and response: the units of coefficients, and the terms that need no constant.
 
-With [.] the unit of something, the coefficient of a monomial m has the unit
+With [.] for "the unit of", the coefficient of a monomial m has the unit
 
-    [w_m] = [y] / prod_{i in m} [x_i],
+    [w_m] = [y] / prod_{i in m} [x_i].
 
-where the inverse and the square root of an input have powers of its unit, and other functions have
-none, since their argument must be a pure number; A term
-is consistent when its coefficient can be a pure number times powers, from -2 to 2, of constants
-that the user names by their units.
+The inverse and the square root of an input have powers of its unit.  Other functions have no unit,
+and their argument must be a pure number.  A term is consistent if its coefficient can be a pure
+number times powers, from -2 to 2, of constants whose units the user names.
 
-pint reads the units; this file is the only one that knows it.
+pint reads the units; only this file uses it.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Units:
 
     @classmethod
     def read(cls, given: Any, names: Sequence[str], library: Library) -> Units:
-        """Read a mapping from names to units; the one name that is no input is the response."""
+        """Read a mapping from names to units; the name that is not an input is the response."""
         if not isinstance(given, Mapping):
             raise InputError(f"units must be a mapping from names to units, got {given!r}")
         others = [name for name in given if name not in names]
@@ -53,7 +52,7 @@ class Units:
         return cls([read.get(name) for name in names], read[others[0]], library)
 
     def of_coefficient(self, m: Monomial) -> Any:
-        """Return the unit of a coefficient, None where a function has an argument with units."""
+        """Return the unit of a coefficient, None if a function has an argument with a unit."""
         unit = self.response
         for c in m:
             own = self.inputs[self.library.owner(c)]
@@ -66,7 +65,7 @@ class Units:
         return unit
 
     def written(self, monomials: Iterable[Monomial]) -> tuple[str, ...]:
-        """Return the units of coefficients as text; "?" where they have none that make sense."""
+        """Return the units of coefficients as text, "?" for terms that make no sense."""
         units = [self.of_coefficient(m) for m in monomials]
         return tuple("?" if unit is None else _text(unit) for unit in units)
 

@@ -1,7 +1,7 @@
 """What the formula does: the response over one input, and over the two that interact most.
 
-All other inputs stay at their medians (``polynomial.response``).  A rug or a cloud of points shows
-where the data are, for a polynomial is no guide to where they are not.
+All other inputs stay at their medians (``polynomial.response_curve``).  A rug or a cloud of
+points shows where the data are; a polynomial is no guide elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from polysharp.monomials.terms import read_inputs
 from polysharp.plots.display import INK, MODEL, PanelDisplay, tidy
 from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.polynomial.response import Curve, Surface, response_curve, response_surface
+from polysharp.polynomial.response_curve import Curve, Surface, response_curve, response_surface
 from polysharp.typing import Array
 
 

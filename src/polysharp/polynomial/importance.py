@@ -1,31 +1,31 @@
 """How much each term, each input and each pair of inputs matters in a polynomial.
 
-A term's share is the part of the variance of the predictions, over the data, that is lost when the
-term is left out and the other terms are fitted to the predictions anew: 1 for a formula of one
-term, near 0 for a term that the others can stand in for.
+A term's share is the part of the variance of the predictions over the data that is lost when the
+term is dropped and the other terms are refitted to the predictions: 1 for a formula of one term,
+near 0 for a term that the others can replace.
 
-The importance of a set A of inputs is the variance of the predictions that involves all of A
-together, when the inputs vary independently, each as in its own column.  With c the coefficients
+The importance of a set A of inputs is the variance of the predictions that involves all inputs of A
+at once, with the inputs varying independently, each as in its own column.  With c the coefficients
 and a_ij the exponent of input i in term j,
 
     V_A = c' [ prod_{i in A} C_i * prod_{i not in A} E_i ] c,     entry by entry,
-    E_i = mean(x_i^a_ij x_i^a_ik),     C_i = cov(x_i^a_ij, x_i^a_ik),
+    E_i = mean(x_i^a_ij x_i^a_ik),     C_i = cov(x_i^a_ij, x_i^a_ik).
 
-and with functions of x_i among the factors, what they and the power of x_i make in place of it.
+If functions of x_i are factors, their product with the power of x_i takes the place of x_i^a_ij.
 
-It is a sum of squared parts of the functional analysis of variance (all parts whose set contains
-A), so it is never negative, does not change with units or origins, and is exact for a
-polynomial.  For one input V_A / V is the total Sobol index: the share of the variance that goes
-when the input is held fixed.  For two it is the strength of their interaction: zero unless the
-effect of one depends on the value of the other.  With mean(x_i^a_ij) mean(x_i^a_ik) in the place
-of E_i only the part of A alone is left: for one input the first-order Sobol index, the share of the
-variance that goes on average once the input is known.
+V_A is a sum of squared components of the functional analysis of variance, all those whose set
+contains A.  It is never negative, does not depend on units or origins, and is exact for a
+polynomial.  For one input V_A / V is the total Sobol index: the share of the variance that vanishes
+if the input is held fixed.  For two it is the strength of their interaction: zero unless the effect
+of one depends on the value of the other.  With mean(x_i^a_ij) mean(x_i^a_ik) in place of E_i only
+the component of A itself remains; for one input this is the first-order Sobol index, the share of
+the variance that vanishes on average once the input is known.
 
-Sobol indices vary the inputs independently, which rows seldom do.  Beside them stands the share
-over the rows themselves: the variance of the predictions that is lost when all terms with an input
-are left out and the others are fitted to the predictions anew.  An input that others can stand in
-for has a small one, whatever its Sobol index.  None of them says what causes what, nor how well the
-response itself is explained.
+Sobol indices assume independent inputs, and rows seldom have them.  ``data`` therefore holds the
+share over the rows themselves: the variance of the predictions that is lost when all terms with an
+input are dropped and the others are refitted.  It is small for an input that others can replace,
+whatever its Sobol index.  None of these numbers shows a cause, or how well the response itself is
+explained.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from scipy.linalg import qr
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
 
-BLOCK_ROWS = 65_536
+BLOCK_ROWS = 65_536  # rows that are evaluated at a time
 
 Pair = tuple[int, int]
 
@@ -49,11 +49,11 @@ Pair = tuple[int, int]
 class Importance:
     """Shares of the terms, of the inputs and of their interactions in the predictions."""
 
-    terms: Array  # (n_terms,): share of the variance that the other terms cannot make up for
-    inputs: Array  # (p,): total Sobol indices, 0 for inputs that no term uses
-    pairs: dict[Pair, float]  # strongest first; the pairs that share a term
+    terms: Array  # (n_terms,): share of the variance that the other terms cannot replace
+    inputs: Array  # (p,): total Sobol indices, 0 for inputs that are not in use
+    pairs: dict[Pair, float]  # pairs of inputs in one term, the strongest first
     first: Array  # (p,): first-order Sobol indices
-    data: Array  # (p,): share of the variance that terms without the input cannot make up for
+    data: Array  # (p,): share of the variance that terms without the input cannot replace
 
     @property
     def order(self) -> list[int]:
@@ -96,10 +96,8 @@ def measure_importance(
     inputs[used] = [products.share({i}) for i in used]
     first[used] = [products.share({i}, alone=True) for i in used]
     inputs_of = polynomial.library.inputs_of
-    together = {
-        pair for m in polynomial.monomials for pair in combinations(sorted(inputs_of(m)), 2)
-    }
-    pairs = {pair: products.share(set(pair)) for pair in sorted(together)}
+    joint = {pair for m in polynomial.monomials for pair in combinations(sorted(inputs_of(m)), 2)}
+    pairs = {pair: products.share(set(pair)) for pair in sorted(joint)}
     strongest = dict(sorted(pairs.items(), key=lambda item: -item[1]))
     predicted = polynomial(X)
     variance = float(weights @ (predicted - weights @ predicted) ** 2)
@@ -107,7 +105,7 @@ def measure_importance(
     groups = [[j] for j in range(count)]
     groups += [[j for j, m in enumerate(polynomial.monomials) if i in inputs_of(m)] for i in used]
     _, lost = _left_over(polynomial, X, predicted, weights, True, groups)
-    # A constant varies by its rounding alone.
+    # The predictions of a constant vary by rounding alone.
     varies = variance > 1e-28 * float(weights @ predicted**2)
     shares = np.minimum(lost / variance, 1.0) if varies else np.zeros(len(lost))
     data[used] = shares[count:]
@@ -116,7 +114,7 @@ def measure_importance(
 
 @dataclass(frozen=True, eq=False)
 class _Products:
-    """E_i and C_i of every input in use, with the coefficients that go with them."""
+    """E_i and C_i of every input in use, and the coefficients for them."""
 
     c: Array
     E: dict[int, Array]
@@ -135,7 +133,7 @@ class _Products:
             factors = tuple(dict.fromkeys(parts))
             at = np.array([factors.index(part) for part in parts], dtype=np.intp)
             columns = replace(blank, monomials=factors).products(X)
-            # In parts of the largest value no power overflows.
+            # Divided by their largest value, powers cannot overflow.
             peaks = np.abs(columns).max(axis=0)
             peaks[peaks == 0.0] = 1.0
             c, columns = c * peaks[at], columns / peaks
@@ -150,23 +148,23 @@ class _Products:
         return cls(c, E, C, means, float(c @ (whole - np.outer(product, product)) @ c))
 
     def share(self, inputs: Collection[int], *, alone: bool = False) -> float:
-        """V_A / V for a set of inputs A, 0 for a constant; ``alone`` leaves larger sets out."""
+        """Return V_A / V for a set of inputs A; with ``alone`` the component of A itself."""
         table = np.ones((len(self.c), len(self.c)))
         for i in self.E:
             others = np.outer(self.means[i], self.means[i]) if alone else self.E[i]
             table = table * (self.C[i] if i in inputs else others)
         part = float(self.c @ table @ self.c)
-        # Rounding may leave a negative nothing.
+        # Rounding may make a zero negative.
         return max(0.0, part) / self.variance if self.variance > 0.0 else 0.0
 
 
 def errors_without(
     polynomial: Polynomial, X: Array, y: Array, sample_weight: Array | None = None
 ) -> tuple[float, Array]:
-    """Return how well the terms can fit y: all of them, and all but each one in turn.
+    """Return the error of least squares on all terms, and on all but each one in turn.
 
-    Errors are root mean squares of least squares fits to these rows, so that the second ones are
-    never below the first; a term that the others can stand in for has an error near it.
+    Errors are root mean squares on these rows.  Dropping a term never lowers the error, and hardly
+    raises it if the other terms can replace the term.
     """
     weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
     whole, without = _left_over(
@@ -183,10 +181,10 @@ def without_ridge(
     *,
     free_intercept: bool = True,
 ) -> Array:
-    """Return the coefficients that least squares gives the same terms on some rows.
+    """Return the least-squares coefficients of the same terms on some rows.
 
-    Beside those of the model they show how far its ridge shrinks them.  Of terms that cannot be
-    told apart on these rows, all get a part.
+    The difference to the model's coefficients is the effect of its ridge.  Terms that are equal on
+    these rows share the coefficient.
 
     Examples
     --------
@@ -208,9 +206,9 @@ def _left_over(
     free_intercept: bool,
     groups: Sequence[Collection[int]] | None = None,
 ) -> tuple[float, Array]:
-    """Return the mean squares that least squares on the terms leaves over.
+    """Return the mean squared residual of least squares on all terms, and without each group.
 
-    With all terms, and without each group of them; by default without each term.
+    By default each term is a group.
     """
     columns, last, _ = _reduced(polynomial, X, target, weights, free_intercept)
 
@@ -226,10 +224,10 @@ def _left_over(
 def _reduced(
     polynomial: Polynomial, X: Array, target: Array, weights: Array, free_intercept: bool
 ) -> tuple[Array, Array, Array]:
-    """Return R of [1, terms, target], built up by blocks of rows; all that least squares needs.
+    """Return R of [1, terms, target]: its columns at length one, the target's, and the lengths.
 
-    Its columns have length one, their lengths come last; the target's column stands between them.
-    Leaving out a term is leaving out a column.
+    Blocks of rows update R, which is all that least squares needs; dropping a term is dropping a
+    column.
     """
     R = np.zeros((0, len(polynomial) + 2))
     for a in range(0, len(X), BLOCK_ROWS):

@@ -2,15 +2,15 @@
 
     y = intercept + sum_j coefficients_j prod_{i in monomials_j} (x_i - shifts_i)
 
-Beside the p inputs, functions of them may be factors: they are numbered from p on, and applied to
-the inputs as they are, without a shift.
+Functions of the p inputs are factors too: they are numbered from p, and take the inputs without a
+shift.
 
 Every coefficient is a float64 rounded once from the coded variables, and a product of powers
-keeps its relative precision whatever the units, so evaluating this form loses no digits against
-the coded one: the formula shown is the model that predicts.
+keeps its relative precision whatever the units.  Evaluating this form therefore loses no digits
+against the coded form: the formula shown is the model that predicts.
 
-Where the polynomial has ranges, an input beyond its range is taken at the nearer end: a power that
-fits well within the rows seen may be anything a little outside of them.
+With ranges, an input outside its range is replaced by the nearer end, because a power that fits
+well within the rows seen can take any value a little outside them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from polysharp.typing import Array, Monomial
 
 @dataclass(frozen=True, eq=False)
 class Polynomial:
-    """A sum of few monomials.
+    """A sparse polynomial: an intercept and a few terms.
 
     Parameters
     ----------
@@ -50,14 +50,14 @@ class Polynomial:
     names : tuple of str
         Names of all inputs.
     shifts : ndarray of shape (p,) or None
-        Subtracted from the inputs before anything else; None for no shift.
+        Subtracted from the inputs first; None for no shift.
     response : str
         Name of the left-hand side.
     ranges : ndarray of shape (2, p) or None
-        Least and largest value of every input; values beyond are taken at the nearer end before
-        anything else.  None takes them as they are.
+        Least and largest value of every input; values outside are clamped to them first.  None
+        clamps nothing.
     functions : tuple of Applied
-        Functions of the inputs, numbered from p on: input and function of each.
+        Functions of the inputs, numbered from p.
 
     Examples
     --------
@@ -95,10 +95,7 @@ class Polynomial:
         response: str = "y",
         ranges: Array | None = None,
     ) -> Polynomial:
-        """Return to the user's units from coefficients w of scaled monomials of coded variables.
-
-        Shifts of zero are no shifts.
-        """
+        """Return to the user's units from coefficients w of scaled monomials of coded variables."""
         coefficients = scaling.invert(basis.monomials, w * basis.scales)
         shifts = scaling.shift[: len(names)] if scaling.shift.any() else None
         given = coefficients, float(intercept), names, shifts, response, ranges
@@ -114,7 +111,7 @@ class Polynomial:
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """Indices of the inputs that some term uses."""
+        """Indices of the inputs in use."""
         return tuple(sorted(self.library.inputs_of(chain.from_iterable(self.monomials))))
 
     @property
@@ -150,11 +147,11 @@ class Polynomial:
 
     @cached_property
     def basis(self) -> Basis:
-        """The monomials, none of them scaled."""
+        """The monomials as a basis."""
         return Basis(self.inputs, self.degree, self.monomials, self.library)
 
     def products(self, X: Array) -> Array:
-        """Return the values of the monomials, without coefficients, at the rows of X."""
+        """Return the monomials at the rows of X, without coefficients."""
         used, library = self.basis.used, self.basis.library
         if self.ranges is not None:
             X = X.clip(*self.ranges)
@@ -169,10 +166,7 @@ class Polynomial:
         return self.basis.products(columns, scaled=False)
 
     def outside(self, X: ArrayLike) -> NDArray[np.bool_]:
-        """Return which rows of X have an input, of those in use, beyond its range.
-
-        Without ranges no row has.
-        """
+        """Return which rows of X have an input in use outside its range; none without ranges."""
         table = np.asarray(X, dtype=np.float64)
         if self.ranges is None:
             return np.zeros(len(table), dtype=bool)
@@ -183,7 +177,8 @@ class Polynomial:
     def coefficient_units(self, units: Mapping[str, str]) -> tuple[str, ...]:
         """Return the units of the coefficients, given those of the inputs and of the response.
 
-        ``units`` are by name, as pint reads them; the one name that is no input is the response.
+        ``units`` maps names to units that pint reads; the name that is not an input is the
+        response.
 
         Examples
         --------
@@ -194,7 +189,7 @@ class Polynomial:
         return Units.read(units, self.names, self.library).written(self.monomials)
 
     def to_raw(self) -> Polynomial:
-        """Return the same polynomial with its products multiplied out: in powers of x itself.
+        """Return the same polynomial in powers of x, with products of x - shift multiplied out.
 
         A formula in x - mean usually gets more terms.  They nearly cancel if the shifts are large
         beside the spread of the inputs, and digits are lost then.

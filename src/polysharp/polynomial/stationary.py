@@ -1,18 +1,18 @@
-"""Where a formula has no slope: minima, maxima and saddles of the response surface.
+"""Stationary points of a formula: minima, maxima and saddles of the response surface.
 
-In v = (x - middle) / half, the inputs in parts of the range they have in the data, a stationary
-point solves grad f(v) = 0, and the eigenvalues of the Hessian there tell its kind:
+In v = (x - middle) / half, with the inputs scaled to half their observed range, a stationary point
+solves grad f(v) = 0, and the eigenvalues of the Hessian at the point tell its kind:
 
     all positive    minimum            both signs        saddle
     all negative    maximum            some are zero     flat: second derivatives do not decide
 
-For a quadratic the equation is linear and this is all there is: one point, or a line or plane of
-them (the one nearest to the middle is given), or none.  Beyond that Newton's method is started from
-many rows, and what it finds is a list that may not be complete.
+For a quadratic the equation is linear, and the solutions are one point, a line or plane of points
+(the one nearest to the middle is given), or none.  For higher degrees Newton's method starts from
+many rows, and its list may be incomplete.
 
-A stationary point belongs to the formula.  It is no proof that the process has an optimum there;
-outside the range seen it is a guess; and where the surface is nearly flat a little noise moves it
-far.
+A stationary point is a property of the formula.  It does not prove that the process has an optimum
+there.  Outside the observed range it is a guess, and on a nearly flat surface a little noise moves
+it far.
 """
 
 from __future__ import annotations
@@ -25,61 +25,61 @@ import numpy as np
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
 
-Kind = Literal["minimum", "maximum", "saddle", "flat"]
+PointKind = Literal["minimum", "maximum", "saddle", "flat"]
 
 FLAT = 1e-8  # eigenvalues below this share of the largest count as zero
-STARTS = 60
-STEPS = 60
-FARTHEST = 3.0  # half ranges from the middle, beyond which nothing numerical is looked for
-MOST_POINTS = 10
+STARTS = 60  # rows from which Newton's method starts
+STEPS = 60  # of Newton's method from each start
+FARTHEST = 3.0  # half ranges from the middle, the limit of the numerical search
+MOST_POINTS = 10  # that are returned
 
 
 @dataclass(frozen=True, eq=False)
 class StationaryPoint:
-    """A point without slope."""
+    """A point with zero gradient."""
 
-    x: Array  # (p,), the middle of the range for inputs that no term uses
+    x: Array  # (p,); inputs that are not in use are at the middle of their range
     value: float
-    kind: Kind
-    inside: bool  # whether every input is within the range it has in the data
+    kind: PointKind
+    inside: bool  # whether every input is within its observed range
     curvatures: Array  # ascending eigenvalues of the Hessian, inputs in half ranges
-    directions: Array  # (inputs in use, eigenvalues), the axes that they belong to
+    directions: Array  # (inputs in use, eigenvalues), the eigenvectors
 
 
 @dataclass(frozen=True, eq=False)
 class StationaryPoints:
-    """What was found, points inside the range first."""
+    """The points found, those inside the observed range first."""
 
     polynomial: Polynomial
     points: tuple[StationaryPoint, ...]
-    exact: bool  # whether there are no others: the formula is a quadratic
+    exact: bool  # whether the list is complete: the formula is at most quadratic
 
     def __str__(self) -> str:
         """Return one line for each point."""
-        law = self.polynomial
-        if _has_functions(law):
-            return "stationary points of formulas with functions of inputs are not looked for"
+        if _has_functions(self.polynomial):
+            return "stationary points of formulas with functions of inputs are not computed"
         if not self.points:
             sure = "has" if self.exact else "has, as far as a numerical search can tell,"
             return f"the formula {sure} no stationary point"
         lines = []
         for point in self.points:
-            where = ", ".join(f"{law.names[i]} = {point.x[i]:.4g}" for i in law.inputs)
+            names, used = self.polynomial.names, self.polynomial.inputs
+            where = ", ".join(f"{names[i]} = {point.x[i]:.4g}" for i in used)
             side = "inside the range seen" if point.inside else "outside the range seen"
             lines.append(f"{point.kind} of {point.value:.4g} at {where}, {side}")
         return "\n".join(lines)
 
 
 def stationary_points(polynomial: Polynomial, X: Array) -> StationaryPoints:
-    """Return the ``StationaryPoints`` of a formula, over the range that inputs have in a table.
+    """Return the ``StationaryPoints`` of a formula, over the range of the inputs in a table.
 
     Parameters
     ----------
     polynomial : Polynomial
-        ``model.polynomial_`` of a fitted model; values that it clamps are not clamped here.  Where
-        terms hold functions of inputs, nothing is looked for.
+        ``model.polynomial_`` of a fitted model; its clamping is ignored.  Formulas with functions
+        of inputs get an empty result.
     X : array (n, p)
-        Rows that tell the ranges of the inputs, usually those of the fit.
+        Rows that give the ranges of the inputs, usually those of the fit.
 
     Examples
     --------
@@ -102,14 +102,13 @@ def _has_functions(polynomial: Polynomial) -> bool:
 
 
 class _Slopes:
-    """Gradient and Hessian in v, the inputs in use in parts of half their range."""
+    """Gradient and Hessian in v, the inputs in use scaled to half their range."""
 
     def __init__(self, polynomial: Polynomial, X: Array) -> None:
         low, high = X.min(axis=0), X.max(axis=0)
         self.middle, self.half = 0.5 * (low + high), 0.5 * (high - low)
         self.half[self.half == 0.0] = 1.0
-        law = polynomial.about(polynomial.shifts)  # derivatives are those of powers
-        self.polynomial, self.used = replace(law, ranges=None), list(law.inputs)
+        self.polynomial, self.used = replace(polynomial, ranges=None), list(polynomial.inputs)
         self.first = [_derivative(self.polynomial, i) for i in self.used]
         self.second = [[_derivative(slope, j) for j in self.used] for slope in self.first]
 
@@ -117,7 +116,7 @@ class _Slopes:
         """Return x at some points v, shape (points, p)."""
         x = np.repeat(self.middle[None, :], len(v), axis=0)
         x[:, self.used] += v * self.half[self.used]
-        x[np.abs(x) < 1e-12 * self.half] = 0.0  # what rounding leaves of nothing
+        x[np.abs(x) < 1e-12 * self.half] = 0.0  # rounding of zero
         return x
 
     def at(self, v: Array) -> tuple[Array, Array]:
@@ -128,20 +127,18 @@ class _Slopes:
         return gradient * half, hessian * np.outer(half, half)
 
 
-def _derivative(law: Polynomial, i: int) -> Polynomial:
-    left = {}
-    for m, c in zip(law.monomials, law.coefficients.tolist(), strict=True):
+def _derivative(f: Polynomial, i: int) -> Polynomial:
+    terms = {}
+    for m, c in zip(f.monomials, f.coefficients.tolist(), strict=True):
         if i in m:
             at = m.index(i)
-            left[m[:at] + m[at + 1 :]] = c * m.count(i)
-    intercept = left.pop((), 0.0)
-    return replace(
-        law, monomials=tuple(left), coefficients=np.array(list(left.values())), intercept=intercept
-    )
+            terms[m[:at] + m[at + 1 :]] = c * m.count(i)
+    intercept, coefficients = terms.pop((), 0.0), np.array(list(terms.values()))
+    return replace(f, monomials=tuple(terms), coefficients=coefficients, intercept=intercept)
 
 
 def _of_quadratic(slopes: _Slopes) -> Array:
-    """Solve H v = -g; where H is singular, for the solution of least length, if there is one."""
+    """Solve H v = -g; if H is singular, return the shortest solution, or none."""
     start = np.zeros((1, len(slopes.used)))
     (gradient,), (H,) = slopes.at(start)
     sizes, axes = np.linalg.eigh(H)
@@ -149,12 +146,12 @@ def _of_quadratic(slopes: _Slopes) -> Array:
     curved = np.abs(sizes) > FLAT * largest
     along = axes.T @ gradient
     if not curved.any() or np.abs(along[~curved]).max(initial=0.0) > FLAT * np.abs(along).max():
-        return start[:0]  # it rises without end in some direction
+        return start[:0]  # f is linear and not constant in some direction
     return np.asarray(-(axes[:, curved] @ (along[curved] / sizes[curved]))[None, :])
 
 
 def _by_newton(slopes: _Slopes, X: Array) -> Array:
-    """Go by Newton's steps from many rows until the slope is gone."""
+    """Run Newton's method from many rows, and return the distinct limits."""
     used, k = slopes.used, len(slopes.used)
     chosen = np.unique(np.linspace(0, len(X) - 1, min(len(X), STARTS)).round().astype(int))
     v = (X[chosen][:, used] - slopes.middle[used]) / slopes.half[used]
@@ -182,7 +179,7 @@ def _point(slopes: _Slopes, v: Array) -> StationaryPoint:
     x, (_, (H,)) = slopes.rows(v[None, :]), slopes.at(v[None, :])
     sizes, axes = np.linalg.eigh(H)
     zero = FLAT * float(np.abs(sizes).max())
-    kind: Kind = "minimum" if sizes[0] > 0.0 else "maximum"
+    kind: PointKind = "minimum" if sizes[0] > 0.0 else "maximum"
     if sizes[0] < -zero and sizes[-1] > zero:
         kind = "saddle"
     elif (np.abs(sizes) <= zero).any():

@@ -117,7 +117,7 @@ class JointCore(Subproblem):
     @cached_property
     def boxes(self) -> Boxes:
         """One row per response."""
-        return self.problem.joint_boxes.of_columns(self.index)
+        return self.problem.joint_boxes.among(self.index)
 
     @property
     def systems(self) -> list[Quadratic]:

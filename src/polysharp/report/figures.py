@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from polysharp.estimators.fitted import ShownRows, spread
 from polysharp.plots.model_plots import HIGHEST, course
-from polysharp.polynomial import response as slices
+from polysharp.polynomial import response_curve as slices
 from polysharp.report.chart import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Chart, Scale, labels, shorten
 from polysharp.report.contours import region_above
 from polysharp.report.markup import tag

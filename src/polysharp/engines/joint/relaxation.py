@@ -70,7 +70,7 @@ def _penalties(
     term = 0.5 * ridge * np.einsum("tj,tj->j", W, W)
     fixed = float(term[terms == IN].sum())
     some = (terms == FREE) & (term > 0.0)
-    s = shares(W[:, some], ridge[some], boxes.of_columns(some), nu)
+    s = shares(W[:, some], ridge[some], boxes.among(some), nu)
     return float(s.sum()), (fixed, float((term[some] / s).sum()))
 
 
@@ -90,7 +90,7 @@ def _inner(
     """Sweep the working set, steering nu until the shares fill the budget."""
     Q = np.ascontiguousarray(core.system.Q[work[:, None], work])
     ridge, state = core.system.ridge[work], terms[work].astype(np.float64)
-    boxes = core.boxes.of_columns(work)
+    boxes = core.boxes.among(work)
     here, R, nu = at.w[:, work].copy(order="C"), at.rho[:, work].copy(order="C"), at.nu
     rising, power = False, 1.0
     for _ in range(STEERINGS):

@@ -1,16 +1,15 @@
 """The formula as code: a function in Python or C, an expression or a query in SQL, in SymPy.
 
-Each language says how it writes numbers, functions of inputs and inputs that are clamped; the sum
-of products is written once.  Terms begin with their coefficient, so that columns of integers are
-turned into floats by the first product and no power of an integer can overflow.  Functions take
-the inputs that the formula uses, in the order of the columns.  SymPy makes symbols from the names
-as they are.
+A ``Language`` says how to write numbers, functions of inputs and clamped inputs; one method writes
+the sum of products for all languages.  A term begins with its coefficient, so that the first
+product turns integer columns into floats and no power of an integer can overflow.  Functions take
+the inputs in use, in the order of the columns.  SymPy turns the names into symbols unchanged.
 
-    Python   imports nothing, but for NumPy's log, exp, sin and cos; takes numbers or arrays
+    Python   imports nothing but NumPy's log, exp, sin and cos; takes numbers or arrays
     C        C99, also valid C++; compilers that fuse products and sums differ in the last digit
-    SQL      runs where there is no POWER; functions are those of the standard (LN, which SQL
-             Server calls LOG), numbers have an exponent, which the standard reads as floats and
-             not as decimals; NULL in a column that the formula uses gives NULL
+    SQL      needs no POWER; functions are the standard's (LN, which SQL Server calls LOG); numbers
+             have an exponent, so that the standard reads floats and not decimals; a NULL in a
+             column of the formula gives NULL
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from polysharp.polynomial.polynomial import Polynomial
 
 NUMPY = ("log", "exp", "sin", "cos")
-# C and C++; the last line is what compilers predefine as macros or treat as keywords.
+# Keywords of C and C++; compilers predefine the words of the last line as macros.
 C_WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline
 int long register restrict return short signed sizeof static struct switch typedef union unsigned
@@ -45,12 +44,12 @@ reinterpret_cast requires static_cast template this throw try typeid typename us
 wchar_t xor xor_eq
 linux unix i386 near far main
 """
-QUOTES = {'"': '"', "`": "`", "[": "]"}  # standard, MySQL, SQL Server: what opens, what closes
+QUOTES = {'"': '"', "`": "`", "[": "]"}  # opening and closing quote: standard, MySQL, SQL Server
 
 
 @dataclass(frozen=True)
 class Language:
-    """How a language writes what differs between languages."""
+    """The parts of the code that differ between languages."""
 
     calls: Mapping[str, str]  # functions, {} for the argument
     clamp: str  # of {x} to the range from {a} to {b}
@@ -73,19 +72,19 @@ class Language:
         return terms
 
     def clamped(self, polynomial: Polynomial, variables: Mapping[int, str]) -> dict[int, str]:
-        """Return the inputs in use that are clamped to their range, each as it is written then."""
+        """Return the code that clamps each input in use, nothing without ranges."""
         if polynomial.ranges is None:
             return {}
         low, high = ([self.number(end) for end in ends] for ends in polynomial.ranges.tolist())
         return {i: self.clamp.format(x=x, a=low[i], b=high[i]) for i, x in variables.items()}
 
     def opening(self, polynomial: Polynomial, variables: Mapping[int, str]) -> list[str]:
-        """Return the first lines of a function: whose column is what, and inputs clamped."""
-        told = {"returns": polynomial.response} | {
+        """Return the first lines of a function: the names of the columns, and the clamping."""
+        described = {"returns": polynomial.response} | {
             f"{argument}:": polynomial.names[i] for i, argument in variables.items()
         }
-        # A name in a comment stays on one line, in ASCII, between quotes.
-        lines = [f"{self.comment} {what} {json.dumps(name)}" for what, name in told.items()]
+        # JSON keeps a name in a comment on one line, in ASCII and between quotes.
+        lines = [f"{self.comment} {what} {json.dumps(name)}" for what, name in described.items()]
         return lines + list(self.clamped(polynomial, variables).values())
 
     def _shifted(self, polynomial: Polynomial, i: int, name: str) -> str:
@@ -121,9 +120,9 @@ SQL = Language(
 
 
 def to_python(polynomial: Polynomial, name: str = "predict") -> str:
-    """Return the source of a Python function of the inputs used, which imports nothing.
+    """Return the source of a Python function of the inputs in use.
 
-    Names that are no identifiers are changed; comments say which column each argument is.
+    Names that are not identifiers are changed; comments say which column each argument is.
 
     Examples
     --------
@@ -151,7 +150,7 @@ def to_python(polynomial: Polynomial, name: str = "predict") -> str:
 
 
 def to_c(polynomial: Polynomial, name: str = "predict") -> str:
-    """Return the source of a C function of the inputs used, which needs no header.
+    """Return the source of a C function of the inputs in use.
 
     Examples
     --------
@@ -183,8 +182,7 @@ def _indented(lines: Iterable[str]) -> list[str]:
 def to_sql(polynomial: Polynomial, table: str | None = None, quote: str = '"') -> str:
     """Return a SQL expression, or with ``table`` the query that evaluates it.
 
-    ``quote`` is what opens a quoted name: ``"`` in standard SQL, a backtick in MySQL, ``[``
-    in SQL Server.
+    ``quote`` opens a quoted name: ``"`` in standard SQL, a backtick in MySQL, ``[`` in SQL Server.
 
     Examples
     --------
@@ -205,7 +203,7 @@ def to_sql(polynomial: Polynomial, table: str | None = None, quote: str = '"') -
 
 
 def _quoted(name: str, quote: str) -> str:
-    """Quote a name; inside quotes only the closing one has a meaning, and doubled it has none."""
+    """Quote a name; a closing quote within it is doubled."""
     if not name or "\0" in name:
         raise InputError(f"names must be neither empty nor hold a NUL for SQL, got {name!r}")
     closing = QUOTES[quote]
@@ -215,7 +213,7 @@ def _quoted(name: str, quote: str) -> str:
 def to_sympy(polynomial: Polynomial) -> Any:
     """Return the right-hand side as a SymPy expression in symbols of the inputs' names.
 
-    It is the polynomial itself: inputs that the model clamps are not clamped in it.
+    The expression clamps no inputs, even if the model does.
     """
     sympy = load_optional("sympy", "to_sympy", "sympy")
     check_distinct(polynomial)
@@ -234,7 +232,7 @@ def to_sympy(polynomial: Polynomial) -> Any:
 
 
 def used_functions(polynomial: Polynomial, known: Mapping[str, str]) -> dict[int, Applied]:
-    """Return the functions of inputs that some term uses, by their columns; all must be known."""
+    """Return the functions in use by column; raise InputError for one that is not known."""
     columns, p = {c for m in polynomial.monomials for c in m}, len(polynomial.names)
     used = {p + t: a for t, a in enumerate(polynomial.functions) if p + t in columns}
     for name in (applied.function.name for applied in used.values()):
@@ -244,7 +242,7 @@ def used_functions(polynomial: Polynomial, known: Mapping[str, str]) -> dict[int
 
 
 def check_finite(polynomial: Polynomial) -> None:
-    """Refuse coefficients that no language can write down."""
+    """Raise InputError for coefficients that are not finite."""
     given = polynomial.intercept, polynomial.coefficients, polynomial.shifts, polynomial.ranges
     for value in np.concatenate([np.ravel(part) for part in given if part is not None]).tolist():
         if not np.isfinite(value):
@@ -252,7 +250,7 @@ def check_finite(polynomial: Polynomial) -> None:
 
 
 def check_distinct(polynomial: Polynomial) -> None:
-    """Refuse names that would make two inputs one, where a target knows inputs by name."""
+    """Raise InputError if two inputs in use have one name."""
     for name, count in Counter(polynomial.names[i] for i in polynomial.inputs).items():
         if count > 1:
             raise InputError(f"names must be distinct to be exported, got {name!r} twice")
@@ -261,7 +259,7 @@ def check_distinct(polynomial: Polynomial) -> None:
 def arguments(
     polynomial: Polynomial, name: str, reserved: Collection[str], *, ascii_only: bool = False
 ) -> dict[int, str]:
-    """Return an argument for every input that the formula uses, for a function of that name."""
+    """Return the argument of each input in use, for a function called ``name``."""
     if not (name.isascii() and name.isidentifier()) or name in reserved:
         raise InputError(f"name must be an ASCII identifier that is no keyword, got {name!r}")
     names = [polynomial.names[i] for i in polynomial.inputs]
@@ -272,9 +270,9 @@ def arguments(
 def identifiers(
     names: Iterable[str], reserved: Collection[str], *, ascii_only: bool = False
 ) -> list[str]:
-    """Turn names into distinct identifiers that are none of the reserved words.
+    """Turn names into distinct identifiers that are not reserved words.
 
-    What no identifier may hold becomes ``_``; a name that was taken gets a number.
+    Characters that identifiers may not hold become ``_``; a name that is taken gets a number.
 
     Examples
     --------
@@ -296,7 +294,7 @@ def identifiers(
 
 
 def _identifier(name: str, ascii_only: bool) -> str:
-    # Python compares identifiers in this normal form, so two names are told apart in it.
+    # Python compares identifiers in this normal form.
     text = "".join(
         ch if f"x{ch}".isidentifier() and (ch.isascii() or not ascii_only) else "_"
         for ch in unicodedata.normalize("NFKC", name)

@@ -34,7 +34,7 @@ OPERATORS = {
 }
 OPTIONS = {"Gather": {"axis": 1}, "Concat": {"axis": 1}}
 
-Step = tuple[str, str, str]  # operator, what it is given, what it makes
+Step = tuple[str, str, str]  # operator, its inputs, its output
 
 
 def to_onnx(polynomial: Polynomial) -> Any:

@@ -1,8 +1,8 @@
-r"""The formula as people read it: plain text, and LaTeX for papers, MathJax and KaTeX.
+r"""The formula for readers: plain text, and LaTeX for papers, MathJax and KaTeX.
 
-A formula is a left-hand side, signed numbers and products of powers; what a number and a power
-look like is the target's business.  In LaTeX names stand in ``\mathrm`` with every character that
-TeX would act on replaced, so that a column called ``\input{x}`` is shown and not obeyed.
+A formula is a left-hand side, signed numbers and products of powers; plain text and LaTeX write
+numbers and powers differently.  LaTeX names stand in ``\mathrm`` with every character that TeX
+interprets replaced, so that TeX prints a column called ``\input{x}`` and does not execute it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Power = Callable[[Factor], str]
 
 
 def formula(polynomial: Polynomial, digits: int = 4) -> str:
-    """Return the formula as text, coefficients with so many significant digits."""
+    """Return the formula as text; ``digits`` are the significant digits of coefficients."""
     power = plain_power(digits)
     terms = signed(
         polynomial, lambda c: f"{c:.{digits}g}", lambda m: product(polynomial, m, power, " ")
@@ -53,7 +53,7 @@ def formula(polynomial: Polynomial, digits: int = 4) -> str:
 
 
 def names_of(polynomial: Polynomial, monomials: Iterable[Monomial]) -> tuple[str, ...]:
-    """Return readable names of any terms in the same inputs, as this formula would show them.
+    """Return the names of any terms in the same inputs, as this formula would show them.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def signed(
     term: Callable[[Monomial], str],
     glue: str = " ",
 ) -> list[tuple[str, str]]:
-    """Return sign and text of every term; the intercept stands first, unless it is zero."""
+    """Return sign and text of every term, a nonzero intercept first."""
     parts: list[tuple[float, str]] = []
     if polynomial.intercept != 0.0 or not polynomial.monomials:
         parts.append((polynomial.intercept, number(abs(polynomial.intercept))))
@@ -95,7 +95,7 @@ def _factor(polynomial: Polynomial, c: int, exponent: int) -> Factor:
 
 
 def plain_power(digits: int = 4) -> Power:
-    """Return the way text shows a power; shifts get at least six digits."""
+    """Return the function that writes a power as text; shifts get at least six digits."""
 
     def power(factor: Factor) -> str:
         base, applied = _shifted(_quoted(factor.name), factor.shift, digits), factor.applied
@@ -105,7 +105,7 @@ def plain_power(digits: int = 4) -> Power:
 
 
 def to_latex(polynomial: Polynomial, digits: int = 4, *, wrap: int | None = None) -> str:
-    r"""Return the formula in LaTeX mathematics; ``wrap`` breaks it into lines of so many terms.
+    r"""Return the formula in LaTeX; ``wrap`` breaks it into lines of that number of terms.
 
     Examples
     --------

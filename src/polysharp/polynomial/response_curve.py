@@ -1,8 +1,8 @@
-"""What a polynomial does when one input moves, or two.
+"""The response of a polynomial to one input, or to two.
 
-A response curve varies one input over its observed range while all others stay at their medians;
-a response surface varies two.  Both are slices of the polynomial itself, no averages: between the
-ends of the range every value shown is one that ``predict`` returns.
+A response curve varies one input over its observed range and keeps all others at their medians; a
+response surface varies two.  Both are slices of the polynomial, not averages: within the range,
+``predict`` returns every value shown.
 """
 
 from __future__ import annotations
