@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from polysharp.problem.coupling import Coupling
 
 from polysharp.certificate.proof import Diagonal, Proof, ProofNode, Screening, Vector
-from polysharp.problem.coupling import Coupling
 
 Rng = np.random.Generator
 KINDS = ("dual", "single", "void", "split", "sets", "exhausted")

@@ -133,7 +133,7 @@ def _problem(basis: Basis, X: Array, y: Array, lam: float, structure: Structure)
     M = basis.evaluate(X)
     M -= M.mean(axis=0)
     t = y - y.mean()
-    return Problem(DesignGram.of(np.asfortranarray(M)), M.T @ t, float(t @ t), lam, structure)
+    return Problem.of(DesignGram.of(np.asfortranarray(M)), M.T @ t, float(t @ t), lam, structure)
 
 
 def real_setting(name: str, degree: int, max_inputs: int, max_terms: int) -> Setting | None:

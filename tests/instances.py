@@ -115,7 +115,9 @@ def with_boxes(instance: Instance, seed: int) -> Instance:
     """Bound the coefficients of an instance, so that the bounds matter as a rule."""
     rng, problem, f = np.random.default_rng([21, seed]), instance.problem, instance.problem.size
     kind, every = BOXES[seed % len(BOXES)], np.arange(instance.problem.size)
-    size = np.abs(problem.refit(every).w) + 1e-3 * np.sqrt(problem.yy / problem.gram.diagonal.max())
+    size = np.abs(problem.refit(every).w[0]) + 1e-3 * np.sqrt(
+        problem.yy / problem.gram.diagonal.max()
+    )
     end = size * 10.0 ** rng.uniform(-1.5, 0.5, size=f)
     if kind == "symmetric":
         end[:] = np.median(end)

@@ -43,7 +43,7 @@ def test_no_solution_as_good_as_the_incumbent_passes_the_constants(seed: int) ->
         size = int(rng.integers(1, problem.size + 1))
         fit = problem.refit(rng.choice(problem.size, size=size, replace=False))
         limits = limits_of(fit.objective, 1e-9 * fit.objective)
-        assert np.all(np.abs(fit.w) <= limits[fit.support])
+        assert np.all(np.abs(fit.w[0]) <= limits[fit.support])
 
 
 def test_constants_are_tight_where_the_ellipsoid_touches() -> None:
@@ -58,7 +58,7 @@ def test_constants_are_tight_where_the_ellipsoid_touches() -> None:
         column = np.linalg.solve(H, np.eye(problem.size)[j])
         reach = np.sqrt(2.0 * (cost - ellipsoid.least) / column[j])
         w = ellipsoid.centre + np.sign(ellipsoid.centre[j]) * reach * column
-        value = 0.5 * (problem.yy - 2.0 * problem.q @ w + w @ H @ w)
+        value = 0.5 * (problem.yy - 2.0 * problem.q[0] @ w + w @ H @ w)
         assert value == pytest.approx(cost)
         assert abs(w[j]) == pytest.approx(limits[j], rel=1e-4)
 
@@ -111,7 +111,7 @@ def test_nearly_singular_moments_are_factored_and_bounded() -> None:
     optimum = Enumeration().solve(problem).objective
     fit = problem.refit(np.array([0, 3]))
     limits = ellipsoid.limits(fit.objective, 1e-9 * fit.objective)
-    assert np.all(np.abs(fit.w) <= limits[fit.support])
+    assert np.all(np.abs(fit.w[0]) <= limits[fit.support])
     solution = BigM().solve(problem, time=TimeBudget(5.0))
     assert solution.bound <= optimum
 

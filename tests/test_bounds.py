@@ -242,7 +242,7 @@ def test_equal_columns_with_a_weak_ridge():
 
 
 def test_a_model_without_terms_has_a_least_cost_however_rough_the_moments():
-    known = Accuracy(1e-3, np.ones(2), 1.0)
+    known = Accuracy(1e-3, np.ones(2), np.ones(1))
     problem = Problem.dense(
         np.eye(2),
         np.ones(2),

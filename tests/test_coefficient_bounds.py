@@ -86,9 +86,11 @@ def test_refits_agree_with_scipy() -> None:
         assert np.all((low <= fit.w) & (fit.w <= high))
         H = problem.gram.block(fit.support, fit.support) + problem.lam * np.eye(len(S))
         R = np.linalg.cholesky(H).T
-        right = np.linalg.solve(R.T, problem.q[fit.support])
-        other = lsq_linear(R, right, (low, np.maximum(high, low + 1e-300)), "bvls", tol=1e-14).x
-        cost = 0.5 * (problem.yy - 2.0 * problem.q[fit.support] @ other + other @ H @ other)
+        right = np.linalg.solve(R.T, problem.q[0, fit.support])
+        other = lsq_linear(
+            R, right, (low[0], np.maximum(high, low + 1e-300)[0]), "bvls", tol=1e-14
+        ).x
+        cost = 0.5 * (problem.yy - 2.0 * problem.q[0, fit.support] @ other + other @ H @ other)
         assert fit.objective <= cost * (1.0 + 1e-9) + 1e-12 * problem.yy
 
 

@@ -164,7 +164,7 @@ def test_pool_grows_to_the_moments_of_the_basis(seed):
     order = [pool.index[m] for m in monomials]
     slack = 1e-9 * float(np.abs(problem.gram.diagonal).max())
     np.testing.assert_allclose(pool.G[np.ix_(order, order)], problem.gram.G, rtol=1e-9, atol=slack)
-    np.testing.assert_allclose(pool.q[order], problem.q, rtol=1e-9, atol=1e-9 * slack + 1e-6)
+    np.testing.assert_allclose(pool.q[order], problem.q[0], rtol=1e-9, atol=1e-9 * slack + 1e-6)
     assert design.yy == pytest.approx(problem.yy, rel=1e-12)
     part = pool.selected(np.array([1, 3])).extended(design, monomials)
     assert part.monomials[:2] == (pool.monomials[1], pool.monomials[3])

@@ -209,7 +209,7 @@ def test_ties_among_duplicate_columns_end(seed: int) -> None:
 
 def test_zero_response_is_proved_at_once() -> None:
     problem = small_problem(1)
-    nothing = replace(problem, q=np.zeros(problem.size), yy=0.0)
+    nothing = replace(problem, q=0.0 * problem.q, squares=np.zeros(1))
     for engine in ENGINES:
         assert engine.solve(nothing).status is Status.OPTIMAL
 

@@ -61,8 +61,8 @@ def test_descents_reach_what_coordinate_descent_reaches(device: str, box: float 
         terms = np.zeros(60, dtype=np.int8)
         terms[:inn], terms[inn + 5 : 2 * inn + 5] = 1, -1
         nodes.append(Descent(terms, 5 - inn, np.zeros(60), np.inf))
-        warm = fresh_warm(core.system, np.zeros(60), 1.0)
-        relaxed = solve_relaxation(core.system, terms, 5 - inn, warm, Aim(tol=1e-6, slack=0.0))
+        warm = fresh_warm(core.systems, np.zeros((1, 60)), 1.0)
+        relaxed = solve_relaxation(core.systems, terms, 5 - inn, warm, Aim(tol=1e-6, slack=0.0))
         bounds.append(relaxed.bound)
     found = DeviceDescents(problem, torch.device(device)).solved(
         nodes, tol=1e-6, slack=0.0, max_steps=3000

@@ -106,7 +106,7 @@ def test_ends_list_what_costs_less(kind: str, exhaust: Callable[..., Exhausted])
         H[np.diag_indices_from(H)] += problem.lam
         solved = np.linalg.solve(H[np.ix_(held, held)], H[np.ix_(held, free)])
         schur = H[np.ix_(free, free)] - H[np.ix_(free, held)] @ solved
-        b = problem.q[free] - problem.q[held] @ solved
+        b = problem.q[0, free] - problem.q[0, held] @ solved
         base = problem.refit(held).objective
         target = base * np.random.default_rng(seed).uniform(0.3, 1.0)
         ended = exhaust(

@@ -330,7 +330,7 @@ def test_every_gram_gives_the_same_problem(fit_intercept, weighted):
         np.testing.assert_allclose(
             other.problem.gram.diagonal, reference.problem.gram.diagonal, rtol=1e-10
         )
-        intercepts = [a.intercept((0, 3, 7), fit.w) for a in (other, reference)]
+        intercepts = [a.intercept((0, 3, 7), fit.w[0]) for a in (other, reference)]
         assert intercepts[0] == pytest.approx(intercepts[1], rel=1e-9)
 
 

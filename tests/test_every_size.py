@@ -124,7 +124,7 @@ def test_equal_columns_are_used_once() -> None:
     twice = np.tile(np.arange(f), 2)
     monomials = Structure(np.tile(basis.uses, (2, 1)), 10, 4)
     double = Problem.dense(
-        problem.gram.block(twice, twice), problem.q[twice], problem.yy, 1e-9, monomials
+        problem.gram.block(twice, twice), problem.q[:, twice], problem.yy, 1e-9, monomials
     )
     for support in (every_size(double)[-1], improve(double, twice[:0]).support):
         assert len(set((support % f).tolist())) == len(support) == 10

@@ -9,8 +9,6 @@ import pytest
 from instances import make_instance
 from support import (
     Exhausted,
-    JointCore,
-    JointNode,
     ListedNode,
     Run,
     Spending,
@@ -42,8 +40,7 @@ class KeepingSink(SupportSink):
 
 def random_node(rng, problem):
     """A node that fixes some monomials and leaves any number free, none of them at times."""
-    several = hasattr(problem, "responses")
-    core = (JointCore if several else Subproblem).of(problem)
+    core = Subproblem.of(problem)
     structure = core.structure
     terms = rng.choice([0, -1], size=core.size, p=rng.permutation([0.3, 0.7])).astype(np.int8)
     if rng.random() < 0.3:
@@ -51,7 +48,7 @@ def random_node(rng, problem):
     terms[rng.permutation(core.size)[: rng.integers(0, structure.max_terms + 1)]] = 1
     terms[structure.required_terms] = 1
     inputs = np.zeros(structure.n_inputs, dtype=np.int8)
-    return (JointNode if several else ListedNode)(0.0, core, terms, inputs, None)
+    return ListedNode(0.0, core, terms, inputs, None)
 
 
 def least_cost(node):

@@ -13,8 +13,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from support import (
     Basis,
     Boxes,
-    JointProblem,
-    JointTree,
     MemoryRows,
     Moments,
     Problem,
@@ -22,8 +20,9 @@ from support import (
     Responses,
     Structure,
     TimeBudget,
+    Tree,
     accumulate,
-    inner,
+    every_size,
 )
 
 from polysharp import (
@@ -39,8 +38,6 @@ from polysharp import (
 from polysharp.cli import main
 from polysharp.errors import InputError
 from polysharp.report import write_report
-
-every_size = inner("every_size", "joint")
 
 
 def joint_problem(seed, *, boxes=False):
@@ -62,12 +59,11 @@ def joint_problem(seed, *, boxes=False):
     M = basis.evaluate(X)
     Y = rng.standard_normal((count, n)) + M[:, :2] @ rng.standard_normal(2)
     lam, G = 10.0 ** rng.uniform(-4, 2), M.T @ M
-    own = [structure] * count
     if boxes:
-        own = [replace(structure, boxes=random_boxes(rng, len(basis))) for _ in Y]
-    return JointProblem.of(
-        [Problem.dense(G, M.T @ y, float(y @ y), lam, s) for y, s in zip(Y, own, strict=True)]
-    )
+        own = [random_boxes(rng, len(basis)) for _ in Y]
+        ends = (np.array(rows) for rows in zip(*own, strict=True))
+        structure = replace(structure, boxes=Boxes(*ends))
+    return Problem.dense(G, Y @ M, np.square(Y).sum(axis=1), lam, structure)
 
 
 def random_boxes(rng, size):
@@ -93,7 +89,7 @@ def least_cost(problem):
 def agrees_with_enumeration(seed, *, boxes=False):
     problem = joint_problem(seed, boxes=boxes)
     least = least_cost(problem)
-    solution = JointTree().solve(problem, time=TimeBudget(20.0), gap_tol=1e-6)
+    solution = Tree().solve(problem, time=TimeBudget(20.0), gap_tol=1e-6)
     assert solution.bound <= least * (1.0 + 1e-12)
     assert_allclose(solution.objective, least, rtol=1e-6, atol=1e-12 * problem.yy)
     assert solution.gap <= 1e-6 or solution.objective - solution.bound <= 1e-9 * problem.yy
@@ -112,13 +108,17 @@ def test_the_tree_agrees_with_enumeration_a_thousand_times(boxes):
         agrees_with_enumeration(seed, boxes=boxes)
 
 
-def test_one_response_is_the_plain_problem():
+def test_costs_of_several_responses_add_up():
     problem = joint_problem(3)
-    own = problem.responses[0]
-    alone = JointProblem.of([own])
-    S = own.structure.best_linear(own.q**2)
-    assert_allclose(alone.refit(S).objective, own.refit(S).objective)
-    assert_allclose(alone.dual_bound(alone.refit(S)), own.dual_bound(own.refit(S)), rtol=1e-9)
+    each = [
+        replace(problem, q=problem.q[[t]], squares=problem.squares[[t]])
+        for t in range(problem.n_responses)
+    ]
+    S = problem.structure.best_linear(problem.norms**2)
+    together, alone = problem.refit(S), [own.refit(S) for own in each]
+    assert_allclose(together.objective, sum(fit.objective for fit in alone))
+    assert_allclose(together.w, np.concatenate([fit.w for fit in alone]))
+    assert_allclose(problem.cost_at_most(together), sum(map(Problem.cost_at_most, each, alone)))
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_supports_of_every_size_are_allowed_and_fall_in_cost(seed):
     """Seeds with rules take the one way, those without the other."""
     problem = joint_problem(seed)
     structure = problem.structure
-    found = [S for S in every_size(problem, lambda: False) if len(S)]
+    found = [S for S in every_size(problem) if len(S)]
     costs = [problem.refit(S).objective for S in found]
     assert all(structure.allows(S) for S in found)
     assert all(later <= cost * (1.0 + 1e-9) for cost, later in pairwise(costs))
@@ -197,7 +197,7 @@ def test_supports_of_every_size_are_allowed_and_fall_in_cost(seed):
 def test_the_first_term_is_the_best_one():
     problem = next(own for own in map(joint_problem, range(99)) if own.structure.plain)
     every = [problem.refit(np.array([j])).objective for j in range(problem.size)]
-    assert every_size(problem, lambda: False)[0].tolist() == [int(np.argmin(every))]
+    assert every_size(problem)[0].tolist() == [int(np.argmin(every))]
 
 
 def test_moments_of_several_responses_are_those_of_each():
@@ -678,10 +678,8 @@ def test_no_bound_exceeds_the_optimum_in_rationals(seed):
     structure = Structure(
         np.eye(f, dtype=bool), int(rng.integers(1, 4)), int(rng.integers(1, f + 1))
     )
-    problem = JointProblem.of(
-        [Problem.dense(M.T @ M, M.T @ y, float(y @ y), lam, structure) for y in Y]
-    )
-    solution = JointTree().solve(problem, time=TimeBudget(5.0), gap_tol=1e-4)
+    problem = Problem.dense(M.T @ M, Y @ M, np.square(Y).sum(axis=1), lam, structure)
+    solution = Tree().solve(problem, time=TimeBudget(5.0), gap_tol=1e-4)
     supports = (S for k in range(structure.max_terms + 1) for S in combinations(range(f), k))
     least = min(
         rational_cost(M, Y, lam, S)

@@ -21,7 +21,7 @@ def value_at(problem: Problem, s: np.ndarray) -> float:
     root = np.sqrt(s)
     A = root[:, None] * problem.gram.block(np.arange(len(s)), np.arange(len(s))) * root
     values, vectors = np.linalg.eigh(A)
-    b = vectors.T @ (root * problem.q)
+    b = vectors.T @ (root * problem.q[0])
     return 0.5 * (problem.yy - float((b * b / (np.maximum(values, 0.0) + problem.lam)).sum()))
 
 
@@ -71,7 +71,7 @@ def test_the_dual_bound_never_exceeds_the_optimum(
     best = optimum(problem).objective
     support = random_support(rng, problem)
     fit = problem.refit(support)
-    for w in (fit.w, 0.9 * fit.w, rng.standard_normal(len(support)) * (1.0 + np.abs(fit.w))):
+    for w in (fit.w, 0.9 * fit.w, rng.standard_normal((1, len(support))) * (1.0 + np.abs(fit.w))):
         bound = problem.dual_bound(Fit(fit.support, w, np.inf))
         assert bound <= best * (1.0 + 1e-9) + 1e3 * problem.resolution
 

@@ -33,13 +33,13 @@ def slow_relaxation(seconds=np.inf, end=np.inf, *, ridge=1e-4, apart=0.1, budget
         known.sizes,
         *ends,
         yy,
-        known.response,
+        float(known.response[0]),
         known.unit,
         scalable=False,
     )
-    warm = fresh_warm(system, np.zeros(size), 1.0)
+    warm = fresh_warm([system], np.zeros((1, size)), 1.0)
     aim = Aim(seconds=seconds, least_seconds=0.0, slack=0.0)
-    return solve_relaxation(system, np.zeros(size, dtype=np.int8), budget, warm, aim)
+    return solve_relaxation([system], np.zeros(size, dtype=np.int8), budget, warm, aim)
 
 
 @pytest.mark.parametrize("ridge", [1.0, 10.0])
@@ -83,14 +83,14 @@ def test_within_boxes_a_relaxation_ends_solved_and_not_before(seed):
     known, ridge = Accuracy.of(np.diagonal(Q), yy), np.full(size, 2.0)
     ends = np.full(size, -end), np.full(size, end)
     system = Quadratic(
-        Q, q, ridge, known.sizes, *ends, yy, known.response, known.unit, scalable=False
+        Q, q, ridge, known.sizes, *ends, yy, *known.response.tolist(), known.unit, scalable=False
     )
-    warm = fresh_warm(system, np.zeros(size), 1.0)
+    warm = fresh_warm([system], np.zeros((1, size)), 1.0)
     aim = Aim(threshold=yy, max_passes=200, tol=1e-6, slack=0.0)
-    relaxed = solve_relaxation(system, np.zeros(size, dtype=np.int8), budget, warm, aim)
+    relaxed = solve_relaxation([system], np.zeros(size, dtype=np.int8), budget, warm, aim)
 
     # The feasible point of its last iterate: shares that fill the budget, w within them.
-    w, nu = relaxed.warm.w, relaxed.warm.nu
+    w, nu = relaxed.warm.w[0], relaxed.warm.nu
     s = np.minimum(np.maximum(np.sqrt(0.5 * ridge * w * w / nu), np.abs(w) / end), 1.0)
     t = min(1.0, budget / s.sum())
     w, s = t * w, t * s
@@ -111,12 +111,20 @@ def test_rho_stays_in_step_with_the_coefficients():
         known = Accuracy.of(np.diagonal(Q), yy)
         ends = np.full(size, -np.inf), np.full(size, np.inf)
         system = Quadratic(
-            Q, q, np.ones(size), known.sizes, *ends, yy, known.response, known.unit, scalable=True
+            Q,
+            q,
+            np.ones(size),
+            known.sizes,
+            *ends,
+            yy,
+            *known.response.tolist(),
+            known.unit,
+            scalable=True,
         )
-        warm = fresh_warm(system, np.zeros(size), 1.0)
-        solve_relaxation(system, np.zeros(size, dtype=np.int8), 3, warm, Aim())
+        warm = fresh_warm([system], np.zeros((1, size)), 1.0)
+        solve_relaxation([system], np.zeros(size, dtype=np.int8), 3, warm, Aim())
         assert np.count_nonzero(warm.w) >= 3
-        np.testing.assert_allclose(warm.rho, q - Q @ warm.w, atol=1e-10 * np.abs(q).max())
+        np.testing.assert_allclose(warm.rho, [q - Q @ warm.w[0]], atol=1e-10 * np.abs(q).max())
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -21,14 +21,14 @@ def far_from_zero(noise):
     M = basis.evaluate(x / np.sqrt(np.mean(x**2)))
     M, y = M - M.mean(axis=0), y - y.mean()
     structure = Structure.of_basis(basis, 3)
-    return Problem(DenseGram(M.T @ M), M.T @ y, float(y @ y), 1e-14, structure)
+    return Problem.of(DenseGram(M.T @ M), M.T @ y, float(y @ y), 1e-14, structure)
 
 
 def exact_optimum(problem):
     """Return the least c(S) of the problem's own numbers, in rational arithmetic."""
     f = problem.size
     G = [[Fraction(float(problem.gram.G[a, b])) for b in range(f)] for a in range(f)]
-    q = [Fraction(float(v)) for v in problem.q]
+    q = [Fraction(float(v)) for v in problem.q[0]]
     lam = Fraction(problem.lam)
     best = Fraction(problem.yy) / 2
     for S in combinations(range(f), problem.structure.max_terms):

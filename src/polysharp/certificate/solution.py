@@ -218,7 +218,7 @@ def certify(
         )
     return Solution(
         support=tuple(int(j) for j in fit.support),
-        coefficients=fit.w,
+        coefficients=fit.w[0] if len(fit.w) == 1 else fit.w,
         objective=objective,
         bound=min(best, objective),
         engine=engine,
@@ -233,7 +233,7 @@ def _needed(problem: Problem, fit: Fit) -> Fit:
     """Leave out terms that a box has brought to zero, where the rules can do without them."""
     if problem.structure.boxes is None:
         return fit
-    chosen = np.atleast_2d(fit.w).any(axis=0)  # in any response, where there are several
+    chosen = fit.w.any(axis=0)  # in any response
     if chosen.all() or not problem.structure.allows(fit.support[chosen]):
         return fit
-    return Fit(fit.support[chosen], fit.w[..., chosen], fit.objective)
+    return Fit(fit.support[chosen], fit.w[:, chosen], fit.objective)

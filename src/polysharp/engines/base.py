@@ -148,8 +148,8 @@ def first_support(problem: Problem) -> Indices:
     """Return the support a search begins with: empty, or what the rules ask for."""
     if problem.structure.plain:
         return np.zeros(0, dtype=np.intp)
-    peak = float(np.abs(problem.q).max(initial=0.0)) or 1.0
-    return problem.structure.best_linear((problem.q / peak) ** 2)
+    peak = float(problem.norms.max(initial=0.0)) or 1.0
+    return problem.structure.best_linear((problem.norms / peak) ** 2)
 
 
 class Engine(ABC):

@@ -92,16 +92,16 @@ class Ellipsoid:
         values, vectors = eigh(C)
         values = np.maximum(values, problem.size * UNIT)
         half = (vectors / np.sqrt(values)).T  # half'half = C^-1
-        centre = half.T @ (half @ (problem.q / root)) / root
+        centre = half.T @ (half @ (problem.q[0] / root)) / root
         spread = np.sqrt((half**2).sum(axis=0)) / root
         if not values[0] ** 2 > problem.size * UNIT / ACCURATE:
             spread[:] = np.inf
         try:
             R = cholesky(H)
-            t = solve_triangular(R, problem.q, trans="T")
+            t = solve_triangular(R, problem.q[0], trans="T")
         except np.linalg.LinAlgError:
             R = (vectors * np.sqrt(values)).T * root
-            t = half @ (problem.q / root)
+            t = half @ (problem.q[0] / root)
         least = max(0.0, support_bound(problem.system(everything, G), centre))
         return cls(problem, R, t, centre, least, spread)
 
@@ -118,7 +118,11 @@ class Ellipsoid:
         """Return by how much rounding of R and t may change the cost of coefficients so large."""
         known, structure = self.problem.accuracy, self.problem.structure
         sizes = (known.sizes + np.sqrt(self.problem.lam)) * limits
-        reach = known.response + float(np.linalg.norm(self.t)) + top_sum(sizes, structure.max_terms)
+        reach = (
+            float(known.response[0])
+            + float(np.linalg.norm(self.t))
+            + top_sum(sizes, structure.max_terms)
+        )
         return (known.unit + 8.0 * (len(limits) + 4.0) * UNIT) * reach**2
 
 
@@ -142,7 +146,7 @@ class _Formulation(ScipModel):
         self.sound = bool(steepest < STEEPEST and self.error < 1.0)
         if not self.sound:
             return
-        low, high = (ends / self.limits for ends in run.problem.boxes)
+        low, high = (ends[0] / self.limits for ends in run.problem.boxes)
         bounds = zip(np.maximum(low, -1.0), np.minimum(high, 1.0), strict=True)
         self.w = [add(lb=float(least), ub=float(most)) for least, most in bounds]
         self.v = [add(lb=None, ub=None) for _ in self.limits]
@@ -165,7 +169,7 @@ class _Formulation(ScipModel):
         best, solution = self.talk.run.best, self.model.createSol()
         point, eta = self.talk.start()
         w = np.zeros(len(self.w))
-        w[best.support] = best.w / self.limits[best.support]
+        w[best.support] = best.w[0] / self.limits[best.support]
         for variables, values in (
             (self.columns, point),
             (self.w, w),

@@ -199,7 +199,7 @@ class PolynomialLasso(TableModel):
                 if support is not last:
                     w = ridge_coefficients(assembled.problem, support, self.gammas_)
                     M = basis.select(support).evaluate(U) - assembled.mean[support]
-                    predicted = np.clip(assembled.y_mean + M @ w, *span)
+                    predicted = np.clip(assembled.y_means[0] + M @ w, *span)
                     losses = held_out.weights @ (held_out.y[:, None] - predicted) ** 2
                 total[row] += losses
                 last = support

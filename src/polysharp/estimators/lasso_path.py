@@ -56,7 +56,7 @@ def follow(
     norms = np.sqrt(np.maximum(np.diagonal(G), 0.0))
     d = np.where(norms > 0.0, norms, 1.0) if standardize else np.ones(problem.size)
     G /= np.multiply.outer(d, d)
-    q = problem.q / d
+    q = problem.q[0] / d
     largest = float(np.abs(q).max(initial=0.0))
     alphas, supports = [largest], [np.zeros(0, dtype=np.intp)]
     w = np.zeros(problem.size)
@@ -93,4 +93,6 @@ def ridge_coefficients(problem: Problem, support: Indices, gammas: Array) -> Arr
     # Zero to rounding is zero: at huge gammas the inverse of rounding would be a coefficient.
     least = len(support) * np.finfo(float).eps * values.max(initial=0.0)
     values = np.where(values > least, values, np.inf)
-    return Q @ ((Q.T @ problem.q[support])[:, None] / (values[:, None] + 1.0 / gammas))
+    return np.asarray(
+        Q @ ((Q.T @ problem.q[0, support])[:, None] / (values[:, None] + 1.0 / gammas))
+    )

@@ -13,7 +13,7 @@ from polysharp.certificate.solution import Solution
 from polysharp.data.checks import check_responses
 from polysharp.data.cluster import is_dask
 from polysharp.data.rows import MemoryRows, Responses, Rows
-from polysharp.engines.joint import JointTree
+from polysharp.engines.tree import Tree
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import spread
 from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_table
@@ -21,8 +21,7 @@ from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV, of_refit
 from polysharp.estimators.spread import Spread
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.problem.assemble import assemble_more
-from polysharp.problem.joint import JointProblem
+from polysharp.problem.assemble import with_responses
 from polysharp.progress import Progress
 from polysharp.ranking.extent import Extent
 from polysharp.ranking.ranking import Ranking
@@ -106,21 +105,27 @@ constants, coefficient_bounds, positive
         opened = open_table(self, tables[0], effort.progress)
         extent = opened.extent(self.n_candidates, effort, prices=False)
         prepared = opened.prepare(extent, effort, _joint_ranking(opened, tables, extent, effort))
-        first, basis, free = prepared.assembled, prepared.basis, bool(self.fit_intercept)
-        assembled = assemble_more(first, basis, tables, opened.rows, fit_intercept=free)
+        assembled = with_responses(
+            prepared.assembled,
+            prepared.basis,
+            tables,
+            opened.rows,
+            fit_intercept=bool(self.fit_intercept),
+        )
+        prepared = replace(prepared, assembled=assembled)
         solve = partial(
-            JointTree().solve,
-            JointProblem.of([own.problem for own in assembled]),
+            Tree().solve,
+            prepared.problem,
             listener=effort.progress.listener,
             seed=effort.seed,
             scope=prepared.scope,
         )
         solution = effort.searched(prepared, solve)
-        self.solution_ = with_responses(solution, tables)
+        self.solution_ = about_responses(solution, tables)
         self.__dict__.pop("calibrations_", None)  # of an earlier fit
         self.polynomials_ = tuple(
-            replace(prepared, assembled=own).formula(solution.support, w, table)
-            for own, w, table in zip(assembled, solution.coefficients, tables, strict=True)
+            prepared.formula(solution.support, w, t, table)
+            for t, (w, table) in enumerate(zip(self.solution_.coefficients, tables, strict=True))
         )
         self.intercept_: Any = np.array([polynomial.intercept for polynomial in self.polynomials_])
         self.powers_ = self.polynomials_[0].powers
@@ -190,8 +195,9 @@ clamp, functions, units, constants, coefficient_bounds, positive
         return super()._checked_parameters()
 
 
-def with_responses(solution: Solution, tables: Sequence[Rows]) -> Solution:
-    """Return the solution with a proof, if it has one, that names all responses."""
+def about_responses(solution: Solution, tables: Sequence[Rows]) -> Solution:
+    """Return the solution with a row of coefficients per response, and a proof that names all."""
+    solution = replace(solution, coefficients=np.atleast_2d(solution.coefficients))
     proof = solution.proof
     if proof is None or proof.statement is None:
         return solution

@@ -246,13 +246,15 @@ class Prepared:
             f"inputs, the best in a ranking on {rows}; a longer time_limit takes more of them."
         )
 
-    def formula(self, support: tuple[int, ...], w: Array, table: Rows | None = None) -> Polynomial:
+    def formula(
+        self, support: tuple[int, ...], w: Array, response: int = 0, table: Rows | None = None
+    ) -> Polynomial:
         """Return the formula of a support and coefficients, in the user's names and units.
 
         ``table`` has the response, where it is another than the first.
         """
         table = self.opened.table if table is None else table
-        intercept = table.y_unit * self.assembled.intercept(support, w)
+        intercept = table.y_unit * self.assembled.intercept(support, w, response)
         basis = self.basis.select(support)
         scaling, ranges = self.opened.scaling, self.opened.ranges
         found = Polynomial.from_scaled(

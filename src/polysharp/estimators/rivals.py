@@ -204,7 +204,7 @@ class CloseSupports:
         """Yield the formula of each support."""
         for support in supports.astype(np.intp):
             fit = self.prepared.problem.refit(support)
-            formula = self.prepared.formula(tuple(fit.support.tolist()), fit.w)
+            formula = self.prepared.formula(tuple(fit.support.tolist()), fit.w[0])
             yield replace(formula, response=self.response)
 
     def usage(self, most: int) -> tuple[UsageCounts, UsageCounts]:

@@ -33,24 +33,27 @@ LEAST = 1e-300  # smallest nonzero bound: scaling must not turn a bound into 0
 
 
 class Boxes(NamedTuple):
-    """low_j <= w_j <= high_j for the coefficients of some monomials; 0 is always between them."""
+    """low_j <= w_j <= high_j for the coefficients of some monomials; 0 is always between them.
+
+    Several responses have a row each.
+    """
 
     low: Array
     high: Array
 
     @classmethod
-    def infinite(cls, size: int) -> Boxes:
+    def infinite(cls, shape: int | tuple[int, ...]) -> Boxes:
         """Return no bounds at all."""
-        return cls(np.full(size, -inf), np.full(size, inf))
+        return cls(np.full(shape, -inf), np.full(shape, inf))
 
     def among(self, J: Indices) -> Boxes:
-        """Return the boxes of some monomials; several responses have one row each."""
-        low, high = self.low[..., J], self.high[..., J]
-        return Boxes(np.ascontiguousarray(low), np.ascontiguousarray(high))
+        """Return the boxes of some of the monomials."""
+        return Boxes(*(np.ascontiguousarray(ends[..., J]) for ends in self))
 
-    def divided(self, unit: float) -> Boxes:
-        """Return the boxes of coefficients that are divided by a positive number."""
-        return Boxes(*(_away_from_zero(ends / unit, ends) for ends in self))
+    def divided(self, units: Sequence[float]) -> Boxes:
+        """Return the boxes of coefficients that are divided by positive numbers, a row for each."""
+        each = np.asarray(units)[:, None]
+        return Boxes(*(_away_from_zero(ends / each, ends) for ends in self))
 
     def clip(self, w: Array) -> Array:
         """Return the nearest coefficients within the boxes."""

@@ -60,7 +60,7 @@ class Structure:
     heredity: Heredity = None
     parents: tuple[Indices, ...] = ()  # per monomial; only with heredity
     exact_size: bool = False  # whether there must be exactly l terms
-    boxes: Boxes | None = None  # of the scaled coefficients; None: unbounded
+    boxes: Boxes | None = None  # of the scaled coefficients, for all or each response
 
     @classmethod
     def of_basis(
@@ -145,9 +145,9 @@ class Structure:
         outside = np.append(~inputs, False)
         return np.asarray(outside[self.input_table].sum(axis=1), dtype=np.intp)
 
-    def of_response(self, unit: float) -> Structure:
-        """Return the structure for a response that was divided by its unit."""
-        return self if self.boxes is None else replace(self, boxes=self.boxes.divided(unit))
+    def in_units(self, units: Sequence[float]) -> Structure:
+        """Return the structure for responses that were divided by these units."""
+        return self if self.boxes is None else replace(self, boxes=self.boxes.divided(units))
 
     def inputs_of(self, support: Indices) -> NDArray[np.bool_]:
         """Return the mask of the inputs used by a support."""

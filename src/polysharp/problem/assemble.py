@@ -56,11 +56,11 @@ class Assembled:
 
     problem: Problem
     mean: Array
-    y_mean: float
+    y_means: Array  # of each response
 
-    def intercept(self, support: tuple[int, ...], w: Array) -> float:
-        """Return b = ybar - mbar_S'w, the intercept that belongs to the coefficients."""
-        return self.y_mean - float(self.mean[list(support)] @ w)
+    def intercept(self, support: tuple[int, ...], w: Array, response: int = 0) -> float:
+        """Return b = ybar - mbar_S'w, the intercept that belongs to a response's coefficients."""
+        return float(self.y_means[response] - self.mean[list(support)] @ w)
 
 
 def assemble(
@@ -89,9 +89,10 @@ def assemble(
         known = Accuracy.of(
             np.diagonal(G), yy, moments.n_rows, weight=moments.weight, mean=mean, y_mean=y_mean
         )
-        misfit = None if rows.block is None else RowMisfit(basis, rows.block, mean, y_mean)
-        problem = Problem(DenseGram(G, moments.n_rows), q, yy, lam, structure, known, misfit)
-        return Assembled(problem, mean, y_mean)
+        misfit = None if rows.block is None else RowMisfit.of(basis, rows.block, mean, y_mean)
+        gram: Gram = DenseGram(G, moments.n_rows)
+        problem = Problem.of(gram, q, yy, lam, structure, known, misfit)
+        return Assembled(problem, mean, np.array([y_mean]))
     if rows.block is None:
         raise TooLargeError(
             f"n_candidates must leave at most {held.monomials} monomials for Dask collections, and "
@@ -104,60 +105,66 @@ def assemble(
     known = Accuracy.of(
         gram.diagonal, yy, len(table), weight=table.total_weight, mean=mean, y_mean=y_mean
     )
-    misfit = RowMisfit(basis, rows.block, mean, y_mean)
-    return Assembled(Problem(gram, q, yy, lam, structure, known, misfit), mean, y_mean)
+    misfit = RowMisfit.of(basis, rows.block, mean, y_mean)
+    problem = Problem.of(gram, q, yy, lam, structure, known, misfit)
+    return Assembled(problem, mean, np.array([y_mean]))
 
 
-def assemble_more(
+def with_responses(
     first: Assembled, basis: Basis, tables: Sequence[Rows], rows: Rows, *, fit_intercept: bool
-) -> list[Assembled]:
-    """Build the problems of several responses at the rows of the first: q, yy and boxes are new.
+) -> Assembled:
+    """Build the problem of several responses at the rows of the first: q, y'y and boxes are new.
 
     ``tables`` has the rows of each response; ``rows`` are those of the first, coded.
     """
     problem, mean = first.problem, first.mean
     y_means = np.array([table.y_mean if fit_intercept else 0.0 for table in tables])
     sums = response_sums(rows, basis, mean, y_means)
-    coded = [None] * len(tables) if rows.block is None else rows.block.each
-    more = []
-    for q, yy, table, own, y_mean in zip(
-        sums.cross, sums.spread.tolist(), tables, coded, y_means.tolist(), strict=True
-    ):
-        known = Accuracy.of(
-            problem.gram.diagonal,
-            yy,
-            rows.shape[0],
-            weight=rows.total_weight,
-            mean=mean,
-            y_mean=y_mean,
-        )
-        structure = problem.structure.of_response(table.y_unit)
-        misfit = None if own is None else RowMisfit(basis, own, mean, y_mean)
-        new = Problem(problem.gram, q, yy, problem.lam, structure, known, misfit)
-        more.append(Assembled(new, mean, y_mean))
-    return more
+    known = Accuracy.of(
+        problem.gram.diagonal,
+        sums.spread,
+        rows.shape[0],
+        weight=rows.total_weight,
+        mean=mean,
+        y_mean=y_means,
+    )
+    structure = problem.structure.in_units([table.y_unit for table in tables])
+    block, misfit = rows.block, None
+    if block is not None and block.several is not None:
+        misfit = RowMisfit(basis, block, block.several.values, mean, y_means)
+    several = Problem.of(
+        problem.gram, sums.cross, sums.spread, problem.lam, structure, known, misfit
+    )
+    return Assembled(several, mean, y_means)
 
 
 @dataclass(frozen=True, eq=False)
 class RowMisfit:
-    """The residual of a model, from the rows themselves: see ``Problem.misfit``."""
+    """The residuals of a model, from the rows themselves: see ``Problem.misfit``."""
 
     basis: Basis
     rows: MemoryRows
+    responses: Array  # (T, n)
     mean: Array
-    y_mean: float
+    y_means: Array
 
-    def __call__(self, support: Indices, w: Array) -> tuple[float, float]:
-        """Return the sum of squares of the residual, and the norm of what it was made of."""
+    @classmethod
+    def of(cls, basis: Basis, rows: MemoryRows, mean: Array, y_mean: float) -> RowMisfit:
+        """Return the residuals of the one response that the rows bring along."""
+        return cls(basis, rows, rows.y[None], mean, np.array([y_mean]))
+
+    def __call__(self, support: Indices, W: Array) -> tuple[Array, Array]:
+        """Return the sums of squares of the residuals, and the norms of what they were made of."""
         basis, mean, rows = self.basis.select(support), self.mean[support], self.rows
-        squares, reach = 0.0, 0.0
+        squares, reach = np.zeros((2, len(W)))
         for some in basis.blocks(len(rows)):
-            M, y, v = basis.evaluate(rows.X[some]), rows.y[some], rows.weights[some]
-            a = (y - self.y_mean) - (M - mean) @ w
-            size = np.abs(y) + abs(self.y_mean) + (np.abs(M) + np.abs(mean)) @ np.abs(w)
-            squares += float(v @ (a * a))
-            reach += float(v @ (size * size))
-        return squares, float(np.sqrt(reach))
+            M, Y, v = basis.evaluate(rows.X[some]), self.responses[:, some], rows.weights[some]
+            A = (Y - self.y_means[:, None]) - W @ (M - mean).T
+            size = np.abs(Y) + np.abs(self.y_means)[:, None]
+            size += np.abs(W) @ (np.abs(M) + np.abs(mean)).T
+            squares += (A * A) @ v
+            reach += (size * size) @ v
+        return squares, np.sqrt(reach)
 
 
 def _means(basis: Basis, rows: MemoryRows) -> Array:

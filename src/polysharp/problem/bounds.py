@@ -65,22 +65,22 @@ COUPLED_UNIT = 8.0 * UNIT  # what taking a coupling away adds to the unit of mom
 
 @dataclass(frozen=True, eq=False)
 class Accuracy:
-    """How well moments are known: a relative unit, and the sizes of the columns and of y."""
+    """How well moments are known: a relative unit, and the sizes of the columns and of each y."""
 
     unit: float
     sizes: Array
-    response: float
+    response: Array  # (T,)
 
     @classmethod
     def of(
         cls,
         diagonal: Array,
-        yy: float,
+        squares: Array | float,
         products: float = FEW_ROWS,
         *,
         weight: float = 0.0,
         mean: Array | float = 0.0,
-        y_mean: float = 0.0,
+        y_mean: Array | float = 0.0,
     ) -> Accuracy:
         """Return the accuracy of moments that are sums of ``products`` products.
 
@@ -88,14 +88,17 @@ class Accuracy:
         rows of total ``weight``.  Where centring has left little of a column, that counts: with
         K >= (norm before) / (norm after) for most columns, ENTRY K joins the products, and the
         others get larger sizes.  Errors of the means are the same in every row and enter squared.
+        ``squares`` are y'y, and ``y_mean`` the mean, of one response or of each.
         """
         norms = np.sqrt(np.maximum(diagonal, 0.0)) + FLOOR
-        norm_y = float(np.sqrt(yy)) + FLOOR if yy > 0.0 else 0.0
+        yy = np.atleast_1d(np.asarray(squares, dtype=np.float64))
+        norm_y = np.where(yy > 0.0, np.sqrt(np.maximum(yy, 0.0)) + FLOOR, 0.0)
         raw = np.sqrt(norms**2 + weight * np.square(mean))
         ratios = raw / norms
         K = float(ratios[ratios <= MOST_CENTRED].max(initial=1.0))
         norms = np.maximum(norms, raw / K)
-        K_y = float(np.sqrt(1.0 + weight * y_mean**2 / norm_y**2)) if norm_y > 0.0 else 1.0
+        raw_y = weight * np.square(y_mean) / np.where(norm_y > 0.0, norm_y, np.inf) ** 2
+        K_y = float(np.sqrt(1.0 + raw_y.max(initial=0.0)))
         unit = 2.0 * (products + ENTRY * K) * UNIT
         return cls(unit + (unit * max(K, K_y)) ** 2, norms, norm_y)
 

@@ -1,11 +1,15 @@
 """The problem every engine solves, from the moments alone.
 
-    minimise  c(S) = min_w 1/2 |y - M_S w|^2 + lam/2 |w|^2     over the supports S allowed,
+    minimise  c(S) = sum_t min_w 1/2 |y_t - M_S w|^2 + lam/2 |w|^2    over the supports S allowed,
 
-where w may be bounded (``Structure.boxes``).  With lam = 1/gamma, G = M'M, q = M'y and no bounds
-w_S = (G_SS + lam I)^-1 q_S, and for any w on S
+for T >= 1 responses y_t with one support, each with coefficients of its own, which may be bounded
+(``Structure.boxes``).  With lam = 1/gamma, G = M'M, q_t = M'y_t and no bounds
+w_t = (G_SS + lam I)^-1 q_t,S, and for any w_t on S
 
-    c(S) <= 1/2 (yy - 2 q_S'w + w'(G_SS + lam I) w)            (equal at w_S).
+    c(S) <= sum_t 1/2 (y_t'y_t - 2 q_t,S'w_t + w_t'(G_SS + lam I) w_t)      (equal at the best).
+
+Arrays about responses have one row per response; G, ridge and rules serve all of them.  What
+bounds the cost of one response carries over to several, because costs and prices add.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from polysharp.moments.gram import DenseGram, Gram
+from polysharp.moments.gram import DenseGram, Gram, solve_spd
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem import bounds
@@ -27,15 +31,16 @@ from polysharp.typing import Array, Indices
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Coefficients of one support and the objective they reach."""
+    """Coefficients of one support, a row per response, and the objective they reach."""
 
     support: Indices
-    w: Array
+    w: Array  # (T, |S|)
     objective: float
 
 
-# Sum of squares of y - M_S w over the rows, and of |y| + |M_S| |w| before centring.
-Misfit = Callable[[Indices, Array], tuple[float, float]]
+# For each response: the sum of squares of y - M_S w over the rows, and the norm of
+# |y| + |M_S| |w| before centring.
+Misfit = Callable[[Indices, Array], tuple[Array, Array]]
 CLEAR = 1e-9  # share of an objective below which rounding of the moments is not worth a pass
 
 
@@ -44,51 +49,82 @@ class Problem:
     """Moments, ridge and structure: everything an engine may see."""
 
     gram: Gram
-    q: Array
-    yy: float
+    q: Array  # (T, f)
+    squares: Array  # (T,): y_t'y_t
     lam: float
     structure: Structure
     known: Accuracy | None = None  # None: as sums over a thousand rows are known
     misfit: Misfit | None = None  # where the rows can be asked once more
 
     @classmethod
+    def of(
+        cls,
+        gram: Gram,
+        q: Array,
+        squares: Array | float,
+        lam: float,
+        structure: Structure,
+        known: Accuracy | None = None,
+        misfit: Misfit | None = None,
+    ) -> Problem:
+        """Build from q and y'y of one response or, with a row and a number each, of several."""
+        rows = np.ascontiguousarray(np.atleast_2d(q), dtype=np.float64)
+        numbers = np.atleast_1d(np.asarray(squares, dtype=np.float64))
+        return cls(gram, rows, numbers, lam, structure, known, misfit)
+
+    @classmethod
     def dense(
         cls,
         G: Array,
         q: Array,
-        yy: float,
+        squares: Array | float,
         lam: float,
         structure: Structure,
         known: Accuracy | None = None,
         *,
         rank: float = np.inf,
     ) -> Problem:
-        """Build from an explicit Gram matrix, of so many rows at most."""
-        return cls(DenseGram(G, rank), q, yy, lam, structure, known)
+        """Build from an explicit Gram matrix of at most this rank."""
+        return cls.of(DenseGram(G, rank), q, squares, lam, structure, known)
 
     @cached_property
     def accuracy(self) -> Accuracy:
         """How well the moments are known."""
-        return self.known or Accuracy.of(self.gram.diagonal, self.yy)
+        return self.known or Accuracy.of(self.gram.diagonal, self.squares)
 
     @property
     def size(self) -> int:
         """Number of monomials f."""
+        return int(self.q.shape[1])
+
+    @property
+    def n_responses(self) -> int:
+        """Number of responses T."""
         return len(self.q)
+
+    @cached_property
+    def yy(self) -> float:
+        """Sum of y_t'y_t over the responses."""
+        return float(self.squares.sum())
+
+    @cached_property
+    def norms(self) -> Array:
+        """The norm of (q_1j, ..., q_Tj) for each monomial: |q_j| for one response."""
+        if len(self.q) == 1:
+            return np.asarray(np.abs(self.q[0]))
+        return np.asarray(np.sqrt(np.square(self.q).sum(axis=0)))
 
     @property
     def gamma(self) -> float:
         """Ridge parameter of the paper, 1 / lam."""
         return 1.0 / self.lam
 
-    @property
-    def boxes(self) -> Boxes:
-        """The intervals that coefficients must keep to, infinite ones where they need not."""
-        return self.structure.boxes or self._infinite
-
     @cached_property
-    def _infinite(self) -> Boxes:
-        return Boxes.infinite(self.size)
+    def boxes(self) -> Boxes:
+        """The intervals of the coefficients, a row per response; infinite without bounds."""
+        if self.structure.boxes is None:
+            return Boxes.infinite(self.q.shape)
+        return Boxes(*(np.broadcast_to(ends, self.q.shape) for ends in self.structure.boxes))
 
     @property
     def resolution(self) -> float:
@@ -96,16 +132,21 @@ class Problem:
         return 1e-14 * self.yy
 
     def refit(self, support: Indices) -> Fit:
-        """Solve the ridge regression on one support."""
+        """Solve the ridge regressions on one support."""
         S = np.sort(np.asarray(support, dtype=np.intp))
+        q = self.q[:, S]
         if not len(S):
-            return Fit(S, np.zeros(0), 0.5 * self.yy)
+            return Fit(S, q, 0.5 * self.yy)
         H = self.hessian(S)
-        w = solve_in_boxes(H, self.q[S], self.boxes.among(S))
-        value = 0.5 * (self.yy - 2.0 * float(self.q[S] @ w) + float(w @ (H @ w)))
+        if self.structure.boxes is None:
+            W = solve_spd(H, q.T).T
+        else:
+            each = zip(q, *self.boxes.among(S), strict=True)
+            W = np.array([solve_in_boxes(H, row, Boxes(low, high)) for row, low, high in each])
+        value = 0.5 * (self.yy - 2.0 * float(np.vdot(q, W)) + float(np.vdot(W, W @ H)))
         if not value <= 0.5 * self.yy:  # no better than nothing, or no number at all
-            return Fit(S, np.zeros(len(S)), 0.5 * self.yy)
-        return Fit(S, w, max(0.0, value))
+            return Fit(S, np.zeros_like(q), 0.5 * self.yy)
+        return Fit(S, W, max(0.0, value))
 
     def hessian(self, S: Indices) -> Array:
         """Return G + lam I over some monomials, as a new matrix."""
@@ -113,46 +154,41 @@ class Problem:
         H.flat[:: len(S) + 1] += self.lam
         return H
 
-    def system(self, S: Indices, G: Array) -> Quadratic:
-        """Return the quadratic of some monomials, given their block of G."""
-        known = self.accuracy
-        ridge = np.full(len(S), self.lam)
-        low, high = self.boxes.among(S)
-        scalable = self.structure.boxes is None
+    def system(self, S: Indices, G: Array, response: int = 0) -> Quadratic:
+        """Return the quadratic of a response over some monomials, given their block of G."""
+        known, (low, high) = self.accuracy, self.boxes
         return Quadratic(
-            G, self.q[S], ridge, known.sizes[S], low, high,
-            self.yy, known.response, known.unit, scalable,
+            G, self.q[response, S], np.full(len(S), self.lam), known.sizes[S],
+            low[response, S], high[response, S], float(self.squares[response]),
+            float(known.response[response]), known.unit, self.structure.boxes is None,
         )  # fmt: skip
-
-    @property
-    def prices_of(self) -> Quadratic:
-        """The quadratic of all monomials without its matrix: all that prices depend on."""
-        return self.system(np.arange(self.size), np.zeros((0, 0)))
 
     def cost_at_most(self, fit: Fit) -> float:
         """Return what a fit costs, rounded up; from the rows where the moments say too little."""
-        S, w = fit.support, fit.w
-        cost = bounds.cost_above(self.system(S, self.gram.block(S, S)), w)
-        if self.misfit is None or cost <= fit.objective * (1.0 + CLEAR):
-            return cost
-        squares, reach = self.misfit(S, w)
-        products = 0.5 * self.accuracy.unit / bounds.UNIT
-        exact = bounds.cost_of_residual(squares, reach, products, 0.5 * self.lam * float(w @ w))
-        return min(cost, exact)
+        S, W, G = fit.support, fit.w, self.gram.block(fit.support, fit.support)
+        costs = np.array([bounds.cost_above(self.system(S, G, t), w) for t, w in enumerate(W)])
+        if self.misfit is not None and not costs.sum() <= fit.objective * (1.0 + CLEAR):
+            products = 0.5 * self.accuracy.unit / bounds.UNIT
+            penalties = 0.5 * self.lam * np.einsum("tj,tj->t", W, W)
+            each = zip(*self.misfit(S, W), penalties, strict=True)
+            exact = [bounds.cost_of_residual(a, reach, products, own) for a, reach, own in each]
+            costs = np.fmin(costs, exact)
+        return float(costs[0]) if len(W) == 1 else float(bounds.total(costs.sum(), len(W)))
 
     def dual_bound(self, fit: Fit) -> float:
-        """Return the lower bound on the l-sparse optimum that the residual of a fit proves.
+        """Return the lower bound on the l-sparse optimum that the residuals of a fit prove.
 
-        With a = y - M_S w, for any w: ``1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2))`` where
-        coefficients are not bounded.
+        With a = y - M_S w, for one response and any w where coefficients are not bounded:
+        ``1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2))``.
         """
-        residual = self.residual(fit.support, fit.w)
-        return bounds.residual_bound([residual], self.structure.max_terms)
+        every, nothing = np.arange(self.size), np.zeros((0, 0))  # prices do not depend on G
+        rho = self.correlations(fit)
+        residuals = [
+            Residual(self.system(every, nothing, t), rho[t], fit.support, w)
+            for t, w in enumerate(fit.w)
+        ]
+        return bounds.residual_bound(residuals, self.structure.max_terms)
 
-    def residual(self, support: Indices, w: Array) -> Residual:
-        """Return the residual of a fit, as far as bounds need it."""
-        return Residual(self.prices_of, self.correlations(support, w), support, w)
-
-    def correlations(self, support: Indices, w: Array) -> Array:
-        """Return m_j'a = q_j - G_jS w for all j, the correlations of the residual."""
-        return self.q - self.gram.times(support, w)
+    def correlations(self, fit: Fit) -> Array:
+        """Return m_j'a_t = q_tj - G_jS w_t for all j, a row per response."""
+        return np.asarray(self.q - [self.gram.times(fit.support, w) for w in fit.w])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,19 +23,22 @@ from polysharp.problem.bounds import (
     support_bounds,
 )
 from polysharp.problem.boxed_fit import solve_in_boxes, solve_many_in_boxes
-from polysharp.problem.diagonal import smallest_eigenvalue
+from polysharp.problem.diagonal import first_start, smallest_eigenvalue
 from polysharp.problem.problem import CLEAR, Fit, Problem
 from polysharp.typing import Array, Indices
 
 RETREAT, RETREATS = 0.9, 10  # a diagonal that is not proved shrinks by this factor, so often
+DENSE = 400  # monomials of several responses up to which curvature is moved for each by itself
+INWARDS = (0.98, 0.9, 0.5)  # multiples of such a diagonal that are tried until one is proved
 
 
 @dataclass(frozen=True, eq=False)
 class Subproblem:
     """The monomials ``index`` of a problem; ``system`` has Q = G - diag(d), ridge = lam + d.
 
-    Any d will do for which Q is proved positive semidefinite and the ridge is positive; parts of it
-    may be negative.
+    ``system`` is the quadratic of the first response; those of the others share Q and ridge.  Any d
+    will do for which Q is proved positive semidefinite and the ridge is positive; parts of it may
+    be negative.
     """
 
     problem: Problem
@@ -63,20 +67,39 @@ class Subproblem:
         """Number of monomials."""
         return len(self.index)
 
-    @property
+    @cached_property
     def q(self) -> Array:
-        """What they have in common with y; of several responses, a row for each."""
-        return self.system.q
+        """Inner products with y, a row per response."""
+        several = len(self.problem.q) > 1
+        return (
+            np.ascontiguousarray(self.problem.q[:, self.index]) if several else self.system.q[None]
+        )
 
-    @property
+    @cached_property
     def boxes(self) -> Boxes:
-        """The intervals of their coefficients, likewise."""
-        return Boxes(self.system.low, self.system.high)
+        """The intervals of their coefficients, a row per response."""
+        if len(self.problem.q) > 1:
+            return self.problem.boxes.among(self.index)
+        return Boxes(self.system.low[None], self.system.high[None])
 
-    @property
+    @cached_property
     def systems(self) -> list[Quadratic]:
         """The quadratic of each response."""
-        return [self.system]
+        if len(self.q) == 1:
+            return [self.system]
+        squares, sizes = self.problem.squares.tolist(), self.problem.accuracy.response.tolist()
+        return [
+            self.system._replace(q=q, low=low, high=high, yy=yy, response=response)
+            for q, low, high, yy, response in zip(self.q, *self.boxes, squares, sizes, strict=True)
+        ]
+
+    @property
+    def summed(self) -> Quadratic:
+        """The quadratic whose unit and response bound the rounding of sums over responses."""
+        if len(self.q) == 1:
+            return self.system
+        response = float(np.linalg.norm(self.problem.accuracy.response))
+        return self.system._replace(response=response, unit=self.system.unit + len(self.q) * UNIT)
 
     @property
     def d(self) -> Array:
@@ -104,31 +127,30 @@ class Subproblem:
     def eliminated(self, held: Indices, free: Indices) -> tuple[Array, Array, float] | None:
         """Return H and b on the free monomials once the held ones are in, and what those cost.
 
-        None where the held ones are so nearly dependent that only rounding would be left.
+        b has a row per response.  None where the held ones are so nearly dependent that only
+        rounding would be left.
         """
-        q, cost = self.q, 0.5 * self.system.yy
-        H, b = self.problem.hessian(self.index[free]), q[..., free]
+        q, cost = self.q, 0.5 * self.problem.yy
+        H, b = self.problem.hessian(self.index[free]), q[:, free]
         if len(held):
             root, info = dpotrf(self.problem.hessian(self.index[held]), lower=1)
             if info:
                 return None
             cross = self.system.Q[held[:, None], free]
-            V = solve_triangular(root, np.column_stack([cross, q[..., held].T]), lower=True)
+            V = solve_triangular(root, np.column_stack([cross, q[:, held].T]), lower=True)
             V, z = V[:, : len(free)], V[:, len(free) :]
             H -= V.T @ V
-            b = b - (z.T @ V).reshape(b.shape)
+            b = b - z.T @ V
             cost -= 0.5 * float(np.vdot(z, z))
         return H, b, cost
 
     def refitted(self, support: Indices) -> tuple[float, Array]:
-        """Return what a support costs, rounded down, and the coefficients that show it."""
+        """Return what a support costs, rounded down, and coefficients that show it, a row each."""
         each = [system.among(support) for system in self.systems]
-        H, w = each[0].Q + np.diag(each[0].ridge), np.zeros_like(self.q[..., support])
+        H, W = each[0].Q + np.diag(each[0].ridge), np.zeros((len(each), len(support)))
         if len(support):
-            rows = [solve_in_boxes(H, own.q, Boxes(own.low, own.high)) for own in each]
-            w = np.reshape(rows, w.shape)
-        costs = map(support_bound, each, np.atleast_2d(w))
-        return float(_sum_below(list(costs))), w
+            W[:] = [solve_in_boxes(H, own.q, Boxes(own.low, own.high)) for own in each]
+        return _cost_below(each, W), W
 
     def support_bounds(self, sets: Indices) -> Array:
         """Return what supports, one in a row, cost with about their best coefficients."""
@@ -146,7 +168,7 @@ class Subproblem:
         With H = Q + ridge over the held ones, the best coefficients with monomial j are
         w - t H^-1 Q_:j and t = (q_j - Q_j: w) / (the Schur complement of j).
         """
-        system, several = self.system, np.atleast_2d(self.q)
+        system, several = self.system, self.q
         cross = system.Q[held[:, None], free]
         H = system.Q[held[:, None], held] + np.diag(system.ridge[held])
         solved = solve_spd(H, np.column_stack([several[:, held].T, cross]))
@@ -193,7 +215,21 @@ class Subproblem:
         return proved
 
     def strengthened(self, number: int) -> Subproblem | None:
-        """Return the same monomials with G's smallest eigenvalue moved, listed as ``number``."""
+        """Return the same monomials with curvature moved, listed as ``number``.
+
+        That is G's smallest eigenvalue; or, for few monomials of several responses, for which no
+        best diagonals are made, what each monomial can spare.
+        """
+        if len(self.q) > 1 and self.size <= DENSE:
+            start = first_start(self.problem.hessian(self.index), 1)
+            if start is None:
+                return None
+            for factor in INWARDS:
+                # What was the best multiple is lowered until it is proved.
+                system = self.curved(np.arange(self.size), factor * start.delta / 0.9)
+                if system is not None:
+                    return replace(self, system=system, diagonal=number)
+            return None
         if self.problem.gram.rank < self.size:
             return None  # it is zero
         lam, G = self.problem.lam, self.gram()
@@ -218,11 +254,17 @@ def _sum_below(costs: Sequence[Any]) -> Any:
 
 def least_cost(problem: Problem, fit: Fit) -> float:
     """Return what the support of a fit costs with any coefficients, rounded down."""
-    S = fit.support
-    bound = support_bound(problem.system(S, problem.gram.block(S, S)), fit.w)
+    S, W = fit.support, fit.w
+    G = problem.gram.block(S, S)
+    bound = _cost_below([problem.system(S, G, t) for t in range(len(W))], W)
     if bound < fit.objective * (1.0 - CLEAR):
         # Divided by a tiny ridge, rounding of rho looms large: less so with curvature in the ridge.
         stronger = Subproblem.of(problem, S).strengthened(0)
         if stronger is not None:
-            bound = max(bound, support_bound(stronger.system, fit.w))
+            bound = max(bound, _cost_below(stronger.systems, W))
     return max(0.0, bound)
+
+
+def _cost_below(systems: Sequence[Quadratic], W: Array) -> float:
+    """Return the sum of the dual values at W where all monomials are in."""
+    return float(_sum_below(list(map(support_bound, systems, W))))

@@ -172,7 +172,7 @@ def _model(
     kept = [np.delete(support, t) for t in range(len(support))] if each else [support]
     found = []
     for part in kept:
-        left = rows.y - basis.select(part).evaluate(rows.X) @ problem.refit(part).w
+        left = rows.y - basis.select(part).evaluate(rows.X) @ problem.refit(part).w[0]
         mean = 0.0 if rules.constant else float(np.average(left, weights=rows.sample_weight))
         found.append(left - mean)
     return [basis.monomials[j] for j in support], found

@@ -21,7 +21,6 @@ from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.monomials.term_rules import TermRules
-from polysharp.problem.joint import JointProblem
 from polysharp.problem.problem import Fit, Problem
 from polysharp.selection.judges import Judge, Model, RowJudge
 from polysharp.selection.parallel import NEVER, Deadline
@@ -117,11 +116,8 @@ class SplitModels:
         # Here and not above: the compiler is loaded when it is needed.
         from polysharp.engines.local_search import every_size, forward, improve
 
-        if isinstance(problem, JointProblem):  # keeps to limits on the inputs from the first term
-            from polysharp.engines.joint import supports
-
-            return supports.every_size(problem, late)
-        if len(budgets.max_terms) > 1 or max(budgets.max_terms) < MANY_TERMS or wider:
+        several = problem.n_responses > 1
+        if several or len(budgets.max_terms) > 1 or max(budgets.max_terms) < MANY_TERMS or wider:
             return every_size(problem, wider=wider, out_of_time=late)
         try:
             last = improve(problem, forward(problem).support, out_of_time=late).support
@@ -140,12 +136,9 @@ class SplitModels:
                 structure = structure.restrict(self.pool)
             self._structures[budgets] = structure
         structure, lam = self._structures[budgets], 1.0 / gamma
-        if q.ndim == 1:
-            return Problem.dense(G, q, yy, lam, structure)
-        first, each = Problem.dense(G, q[0], float(yy[0]), lam, structure), []
-        for own, size, unit in zip(q, yy.tolist(), self.units, strict=True):
-            each.append(replace(first, q=own, yy=size, structure=structure.of_response(unit)))
-        return JointProblem.of(each)
+        if q.ndim > 1:
+            structure = structure.in_units(self.units)
+        return Problem.dense(G, q, yy, lam, structure)
 
     @cached_property
     def _equations(self) -> tuple[Array, Array, Any]:
@@ -162,6 +155,7 @@ class SplitModels:
     def models(self, fit: Fit) -> list[Model]:
         """Return a fit to the training rows over the pool as models, one for each response."""
         S, train, centred = self.pool[fit.support], self.train, not self.rules.constant
-        W = np.atleast_2d(fit.w)
-        intercepts = train.y_mean - W @ train.mean[S] if centred else np.zeros(len(W))
-        return [Model(S, *own) for own in zip(W, intercepts.tolist(), strict=True)]
+        intercepts = np.zeros(len(fit.w))
+        if centred:
+            intercepts = train.y_mean - fit.w @ train.mean[S]
+        return [Model(S, *own) for own in zip(fit.w, intercepts.tolist(), strict=True)]

@@ -95,4 +95,4 @@ def _found(search: Search, stop: Stop) -> Found:
         stop=Stop.PROVED if search.proved else stop,
         **search.facts,
     )
-    return Found(solution, basis, Assembled(problem, pool.mean, search.design.y_mean))
+    return Found(solution, basis, Assembled(problem, pool.mean, np.array([search.design.y_mean])))

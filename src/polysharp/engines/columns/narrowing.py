@@ -61,4 +61,4 @@ def narrowed(search: NarrowingSearch, start: Iterable[Monomial], factor: float) 
     pool = Pool.of(search.design, search.rules.with_parents([*start, *kept]))
     problem, basis = search.problem(pool, search.rules)
     mean = pool.mean[[pool.index[m] for m in basis.monomials]]
-    return Narrowed(Assembled(problem, mean, search.design.y_mean), basis, others)
+    return Narrowed(Assembled(problem, mean, np.array([search.design.y_mean])), basis, others)

@@ -18,9 +18,8 @@ from polysharp.certificate.proof import Proof
 from polysharp.data.functions import PLAIN, Library
 from polysharp.engines.columns.dual_point import Bounded, DualPoint
 from polysharp.engines.columns.search import Search
-from polysharp.engines.tree.listed import shares
 from polysharp.engines.tree.loop import Node
-from polysharp.engines.tree.relaxation import Aim, Relaxed, fresh_warm, solve_relaxation
+from polysharp.engines.tree.relaxation import Aim, Relaxed, fresh_warm, shares, solve_relaxation
 from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED, kernel
 from polysharp.pricing.panels import Keep
 from polysharp.pricing.pool import Pool
@@ -124,7 +123,7 @@ def raise_bound(search: Search, node: PricedNode) -> None:
                 break
         elif relaxed.primal < search.threshold and not node.is_root and passes >= HOPELESS_PASSES:
             break
-        active = named(search.pool, relaxed.warm.w)
+        active = named(search.pool, relaxed.warm.w[0])
         search.extend(new[: search.sizes.added], hold={**active, **node.dual.w})
         relaxed = _moved(search, relaxed, active)
     if relaxed is not None:
@@ -152,12 +151,12 @@ def _step(
     state = np.array([_state(node, m) for m in pool.monomials], dtype=np.int8)
     start = _Guide.of(system, pool.vector(node.dual.w))
     if last is None:
-        warm = fresh_warm(system, start.w, max(start.bound(state, node.room)[1], 1e-300))
+        warm = fresh_warm([system], start.w[None], max(start.bound(state, node.room)[1], 1e-300))
     else:
         warm = last.warm
     aim = Aim(1.05 * search.threshold, slack=0.02, seconds=search.time_left)
-    relaxed = solve_relaxation(system, state, node.room, warm, aim)
-    point = goal = _Guide.of(system, relaxed.w)
+    relaxed = solve_relaxation([system], state, node.room, warm, aim)
+    point = goal = _Guide.of(system, relaxed.w[0])
     if relaxed.code == PRUNED:
         target = search.threshold + REACH * (search.threshold - node.bound)
         for step in STEPS:
@@ -187,15 +186,15 @@ def inputs_kept(search: Search, node: PricedNode) -> Keep | None:
 
 def _moved(search: Search, relaxed: Relaxed, active: dict[Monomial, float]) -> Relaxed:
     """Carry the last iterate over to a pool that has changed."""
-    warm = fresh_warm(search.system, search.pool.vector(active), relaxed.warm.nu)
+    warm = fresh_warm([search.system], search.pool.vector(active)[None], relaxed.warm.nu)
     return replace(relaxed, w=warm.w, warm=warm)
 
 
 def _shares(search: Search, relaxed: Relaxed) -> dict[Monomial, float]:
     """Return s_j of the relaxation, largest first."""
-    w = named(search.pool, relaxed.warm.w)
+    w = named(search.pool, relaxed.warm.w[0])
     monomials, ridge = list(w), np.full(len(w), search.lam)
-    s = shares(np.array(list(w.values())), ridge, search.boxes(monomials), relaxed.warm.nu)
+    s = shares(np.array([list(w.values())]), ridge, search.boxes(monomials), relaxed.warm.nu)
     return {monomials[j]: float(s[j]) for j in np.argsort(-s, kind="stable")}
 
 
@@ -209,7 +208,7 @@ class _Guide:
 
     @classmethod
     def of(cls, system: Quadratic, w: Array) -> _Guide:
-        return cls(system, w, fresh_warm(system, w, 0.0).rho)
+        return cls(system, w, fresh_warm([system], w[None], 0.0).rho[0])
 
     def towards(self, goal: _Guide, step: float) -> _Guide:
         """Return the point part of the way to another; everything is linear in w."""

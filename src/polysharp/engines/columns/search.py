@@ -178,7 +178,15 @@ class Search(Record):
         ridge = np.full(len(pool), self.lam)
         scalable, boxes = not self.rules.coefficients.bind, self.boxes(pool.monomials)
         return Quadratic(
-            pool.G, pool.q, ridge, known.sizes, *boxes, yy, known.response, known.unit, scalable
+            pool.G,
+            pool.q,
+            ridge,
+            known.sizes,
+            *boxes,
+            yy,
+            float(known.response[0]),
+            known.unit,
+            scalable,
         )
 
     def _accuracy(self, pool: Pool) -> Accuracy:
@@ -219,7 +227,7 @@ class Search(Record):
 
 
 def _incumbent(fit: Fit, basis: Basis) -> Incumbent:
-    return Incumbent(basis.select(fit.support).monomials, fit.w, fit.objective)
+    return Incumbent(basis.select(fit.support).monomials, fit.w[0], fit.objective)
 
 
 def required_monomials(rules: TermRules) -> list[Monomial]:

@@ -53,12 +53,13 @@ class RidgeModel:
         self._rows = _Rows(problem, slots)
         self.state = kernel.State(np.full(slots, -1), np.empty((slots + NAMED, f + slots)), f)
         self.state.T[slots:] = 0.0
-        self.state.named(Q)[:] = problem.q
+        self.state.named(Q)[:] = problem.q[0]
         self.state.named(RIDGED)[:] = problem.gram.diagonal + problem.lam
         self.boxes: kernel.Boxed | None = None
-        if (boxes := problem.structure.boxes) is not None:
+        if problem.structure.boxes is not None:
             parked, broken = np.zeros(slots, dtype=bool), np.empty(REFRESH, dtype=np.int64)
-            self.boxes = kernel.Boxed(boxes.low, boxes.high, parked, broken)
+            low, high = (ends[0] for ends in problem.boxes)
+            self.boxes = kernel.Boxed(low, high, parked, broken)
         self.confine()
         self.load(start)
 
@@ -92,7 +93,7 @@ class RidgeModel:
     def gains(self) -> Array:
         """How much each monomial would lower c by joining, the rules apart."""
         z, d, least = map(self.state.named, (Z, D, LEAST))
-        low, high = self.problem.boxes
+        low, high = (ends[0] for ends in self.problem.boxes)
         step = np.clip(z / np.maximum(d, least), low, high)
         return step * (z - 0.5 * d * step) * (d > least)
 

@@ -26,6 +26,7 @@ from polysharp.engines.base import Engine, Run
 from polysharp.engines.local_search.kernel import REFRESH, Chase, Climb
 from polysharp.engines.local_search.model import OutOfTime, RidgeModel, never
 from polysharp.engines.local_search.moves import add_families, settle
+from polysharp.engines.local_search.row_supports import improve_rows, smallest_support
 from polysharp.monomials.structure import Structure
 from polysharp.problem.problem import Fit, Problem
 from polysharp.typing import Indices
@@ -33,15 +34,6 @@ from polysharp.typing import Indices
 STALL = 400  # steps of a walk without improvement before it starts again: twice is hardly better
 TENURE = 10  # steps for which a monomial that left stays out, plus up to as many at random
 SETTLING = 6  # at most so many steps for which a monomial that joined stays in
-
-
-def smallest_support(problem: Problem) -> Indices:
-    """Return the smallest support that meets the rules, of largest correlations among equals."""
-    structure = problem.structure
-    if not len(structure.required_terms) and not len(structure.required_inputs):
-        return np.zeros(0, dtype=np.intp)
-    share = (problem.q / np.sqrt(problem.gram.diagonal + problem.lam)) ** 2
-    return structure.best_linear(0.5 * share / (1.0 + share.sum()) - 1.0)
 
 
 def forward(problem: Problem) -> Fit:
@@ -58,6 +50,8 @@ def forward(problem: Problem) -> Fit:
 
 def improve(problem: Problem, support: Indices, *, out_of_time: OutOfTime = never) -> Fit:
     """Fill the budget from an allowed support and move to a local optimum."""
+    if problem.n_responses > 1:
+        return improve_rows(problem, support, out_of_time)
     model = RidgeModel(problem, problem.structure.max_terms, support, out_of_time)
     settle(model, model.slots)
     return problem.refit(model.support)

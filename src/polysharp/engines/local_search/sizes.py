@@ -20,12 +20,14 @@ import numpy as np
 from polysharp.engines.local_search.kernel import Book, Climb
 from polysharp.engines.local_search.model import NO_BOOK, OutOfTime, RidgeModel, blank_book, never
 from polysharp.engines.local_search.moves import cheapest, narrowed, settle
-from polysharp.engines.local_search.search import smallest_support
+from polysharp.engines.local_search.row_supports import (
+    LEAST_GAIN,
+    every_row_size,
+    smallest_support,
+)
 from polysharp.errors import InfeasibleError
 from polysharp.problem.problem import Problem
 from polysharp.typing import Indices
-
-LEAST_GAIN = 1e-9  # a swap must lower c by this share of it: less is no better on new rows
 
 
 def every_size(
@@ -36,6 +38,8 @@ def every_size(
     ``wider`` holds the supports of the same sizes with more inputs allowed.  Where time runs out
     there are fewer.
     """
+    if problem.n_responses > 1:
+        return every_row_size(problem, out_of_time)
     structure, most = problem.structure, problem.structure.max_terms
     try:
         start = smallest_support(problem)

@@ -24,11 +24,10 @@ from typing import ClassVar
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
-from polysharp.engines.compiling import Compiler
 from polysharp.engines.tree import relaxation_kernel
 from polysharp.engines.tree.branching import ListedKind
 from polysharp.engines.tree.effort import Settings, Spending
-from polysharp.engines.tree.ends import ways
+from polysharp.engines.tree.ends import ready, ways
 from polysharp.engines.tree.loop import BranchAndBound
 from polysharp.engines.tree.support_sink import SupportSink
 from polysharp.problem.problem import Problem
@@ -42,8 +41,6 @@ class Tree(Settings, Engine):
     """Settings of the branch and bound."""
 
     name: ClassVar[str] = "tree"
-    kind: ClassVar[type[ListedKind]] = ListedKind
-    kernel: ClassVar[Compiler] = relaxation_kernel.kernel
     needs_start: ClassVar[bool] = False
     max_open: int = 100_000  # nodes; an open one holds a byte per monomial and a sparse vector
     largest: int = 25_000
@@ -57,8 +54,8 @@ class Tree(Settings, Engine):
         # are compiled only if it comes to them; where they are fewer still, nothing is.
         terms = problem.structure.max_terms
         if terms > FEW_TERMS or ways(problem.size, terms) > FEW_WAYS:
-            self.kernel.compile()
-        self.kind.node_type.ready(problem.structure, problem.size)
+            relaxation_kernel.kernel.compile()
+        ready(problem.structure, problem.size, problem.n_responses)
 
     def search(self, run: Run, sink: SupportSink | None = None) -> Stop:
         """Prove the incumbent or improve it until the gap is closed.
@@ -66,7 +63,7 @@ class Tree(Settings, Engine):
         ``sink`` takes the supports that are found; by default they become incumbents.
         """
         with one_blas_thread(), ThreadPoolExecutor(max(1, run.threads)) as pool:
-            kind = self.kind(self, run, pool, sink or SupportSink(run))
+            kind = ListedKind(self, run, pool, sink or SupportSink(run))
             width = self._width(kind.effort, run)
             loop = BranchAndBound(run, kind, self.max_open, self.patience, width)
             try:

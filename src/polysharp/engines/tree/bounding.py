@@ -74,7 +74,7 @@ def _descend(node: ListedNode, effort: Spending) -> bool:
     node.warm, vector = relaxed.warm, node.written(relaxed.w)
     inn, out = node.take(PricedPoint(relaxed.bound, relaxed.Z, vector), aim.threshold)
     # Fixing out what the relaxation leaves at zero does not move its value.
-    return len(inn) > 0 or bool(np.any(relaxed.warm.w[..., out] != 0.0))
+    return len(inn) > 0 or bool(np.any(relaxed.warm.w[:, out] != 0.0))
 
 
 def descended(nodes: list[ListedNode], effort: Spending, each: Any) -> None:
@@ -91,11 +91,12 @@ def descended(nodes: list[ListedNode], effort: Spending, each: Any) -> None:
             terms, w = np.full(size, OUT, dtype=np.int8), np.zeros(size)
             terms[node.core.index] = node.terms
             if node.warm is not None:
-                w[node.core.index] = node.warm.w
+                w[node.core.index] = node.warm.w[0]
             tasks.append(Descent(terms, node.budget, w, threshold))
         found = effort.descents.solved(tasks, expired=effort.expired)
         for node, (w, rho, nu) in zip(left, found, strict=True):
-            use_descent(node, Warm(w[node.core.index], rho[node.core.index], nu), effort)
+            index = node.core.index[None]
+            use_descent(node, Warm(w[index], rho[index], nu), effort)
         effort.note_descents(sizes, perf_counter() - began)
         left = [
             node
@@ -119,8 +120,9 @@ def use_descent(node: ListedNode, warm: Warm, effort: Spending) -> None:
     core, alive = node.core, node.alive
     system = core.problem.system(core.index[alive], np.zeros((0, 0)))
     inn, Z = node.terms[alive] == IN, np.zeros(core.size)
-    bound, Z[alive] = priced_bound(system, warm.w[alive], inn, node.budget, warm.rho[alive])
-    products = float(np.count_nonzero(warm.w))
-    warm.products, warm.mass = products, float(np.abs(warm.w) @ core.system.sizes)
+    (w,), (rho,) = warm.w, warm.rho
+    bound, Z[alive] = priced_bound(system, w[alive], inn, node.budget, rho[alive])
+    warm.products = float(np.count_nonzero(w))
+    warm.mass = float(np.abs(w) @ core.system.sizes)
     node.warm = warm
     node.take(PricedPoint(bound, Z, node.written(warm.w)), effort.threshold)

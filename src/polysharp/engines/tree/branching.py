@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import perf_counter
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -49,10 +49,6 @@ T = TypeVar("T")
 class ListedKind(NodeKind[ListedNode]):
     """Makes, splits and records the nodes of one search."""
 
-    core_type: ClassVar[type[Subproblem]] = Subproblem
-    node_type: ClassVar[type[ListedNode]] = ListedNode
-    rounding_type: ClassVar[type[Rounding]] = Rounding
-
     settings: Settings
     run: Run
     pool: ThreadPoolExecutor
@@ -68,19 +64,21 @@ class ListedKind(NodeKind[ListedNode]):
     def __post_init__(self) -> None:
         problem = self.run.problem
         self.writer = ProofWriter(self.settings.max_proof)
-        self.rounding = self.rounding_type(self.run, self.settings.walks)
+        self.rounding = Rounding(self.run, self.settings.walks)
         largest = float(problem.gram.diagonal.max(initial=0.0)) + problem.lam
         self.effort = Spending(self.settings, self.run, self.sink, problem.lam / largest)
+        if problem.n_responses > 1:  # sets of inputs are bounded for one response only
+            self.most_sets = 0
 
     def root(self) -> ListedNode:
         """Evaluate the whole problem, round its relaxation and strengthen it."""
         self.rounding.first()
-        core = self.core_type.of(self.run.problem)
+        core = Subproblem.of(self.run.problem)
         terms = np.zeros(core.size, dtype=np.int8)
         terms[core.structure.required_terms] = IN
         inputs = np.zeros(core.structure.n_inputs, dtype=np.int8)
         start, number = self.rounding.start(core), self.writer.reserve()
-        root = self.node_type(0.0, core, terms, inputs, start, record=number)
+        root = ListedNode(0.0, core, terms, inputs, start, record=number)
         if self.effort.diagonal_pays(core.size):
             self.effort.level = core.least_eigenvalue()
         self._evaluated([root])
@@ -99,7 +97,7 @@ class ListedKind(NodeKind[ListedNode]):
 
     def divide_together(self, nodes: list[ListedNode]) -> Iterator[ListedNode]:
         """Couple nodes where that pays; split the others and evaluate all children together."""
-        if self.taken >= self.settings.explore_after and not self.explored:
+        if self.taken >= self.effort.settings.explore_after and not self.explored:
             self.explored = True
             self.rounding.explore(self.effort.descents)
         left = list[tuple[ListedNode, ListedNode]]()
@@ -248,7 +246,7 @@ class ListedKind(NodeKind[ListedNode]):
         fixed = inputs if on_inputs else terms
         fixed[inn] = IN
         fixed[out] = OUT
-        return self.node_type(
+        return ListedNode(
             node.bound, node.core, terms, inputs, node.warm.copy() if node.warm else None,
             vector=node.vector, moved=node.moved, point=node.point, coupling=node.coupling,
             record=self.writer.reserve(),
@@ -281,11 +279,11 @@ class ListedKind(NodeKind[ListedNode]):
         core = node.core.restrict(left.terms)
         inputs = node.inputs.copy()
         inputs[np.setdiff1d(undecided, left.inputs)] = OUT
-        child = self.node_type(
+        child = ListedNode(
             node.bound, core, node.terms[left.terms], inputs, None,
             vector=node.vector, moved=node.moved, record=self.writer.reserve(),
         )  # fmt: skip
-        child.start_at(left.w, node.warm.nu if node.warm else 1.0)
+        child.start_at(left.w[None], node.warm.nu if node.warm else 1.0)
         child.raise_bound(left.bound, Vector(core.index, left.w))
         return child
 
@@ -375,7 +373,7 @@ class ListedKind(NodeKind[ListedNode]):
         if node.point is not None:
             return moved
         assert node.warm is not None
-        w = node.warm.w[..., alive]
+        w = node.warm.w[:, alive]
         if not self.effort.sharpens(core.size):
             with self.numbering:
                 pays = self.effort.strengthening_pays(core.size)

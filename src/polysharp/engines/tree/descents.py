@@ -43,7 +43,8 @@ class DeviceDescents:
         self.G = torch.as_tensor(G, device=device)
         self.lam, self.yy = problem.lam, float(problem.yy)
         self.q, self.low, self.high = (
-            torch.as_tensor(np.array(v), device=device) for v in (problem.q, *problem.boxes)
+            torch.as_tensor(np.array(rows[0]), device=device)
+            for rows in (problem.q, *problem.boxes)
         )
         self.K = 1.02 * self._largest_eigenvalue()
 

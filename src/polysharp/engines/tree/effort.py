@@ -6,8 +6,9 @@ they take on this machine is measured as the search runs.  The first guesses are
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import comb
 from typing import Any
 
@@ -23,6 +24,16 @@ from polysharp.engines.tree.support_sink import SupportSink
 MEMORY = 0.9  # weight of the past in a running mean
 WORTH_TIMING = 1e-3  # seconds; shorter measurements are noise
 PAIR = 0.3e-9  # seconds for a support that is tried
+ROW_PAIR = 1e-9  # the same for several responses, times their number and two
+# Trying the supports of several responses neither looks at the clock nor passes any over: it gets
+# less time.  Best diagonals are those of one response, and so are explorations.
+SEVERAL: dict[str, Any] = {
+    "best_diagonals": False,
+    "ends_seconds": 0.02,
+    "outright_share": 0.0,
+    "late_share": 0.1,
+    "explore_after": sys.maxsize,
+}
 TRIED = 0.4  # share of the supports that is tried, for every term beyond three, as a first guess
 # Seconds to take out what is in and for room to work in, over the square of what is free.
 ELIMINATED = 5e-8
@@ -128,6 +139,10 @@ class Spending:
     descent: float = 2e-9  # seconds for one of those, over the square of its monomials
 
     def __post_init__(self) -> None:
+        if (several := self.run.problem.n_responses) > 1:
+            self.settings = replace(self.settings, **SEVERAL)
+            self.pair = ROW_PAIR * (several + 2.0)
+            self.tried = dict.fromkeys(range(64), 1.0)  # none is passed over
         self.outlook = Outlook(self.settings.coupling_worth)
         device = self.run.device
         on = device is not None and device.type in self.settings.descents_on

@@ -151,9 +151,13 @@ def _timed_search(*task: Any) -> tuple[int, float]:
     return search(*task), thread_time() - began
 
 
-def ready(structure: Structure, size: int) -> None:
+def ready(structure: Structure, size: int, responses: int) -> None:
     """Compile what the ends of a problem need, or load it: no clock runs yet."""
-    if not structure.plain or structure.inputs_bind:
+    if responses > 1:
+        from polysharp.engines.tree import leaf_rows
+
+        leaf_rows.kernel.compile()
+    elif not structure.plain or structure.inputs_bind:
         _compile(plain=False)
         _compile(plain=True)
     elif not few(size, structure.max_terms):

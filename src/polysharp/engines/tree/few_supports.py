@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from polysharp.engines.tree.effort import Spending
-from polysharp.engines.tree.ends import doubt_of_all, rounding_slack, term_rules
+from polysharp.engines.tree.ends import doubt_of_all, exhaust, rounding_slack, term_rules
 from polysharp.engines.tree.listed import ListedNode
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Indices
@@ -78,19 +78,24 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
     if left is None:
         return False
     (H, b, cost), budget = left, min(node.budget, len(free))
-    order = np.argsort(-np.atleast_2d(b * b).sum(axis=0) / np.diagonal(H), kind="stable")
-    H, b, free = H[order[:, None], order], b[..., order], free[order]
-    slack = rounding_slack(core.system, effort.level, core.structure.max_terms)
+    order = np.argsort(-(b * b).sum(axis=0) / np.diagonal(H), kind="stable")
+    H, b, free = H[order[:, None], order], b[:, order], free[order]
+    slack = rounding_slack(core.summed, effort.level, core.structure.max_terms)
     if not slack < np.inf:
         return False  # rounding may hide any gain
     rules = term_rules(core.structure, node.terms, node.inputs, free)
     task = effort.quest(cost, slack, node.budget if core.structure.exact_size else 0)
-    doubt = doubt_of_all(core.system, effort.level, core.size, core.structure.max_terms)
+    doubt = doubt_of_all(core.summed, effort.level, core.size, core.structure.max_terms)
     task = task._replace(doubt=doubt, work=effort.work(len(free), budget))
     bounded = core.structure.boxes is not None
     sink = effort.sink
     most = MOST_BOXED if bounded and not sink.wants_all else sink.most_listed
-    result = node.exhaust(H, b, budget, task, rules, most, effort.expired)
+    if len(b) > 1:
+        from polysharp.engines.tree.leaf_rows import exhaust_rows
+
+        result = exhaust_rows(H, b, budget, task, most)
+    else:
+        result = exhaust(H, b[0], budget, task, rules, most, effort.expired)
     chosen = [] if result is None else [free[hit[hit >= 0]] for hit in result.hits]
     supports = [np.sort(np.append(held, some)) for some in chosen]
     if not (rules.plain or all(map(core.structure.allows, supports))):

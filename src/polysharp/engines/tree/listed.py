@@ -14,10 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from polysharp.certificate.proof import Diagonal, Kind, Screening, Vector
-from polysharp.engines.tree.ends import exhaust, ready
 from polysharp.engines.tree.loop import Node
-from polysharp.engines.tree.relaxation import Aim, Relaxed, Warm, fresh_warm, solve_relaxation
-from polysharp.monomials.coefficient_bounds import Boxes
+from polysharp.engines.tree.relaxation import (
+    Aim,
+    Relaxed,
+    Warm,
+    fresh_warm,
+    shares,
+    solve_relaxation,
+)
 from polysharp.problem.bounds import forcing_costs
 from polysharp.problem.diagonal import Start
 from polysharp.problem.pairwise_shift import PairwiseMatrix
@@ -54,9 +59,6 @@ class ListedNode(Node):
     record: int = 0  # number in the proof
     stored: tuple[tuple[Indices, ...], Array] | None = None  # w of an open node that waits
     ends: float = 0.0  # seconds to try its supports, while it is open
-
-    exhaust = staticmethod(exhaust)  # goes through all of its supports
-    ready = staticmethod(ready)  # compiles that
 
     @property
     def held(self) -> Indices:
@@ -145,20 +147,20 @@ class ListedNode(Node):
         self.start_at(w, self.warm.nu)
         self.stored = None
 
-    def start_at(self, w: Array, nu: float) -> None:
+    def start_at(self, W: Array, nu: float) -> None:
         """Let the relaxation start at some coefficients."""
-        self.warm = fresh_warm(self.core.system, w, nu)
+        self.warm = fresh_warm(self.core.systems, W, nu)
 
     def relaxed(self, aim: Aim) -> Relaxed:
         """Solve the relaxation from where it stands."""
         if self.warm is None:
             self.start_at(np.zeros_like(self.core.q), 1.0)
         assert self.warm is not None
-        return solve_relaxation(self.core.system, self.terms, self.budget, self.warm, aim)
+        return solve_relaxation(self.core.systems, self.terms, self.budget, self.warm, aim)
 
-    def written(self, w: Array, among: Indices | slice = slice(None)) -> Vector:
+    def written(self, W: Array, among: Indices | slice = slice(None)) -> Vector:
         """Return coefficients as a proof lists them: of response t and monomial j at t f + j."""
-        W, core = np.atleast_2d(w), self.core
+        core = self.core
         t, j = np.nonzero(W)
         return Vector(t * core.problem.size + core.index[among][j], W[t, j], core.diagonal)
 
@@ -172,13 +174,3 @@ class ListedNode(Node):
         s[self.terms == OUT] = 0.0
         s[self.terms == IN] = 1.0
         return s
-
-
-def shares(w: Array, ridge: Array, boxes: Boxes, nu: float) -> Array:
-    """Return s_j of the relaxation at coefficients w, of several responses a row for each."""
-    W = np.atleast_2d(w)
-    slope = np.sqrt(0.5 * ridge / max(nu, 1e-300))
-    ends = np.where(W > 0.0, boxes.high, np.where(W < 0.0, -boxes.low, 1.0))
-    norms = np.sqrt(np.einsum("tj,tj->j", W, W))
-    s: Array = np.maximum(norms * slope, (np.abs(W) / ends).max(axis=0))
-    return np.minimum(s, 1.0)

@@ -16,11 +16,13 @@ absolute value of slope ridge_j end/2 + nu/end), which coordinate descent handle
 is steered until sum s_j = L.  Sweeps run on a small working set, and where they creep, as with
 correlated monomials and little ridge, they are extrapolated; passes over all monomials are made
 only to bound and to extend that set.
+
+Several responses with one support have a row of coefficients each (``relaxation_rows``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,6 +37,7 @@ from polysharp.engines.tree.relaxation_kernel import (
     Tally,
     solve,
 )
+from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.problem.bounds import Quadratic
 from polysharp.problem.propagation import OUT, States
 from polysharp.typing import Array
@@ -48,7 +51,7 @@ RATE, LEAST_SECONDS, SLICE_SECONDS = 5e8, 0.2, 0.5
 
 @dataclass(eq=False)
 class Warm:
-    """Where a relaxation starts and where it ended; rho is kept in step with w."""
+    """Where a relaxation starts and where it ended, a row per response; rho is in step with w."""
 
     w: Array
     rho: Array
@@ -102,26 +105,32 @@ class Relaxed:
     code: int
     bound: float
     primal: float  # value of a feasible point of the relaxation: an upper bound on its optimum
-    w: Array  # the dual point, as the w whose tangent proves the bound
+    w: Array  # the dual point, as the w whose tangent proves the bound; a row per response
     Z: Array  # prices of all monomials at that point, scaled as the bound was
     warm: Warm
 
 
 def solve_relaxation(
-    system: Quadratic, state: States, budget: int, warm: Warm, aim: Aim
+    systems: Sequence[Quadratic], state: States, budget: int, warm: Warm, aim: Aim
 ) -> Relaxed:
-    """Solve the relaxation of a node; ``warm`` is updated in place."""
+    """Solve the relaxation of a node, one quadratic per response; ``warm`` is updated in place."""
+    if len(systems) > 1:
+        # Here and not above: this kernel is compiled when it is needed.
+        from polysharp.engines.tree.relaxation_rows import solve_rows
+
+        return solve_rows(systems, state, budget, warm, aim)
+    (system,), (w,), (rho,) = systems, warm.w, warm.rho
     # Any w proves a bound, so the dual starts where the parent ended; only the iterate must drop
     # what is out by now.
     size = len(system.q)
-    best, Z = Iterate(warm.w.copy(), warm.rho.copy()), np.zeros(size)
-    for j in np.flatnonzero((state == OUT) & (warm.w != 0.0)):
-        warm.rho += system.Q[j] * warm.w[j]
+    best, Z = Iterate(w.copy(), rho.copy()), np.zeros(size)
+    for j in np.flatnonzero((state == OUT) & (w != 0.0)):
+        rho += system.Q[j] * w[j]
         warm.products += 1
-        warm.mass += abs(warm.w[j]) * system.sizes[j]
-        warm.w[j] = 0.0
+        warm.mass += abs(w[j]) * system.sizes[j]
+        w[j] = 0.0
     part = Part(state.astype(np.float64), budget, system.boxed)
-    point = Iterate(warm.w, warm.rho)
+    point = Iterate(w, rho)
     goal = Goal(aim.threshold, aim.max_passes, aim.tol, aim.slack)
     scratch = Scratch(Z, np.empty((3, size)), np.empty((3, size), dtype=np.int64))
     code, at = STOPPED, Tally(-np.inf, np.inf, warm.nu, warm.products, warm.mass, 0.0)
@@ -132,12 +141,23 @@ def solve_relaxation(
         if code != STOPPED:
             break
     warm.nu, warm.products, warm.mass = at.nu, at.products, at.mass
-    return Relaxed(int(code), at.bound, at.primal, best.w, Z, warm)
+    return Relaxed(int(code), at.bound, at.primal, best.w[None], Z, warm)
 
 
-def fresh_warm(system: Quadratic, w: Array, nu: float) -> Warm:
-    """Build a starting point from coefficients alone."""
-    support = np.flatnonzero(w)
-    rho = system.q - w[support] @ system.Q[support] if len(support) else system.q.copy()
-    mass = float(np.abs(w[support]) @ system.sizes[support])
-    return Warm(w.copy(), rho, nu, float(len(support)), mass)
+def fresh_warm(systems: Sequence[Quadratic], W: Array, nu: float) -> Warm:
+    """Build a starting point from coefficients alone, a row per response."""
+    support = np.flatnonzero(W.any(axis=0))
+    rho = np.array([own.q for own in systems])
+    if len(support):
+        rho -= W[:, support] @ systems[0].Q[support]
+    mass = float((np.abs(W[:, support]) @ systems[0].sizes[support]).max(initial=0.0))
+    return Warm(W.copy(), rho, nu, float(len(support)), mass)
+
+
+def shares(W: Array, ridge: Array, boxes: Boxes, nu: float) -> Array:
+    """Return s_j of the relaxation at coefficients W, a row per response."""
+    slope = np.sqrt(0.5 * ridge / max(nu, 1e-300))
+    ends = np.where(W > 0.0, boxes.high, np.where(W < 0.0, -boxes.low, 1.0))
+    norms = np.sqrt(np.einsum("tj,tj->j", W, W))
+    s: Array = np.maximum(norms * slope, (np.abs(W) / ends).max(axis=0))
+    return np.minimum(s, 1.0)

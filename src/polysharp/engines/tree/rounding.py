@@ -51,12 +51,11 @@ class Rounding:
     def start(self, core: Subproblem, factor: float = 1.0) -> Warm:
         """Return the incumbent as the starting point of a relaxation over a whole core."""
         best = self.state.best
-        w = np.zeros(core.size)
-        w[best.support] = best.w
-        warm = fresh_warm(core.system, w, 1.0)
-        warm.nu = _first_price(
-            warm.rho**2 / (2.0 * factor * core.system.ridge), core.structure.max_terms
-        )
+        W = np.zeros_like(core.q)
+        W[:, best.support] = best.w
+        warm = fresh_warm(core.systems, W, 1.0)
+        prices = np.square(warm.rho).sum(axis=0) / (2.0 * factor * core.system.ridge)
+        warm.nu = _first_price(prices, core.structure.max_terms)
         return warm
 
     def explore(self, descents: Any = None) -> None:
@@ -74,12 +73,12 @@ class Rounding:
             if self.state.expired:
                 return
             budget = max(1, round(share * (core.structure.max_terms - int(terms.sum()))))
-            system = core.system._replace(ridge=factor * core.system.ridge)
+            systems = [own._replace(ridge=factor * own.ridge) for own in core.systems]
             seconds = min(EXPLORING * self.state.seconds, self.state.time_left)
             aim = Aim(tol=1e-3, slack=0.0, seconds=seconds)
             start = self.start(core, factor)
-            relaxed = solve_relaxation(system, terms, min(budget, core.size), start, aim)
-            order = np.argsort(-np.abs(relaxed.warm.w), kind="stable")
+            relaxed = solve_relaxation(systems, terms, min(budget, core.size), start, aim)
+            order = np.argsort(-np.abs(relaxed.warm.w).max(axis=0), kind="stable")
             self.walk(np.sort(core.structure.greedy(order)))
 
     def _explore_there(self, core: Subproblem, terms: States, descents: Any) -> None:
@@ -117,9 +116,8 @@ class Rounding:
 
     def improve(self, support: Indices) -> None:
         """Offer what swaps make of a support."""
-        self.state.offer_fit(
-            local_search.improve(self.state.problem, support, out_of_time=self.expired)
-        )
+        improve = local_search.improve
+        self.state.offer_fit(improve(self.state.problem, support, out_of_time=self.expired))
 
     def walk(self, support: Indices) -> None:
         """Improve a support and walk on from it."""
@@ -127,6 +125,9 @@ class Rounding:
         if not problem.structure.allows(support):
             return
         fit = local_search.improve(problem, support, out_of_time=self.expired)
+        if problem.n_responses > 1:
+            self.state.offer_fit(fit)
+            return
         self.state.offer_fit(
             local_search.restarts(
                 problem, fit.support, self.rng, self.walks, out_of_time=self.expired

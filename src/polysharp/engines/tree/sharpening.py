@@ -55,7 +55,7 @@ def sharpened(node: ListedNode, effort: Spending) -> bool:
     left = core.eliminated(held, free)
     if left is None or not np.any(left[1]):
         return False
-    H, b, cost = left
+    H, (b,), cost = left
     aim = cost - effort.threshold * (1.0 + 1e-7)
     relaxed = _relaxed(node, H, b, aim, effort)
     if relaxed is None:
@@ -119,7 +119,7 @@ def couple_further(node: ListedNode, effort: Spending) -> None:
     budget, left, K = node.budget, node.core.eliminated(node.held, node.free), None
     if left is None or not np.any(left[1]):
         return
-    H, b, cost = left
+    H, (b,), cost = left
     if node.coupling is not None:
         K = node.coupling.matrix(node.listed_free, True, budget)
     start, aim = node.point.among(node.free), cost - effort.threshold * (1.0 + 1e-7)
@@ -194,9 +194,9 @@ def _priced(
     if np.all(np.isinf(system.low)) and np.all(np.isinf(system.high)):
         return bound, w, Z
     nu = float(np.sort(Z[terms == FREE])[-budget])
-    warm = fresh_warm(system, w, max(nu, 1e-300))
-    relaxed = solve_relaxation(system, terms, budget, warm, effort.aim())
-    return (relaxed.bound, relaxed.w, relaxed.Z) if relaxed.bound > bound else (bound, w, Z)
+    warm = fresh_warm([system], w[None], max(nu, 1e-300))
+    relaxed = solve_relaxation([system], terms, budget, warm, effort.aim())
+    return (relaxed.bound, relaxed.w[0], relaxed.Z) if relaxed.bound > bound else (bound, w, Z)
 
 
 def drop_chain(node: ListedNode, length: int) -> Indices | None:
@@ -210,7 +210,7 @@ def drop_chain(node: ListedNode, length: int) -> Indices | None:
     left = node.core.eliminated(node.held, free)
     if left is None:
         return None
-    H, b, _ = left
+    H, (b,), _ = left
     if node.coupling is not None:
         H -= node.coupling.matrix(node.core.index[free], True, node.budget)
     delta, _, s = node.point.among(free)

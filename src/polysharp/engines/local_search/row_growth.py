@@ -16,7 +16,7 @@ import numpy as np
 from numba import b1, f8, i8, void
 
 from polysharp.engines.compiling import Compiler
-from polysharp.problem.joint import JointProblem
+from polysharp.problem.problem import Problem
 from polysharp.typing import Indices
 
 LARGEST = 1000  # monomials up to which a sweep is cheaper than what it saves
@@ -27,13 +27,13 @@ kernel = Compiler(__file__)
 VEC, MAT = f8[::1], f8[:, ::1]
 
 
-def grow(problem: JointProblem, least_gain: float) -> list[Indices]:
+def grow(problem: Problem, least_gain: float) -> list[Indices]:
     """Return a support for each size from 1 to ``max_terms``, within the limit on inputs."""
     every, structure = np.arange(problem.size), problem.structure
     H = np.ascontiguousarray(problem.hessian(every))
     members = np.zeros((structure.max_terms, problem.size), dtype=np.bool_)
     uses = np.ascontiguousarray(structure.uses, dtype=np.bool_)
-    B, value = problem.rows.copy(order="C"), 0.5 * problem.yy
+    B, value = problem.q.copy(), 0.5 * problem.yy
     _grow(H, B, DEPENDENT, value, least_gain, uses, structure.max_inputs, members)
     return [np.flatnonzero(row) for row in members]
 

@@ -1,6 +1,6 @@
 """The perspective relaxation of several responses with one support.
 
-As for one response (``tree.relaxation``), with the row of coefficients (w_1j, w_2j, ...) of a
+As for one response (``relaxation``), with the row of coefficients (w_1j, w_2j, ...) of a
 monomial in place of one coefficient: the penalty of a monomial depends on the norm of its row, and
 coordinate descent moves a row at a time, along (c_1, c_2, ...) where c_t is what the others leave.
 
@@ -14,18 +14,18 @@ where they meet nu: 0 where they lie below from the start, 1 where they stay abo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter
 
 import numpy as np
 from numba import f8, i8
 
 from polysharp.engines.compiling import Compiler
-from polysharp.engines.tree.listed import shares
-from polysharp.engines.tree.relaxation import Aim, Relaxed, Warm
+from polysharp.engines.tree.relaxation import Aim, Relaxed, Warm, shares
 from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED, scaled_cost, steered
 from polysharp.monomials.coefficient_bounds import Boxes
-from polysharp.problem.bounds import price
-from polysharp.problem.joint import JointCore
+from polysharp.problem import bounds
+from polysharp.problem.bounds import Quadratic, price
 from polysharp.problem.propagation import FREE, IN, OUT, States
 from polysharp.typing import Array, Indices
 
@@ -37,30 +37,91 @@ kernel = Compiler(__file__)
 VEC, MAT = f8[::1], f8[:, ::1]
 
 
-def relax(core: JointCore, terms: States, budget: int, start: Warm, aim: Aim) -> Relaxed:
+def solve_rows(
+    systems: Sequence[Quadratic], terms: States, budget: int, start: Warm, aim: Aim
+) -> Relaxed:
     """Solve the relaxation of a node until the threshold is proved or it is solved well enough."""
+    rows = _Rows(systems, terms, budget)
     W, nu, until = start.w.copy(), start.nu, perf_counter() + aim.seconds
     W[:, terms == OUT] = 0.0
-    ridge, best, best_Z, best_W, value = core.system.ridge, -np.inf, np.zeros(core.size), W, np.inf
+    ridge, boxes = systems[0].ridge, rows.boxes
+    best, best_Z, best_W, value = -np.inf, np.zeros(len(ridge)), W, np.inf
+    rho = rows.correlations(W)
     for _ in range(aim.max_passes):
-        bound, Z, rho, aa = core.bound(W, terms, budget)
+        bound, Z, aa = rows.bound(W, rho)
         if bound > best:
             best, best_Z, best_W = bound, Z, W
-        prices = price(rho, 0.0, ridge, *core.boxes).sum(axis=0)
+        prices = price(rho, 0.0, ridge, *boxes).sum(axis=0)
         if nu <= 0.0:
             free = prices[terms == FREE]
             nu = max(float(np.partition(free, -budget)[-budget]), 1e-300)
-        chosen, penalties = _penalties(W, ridge, core.boxes, terms, nu)
+        chosen, penalties = _penalties(W, ridge, boxes, terms, nu)
         t = min(1.0, budget / chosen) if chosen > 0.0 else 1.0
-        value = scaled_cost(core.problem.yy, float(np.vdot(core.q, W)), aa, penalties, t)
+        value = scaled_cost(rows.yy, float(np.vdot(rows.q, W)), aa, penalties, t)
         far, gap = value - best, aim.threshold - best
         solved = far <= aim.tol * value or (value < aim.threshold and far <= aim.slack * gap)
         if best >= aim.threshold or solved or aim.cancelled() or perf_counter() >= until:
             break
         work = _working_set(W, prices, terms, nu)
-        W, nu = _inner(core, terms, budget, work, Warm(W, rho, nu), aim.tol)
+        W, nu = rows.inner(work, Warm(W, rho, nu), aim.tol)
+        rho = rows.correlations(W)
     code = PRUNED if best >= aim.threshold else SOLVED
-    return Relaxed(code, best, value, best_W, best_Z, Warm(W, W[:0], nu))
+    return Relaxed(code, best, value, best_W, best_Z, Warm(W, rho, nu))
+
+
+class _Rows:
+    """The quadratics of the responses at one node, which share Q and ridge."""
+
+    def __init__(self, systems: Sequence[Quadratic], terms: States, budget: int) -> None:
+        self.systems, self.terms, self.budget = systems, terms, budget
+        self.Q, self.ridge = systems[0].Q, systems[0].ridge
+        self.q = np.array([own.q for own in systems])
+        self.yy = sum(own.yy for own in systems)
+        self.boxes = Boxes(
+            np.array([own.low for own in systems]), np.array([own.high for own in systems])
+        )
+
+    def correlations(self, W: Array) -> Array:
+        """Return rho = q - W Q."""
+        A = np.flatnonzero(W.any(axis=0))
+        return np.asarray(self.q - W[:, A] @ self.Q[A])
+
+    def bound(self, W: Array, rho: Array) -> tuple[float, Array, float]:
+        """Return the bound that W proves, the prices it counts, and aa."""
+        A = np.flatnonzero(W.any(axis=0))
+        ya, aa, Z = bounds.joint_values(
+            bounds.dual_values(own, own_rho, A, w[A])
+            for own, own_rho, w in zip(self.systems, rho, W, strict=True)
+        )
+        fixed = Z[self.terms == IN]
+        spent = bounds.top_sum(fixed, len(fixed))
+        spent += bounds.top_sum(Z[self.terms == FREE], self.budget)
+        if self.systems[0].scalable:
+            value, t = bounds.scaled_value(ya, aa, spent)
+        else:
+            value, t = bounds.tangent_value(ya, aa, spent), 1.0
+        return bounds.admitted(float(value), self.yy), t * (t * Z), aa
+
+    def inner(self, work: Indices, at: Warm, tol: float) -> tuple[Array, float]:
+        """Sweep the working set, steering nu until the shares fill the budget."""
+        Q = np.ascontiguousarray(self.Q[work[:, None], work])
+        ridge, state = self.ridge[work], self.terms[work].astype(np.float64)
+        boxes, budget = self.boxes.among(work), self.budget
+        here, R, nu = at.w[:, work].copy(order="C"), at.rho[:, work].copy(order="C"), at.nu
+        rising, power = False, 1.0
+        for _ in range(STEERINGS):
+            for _ in range(SWEEPS):
+                moved = _sweep(Q, ridge, state, *boxes, here, R, nu)
+                if moved < 1e-8 * self.yy * tol:
+                    break
+            chosen, _ = _penalties(here, ridge, boxes, self.terms[work], nu)
+            if abs(chosen - budget) <= 1e-3 * budget or (chosen < budget and nu <= 1e-300):
+                break
+            nu, rising, power = steered(nu, chosen / budget, rising, power)
+            nu = max(nu, 1e-300)
+        W = np.zeros_like(at.w)
+        W[:, work] = here
+        return W, nu
 
 
 def _penalties(
@@ -82,30 +143,6 @@ def _working_set(W: Array, prices: Array, terms: States, nu: float) -> Indices:
     if len(new) > room:
         new = new[np.argpartition(-prices[new], room)[:room]]
     return np.concatenate([np.flatnonzero(active), new])
-
-
-def _inner(
-    core: JointCore, terms: States, budget: int, work: Indices, at: Warm, tol: float
-) -> tuple[Array, float]:
-    """Sweep the working set, steering nu until the shares fill the budget."""
-    Q = np.ascontiguousarray(core.system.Q[work[:, None], work])
-    ridge, state = core.system.ridge[work], terms[work].astype(np.float64)
-    boxes = core.boxes.among(work)
-    here, R, nu = at.w[:, work].copy(order="C"), at.rho[:, work].copy(order="C"), at.nu
-    rising, power = False, 1.0
-    for _ in range(STEERINGS):
-        for _ in range(SWEEPS):
-            moved = _sweep(Q, ridge, state, *boxes, here, R, nu)
-            if moved < 1e-8 * core.problem.yy * tol:
-                break
-        chosen, _ = _penalties(here, ridge, boxes, terms[work], nu)
-        if abs(chosen - budget) <= 1e-3 * budget or (chosen < budget and nu <= 1e-300):
-            break
-        nu, rising, power = steered(nu, chosen / budget, rising, power)
-        nu = max(nu, 1e-300)
-    W = np.zeros_like(at.w)
-    W[:, work] = here
-    return W, nu
 
 
 @kernel(f8(f8, f8, f8, f8, f8, f8))

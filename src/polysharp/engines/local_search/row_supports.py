@@ -14,21 +14,28 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from polysharp.engines.joint.growth import CHEAPEST, LARGEST, grow
-from polysharp.engines.local_search.search import smallest_support
-from polysharp.engines.local_search.sizes import LEAST_GAIN
+from polysharp.engines.local_search.row_growth import CHEAPEST, LARGEST, grow
 from polysharp.errors import InfeasibleError
 from polysharp.moments.gram import solve_spd
 from polysharp.problem.bounds import price
-from polysharp.problem.joint import JointProblem
-from polysharp.problem.problem import Fit
+from polysharp.problem.problem import Fit, Problem
 from polysharp.typing import Array, Indices
 
+LEAST_GAIN = 1e-9  # a swap must lower c by this share of it: less is no better on new rows
 TRIED = 64  # newcomers that rules are asked about, best first
 FITTED = 8  # of them, where gains are estimates
 
 
-def improve(problem: JointProblem, support: Indices, expired: Callable[[], bool]) -> Fit:
+def smallest_support(problem: Problem) -> Indices:
+    """Return the smallest support that meets the rules, of largest correlations among equals."""
+    structure = problem.structure
+    if not len(structure.required_terms) and not len(structure.required_inputs):
+        return np.zeros(0, dtype=np.intp)
+    share = (problem.norms / np.sqrt(problem.gram.diagonal + problem.lam)) ** 2
+    return structure.best_linear(0.5 * share / (1.0 + share.sum()) - 1.0)
+
+
+def improve_rows(problem: Problem, support: Indices, expired: Callable[[], bool]) -> Fit:
     """Fill a support up to the budget and swap its terms while that lowers the cost."""
     best = problem.refit(support)
     while len(best.support) < problem.structure.max_terms and not expired():
@@ -39,7 +46,7 @@ def improve(problem: JointProblem, support: Indices, expired: Callable[[], bool]
     return _settled(problem, best, len(best.support), 0.0, expired)
 
 
-def every_size(problem: JointProblem, out_of_time: Callable[[], bool]) -> list[Indices]:
+def every_row_size(problem: Problem, out_of_time: Callable[[], bool]) -> list[Indices]:
     """Return a support for each size from 1 to ``max_terms``; empty ones where none is allowed.
 
     Each grows from the one before, and then swaps its cheapest terms while that lowers the cost.
@@ -68,7 +75,7 @@ def every_size(problem: JointProblem, out_of_time: Callable[[], bool]) -> list[I
 
 
 def _settled(
-    problem: JointProblem, best: Fit, tried: int, gain: float, out_of_time: Callable[[], bool]
+    problem: Problem, best: Fit, tried: int, gain: float, out_of_time: Callable[[], bool]
 ) -> Fit:
     """Swap the cheapest terms for better ones while that gains more than a share of the cost."""
     improved = True
@@ -83,14 +90,14 @@ def _settled(
     return best
 
 
-def _worth(problem: JointProblem, fit: Fit) -> Array:
+def _worth(problem: Problem, fit: Fit) -> Array:
     """Return what leaving out each term costs: 1/2 sum_t w_tj^2 / (H^-1)_jj."""
     H = problem.hessian(fit.support)
     inverse = np.diagonal(solve_spd(H, np.eye(len(H))))
     return np.asarray(0.5 * np.einsum("tj,tj->j", fit.w, fit.w) / inverse)
 
 
-def _with_best(problem: JointProblem, stay: Indices, without: int = -1) -> Fit | None:
+def _with_best(problem: Problem, stay: Indices, without: int = -1) -> Fit | None:
     """Return the fit of the terms that stay with the one that gains most, None if none may join.
 
     Within boxes what terms gain is estimated, and the best few are fitted.
@@ -113,19 +120,15 @@ def _with_best(problem: JointProblem, stay: Indices, without: int = -1) -> Fit |
     return best
 
 
-def _gains_in_boxes(problem: JointProblem, stay: Indices) -> Array:
+def _gains_in_boxes(problem: Problem, stay: Indices) -> Array:
     """Return what each term gains while the coefficients of those that stay do not move."""
     fit = problem.refit(stay)
-    rho = np.array(
-        [own.correlations(fit.support, w) for own, w in zip(problem.responses, fit.w, strict=True)]
-    )
     left = problem.gram.diagonal + problem.lam
-    return np.asarray(price(rho, 0.0, left, *problem.joint_boxes).sum(axis=0))
+    return np.asarray(price(problem.correlations(fit), 0.0, left, *problem.boxes).sum(axis=0))
 
 
-def _gains(problem: JointProblem, stay: Indices) -> Array:
-    every = np.arange(problem.size)
-    q, left = problem.correlated(every), problem.gram.diagonal + problem.lam
+def _gains(problem: Problem, stay: Indices) -> Array:
+    q, left = problem.q, problem.gram.diagonal + problem.lam
     if len(stay):
         root, cross = np.linalg.cholesky(problem.hessian(stay)), problem.gram.columns(stay).T
         V = solve_triangular(root, np.hstack([cross, q[:, stay].T]), lower=True)

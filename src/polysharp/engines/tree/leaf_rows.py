@@ -1,4 +1,4 @@
-"""Exhaustive ends for several responses: all supports of a node, tried one by one.
+"""Leaf enumeration for several responses: all supports of a node, tried one by one.
 
 As for one response (``tree.ends``): H and b are Schur complements, monomials are chosen depth first
 in order, and each choice turns H and b into those of the later monomials.  The gain of a monomial
@@ -8,43 +8,24 @@ responses' squares in place of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import thread_time
 
 import numpy as np
 from numba import f8, i8
 
 from polysharp.engines.compiling import Compiler
-from polysharp.engines.tree.ends import MOST_HITS, Exhausted, ways
-from polysharp.engines.tree.ends_kernel import Demands, Quest
-from polysharp.monomials.structure import Structure
+from polysharp.engines.tree.ends import Exhausted, ways
+from polysharp.engines.tree.ends_kernel import Quest
 from polysharp.typing import Array
-
-PAIR = 1e-9  # seconds for a support (``ways``), times the responses and two
 
 kernel = Compiler(__file__, later=True)
 
 
-def ready(structure: Structure, size: int) -> None:
-    """Compile the search, or load it: no clock runs yet."""
-    del structure, size
-    kernel.compile()
-
-
-def exhaust(
-    H: Array,
-    b: Array,
-    budget: int,
-    task: Quest,
-    rules: Demands,
-    most: int = MOST_HITS,
-    expired: Callable[[], bool] = lambda: False,
-) -> Exhausted | None:
+def exhaust_rows(H: Array, b: Array, budget: int, task: Quest, most: int) -> Exhausted | None:
     """Try all choices of ``budget`` monomials; None where more than ``most`` come close.
 
-    The rules are not asked: what is listed may be forbidden.  Nor is the clock.
+    Forbidden supports are listed as well, and the clock is not looked at.
     """
-    del rules, expired
     size, responses = len(H), len(b)
     L = min(budget, size)
     hits = np.zeros((most, L), dtype=np.int64)
