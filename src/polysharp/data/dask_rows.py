@@ -39,7 +39,8 @@ def open_collections(
     """Check collections; set ``n_features_in_`` and ``feature_names_in_`` on the model."""
     response = y.name if is_frame(y) else None
     names = (response if isinstance(response, str) else "y",)
-    return _opened(model, (X, y, sample_weight), names, progress)[0]
+    (rows,) = _opened(model, (X, y, sample_weight), names, progress)
+    return rows
 
 
 def open_several(
@@ -55,22 +56,8 @@ def open_several(
             "y must have two dimensions, a column for each response; for one response use "
             "SparsePolynomialRegressor"
         )
-    names = response_names(y, y.shape[1])
-    rows, summary = _opened(model, (X, y, sample_weight), tuple(names), progress, several=True)
-    about = summary.centers if model.fit_intercept else 0.0
-    squares = summary.responses.variance + (summary.responses.mean - about) ** 2
-    units = np.where(squares > 0.0, np.sqrt(squares), 1.0).tolist()
-    read = replace(rows.read, units=tuple(units))
-    return [
-        replace(
-            rows,
-            read=replace(read, column=t),
-            response=name,
-            y_mean=float(summary.centers[t]) / unit,
-            y_unit=unit,
-        )
-        for t, (name, unit) in enumerate(zip(names, units, strict=True))
-    ]
+    names = tuple(response_names(y, y.shape[1]))
+    return _opened(model, (X, y, sample_weight), names, progress, several=True)
 
 
 def _opened(
@@ -80,8 +67,8 @@ def _opened(
     progress: Progress,
     *,
     several: bool = False,
-) -> tuple[DaskRows, Summary]:
-    """Check collections; return the rows of the first response and the summary of all."""
+) -> list[DaskRows]:
+    """Check collections; return the rows of each response."""
     X, y, sample_weight = given
     if model.device not in (None, "cpu"):
         raise InputError(f"device must be None or 'cpu' for Dask collections, got {model.device!r}")
@@ -90,18 +77,21 @@ def _opened(
     library = library_of(model, names)
     read = BlockReader(names, responses, library)
     blocks = cut_into_blocks(X, y, sample_weight, several=several)
-    tell = progress.on_block("checking rows")
+    on_block = progress.on_block("checking rows")
     try:
-        summary: Summary = sum_over_blocks("check", summarise, blocks, read, on_block=tell)
+        found: Summary = sum_over_blocks("check", summarise, blocks, read, on_block=on_block)
     except (ValueError, TypeError, KeyError) as failed:  # raised by the user's own graph
         raise InputError(f"X and y: a block cannot be read: {first_line(failed)}") from failed
-    columns = library.column_names(names)
-    _check_whole(summary, int(model.degree), columns, sample_weight is not None)
-    shape, mean = (summary.n_rows, len(names)), float(summary.centers[0])
-    rows = DaskRows(
-        blocks, read, names, responses[0], shape, summary.weight, mean, summary.ranges, library
-    )
-    return rows, summary
+    _check_whole(found, int(model.degree), library.column_names(names), sample_weight is not None)
+    if several:
+        read = replace(read, units=found.units(about_mean=bool(model.fit_intercept)))
+    known = (found.n_rows, len(names)), found.weight, found.ranges, library
+    return [
+        DaskRows(blocks, replace(read, column=t), names, name, *known, center / unit, unit)
+        for t, (name, center, unit) in enumerate(
+            zip(responses, found.centers.tolist(), read.units or (1.0,), strict=True)
+        )
+    ]
 
 
 def summarise(number: int, x: Any, y: Any, weights: Any, read: BlockReader) -> Summary:
@@ -138,12 +128,12 @@ class DaskRows(Rows):
     response: str
     shape: tuple[int, int]
     total_weight: float
-    y_mean: float
     ranges: Ranges
     library: Library
+    y_mean: float
+    y_unit: float = 1.0
     place: Place = CPU  # workers compute on their CPUs
     block: None = None  # the rows are never gathered
-    y_unit: float = 1.0
 
     @cached_property
     def workers(self) -> int:  # type: ignore[override]

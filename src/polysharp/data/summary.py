@@ -112,3 +112,9 @@ class Summary:
         """Means of the responses; equal numbers give that number, so that they centre to zeros."""
         low, high, mean = self.responses[:3]
         return np.where(low == high, low, mean)
+
+    def units(self, *, about_mean: bool) -> tuple[float, ...]:
+        """Return the root mean square of each response, about its mean or zero; 1 for constants."""
+        about = self.centers if about_mean else 0.0
+        squares = self.responses.variance + (self.responses.mean - about) ** 2
+        return tuple(np.where(squares > 0.0, np.sqrt(squares), 1.0).tolist())

@@ -30,7 +30,7 @@ explained.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -88,28 +88,26 @@ def measure_importance(
     ([0.36, 0.0, 0.0], [1.0, 0.64, 0.0])
     """
     X = np.asarray(X, dtype=np.float64)
-    weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
-    weights = weights / weights.sum()
-    products = _Products.of(polynomial, X, weights)
-    used = list(polynomial.inputs)
+    weights, used = _shares(X, sample_weight), list(polynomial.inputs)
+    products, inputs_of = _Products.of(polynomial, X, weights), polynomial.library.inputs_of
     inputs, first, data = np.zeros((3, len(polynomial.names)))
     inputs[used] = [products.share({i}) for i in used]
     first[used] = [products.share({i}, alone=True) for i in used]
-    inputs_of = polynomial.library.inputs_of
     joint = {pair for m in polynomial.monomials for pair in combinations(sorted(inputs_of(m)), 2)}
     pairs = {pair: products.share(set(pair)) for pair in sorted(joint)}
     strongest = dict(sorted(pairs.items(), key=lambda item: -item[1]))
     predicted = polynomial(X)
     variance = float(weights @ (predicted - weights @ predicted) ** 2)
-    count = len(polynomial)
-    groups = [[j] for j in range(count)]
-    groups += [[j for j, m in enumerate(polynomial.monomials) if i in inputs_of(m)] for i in used]
-    _, lost = _left_over(polynomial, X, predicted, weights, True, groups)
+    terms = np.zeros(len(polynomial))
     # The predictions of a constant vary by rounding alone.
-    varies = variance > 1e-28 * float(weights @ predicted**2)
-    shares = np.minimum(lost / variance, 1.0) if varies else np.zeros(len(lost))
-    data[used] = shares[count:]
-    return Importance(shares[:count], inputs, strongest, first, data)
+    if variance > 1e-28 * float(weights @ predicted**2):
+        fit = _LeastSquares.of(polynomial, X, predicted, weights, True)
+        groups = {
+            i: [j for j, m in enumerate(polynomial.monomials) if i in inputs_of(m)] for i in used
+        }
+        terms = np.array([min(1.0, fit.residual([j]) / variance) for j in range(len(terms))])
+        data[used] = [min(1.0, fit.residual(groups[i]) / variance) for i in used]
+    return Importance(terms, inputs, strongest, first, data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,11 +164,9 @@ def errors_without(
     Errors are root mean squares on these rows.  Dropping a term never lowers the error, and hardly
     raises it if the other terms can replace the term.
     """
-    weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
-    whole, without = _left_over(
-        polynomial, X, y, weights / weights.sum(), polynomial.intercept != 0
-    )
-    return float(np.sqrt(whole)), np.sqrt(without)
+    fit = _LeastSquares.of(polynomial, X, y, _shares(X, sample_weight), polynomial.intercept != 0)
+    without = [fit.residual([j]) for j in range(len(polynomial))]
+    return float(np.sqrt(fit.residual())), np.sqrt(without)
 
 
 def without_ridge(
@@ -192,50 +188,43 @@ def without_ridge(
     >>> without_ridge(Polynomial(((0,),), np.array([1.8]), 0.3, ("a",)), X, 2.0 * X[:, 0]).round(9)
     array([2.])
     """
-    weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
-    columns, last, lengths = _reduced(polynomial, X, y, weights / weights.sum(), free_intercept)
-    factors = np.linalg.lstsq(columns, last)[0] / lengths
+    fit = _LeastSquares.of(polynomial, X, y, _shares(X, sample_weight), free_intercept)
+    factors = np.linalg.lstsq(fit.columns, fit.target)[0] / fit.lengths
     return np.asarray(polynomial.coefficients * factors[1:])
 
 
-def _left_over(
-    polynomial: Polynomial,
-    X: Array,
-    target: Array,
-    weights: Array,
-    free_intercept: bool,
-    groups: Sequence[Collection[int]] | None = None,
-) -> tuple[float, Array]:
-    """Return the mean squared residual of least squares on all terms, and without each group.
-
-    By default each term is a group.
-    """
-    columns, last, _ = _reduced(polynomial, X, target, weights, free_intercept)
-
-    def left(kept: Array) -> float:
-        return float(np.sum((last - kept @ np.linalg.lstsq(kept, last)[0]) ** 2))
-
-    whole = left(columns)
-    groups = [[j] for j in range(len(polynomial))] if groups is None else groups
-    without = [left(np.delete(columns, [j + 1 for j in group], 1)) for group in groups]
-    return whole, np.maximum(whole, without)
+def _shares(X: Array, sample_weight: Array | None) -> Array:
+    """Return the weights of the rows, with sum 1."""
+    weights = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight)
+    return np.asarray(weights / weights.sum())
 
 
-def _reduced(
-    polynomial: Polynomial, X: Array, target: Array, weights: Array, free_intercept: bool
-) -> tuple[Array, Array, Array]:
-    """Return R of [1, terms, target]: its columns at length one, the target's, and the lengths.
+@dataclass(frozen=True, eq=False)
+class _LeastSquares:
+    """R of [1, terms, target], which is all that least squares needs; its columns at length 1."""
 
-    Blocks of rows update R, which is all that least squares needs; dropping a term is dropping a
-    column.
-    """
-    R = np.zeros((0, len(polynomial) + 2))
-    for a in range(0, len(X), BLOCK_ROWS):
-        rows = slice(a, a + BLOCK_ROWS)
-        ones = np.full((len(X[rows]), 1), float(free_intercept))
-        values = polynomial.products(X[rows]) * polynomial.coefficients
-        block = np.hstack([ones, values, target[rows, None]])
-        R = qr(np.vstack([R, block * np.sqrt(weights[rows, None])]), mode="r")[0]
-    lengths = np.linalg.norm(R[:, :-1], axis=0)
-    lengths[lengths == 0.0] = 1.0
-    return R[:, :-1] / lengths, R[:, -1], lengths
+    columns: Array  # of the intercept and the terms; dropping a term is dropping a column
+    target: Array
+    lengths: Array  # of the columns
+
+    @classmethod
+    def of(
+        cls, polynomial: Polynomial, X: Array, target: Array, weights: Array, free_intercept: bool
+    ) -> _LeastSquares:
+        """Update R by blocks of rows."""
+        R = np.zeros((0, len(polynomial) + 2))
+        for a in range(0, len(X), BLOCK_ROWS):
+            rows = slice(a, a + BLOCK_ROWS)
+            ones = np.full((len(X[rows]), 1), float(free_intercept))
+            values = polynomial.products(X[rows]) * polynomial.coefficients
+            block = np.hstack([ones, values, target[rows, None]])
+            R = qr(np.vstack([R, block * np.sqrt(weights[rows, None])]), mode="r")[0]
+        lengths = np.linalg.norm(R[:, :-1], axis=0)
+        lengths[lengths == 0.0] = 1.0
+        return cls(R[:, :-1] / lengths, R[:, -1], lengths)
+
+    def residual(self, dropped: Collection[int] = ()) -> float:
+        """Return the mean squared residual of a fit without some terms."""
+        kept = np.delete(self.columns, [j + 1 for j in dropped], 1)
+        left = float(np.sum((self.target - kept @ np.linalg.lstsq(kept, self.target)[0]) ** 2))
+        return max(left, self.residual()) if dropped else left  # rounding may lower it
