@@ -218,7 +218,10 @@ def test_equal_columns_and_weights_over_18_decades_end_in_an_answer():
         weights = 10.0 ** rng.uniform(-9, 9, 4)
         model = SparsePolynomialRegressor(2, 4, gamma=1e8, fit_intercept=bool(seed % 2))
         solution = model.fit(X, y, sample_weight=weights).solution_
-        assert 0.0 <= solution.bound <= solution.objective
+        assert solution.bound >= 0.0
+        if seed < 10:  # half a second each
+            every = model.set_params(engine="enumeration").fit(X, y, sample_weight=weights)
+            assert solution.bound <= every.solution_.objective
 
 
 def test_equal_columns_with_a_weak_ridge():
@@ -283,7 +286,7 @@ def test_held_monomials_that_only_rounding_tells_apart():
     assert Subproblem.of(problem).eliminated(np.arange(2), np.arange(2, 4)) is None
     answer = make_engine("tree").solve(problem)
     assert structure.allows(np.array(answer.support, dtype=np.intp))
-    assert answer.bound <= answer.objective
+    assert answer.bound <= make_engine("enumeration").solve(problem).objective
 
 
 def test_prices_without_boxes_are_those_of_infinite_ones() -> None:

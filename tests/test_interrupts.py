@@ -50,7 +50,9 @@ def test_every_engine_answers_the_signal(name, threads):
     answer = engine.solve(problem, time=TimeBudget(8.0), gap_tol=0.0, threads=threads)
     sender.wait()
     assert answer.stop is Stop.INTERRUPTED
-    assert 0.0 <= answer.bound <= answer.objective
+    assert answer.objective == pytest.approx(problem.refit(np.array(answer.support)).objective)
+    known = make_engine("local-search").solve(problem).objective  # which is not below the optimum
+    assert 0.0 <= answer.bound <= known
 
 
 def interrupted(seen, error=None):

@@ -27,7 +27,7 @@ from support import (
     Statement,
     Tree,
     Vector,
-    evaluate,
+    home,
     inner,
     value,
 )
@@ -234,26 +234,47 @@ def test_an_unfinished_search_proves_the_bound_it_reached(time_limit):
     assert verdict.bound < model.solution_.objective
 
 
-@pytest.mark.parametrize("call", [1, 2, 5, 9])
-def test_an_interrupted_search_leaves_a_proof_that_holds_or_none(call, monkeypatch):
-    """Ctrl-C inside the root or inside a split: the node in hand has no end yet."""
+def interrupted(monkeypatch, owner, name, call):
+    """Fit while Ctrl-C arrives in a call of a function; return the rows and the solution."""
     rng = np.random.default_rng(1)
     X = rng.standard_normal((40, 6))
-    y = X[:, 0] * X[:, 1] + 0.5 * X[:, 2] ** 2 + rng.standard_normal(40)
-    calls = iter(range(1, call + 1))
+    y = X[:, 0] * X[:, 1] + 0.5 * X[:, 2] ** 2 + 2.0 * rng.standard_normal(40)
+    plain, calls = getattr(owner, name), []
 
-    def interrupt(*arguments):
-        if next(calls) == call:
+    def interrupt(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == call:
             raise KeyboardInterrupt
-        return evaluate(*arguments)
+        return plain(*arguments, **options)
 
-    monkeypatch.setattr("polysharp.engines.tree.branching.evaluate", interrupt)
+    monkeypatch.setattr(owner, name, interrupt)
     model = SparsePolynomialRegressor(
         degree=2, max_terms=4, gamma=1.0, engine=SPLITTING, gap_tol=0.0
     )
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        proof = model.fit(X, y).solution_.proof
-    assert proof is None or verify(proof, X, y)
+        solution = model.fit(X, y).solution_
+    assert "interrupted" in solution.stop
+    return X, y, solution
+
+
+@pytest.mark.parametrize("step", [1, 2, 4])
+def test_an_interrupt_between_two_steps_leaves_a_proof_of_the_bound(step, monkeypatch):
+    X, y, solution = interrupted(monkeypatch, inner("Record", "engines"), "check_time", step)
+    best = enumerated(X, y, degree=2, max_terms=4)
+    verdict = verify(solution.proof, X, y)
+    assert verdict, verdict.reason
+    assert 0.9 * solution.bound <= verdict.bound <= best * (1.0 + 1e-9)
+    assert solution.bound > 0.0
+
+
+@pytest.mark.parametrize("call", [1, 2, 5, 9])
+def test_an_interrupt_within_a_step_leaves_a_bound_that_holds(call, monkeypatch):
+    """The node in hand has no end yet, so that there is no proof to write."""
+    X, y, solution = interrupted(monkeypatch, home("ListedKind"), "evaluate", call)
+    best = enumerated(X, y, degree=2, max_terms=4)
+    assert solution.proof is None
+    assert solution.bound <= best * (1.0 + 1e-9) <= solution.objective * (1.0 + 2e-9)
+    assert solution.bound > 0.0
 
 
 def test_a_large_proof_holds():
