@@ -28,6 +28,8 @@ from polysharp.moments.gram import DesignGram
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
+from polysharp.problem.assemble import Held
+from polysharp.problem.bounds import Accuracy
 from polysharp.problem.problem import Problem
 from polysharp.synthetic import make_sparse_polynomial
 from polysharp.typing import Array, Indices
@@ -125,7 +127,8 @@ def _build(
 
 
 def _problem(basis: Basis, X: Array, y: Array, lam: float, structure: Structure) -> Problem:
-    if 8 * len(basis) ** 2 <= DENSE_LIMIT:
+    n, f = len(X), len(basis)
+    if 8 * f**2 <= DENSE_LIMIT and not (n <= Held.rows_share * f and f > Held.few):
         moments = accumulate(basis, X, y)
         return Problem.dense(
             moments.scatter, moments.cross, moments.spread, lam, structure, rank=moments.n_rows
@@ -133,7 +136,9 @@ def _problem(basis: Basis, X: Array, y: Array, lam: float, structure: Structure)
     M = basis.evaluate(X)
     M -= M.mean(axis=0)
     t = y - y.mean()
-    return Problem.of(DesignGram.of(np.asfortranarray(M)), M.T @ t, float(t @ t), lam, structure)
+    gram, yy = DesignGram.of(M), float(t @ t)
+    known = Accuracy.of(gram.diagonal, yy, n)
+    return Problem.of(gram, t @ M, yy, lam, structure, known)
 
 
 def real_setting(name: str, degree: int, max_inputs: int, max_terms: int) -> Setting | None:

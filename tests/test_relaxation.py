@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from instances import make_instance, optimum
@@ -10,7 +12,15 @@ from support import (
     STOPPED,
     Accuracy,
     Aim,
+    Basis,
+    Boxes,
+    DenseGram,
+    DesignGram,
+    Problem,
     Quadratic,
+    Stop,
+    Structure,
+    Subproblem,
     TimeBudget,
     Tree,
     fresh_warm,
@@ -134,3 +144,40 @@ def test_trees_whose_relaxations_have_no_time_agree_with_enumeration(seed):
     found = Tree(relaxation_rate=0.0).solve(problem, time=TimeBudget(20.0), gap_tol=1e-9)
     assert found.bound <= best.objective * (1.0 + 1e-9)
     assert found.objective == pytest.approx(best.objective, rel=1e-8)
+
+
+# A design in place of its Gram matrix
+
+
+@pytest.mark.parametrize("end", [np.inf, 0.2])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_design_proves_what_its_gram_matrix_proves(seed, end):
+    """The same tree to the last node, and no bound above the cost of the best support."""
+    rng = np.random.default_rng(seed)
+    M, size = rng.standard_normal((40, 90)), 90
+    y = M[:, :6] @ rng.standard_normal(6) + 0.5 * rng.standard_normal(40)
+    boxes = None if end == np.inf else Boxes(np.full(size, -end), np.full(size, end))
+    structure = Structure.of_basis(Basis.full(size, 1, constant=False), 6)
+    structure = replace(structure, boxes=boxes)
+    tree = Tree(best_diagonals=False, ends_worth=0.0)
+    grams = DesignGram.of(M), DenseGram(M.T @ M, 40)
+    there, here = (
+        tree.solve(Problem.of(gram, M.T @ y, y @ y, 4.0, structure), time=TimeBudget(20.0))
+        for gram in grams
+    )
+    assert there.stop is Stop.PROVED
+    assert there.support == here.support
+    assert there.bound == pytest.approx(here.bound, rel=1e-4)
+    assert there.bound <= here.objective <= there.objective * (1.0 + 1e-12)
+
+
+def test_a_design_is_read_until_its_gram_matrix_is_cheaper():
+    M = np.random.default_rng(0).standard_normal((20, 200))
+    problem = Problem.of(
+        DesignGram.of(M), M.T @ M[:, 0], 20.0, 1.0,
+        Structure.of_basis(Basis.full(200, 1, constant=False), 3),
+    )  # fmt: skip
+    core = Subproblem.of(problem)
+    formed = [len(core.read_once_more().system.Q) for _ in range(6)]
+    assert formed == [0, 0, 0, 200, 200, 200]
+    np.testing.assert_allclose(core.read_once_more().system.Q, M.T @ M)

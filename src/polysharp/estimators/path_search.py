@@ -18,7 +18,7 @@ from polysharp.certificate.solution import Solution, Stop, certify
 from polysharp.engines.local_search import every_size
 from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.estimators.prepare import FitEffort, Opened, Prepared
-from polysharp.moments.gram import DenseGram
+from polysharp.moments.gram import MAX_DENSE
 from polysharp.problem.problem import Problem
 from polysharp.selection.folds import Folds
 from polysharp.selection.parallel import Workers
@@ -94,9 +94,9 @@ class CertifiedSizes:
         )
 
     def _local_search(self, k: int | None) -> dict[int, Indices]:
-        """Supports of every size by local search, where G is held."""
+        """Supports of every size by local search, where G may be formed."""
         problem, limit = self._problem(max(self.budgets.max_terms), k), self.effort.time_limit
-        if not isinstance(problem.gram, DenseGram):
+        if problem.size > MAX_DENSE:
             return {}
 
         def out_of_time() -> bool:

@@ -3,16 +3,18 @@
     block(I, J)   = G[I, J]
     times(J, w)   = G[:, J] w        (a correlation: M' of the prediction M_J w)
 
-``DenseGram`` holds G.  ``DesignGram`` holds the (weighted, centred) design M, n x f, for
-problems with more monomials than G may take memory for.  ``StreamedGram`` holds only X and
-evaluates monomials block by block: slow to answer, but its memory is one block.
+``DenseGram`` holds G.  ``DesignGram`` holds the (weighted, centred) design M, n x f, where there
+are more monomials than G may take memory for, or so few rows that M is smaller than G: products
+with M then answer as fast, and most columns of G are never formed.  ``StreamedGram`` holds only X
+and evaluates monomials block by block: slow to answer, but its memory is one block.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 
 import numpy as np
 from scipy.linalg.lapack import dposv
@@ -21,6 +23,10 @@ from polysharp.monomials.basis import Basis
 from polysharp.typing import Array, Indices
 
 MAX_DENSE = 8192  # monomials up to which G is held: 512 MiB
+KEPT_BYTES = 64 * 2**20  # of columns of G that were asked for
+# A relaxation reads an n x f design about four times, at the 0.3 ns that a number takes from
+# memory; forming G takes n f^2 multiplications and additions of 0.02 ns: as much as f / 64 of them.
+MONOMIALS_READ = 64
 MAX_DENSE_GPU = 20_000  # and where a GPU makes it and works with it: 3 GiB
 
 
@@ -94,14 +100,23 @@ class ImplicitGram(ABC):
 
 @dataclass(frozen=True, eq=False)
 class DesignGram(ImplicitGram):
-    """G answered from the design M (n, f), which is held."""
+    """G answered from the design M (n, f), which is held with contiguous columns.
+
+    Columns are kept once they were asked for, up to KEPT_BYTES.  G itself is formed, and kept, once
+    so many relaxations have read the design that this would have been cheaper (``matrix``).
+    """
 
     M: Array
     diagonal: Array
+    _columns: dict[int, Array] = field(default_factory=dict)
+    _forming: Lock = field(default_factory=Lock)
+    _formed: list[Array] = field(default_factory=list)  # G, once it is there
+    _relaxations: list[None] = field(default_factory=list)  # one entry for each of them
 
     @classmethod
     def of(cls, M: Array) -> DesignGram:
         """Build from the design."""
+        M = np.asfortranarray(M)
         return cls(M, np.einsum("tj,tj->j", M, M))
 
     @property
@@ -112,6 +127,33 @@ class DesignGram(ImplicitGram):
     def design(self, J: Indices | None = None) -> Iterator[Array]:
         """Yield the columns J of M in one block."""
         yield self.M if J is None else self.M[:, J]
+
+    def block(self, I: Indices, J: Indices) -> Array:  # noqa: E741
+        """Return G[I, J]."""
+        return np.asarray(self.M.T[I] @ self.M[:, J])
+
+    def columns(self, J: Indices) -> Array:
+        """Return G[:, J]; new columns are computed in one product."""
+        kept, J = self._columns, np.asarray(J, dtype=np.intp)
+        new = [j for j in J.tolist() if j not in kept]
+        if 8 * self.size * (len(kept) + len(new)) > KEPT_BYTES:
+            kept.clear()
+            new = J.tolist()
+        if new:
+            kept.update(zip(new, self.M.T[new] @ self.M, strict=True))
+        return np.array([kept[j] for j in J.tolist()]).reshape(len(J), self.size).T
+
+    def matrix(self) -> Array | None:
+        """Return G where it is formed; form it where another relaxation would rather read it."""
+        with self._forming:
+            if self._formed:
+                return self._formed[0]
+            self._relaxations.append(None)
+            if self.size > MAX_DENSE or len(self._relaxations) * MONOMIALS_READ <= self.size:
+                return None
+            self._columns.clear()
+            self._formed.append(self.M.T @ self.M)
+            return self._formed[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +184,13 @@ class StreamedGram(ImplicitGram):
 
 
 Gram = DenseGram | DesignGram | StreamedGram
+
+
+def in_rows(G: Array) -> Array:
+    """Return a symmetric matrix with contiguous rows, not copied where its columns are."""
+    if G.flags.c_contiguous:
+        return G
+    return G.T if G.flags.f_contiguous else np.ascontiguousarray(G)
 
 
 def solve_spd(H: Array, b: Array) -> Array:

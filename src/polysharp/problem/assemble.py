@@ -5,11 +5,12 @@ problem in the centred y and M; weights v enter as rows multiplied by sqrt(v):
 
     sum_t v_t (y_t - b - m_t'w)^2  =  |sqrt(v) (y - ybar) - sqrt(v) (M - mbar) w|^2.
 
-Three forms of G, by the memory they take (f monomials, n rows):
+Three forms of G, by the memory and the time they take (f monomials, n rows):
 
-    f <= 8192                G itself, at most 512 MiB            (DenseGram)
-    8 n f <= 2 GiB           the centred, weighted design         (DesignGram)
-    otherwise                X, monomials evaluated when asked    (StreamedGram)
+    f > 500 and n <= f / 2   the centred, weighted design M, smaller than G      (DesignGram)
+    f <= 8192                G itself, at most 512 MiB                           (DenseGram)
+    8 n f <= 2 GiB           the design                                          (DesignGram)
+    otherwise                X, monomials evaluated when they are asked for      (StreamedGram)
 """
 
 from __future__ import annotations
@@ -43,6 +44,15 @@ class Held:
 
     monomials: int = MAX_DENSE
     design_bytes: int = 2 * 2**30
+    few: int = 500  # monomials whose G is formed however few rows there are
+    rows_share: float = 0.5  # rows per monomial up to which a search needs M rather than G
+
+    def forms_gram(self, rows: Rows, f: int) -> bool:
+        """Whether G of so many monomials is formed."""
+        if f > self.monomials:
+            return False
+        small = f > self.few and rows.shape[0] <= self.rows_share * f
+        return rows.block is None or rows.place.on_gpu or not small
 
     @classmethod
     def on(cls, gpu: bool) -> Held:
@@ -79,7 +89,7 @@ def assemble(
     """
     held = Held() if held is None else held
     y_mean = rows.y_mean if fit_intercept else 0.0
-    if len(basis) <= held.monomials:
+    if held.forms_gram(rows, len(basis)):
         moments = moments_of(rows, basis, y_shift=y_mean, on_block=on_block)
         mean = moments.mean
         G, q, yy = moments.scatter, moments.cross, moments.spread
@@ -99,8 +109,11 @@ def assemble(
             f"the {basis.n_inputs} inputs kept have {len(basis):,}; lower n_candidates or degree"
         )
     table = replace(rows.block, y=rows.block.y - y_mean)
-    mean = _means(basis, table) if fit_intercept else np.zeros(len(basis))
-    gram, q = _implicit(basis, table, mean, held, on_block)
+    if 8 * len(table) * len(basis) <= held.design_bytes:
+        gram, q, mean = _designed(basis, table, fit_intercept)
+    else:
+        mean = _means(basis, table) if fit_intercept else np.zeros(len(basis))
+        gram, q = _streamed(basis, table, mean, on_block)
     yy = float((table.weights * table.y) @ table.y)
     known = Accuracy.of(
         gram.diagonal, yy, len(table), weight=table.total_weight, mean=mean, y_mean=y_mean
@@ -175,20 +188,28 @@ def _means(basis: Basis, rows: MemoryRows) -> Array:
     return total / rows.total_weight
 
 
-def _implicit(
-    basis: Basis, rows: MemoryRows, mean: Array, held: Held, on_block: OnBlock | None
+def _designed(basis: Basis, rows: MemoryRows, fit_intercept: bool) -> tuple[Gram, Array, Array]:
+    """Answer from the design, which is held; return q and the means with it."""
+    M, root = basis.evaluate(rows.X), np.sqrt(rows.weights)
+    mean = np.zeros(len(basis))
+    if fit_intercept:
+        mean = rows.weights @ M / rows.total_weight
+        M -= mean
+    if rows.sample_weight is not None:
+        M *= root[:, None]
+    return DesignGram.of(M), (root * rows.y) @ M, mean
+
+
+def _streamed(
+    basis: Basis, rows: MemoryRows, mean: Array, on_block: OnBlock | None
 ) -> tuple[Gram, Array]:
-    """Answer from the design where it fits and from X where it does not; return q with it."""
+    """Answer from X; return q with it."""
     n, f = len(rows), len(basis)
-    keep = 8 * n * f <= held.design_bytes
-    design = np.empty((f if keep else 0, n)).T
     q, diagonal, root = np.zeros(f), np.zeros(f), np.sqrt(rows.weights)
     streamed = StreamedGram(basis, rows.X, root, mean, diagonal)
     for some, M in zip(basis.blocks(n), streamed.design(), strict=True):
         q += (root[some] * rows.y[some]) @ M
         diagonal += np.einsum("tj,tj->j", M, M)
-        if keep:
-            design[some] = M
         if on_block is not None:
             on_block(some.stop, n)
-    return DesignGram(design, diagonal) if keep else streamed, q
+    return streamed, q

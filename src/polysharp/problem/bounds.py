@@ -60,6 +60,7 @@ MOST_CENTRED = 1e6  # columns that centring has reduced further have sizes above
 ENTRY = 32.0  # roundings of an entry of a column of degree r: 3 r + 2, with room to spare
 FEW_ROWS = 1024.0  # sums that moments of unknown origin are taken to be
 
+NO_MATRIX = np.zeros((0, 0))
 COUPLED_UNIT = 8.0 * UNIT  # what taking a coupling away adds to the unit of moments
 
 
@@ -125,7 +126,8 @@ class Accuracy:
 class Quadratic(NamedTuple):
     """yy/2 - q'w + w'Qw/2 + sum_j ridge_j w_j^2/2 for low <= w <= high.
 
-    Sizes include what ridge - lam adds to |m_j|.
+    Q is empty where it is not formed but FF', or not looked at.  Sizes include what ridge - lam
+    adds to |m_j|.
     """
 
     Q: Array
@@ -138,16 +140,34 @@ class Quadratic(NamedTuple):
     response: float
     unit: float
     scalable: bool  # whether ridge = lam and nothing is bounded, so that residuals may be scaled
+    F: Array = NO_MATRIX  # one row for each monomial; empty where Q is formed
 
     @property
     def boxed(self) -> bool:
         """Whether any coefficient is bounded."""
         return bool(np.any(self.low > -np.inf) or np.any(self.high < np.inf))
 
+    def block(self, I: Indices, J: Indices) -> Array:  # noqa: E741
+        """Return Q[I, J]."""
+        if not len(self.F):
+            return self.Q[I[:, None], J]
+        if 2 * len(J) > len(self.F):  # most rows of F: no copy of them
+            return (self.F[I] @ self.F.T)[:, J]
+        return self.F[I] @ self.F[J].T
+
+    def diagonal(self, J: Indices) -> Array:
+        """Return Q_jj for some monomials."""
+        return np.einsum("jt,jt->j", self.F[J], self.F[J]) if len(self.F) else self.Q[J, J]
+
+    def times(self, J: Indices, W: Array) -> Array:
+        """Return Q[:, J] w for every row w of W."""
+        return (W @ self.F[J]) @ self.F.T if len(self.F) else W @ self.Q[J]
+
     def among(self, J: Indices) -> Quadratic:
         """Return the quadratic of some of the monomials."""
         return self._replace(
-            Q=np.ascontiguousarray(self.Q[J[:, None], J]),
+            Q=np.ascontiguousarray(self.block(J, J)),
+            F=NO_MATRIX,
             q=self.q[J],
             ridge=self.ridge[J],
             sizes=self.sizes[J],
@@ -302,23 +322,25 @@ def priced_bound(
 
     rho = q - Q w may be given, summed in any order; Q is then not looked at.
     """
-    rho = system.q - system.Q @ w if rho is None else rho
+    rho = system.q - system.times(np.arange(len(w)), w) if rho is None else rho
     ya, aa, Z = dual_values(system, rho, np.arange(len(w)), w)
     fixed = Z[fixed_in]
     spent = top_sum(fixed, len(fixed)) + top_sum(Z[~fixed_in], budget)
     return admitted(float(tangent_value(ya, aa, spent)), system.yy), Z
 
 
-def choice_bounds(system: Quadratic, fixed: Indices, free: Indices, W: Array) -> Array:
+def choice_bounds(
+    system: Quadratic, fixed: Indices, free: Indices, W: Array, cross: Array
+) -> Array:
     """Return bounds on the cost of the fixed monomials with each one of the free ones.
 
-    Column j of W holds coefficients of the fixed monomials and, last, of the j-th free one.
+    Column j of W holds coefficients of the fixed monomials and, last, of the j-th free one; cross
+    is their block of Q.
     """
-    Q, q, ridge, sizes, low, high, yy, response, unit, _ = system
+    _, q, ridge, sizes, low, high, yy, response, unit, *_ = system
     base, last = W[:-1], W[-1]
-    cross = Q[fixed[:, None], free]
-    rho = q[fixed, None] - Q[fixed[:, None], fixed] @ base - cross * last
-    rho_last = q[free] - np.einsum("ij,ij->j", cross, base) - Q[free, free] * last
+    rho = q[fixed, None] - system.block(fixed, fixed) @ base - cross * last
+    rho_last = q[free] - np.einsum("ij,ij->j", cross, base) - system.diagonal(free) * last
     reach = response + sizes[fixed] @ np.abs(base) + sizes[free] * np.abs(last)
     delta = spread(unit, len(W), reach)
     qw = q[fixed] @ base + q[free] * last
@@ -333,7 +355,7 @@ def choice_bounds(system: Quadratic, fixed: Indices, free: Indices, W: Array) ->
 
 def support_bounds(system: Quadratic, sets: Indices, W: Array) -> Array:
     """Return bounds on the costs of many supports, one row each, at coefficients of their own."""
-    Q, q, ridge, sizes, low, high, yy, response, unit, _ = system
+    Q, q, ridge, sizes, low, high, yy, response, unit, *_ = system
     rho = q[sets] - np.einsum("sij,sj->si", Q[sets[:, :, None], sets[:, None, :]], W)
     reach = response + (sizes[sets] * np.abs(W)).sum(axis=1)
     delta = spread(unit, W.shape[1], reach)
@@ -361,7 +383,7 @@ def forcing_costs(bound: float, Z: Array, budget: int) -> tuple[Array, Any]:
 
 def cost_above(system: Quadratic, w: Array) -> float:
     """Return what coefficients cost, rounded up: yy/2 - q'w + w'(Q + ridge)w/2."""
-    rho = system.q - system.Q @ w
+    rho = system.q - system.times(np.arange(len(w)), w)
     reach = system.response + float(np.abs(w) @ system.sizes)
     delta = spread(system.unit, len(w), reach)
     _, aa = safe_sums(system.yy, float(system.q @ w), float(w @ rho), system.response, reach, delta)

@@ -154,13 +154,15 @@ class Problem:
         H.flat[:: len(S) + 1] += self.lam
         return H
 
-    def system(self, S: Indices, G: Array, response: int = 0) -> Quadratic:
-        """Return the quadratic of a response over some monomials, given their block of G."""
+    def system(
+        self, S: Indices, G: Array, response: int = 0, F: Array = bounds.NO_MATRIX
+    ) -> Quadratic:
+        """Return the quadratic of a response over some monomials, given their block of G or FF'."""
         known, (low, high) = self.accuracy, self.boxes
         return Quadratic(
             G, self.q[response, S], np.full(len(S), self.lam), known.sizes[S],
             low[response, S], high[response, S], float(self.squares[response]),
-            float(known.response[response]), known.unit, self.structure.boxes is None,
+            float(known.response[response]), known.unit, self.structure.boxes is None, F,
         )  # fmt: skip
 
     def cost_at_most(self, fit: Fit) -> float:

@@ -11,10 +11,11 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-from polysharp.moments.gram import DenseGram, solve_spd
+from polysharp.moments.gram import DenseGram, DesignGram, in_rows, solve_spd
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import (
+    NO_MATRIX,
     UNIT,
     Quadratic,
     choice_bounds,
@@ -52,15 +53,25 @@ class Subproblem:
         """Gather some monomials of a problem, all by default, with no curvature moved."""
         whole = index is None
         index = np.arange(problem.size) if index is None else index
-        gram = problem.gram
+        gram, structure = problem.gram, problem.structure
+        if whole and isinstance(gram, DesignGram):
+            system = problem.system(index, NO_MATRIX, F=gram.M.T)
+            return cls(problem, index, system, structure)
         # The whole of a dense G is only read: no copy.
         G = gram.G if whole and isinstance(gram, DenseGram) else gram.block(index, index)
         if whole and not isinstance(gram, DenseGram):
             problem = replace(problem, gram=DenseGram(G, gram.rank))  # not to be made again
-        if not G.flags.c_contiguous:
-            G = G.T if G.flags.f_contiguous else np.ascontiguousarray(G)
-        structure = problem.structure if whole else problem.structure.restrict(index)
-        return cls(problem, index, problem.system(index, G), structure)
+        if not whole:
+            structure = structure.restrict(index)
+        return cls(problem, index, problem.system(index, in_rows(G)), structure)
+
+    def read_once_more(self) -> Subproblem:
+        """Return the same with Q formed, where so many relaxations have read F that this pays."""
+        gram = self.problem.gram
+        G = gram.matrix() if len(self.system.F) and isinstance(gram, DesignGram) else None
+        if G is None:
+            return self
+        return replace(self, system=self.system._replace(Q=in_rows(G), F=NO_MATRIX))
 
     @property
     def size(self) -> int:
@@ -136,7 +147,7 @@ class Subproblem:
             root, info = dpotrf(self.problem.hessian(self.index[held]), lower=1)
             if info:
                 return None
-            cross = self.system.Q[held[:, None], free]
+            cross = self.system.block(held, free)
             V = solve_triangular(root, np.column_stack([cross, q[:, held].T]), lower=True)
             V, z = V[:, : len(free)], V[:, len(free) :]
             H -= V.T @ V
@@ -169,17 +180,17 @@ class Subproblem:
         w - t H^-1 Q_:j and t = (q_j - Q_j: w) / (the Schur complement of j).
         """
         system, several = self.system, self.q
-        cross = system.Q[held[:, None], free]
-        H = system.Q[held[:, None], held] + np.diag(system.ridge[held])
+        cross = system.block(held, free)
+        H = system.block(held, held) + np.diag(system.ridge[held])
         solved = solve_spd(H, np.column_stack([several[:, held].T, cross]))
         base, B = solved[:, : len(several)], solved[:, len(several) :]
-        schur = system.Q[free, free] + system.ridge[free] - np.einsum("if,if->f", cross, B)
+        schur = system.diagonal(free) + system.ridge[free] - np.einsum("if,if->f", cross, B)
         costs = []
         for w, own in zip(base.T, self.systems, strict=True):
             # It is at least the ridge that was there before any curvature moved.
             last = (own.q[free] - w @ cross) / np.maximum(schur, self.problem.lam)
             W = np.vstack([w[:, None] - B * last, last])
-            costs.append(choice_bounds(own, held, free, W))
+            costs.append(choice_bounds(own, held, free, W, cross))
         return np.asarray(_sum_below(costs))
 
     def curved(self, among: Indices, ridge: Array, K: Array | None = None) -> Quadratic | None:

@@ -20,7 +20,8 @@ from polysharp.engines.columns.dual_point import Bounded, DualPoint
 from polysharp.engines.columns.search import Search
 from polysharp.engines.tree.loop import Node
 from polysharp.engines.tree.relaxation import Aim, Relaxed, fresh_warm, shares, solve_relaxation
-from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED, kernel
+from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED
+from polysharp.engines.tree.relaxation_pricing import kernel
 from polysharp.pricing.panels import Keep
 from polysharp.pricing.pool import Pool
 from polysharp.problem.bounds import Quadratic, price, scaled_value, tangent_value

@@ -24,7 +24,7 @@ from typing import ClassVar
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
-from polysharp.engines.tree import relaxation_kernel
+from polysharp.engines.tree import relaxation_pricing
 from polysharp.engines.tree.branching import ListedKind
 from polysharp.engines.tree.effort import Settings, Spending
 from polysharp.engines.tree.ends import ready, ways
@@ -54,7 +54,7 @@ class Tree(Settings, Engine):
         # are compiled only if it comes to them; where they are fewer still, nothing is.
         terms = problem.structure.max_terms
         if terms > FEW_TERMS or ways(problem.size, terms) > FEW_WAYS:
-            relaxation_kernel.kernel.compile()
+            relaxation_pricing.kernel.compile()
         ready(problem.structure, problem.size, problem.n_responses)
 
     def search(self, run: Run, sink: SupportSink | None = None) -> Stop:

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from polysharp.engines.tree.relaxation import Descent
-from polysharp.engines.tree.relaxation_kernel import scaled_cost
+from polysharp.engines.tree.relaxation_sweeps import scaled_cost
 from polysharp.moments.gram import DenseGram
 from polysharp.problem.problem import Problem
 from polysharp.problem.propagation import FREE, IN, OUT

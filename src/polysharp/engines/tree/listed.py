@@ -156,6 +156,7 @@ class ListedNode(Node):
         if self.warm is None:
             self.start_at(np.zeros_like(self.core.q), 1.0)
         assert self.warm is not None
+        self.core = self.core.read_once_more()
         return solve_relaxation(self.core.systems, self.terms, self.budget, self.warm, aim)
 
     def written(self, W: Array, among: Indices | slice = slice(None)) -> Vector:

@@ -28,15 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polysharp.engines.tree.relaxation_kernel import (
-    STOPPED,
-    Goal,
-    Iterate,
-    Part,
-    Scratch,
-    Tally,
-    solve,
-)
+from polysharp.engines.tree.relaxation_kernel import STOPPED, solve
+from polysharp.engines.tree.relaxation_pricing import Goal, Iterate, Part, Scratch, Tally
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.problem.bounds import Quadratic
 from polysharp.problem.propagation import OUT, States
@@ -124,11 +117,12 @@ def solve_relaxation(
     # what is out by now.
     size = len(system.q)
     best, Z = Iterate(w.copy(), rho.copy()), np.zeros(size)
-    for j in np.flatnonzero((state == OUT) & (w != 0.0)):
-        rho += system.Q[j] * w[j]
-        warm.products += 1
-        warm.mass += abs(w[j]) * system.sizes[j]
-        w[j] = 0.0
+    dropped = np.flatnonzero((state == OUT) & (w != 0.0))
+    if len(dropped):
+        rho += system.times(dropped, w[dropped])
+        warm.products += len(dropped)
+        warm.mass += float(np.abs(w[dropped]) @ system.sizes[dropped])
+        w[dropped] = 0.0
     part = Part(state.astype(np.float64), budget, system.boxed)
     point = Iterate(w, rho)
     goal = Goal(aim.threshold, aim.max_passes, aim.tol, aim.slack)
@@ -149,7 +143,7 @@ def fresh_warm(systems: Sequence[Quadratic], W: Array, nu: float) -> Warm:
     support = np.flatnonzero(W.any(axis=0))
     rho = np.array([own.q for own in systems])
     if len(support):
-        rho -= W[:, support] @ systems[0].Q[support]
+        rho -= systems[0].times(support, W[:, support])
     mass = float((np.abs(W[:, support]) @ systems[0].sizes[support]).max(initial=0.0))
     return Warm(W.copy(), rho, nu, float(len(support)), mass)
 

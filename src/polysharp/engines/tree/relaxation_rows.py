@@ -22,7 +22,8 @@ from numba import f8, i8
 
 from polysharp.engines.compiling import Compiler
 from polysharp.engines.tree.relaxation import Aim, Relaxed, Warm, shares
-from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED, scaled_cost, steered
+from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED
+from polysharp.engines.tree.relaxation_sweeps import scaled_cost, steered
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.problem import bounds
 from polysharp.problem.bounds import Quadratic, price
@@ -74,7 +75,7 @@ class _Rows:
 
     def __init__(self, systems: Sequence[Quadratic], terms: States, budget: int) -> None:
         self.systems, self.terms, self.budget = systems, terms, budget
-        self.Q, self.ridge = systems[0].Q, systems[0].ridge
+        self.ridge = systems[0].ridge
         self.q = np.array([own.q for own in systems])
         self.yy = sum(own.yy for own in systems)
         self.boxes = Boxes(
@@ -84,7 +85,7 @@ class _Rows:
     def correlations(self, W: Array) -> Array:
         """Return rho = q - W Q."""
         A = np.flatnonzero(W.any(axis=0))
-        return np.asarray(self.q - W[:, A] @ self.Q[A])
+        return np.asarray(self.q - self.systems[0].times(A, W[:, A]))
 
     def bound(self, W: Array, rho: Array) -> tuple[float, Array, float]:
         """Return the bound that W proves, the prices it counts, and aa."""
@@ -104,7 +105,7 @@ class _Rows:
 
     def inner(self, work: Indices, at: Warm, tol: float) -> tuple[Array, float]:
         """Sweep the working set, steering nu until the shares fill the budget."""
-        Q = np.ascontiguousarray(self.Q[work[:, None], work])
+        Q = np.ascontiguousarray(self.systems[0].block(work, work))
         ridge, state = self.ridge[work], self.terms[work].astype(np.float64)
         boxes, budget = self.boxes.among(work), self.budget
         here, R, nu = at.w[:, work].copy(order="C"), at.rho[:, work].copy(order="C"), at.nu
