@@ -155,13 +155,17 @@ def test_weights_count_rows(folder, capsys, table):
     np.testing.assert_allclose(a.coefficients, b.coefficients, rtol=1e-9)
 
 
-def test_rows_with_missing_values_are_left_out_only_when_told(model, capsys, table):
-    holes = pd.concat([table, table.iloc[:3].assign(speed=np.nan)])
+def test_many_rows_with_missing_values_are_left_out_only_when_told(model, capsys, table):
+    holes = pd.concat([table, table.iloc[:20].assign(speed=np.nan)])
     holes.to_csv("holes.csv", index=False)
     assert fit("-q", file="holes.csv") == 2
     capsys.readouterr()
     assert fit("-q", "--drop-missing", "-o", "other.json", file="holes.csv") == 0
-    assert "left out 3 of 63 rows" in capsys.readouterr().err
+    assert "left out 20 of 80 rows" in capsys.readouterr().err
+    pd.concat([table, table.iloc[:3].assign(speed=np.nan)]).to_csv("holes.csv", index=False)
+    assert fit("-q", "-o", "other.json", file="holes.csv") == 0
+    said = "left out 3 of 63 rows, which have missing values in 'speed'; --impute median fills"
+    assert said in capsys.readouterr().err
     assert str(load_model("other.json").polynomial_) == str(model.polynomial_)
 
 
@@ -223,7 +227,9 @@ def test_missing_inputs_are_filled_as_in_the_fit(folder, capsys, table, rule):
     assert predicted == pytest.approx(expected.predict(filled[NAMES]).tolist())
     # The response is never filled in.
     holes.assign(load=holes["load"].where(holes.index > 0)).to_csv("holes.csv", index=False)
-    assert fit("-q", "--impute", rule, file="holes.csv") == 2
+    capsys.readouterr()
+    assert fit("-q", "--impute", rule, file="holes.csv") == 0
+    assert "left out 1 of 60 rows" in capsys.readouterr().err
 
 
 def test_texts_of_few_values_become_zeros_and_ones(folder, capsys, table):
@@ -235,7 +241,7 @@ def test_texts_of_few_values_become_zeros_and_ones(folder, capsys, table):
     options = ["--indicators", "-l", "3", "-q", "-o", "m.json", "--proof", "p", "--engine", "tree"]
     assert fit(*options, file="texts.csv") == 0
     err = capsys.readouterr().err
-    assert "column 'town' became town=Paris, town=Rome (1 where it is so, else 0)" in err
+    assert "column 'town' became town=Paris, town=Rome (1 or 0)" in err
     assert "column 'fast' became fast=yes" in err
     law = load_model("m.json").polynomial_
     assert "`town=Rome`" in str(law)
@@ -460,7 +466,7 @@ def test_an_interrupt_outside_of_the_search(folder, capsys, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polysharp.cli.shared.read_sample", interrupt)
+    monkeypatch.setattr("polysharp.cli.fit_command.read_sample", interrupt)
     assert fit("-q") == 130
     assert capsys.readouterr().err == "polysharp: interrupted\n"
 

@@ -62,30 +62,20 @@ CASES = {
         ["--inputs", "a", "--exclude", "a"],
         ["--inputs", "--exclude", "got 'a'"],
     ),
-    "text column": (
+    "text columns that are named": (
         csv(GOOD.assign(city="Paris", day="Monday")),
-        [],
+        ["--inputs", "a,city,day"],
         ["'Paris' in row 1 of column 'city'", "'Monday'", "--exclude 'city,day'"],
     ),
-    "text columns of few values": (
-        csv(GOOD.assign(city=["Paris", "Rome", "Oslo"] * 4, id=[f"a{i}" for i in range(12)])),
-        [],
-        ["'Paris' in row 1", "--indicators", "--exclude 'city,id'"],
+    "text columns without indicators": (
+        csv(GOOD.assign(city=["Paris", "Rome", "Oslo"] * 4)),
+        ["--no-indicators"],
+        ["'Paris' in row 1", "--indicators", "--exclude 'city'"],
     ),
     "text columns of many values": (
         csv(GOOD.assign(id=[f"a{i}" for i in range(12)])),
         ["--indicators"],
         ["'a0' in row 1 of column 'id'", "--exclude 'id'"],
-    ),
-    "dates": (
-        csv(GOOD.assign(day=[f"2026-01-{i:02d}" for i in range(1, 13)])),
-        ["--indicators"],
-        ["'2026-01-01' in row 1 of column 'day'", "dates into numbers", "--exclude 'day'"],
-    ),
-    "a mark for missing values": (
-        changed(4, "b", "?"),
-        [],
-        ["'?' in row 5 of column 'b'", "if '?' stands for a missing value, say --missing '?'\n"],
     ),
     "one cell that is no number": (
         changed(4, "b", "1.5 m"),
@@ -98,58 +88,16 @@ CASES = {
         ["'2 m' in row 1", "--exclude 'b'; where other rows hold numbers, correct"],
     ),
     "target that is no number": (changed(0, "y", "high"), [], ["'high' in row 1 of column 'y'"]),
-    "decimal commas": (
-        csv(sep=";", decimal=","),
-        [],
-        ["in row 1 of column 'a'", "--decimal ','"],
-    ),
-    "decimal commas and a text column": (
-        csv(GOOD.assign(city="Paris"), sep=";", decimal=","),
-        [],
-        ["'Paris' in row 1 of column 'city'", "--decimal ','; leave columns out", "'city'\n"],
-    ),
-    "a row of units": (
-        "a,b,y\nm,s,V\n1,2,3\n2,2,4\n",
-        [],
-        [
-            "'m' in row 1 of column 'a'",
-            "'V' in row 1 of column 'y'",
-            "if row 1 holds units and no data, remove it\n",
-        ],
-    ),
-    "numbers with currency": (
-        csv(GOOD.assign(b=[f"€{1000 + i}.50" for i in range(12)])),
-        [],
-        ["'€1000.50' in row 1", "without currency, marks for thousands", "--exclude 'b'"],
-    ),
-    "marks for thousands": (
-        csv(GOOD.assign(y=[f"{200 * i:,}.00" for i in range(12)])),
-        [],
-        ["'1,000.00' in row 6", "marks for thousands, per cent signs or units\n"],
-    ),
-    "per cent": (csv(GOOD.assign(b=[f"{i}.5 %" for i in range(12)])), [], ["per cent signs"]),
-    "a target of texts": (
-        csv(GOOD.assign(y=["no", "yes"] * 6)),
-        ["--indicators"],
-        ["'no' in row 1 of column 'y'; write numbers in place of its texts, such as 0 and 1\n"],
-    ),
-    "a column that is empty": (
-        "a,b,y\n1,,2\n2,,3\n",
-        [],
-        ["'b' (2), the first in row 1; leave columns without values out with --exclude 'b'\n"],
-    ),
-    "remarks of one field above the header": (
-        "# May\n# second run\n" + csv(),
-        [],
-        ["3 fields in line 3", "remarks above the line of names? remove them"],
-    ),
     "missing values": (
-        changed(3, "a", None),
+        csv(GOOD.assign(a=GOOD["a"].where(GOOD.index % 3 > 0))),
         [],
-        ["no missing", "'a' (1)", "row 4", "--drop-missing", "--impute median", "--exclude 'a'"],
+        ["no missing", "'a' (4)", "row 1", "--drop-missing", "--impute median", "--exclude 'a'"],
     ),
-    "missing target value": (changed(6, "y", ""), [], ["'y' (1)", "row 7"]),
-    "word for missing": (changed(6, "b", "NA"), [], ["'b' (1)", "row 7"]),
+    "missing target values": (
+        csv(GOOD.assign(y=GOOD["y"].where(GOOD.index % 3 > 0))),
+        [],
+        ["'y' (4)", "row 1"],
+    ),
     "infinite value": (changed(2, "b", "inf"), [], ["inf in row 3; correct the cell", "'b'"]),
     "too large for a float": (changed(2, "b", "-1e999"), [], ["finite", "-inf in row 3", "'b'"]),
     "duplicate names": ("a,a,y\n1,2,3\n4,5,7\n", [], ["several columns named 'a'", "rename"]),
@@ -172,7 +120,11 @@ CASES = {
     "blank file": ("\n  \n\n", [], ["'t.csv' is empty"]),
     "header only": ("a,b,y\n", [], ["a header and no rows"]),
     "commas only": (",,\n,,\n", [], ["no names in its header"]),
-    "constant target": (csv(GOOD.assign(y=3.0)), [], ["target 'y' must vary", "3 in all 12 rows"]),
+    "constant target": (
+        csv(GOOD.assign(y=3.0)),
+        [],
+        ["is constant (3 in all 12 rows)"],
+    ),
     "one row": (csv(GOOD[:1]), [], ["at least 2 rows", "got 1"]),
     "one row without missing values": (
         "a,y\n1,2\n,3\n",
@@ -181,12 +133,12 @@ CASES = {
     ),
     "a column without values": (
         "a,b,y\n1,,2\n2,,3\n",
-        ["--drop-missing"],
+        ["--drop-missing", "--inputs", "a,b"],
         ["--drop-missing", "all 2 rows", "'b' (2)", "--exclude 'b'"],
     ),
     "not UTF-8": (
         b"a,y\n1,2\n\xff\xfe,3\n",
-        [],
+        ["--encoding", "utf-8"],
         ["not text in the encoding", "--encoding", "latin-1"],
     ),
     "unknown encoding": (csv(), ["--encoding", "utf-9"], ["--encoding", "'utf-9'"]),
@@ -213,11 +165,6 @@ CASES = {
         "0.11,0.5\n0.2,0.7\n0.3,0.8\n",
         ["--no-header", "-t", "3"],
         ["--target", "'x3'", "'x1', 'x2'"],
-    ),
-    "a remark above the header": (
-        "# May, second run\n" + csv(),
-        [],
-        ["a line of names", "'# May, second run'", "remove"],
     ),
     "sheet of a text file": (csv(), ["--sheet", "May"], ["--sheet", "'t.csv'"]),
     "term of too high degree": (csv(), ["--include-term", "a^9"], ["degree=", "got 'a^9'"]),
@@ -309,7 +256,9 @@ def test_a_sheet_that_is_not_there(folder, capsys):
 def test_dates_and_categories(folder, capsys):
     dated = GOOD.assign(day=pd.Timestamp("2026-05-01"), kind=pd.Categorical(["u"] * 12))
     dated.to_parquet("t.parquet")
-    refused(capsys, fit(file="t.parquet"), "column 'day'", "column 'kind'", "--exclude 'day,kind'")
+    named = ("--inputs", "day,kind,a")
+    asked = fit(*named, file="t.parquet")
+    refused(capsys, asked, "column 'day'", "column 'kind'", "--exclude 'day,kind'")
 
 
 @pytest.fixture
@@ -324,7 +273,6 @@ PREDICT = {
     "missing column": ("b\n1\n", [], ["must have the columns", "got no 'a'", "it has 'b'"]),
     "misspelt column": ("A\n1\n", [], ["got no 'a'", "it has 'A'"]),
     "unknown column": ("a,c\n1,2\n", [], ["does not know", "'c'", "--exclude 'c'", "--ignore-"]),
-    "missing value": ('a\n1\n""\n', [], ["'a' (1)", "row 2; fill the cells in", "--impute"]),
     "text": ("a\nfast\n", [], ["'fast' in row 1 of column 'a'"]),
     "infinite": ("a\ninf\n", [], ["finite", "row 1"]),
     "no rows": ("a\n", [], ["no rows"]),

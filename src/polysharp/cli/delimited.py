@@ -1,13 +1,13 @@
 """Text with a delimiter: CSV and its many relatives.
 
-The delimiter is the one that cuts the first lines into equal numbers of fields, the most of them.
-Names are taken from the header as they are, since pandas would rename double ones; rows longer
-than the header, which pandas would cut, are refused.
+Encoding, delimiter, lines above the names, units below them and the decimal mark are found out
+from the first lines, unless an option says them.  The delimiter is the one that cuts lines into
+equal numbers of fields, the most of them.  Names are taken from the header as they are, since
+pandas would rename double ones; rows longer than the header, which pandas would cut, are refused.
 """
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
 import io
@@ -15,12 +15,14 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TextIO
 
+from polysharp.cli.table_cells import find_decimal, find_header, holds_no_number, is_number
 from polysharp.errors import InputError
+from polysharp.wording import plural
 
 DELIMITERS = (",", ";", "\t", "|")
 WHITESPACE = "whitespace"
@@ -28,7 +30,13 @@ BETWEEN_BLANKS = re.compile(r'(?:[^\s"]|"[^"]*"|")+')  # quoted parts are whole
 SPELLED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 SAMPLE = 1 << 16  # characters looked at to find the delimiter
 LONGEST_NAME = 10_000  # characters: what is longer is a line that was not cut
+LOOKED_AT = 200  # lines that tell what stands above the names
+MOST_SKIPPED = 20  # lines above the names that are found without being told
 NAMELESS = "Unnamed: {}"  # columns without a name, numbered from 0 as pandas does
+USUAL, WINDOWS = "utf-8-sig", "cp1252"  # UTF-8, with or without a mark at its beginning
+BYTE_ORDERS = (b"\xff\xfe", b"\xfe\xff")  # marks at the beginning of UTF-16
+
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -36,32 +44,42 @@ class Format:
     """What the user says about a file; None where it is to be found out."""
 
     delimiter: str | None = None
-    decimal: str = "."
-    encoding: str = "utf-8-sig"  # UTF-8, with or without a mark at its beginning
+    decimal: str | None = None
+    encoding: str | None = None
     sheet: str | None = None
     header: bool = True  # whether the first line holds names
     missing: tuple[str, ...] = ()  # further texts that stand for no value
+    skip_lines: int | None = None  # above the names
 
 
-def read_text(pd: Any, source: str, form: Format) -> Any:
+@dataclass(frozen=True)
+class _Layout:
+    """Where in a text what stands."""
+
+    delimiter: str
+    names: list[str]
+    skipped: list[int]  # lines that are no rows, from 0
+    decimal: str
+
+
+def read_text(pd: Any, source: str, form: Format, tell: Tell) -> Any:
     """Return a data frame of a file of text, or of standard input for ``-``."""
+    content = _standard_input() if source == "-" else None
+    encoding = form.encoding or _marked_encoding(source, content)
     try:
-        with _opened(source, form.encoding) as file:
-            sample = file.read(SAMPLE)
-            while len(sample.lstrip().splitlines()) < 2 and (more := file.read(SAMPLE)):
-                sample += more  # the whole first line at least
-            _check_beginning(source, sample, form.header)
-            delimiter = spelled(form.delimiter) or sniff(sample)
-            first = _fields(sample, delimiter)[0]
-            names = _names(source, first) if form.header else numbered(len(first))
-            check_names(source, names)
-            file.seek(0)
-            return _parse(pd, source, file, names, delimiter, form)
+        return _read(pd, source, content, form, encoding, tell)
     except UnicodeDecodeError as error:
-        encoding = form.encoding.removesuffix("-sig")
+        if form.encoding is None and encoding == USUAL:
+            try:
+                frame = _read(pd, source, content, form, WINDOWS, tell)
+            except UnicodeDecodeError:
+                pass
+            else:
+                tell(f"{source} is not UTF-8: read as Windows text; --encoding overrules it")
+                return frame
         raise InputError(
-            f"{source!r} is not text in the encoding {encoding}; name its own with --encoding, "
-            "such as latin-1 or utf-16"
+            f"{source!r} is not text in the encoding {encoding.removesuffix('-sig')}; name its own "
+            "with --encoding, such as latin-1 or utf-16"
         ) from error
     except LookupError as error:
         raise InputError(
@@ -69,6 +87,84 @@ def read_text(pd: Any, source: str, form: Format) -> Any:
         ) from error
     except (gzip.BadGzipFile, EOFError) as error:
         raise InputError(f"{source!r} is not a gzip file, or not a whole one") from error
+
+
+def _read(
+    pd: Any, source: str, content: bytes | None, form: Format, encoding: str, tell: Tell
+) -> Any:
+    with _opened(source, content, encoding) as file:
+        sample = file.read(SAMPLE)
+        while len(sample.lstrip().splitlines()) < 2 and (more := file.read(SAMPLE)):
+            sample += more  # the whole first line at least
+        _check_beginning(source, sample)
+        remarks: list[str] = []
+        layout = _layout(source, sample, form, remarks.append)
+        check_names(source, layout.names)
+        file.seek(0)
+        frame = _parse(pd, source, file, layout, form)
+    for remark in remarks:
+        tell(remark)
+    return frame
+
+
+def _layout(source: str, sample: str, form: Format, tell: Tell) -> _Layout:
+    """Look at the first lines."""
+    delimiter = spelled(form.delimiter)
+    # The last line of a sample that was cut off proves nothing.
+    whole = sample if len(sample) < SAMPLE else sample[: sample.rfind("\n") + 1] or sample
+    above = _lines_above(whole, delimiter) if form.skip_lines is None else form.skip_lines
+    lines = _lines(whole)
+    if form.skip_lines is None and above:
+        tell(f"skipped {plural(above, 'line')} above the names; --skip-lines 0 reads all")
+    body = "".join(lines[above:])
+    if not body.strip():
+        raise InputError(f"--skip-lines must leave lines to read in {source!r}, got {above}")
+    delimiter = delimiter or sniff(body)
+    numbered_rows = _fields(body, delimiter)
+    rows = [row for _, row in numbered_rows]
+    skipped = list(range(above))
+    names, taken, units = numbered(len(rows[0])), 0, None
+    if form.header:
+        found, taken, units = find_header(rows)
+        names = _names(source, found)
+        at = [above + line for line, _ in numbered_rows]
+        skipped += at[:taken]
+        if taken > 1:
+            tell(f"two lines of names became one, such as {names[-1]!r}")
+        if units is not None:
+            skipped.append(at[1])
+            shown = ", ".join(unit for unit in units if unit)
+            tell(f"took the line below the names for units: {shown}")
+            taken += 1
+    cells = (cell for row in rows[taken:] for cell in row)
+    decimal = form.decimal or find_decimal(cells, delimiter)
+    if form.decimal is None and decimal == ",":
+        tell("read 1,5 as 1.5; --decimal . overrules it")
+    return _Layout(delimiter, names, skipped, decimal)
+
+
+def _lines_above(sample: str, delimiter: str | None) -> int:
+    """Return how many lines of one field, or remarks, stand above the names.
+
+    All lines from the names on have the same number of fields, more than one; names are no numbers.
+    """
+    lines = _lines(sample)[:LOOKED_AT]
+    rows = [at for at, line in enumerate(lines) if line.strip()]
+    marks = (delimiter,) if delimiter else DELIMITERS
+    cut = {mark: [_fields(lines[at], mark)[0][1] for at in rows] for mark in marks}
+    counts = [{len(fields) for fields in found} for found in cut.values()]
+    if not rows or any(len(count) == 1 and max(count) > 1 for count in counts):
+        return 0
+    for found in cut.values():
+        cells = zip(rows, found, strict=True)
+        fields = [[lines[at]] if lines[at].startswith("#") else own for at, own in cells]
+        wide = len(fields[-1])
+        first = next(a for a, row in enumerate(fields) if len(row) == wide)
+        even = all(len(row) == wide for row in fields[first:])
+        above = all(len(row) == 1 for row in fields[:first])
+        if wide > 1 and even and above and 0 < first <= min(MOST_SKIPPED, len(fields) - 3):
+            return rows[first] * holds_no_number(fields[first])
+    return 0
 
 
 def _names(source: str, first: list[str]) -> list[str]:
@@ -83,9 +179,10 @@ def _names(source: str, first: list[str]) -> list[str]:
     return named(first)
 
 
-def _parse(pd: Any, source: str, file: Any, names: list[str], delimiter: str, form: Format) -> Any:
+def _parse(pd: Any, source: str, file: Any, layout: _Layout, form: Format) -> Any:
     # Numbers as Python reads them, which pandas does by itself from version 3 on.
     exact = {"float_precision": "round_trip"} if pd.__version__.startswith("2.") else {}
+    delimiter, names = layout.delimiter, layout.names
     with warnings.catch_warnings():
         # pandas only warns when rows are longer than the header, and cuts them.
         warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -93,15 +190,18 @@ def _parse(pd: Any, source: str, file: Any, names: list[str], delimiter: str, fo
             return pd.read_csv(
                 file,
                 sep=r"\s+" if delimiter == WHITESPACE else delimiter,
-                header=0 if form.header else None,
+                header=None,
                 names=names,
                 index_col=False,
-                decimal=form.decimal,
+                skiprows=layout.skipped,
+                decimal=layout.decimal,
                 na_values=list(form.missing),
                 **exact,
                 low_memory=False,
                 skipinitialspace=True,
             )
+        except pd.errors.EmptyDataError:
+            return pd.DataFrame(columns=names)
         except pd.errors.ParserWarning as error:
             raise InputError(
                 f"{source!r} has rows with more fields than its header, which has {len(names)}; "
@@ -117,7 +217,7 @@ def _worded(source: str, message: str, delimiter: str) -> str:
     if counts is None:
         return f"{source!r} cannot be read as text with the delimiter {delimiter!r}: {message}"
     expected, line, found = counts.groups()
-    remarks = ", or are there remarks above the line of names? remove them" * (expected == "1")
+    remarks = ", or are there lines above the names? say --skip-lines" * (expected == "1")
     return (
         f"{source!r} has {found} fields in line {line} where the lines before have {expected}; "
         f"is the delimiter {delimiter!r} right{remarks or '?'}"
@@ -136,16 +236,14 @@ def sniff(sample: str) -> str:
     >>> sniff('18.0   8   307.0\t"a car"\n15.0   8   350.0\t"a van"\n')
     'whitespace'
     """
-    # The last line of a sample that was cut off proves nothing.
-    lines = sample if len(sample) < SAMPLE else sample[: sample.rfind("\n") + 1] or sample
-    fields = {mark: [len(row) for row in _fields(lines, mark)] for mark in DELIMITERS}
-    blanks = {len(row) for row in _fields(lines, WHITESPACE)}
-    aligned = len(blanks) == 1 and blanks.pop() > 1 and "\n" in lines.strip()
+    fields = {mark: [len(row) for _, row in _fields(sample, mark)] for mark in DELIMITERS}
+    blanks = {len(row) for _, row in _fields(sample, WHITESPACE)}
+    aligned = len(blanks) == 1 and blanks.pop() > 1 and "\n" in sample.strip()
     even = [mark for mark in DELIMITERS if len(set(fields[mark])) == 1 and fields[mark][0] > 1]
     if even:
         best = max(even, key=lambda mark: fields[mark][0])
         # A field of several numbers is several fields, as in files that put a tab before the last.
-        last = _fields(lines, best)[-1]
+        last = _fields(sample, best)[-1][1]
         split = any(len(field.split()) > 1 and all(map(is_number, field.split())) for field in last)
         return WHITESPACE if aligned and split else best
     # No mark does: take what the header has, so that the odd line is the one complained about.
@@ -159,15 +257,6 @@ def named(header: list[str]) -> list[str]:
     """Return the names of a header, and numbers for columns that have none."""
     stripped = [name.strip() for name in header]
     return [name or NAMELESS.format(i) for i, name in enumerate(stripped)]
-
-
-def is_number(name: str) -> bool:
-    """Whether a name is a number."""
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True
 
 
 def numbered(count: int) -> list[str]:
@@ -190,16 +279,22 @@ def check_names(source: str, names: list[str]) -> None:
         raise InputError(f"{source!r} has several columns named {shown}; rename them{hint}")
 
 
-def _fields(text: str, delimiter: str) -> list[list[str]]:
-    """Return the fields of every line that is not blank."""
+def _lines(text: str) -> list[str]:
+    """Return the lines with what ends them."""
+    return io.StringIO(text, newline="").readlines()
+
+
+def _fields(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
+    """Return the fields of every record that is not blank, with its number among all records."""
     if delimiter == WHITESPACE:
-        return [BETWEEN_BLANKS.findall(line) for line in text.splitlines() if line.strip()]
-    lines = io.StringIO(text, newline=None)  # whatever ends a line
+        lines = enumerate(_lines(text))
+        return [(at, BETWEEN_BLANKS.findall(line)) for at, line in lines if line.strip()]
     # A line that is not cut at this mark is one field, however long.
     usual = csv.field_size_limit(len(text) + 1)
     try:
-        reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
-        return [row for row in reader if any(field.strip() for field in row)]
+        source = io.StringIO(text, newline=None)  # whatever ends a line
+        records = enumerate(csv.reader(source, delimiter=delimiter, skipinitialspace=True))
+        return [(at, row) for at, row in records if any(field.strip() for field in row)]
     finally:
         csv.field_size_limit(usual)
 
@@ -216,8 +311,8 @@ def spelled(delimiter: str | None) -> str | None:
     return mark
 
 
-def _check_beginning(source: str, sample: str, header: bool) -> None:
-    """Refuse what is no text, and a remark above the header, which may itself begin with '#'."""
+def _check_beginning(source: str, sample: str) -> None:
+    """Refuse what is no text, or holds no names."""
     if not sample.strip():
         raise InputError(f"{source!r} is empty")
     if not re.search(r"[^\s,;|]", sample):
@@ -226,22 +321,26 @@ def _check_beginning(source: str, sample: str, header: bool) -> None:
         raise InputError(
             f"{source!r} is not text, and its ending is none of those of Parquet, Feather and Excel"
         )
-    lines = [line.strip() for line in sample.splitlines() if line.strip()][:2]
-    cuts = {sum(map(line.count, DELIMITERS)) for line in lines}
-    if header and lines[0].startswith("#") and len(cuts) > 1:
-        raise InputError(
-            f"{source!r} must begin with a line of names, got the remark {lines[0][:40]!r}; "
-            "remove the lines above the names"
-        )
+
+
+def _standard_input() -> bytes:
+    binary = getattr(sys.stdin, "buffer", None)
+    return sys.stdin.read().encode() if binary is None else binary.read()
+
+
+def _marked_encoding(source: str, content: bytes | None) -> str:
+    """Return the encoding that a mark at the beginning tells, UTF-8 without one."""
+    if content is None:
+        with open(source, "rb") as file:
+            content = file.read(2)
+    return "utf-16" if content[:2] in BYTE_ORDERS else USUAL
 
 
 @contextmanager
-def _opened(source: str, encoding: str) -> Iterator[TextIO]:
-    """Open a file from which reading can begin anew."""
-    if source == "-":
-        binary = getattr(sys.stdin, "buffer", None)
-        text = sys.stdin.read() if binary is None else codecs.decode(binary.read(), encoding)
-        yield io.StringIO(text, newline="")
+def _opened(source: str, content: bytes | None, encoding: str) -> Iterator[TextIO]:
+    """Open a text from which reading can begin anew."""
+    if content is not None:
+        yield io.StringIO(content.decode(encoding), newline="")
         return
     opener: Any = gzip.open if source.lower().endswith(".gz") else open
     with opener(source, "rt", encoding=encoding, newline="") as file:

@@ -28,8 +28,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from polysharp.cli import shared
 from polysharp.cli.command import ExitCode
+from polysharp.cli.outputs import check_outputs
 from polysharp.cli.tables import need, write_table
 from polysharp.datasets import Dataset, cycling, diabetes
 from polysharp.estimators.regressor import SparsePolynomialRegressor
@@ -197,7 +197,7 @@ def demonstrate(output: str, time_limit: float = 60.0) -> None:
 
 def run_demo(options: Namespace) -> int:
     """Run the demonstration, or write its table."""
-    shared.check_outputs(options, "output" if options.table is None else "table", reads=())
+    check_outputs(options, "output" if options.table is None else "table", reads=())
     if options.table is None:
         need("matplotlib", "the demo's picture")
         demonstrate(options.output, options.time_limit)

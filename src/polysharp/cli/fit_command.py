@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 
 from polysharp.certificate.solution import Status, Stop
-from polysharp.cli import shared, size_table
+from polysharp.cli import size_table
 from polysharp.cli.command import ExitCode
 from polysharp.cli.many_files import fit_files, stands_for_many
 from polysharp.cli.messages import say, warnings_as_remarks
+from polysharp.cli.model_commands import resampled
+from polysharp.cli.outputs import check_outputs, exit_code
+from polysharp.cli.settings import every_core, one_number, settings
 from polysharp.cli.table_columns import accuracy, joined
+from polysharp.cli.table_rows import read_sample, split
 from polysharp.engines.interrupts import DeferredInterrupt
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import laws_of, rows_of, spread
@@ -50,19 +54,19 @@ def run_fit(options: Namespace) -> int:
     for name in OUTPUTS:
         if getattr(options, name) == "-":
             raise InputError(f"--{name} must name a file, got '-'")
-    shared.check_outputs(options, *OUTPUTS)
+    check_outputs(options, *OUTPUTS)
     model = make_model(options)  # refuses before a table is read
     if stands_for_many(options):
         fit_files(model, options)
         return finish(model, None, None, options)
-    sample = shared.read_sample(options, several=True)
+    sample = read_sample(options, several=True)
     if len(sample.targets) > 1:
         model = make_model(options, sample.targets)
     inputs = plural(sample.X.shape[1], "input")
     targets = f"target{'s' * (len(sample.targets) > 1)} {', '.join(sample.targets)}"
     print(f"{options.table}: {plural(len(sample), 'row')}, {inputs}, {targets}")
-    fitted, held_out = shared.split(sample, options.holdout, options.seed)
-    with warnings_as_remarks(), shared.every_core(options):
+    fitted, held_out = split(sample, options.holdout, options.seed)
+    with warnings_as_remarks(), every_core(options):
         model.fit(fitted.X, fitted.y, sample_weight=fitted.sample_weight)
     return finish(model, fitted, held_out, options)
 
@@ -80,7 +84,7 @@ def calibrate(model: Any, fitted: Any, held_out: Any, options: Namespace) -> Non
     if len(rows) > MOST_ROWS:
         rows = rows.rows(spread(len(rows), MOST_ROWS))
     try:
-        with shared.every_core(options):
+        with every_core(options):
             model.calibrate(*rows.given, cv=cv)
     except InputError as error:
         say(f"no prediction intervals: {error}")
@@ -115,7 +119,7 @@ def finish(model: Any, fitted: Any, held_out: Any, options: Namespace) -> ExitCo
             if not options.brief and fitted.y.ndim == 1:
                 about = compare(model, fitted, options)
                 if options.report is not None:
-                    about["stability"] = shared.resampled(
+                    about["stability"] = resampled(
                         options, model, fitted, RESAMPLES, time_limit=SECONDS
                     )
     except KeyboardInterrupt:
@@ -124,7 +128,7 @@ def finish(model: Any, fitted: Any, held_out: Any, options: Namespace) -> ExitCo
     remark(model)
     with DeferredInterrupt():
         write(model, fitted, held_out, about, options)
-    code = shared.exit_code(model.solution_, options.require_proof)
+    code = exit_code(model.solution_, options.require_proof)
     return ExitCode.INTERRUPTED if interrupted else code
 
 
@@ -132,7 +136,7 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
     """Return the estimator that the options ask for."""
     single: Any = SparsePolynomialRegressor
     search: Any = SparsePolynomialRegressorCV
-    given = shared.settings(options)
+    given = settings(options)
     if len(targets) > 1:
         for option, given_one in (
             (f"--engine {options.engine}", options.engine not in (None, "auto", "tree")),
@@ -141,7 +145,7 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
                 raise InputError(f"{option} is for one target, got --target {joined(targets)}")
         single, search = MultiTaskSparsePolynomialRegressor, MultiTaskSparsePolynomialRegressorCV
     if options.max_terms is not None and options.cv is None:
-        shared.one_number(given, ("degree", "gamma", "max_inputs"), " without --cv")
+        one_number(given, ("degree", "gamma", "max_inputs"), " without --cv")
         if options.rule is not None:
             raise InputError(
                 "--rule chooses among budgets, which --max-terms without --cv does not"
@@ -188,7 +192,7 @@ def _in_words(
 def compare(model: Any, sample: Any, options: Namespace) -> dict[str, Any]:
     """Print what other sizes and methods do on the rows of the fit; return it for a report."""
     searched = hasattr(model, "cv_results_")
-    with shared.every_core(options):
+    with every_core(options):
         near = size_table.sizes_near(model, sample, None if searched else CHECKED_SPLITS)
     print(f"\n{size_table.table_of(model, near)}")
     cv = model.n_splits_ if searched else CHECKED_SPLITS

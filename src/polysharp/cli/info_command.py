@@ -10,8 +10,9 @@ from platform import platform, python_version
 from typing import Any
 
 from polysharp._version import __version__
-from polysharp.cli import shared
 from polysharp.cli.command import ExitCode
+from polysharp.cli.model_commands import check_single
+from polysharp.cli.outputs import check_outputs
 from polysharp.engines import HOMES, engine_class
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import laws_of
@@ -33,7 +34,7 @@ def run_info(options: Namespace) -> int:
     form = getattr(options, "as")
     if options.output == "-":
         options.output = None  # standard output
-    shared.check_outputs(options, "output", reads=() if options.model is None else ("model",))
+    check_outputs(options, "output", reads=() if options.model is None else ("model",))
     if options.table is not None and form != "sql":
         raise InputError("--table names the table of an SQL query: it needs --as sql")
     if options.model is None:
@@ -57,7 +58,7 @@ def exported(model: Any, options: Namespace) -> str | bytes:
     each, form = laws_of(model), getattr(options, "as")
     for option, given in (("--as onnx", form == "onnx"), ("--table", options.table is not None)):
         if given:
-            shared.check_single(model, options.model, option)
+            check_single(model, options.model, option)
     if form == "onnx":
         binary: bytes = each[0].to_onnx().SerializeToString()
         return binary

@@ -10,16 +10,25 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from polysharp.cli import shared
 from polysharp.cli.delimited import WHITESPACE, spelled
 from polysharp.cli.messages import say, warnings_as_remarks
+from polysharp.cli.settings import every_core
 from polysharp.cli.table_columns import listed
+from polysharp.cli.table_rows import columns
 from polysharp.data.cluster import cluster
 from polysharp.data.scanning import scan
 from polysharp.errors import InputError
 from polysharp.wording import plural
 
-WHOLE = ("holdout", "report", "sheet", "impute", "indicators", "no_header")  # need all rows at once
+WHOLE = (
+    "holdout",
+    "report",
+    "sheet",
+    "impute",
+    "indicators",
+    "no_header",
+    "skip_lines",
+)  # need all rows at once
 
 
 def stands_for_many(options: Namespace) -> bool:
@@ -42,8 +51,8 @@ def fit_files(model: Any, options: Namespace) -> None:
         opened = scan(
             options.table,
             options.target,
-            inputs=shared.columns(options, "inputs"),
-            exclude=shared.columns(options, "exclude") or [],
+            inputs=columns(options, "inputs"),
+            exclude=columns(options, "exclude") or [],
             weights=options.weights,
             drop_missing=options.drop_missing,
             csv_options=csv_options(options),
@@ -53,13 +62,16 @@ def fit_files(model: Any, options: Namespace) -> None:
             say("rows with missing values are left out, uncounted")
         blocks, inputs = opened.X.npartitions, plural(len(opened.X.columns), "input")
         print(f"{options.table}: {blocks} blocks, {inputs}, target {options.target}", flush=True)
-        with shared.every_core(options):
+        with every_core(options):
             model.fit(*opened)
 
 
 def csv_options(options: Namespace) -> dict[str, Any]:
     """Return what the user says about text, in the words of pandas."""
-    found: dict[str, Any] = {"decimal": options.decimal, "encoding": options.encoding}
+    found: dict[str, Any] = {
+        "decimal": options.decimal or ".",
+        "encoding": options.encoding or "utf-8-sig",
+    }
     if options.missing:
         found["na_values"] = options.missing
     mark = spelled(options.delimiter)

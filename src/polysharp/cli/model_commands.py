@@ -17,15 +17,18 @@ from sklearn.base import clone
 from polysharp.certificate.checker.verify import verify
 from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Stop
-from polysharp.cli import shared
 from polysharp.cli.command import NONE, ExitCode
 from polysharp.cli.messages import say, warnings_as_remarks
+from polysharp.cli.outputs import check_outputs
+from polysharp.cli.settings import every_core
 from polysharp.cli.size_table import path_of
+from polysharp.cli.table_rows import read_rows, rows_for, split
 from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import rows_of
+from polysharp.estimators.fitted import laws_of, rows_of
 from polysharp.estimators.model_file.model_file import load_model
 from polysharp.estimators.rivals import rivals
+from polysharp.estimators.stability import stability
 from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.stationary import stationary_points
 from polysharp.report import write_report
@@ -46,15 +49,43 @@ What it is not: a point of the formula, not of the process; outside the range se
 and where the surface is nearly flat a little noise moves it far."""
 
 
+def load_single(path: str, command: str) -> Any:
+    """Return the model of a file, which must be one of a single response."""
+    model = load_model(path)
+    check_single(model, path, f"polysharp {command}")
+    return model
+
+
+def check_single(model: Any, path: str, what: str) -> None:
+    """Refuse a model of several responses for what is about one."""
+    if len(laws_of(model)) > 1:
+        raise InputError(
+            f"{what} is for models of one response, got {path!r} with a {type(model).__name__}"
+        )
+
+
+def resampled(options: Namespace, model: Any, sample: Any, count: int, **how: Any) -> Any:
+    """Return what so many resamples of the rows find; None where none is wanted."""
+    if count < 0:
+        raise InputError(f"--resamples must not be negative, got {count}")
+    if count == 0:
+        return None
+    how |= {"n_resamples": count, "random_state": options.seed}
+    with every_core(options):
+        return stability(model, *sample.given, **how)
+
+
 def run_report(options: Namespace) -> int:
     """Load, read, compare sizes, write one self-contained HTML page."""
-    shared.check_outputs(options, "output", reads=("model", "table"))
+    check_outputs(options, "output", reads=("model", "table"))
     model = load_model(options.model)
     for name in ("target", "rivals"):
         if getattr(options, name) is not None:
-            shared.check_single(model, options.model, f"--{name}")
-    sample = shared.rows_for(options, model, options.model)
+            check_single(model, options.model, f"--{name}")
+    sample, held_out = rows_for(options, model, options.model)
     about: Any = {"title": options.title, "sample_weight": sample.sample_weight}
+    if held_out is not None:
+        about["held_out"] = held_out.given
     if hasattr(model, "polynomial_"):
         seconds = options.time_limit
         about["path"] = _sizes(options, model, sample)
@@ -62,7 +93,7 @@ def run_report(options: Namespace) -> int:
             about["rivals"] = rivals(
                 model, *sample.given, within=options.rivals, time_limit=seconds
             )
-        about["stability"] = shared.resampled(
+        about["stability"] = resampled(
             options, model, sample, options.resamples, time_limit=seconds
         )
     write_report(model, sample.X, sample.y, options.output, **about)
@@ -77,18 +108,20 @@ def _sizes(options: Namespace, model: Any, sample: Any) -> Any:
         raise InputError(f"--sizes must not be negative, got {most}")
     if most == 0:
         return None
-    with shared.every_core(options):
+    with every_core(options):
         return path_of(model, sample, most, options.time_limit, 5, 0 if options.quiet else 1)
 
 
 def run_explain(options: Namespace) -> int:
     """Load, read, resample, measure, print: coefficients, shares of inputs, stationary points."""
-    model = shared.load_single(options.model, "explain")
-    law, sample = model.polynomial_, shared.rows_for(options, model, options.model)
+    model = load_single(options.model, "explain")
+    law = model.polynomial_
+    sample, held_out = rows_for(options, model, options.model)
     rows = rows_of(model, *sample.given)
-    print(f"{options.table}: {plural(rows.n, 'row')}\n\n{law.formula(options.digits)}")
+    aside = "" if held_out is None else f", {plural(len(held_out), 'row')} held out"
+    print(f"{options.table}: {plural(rows.n, 'row')}{aside}\n\n{law.formula(options.digits)}")
     how = {"time_limit": options.time_limit, "within": options.within}
-    if found := shared.resampled(options, model, sample, options.resamples, **how):
+    if found := resampled(options, model, sample, options.resamples, **how):
         print(f"\nCoefficients\n{found}\n{COEFFICIENTS}")
     print(f"\nInputs\n{_shares(law, rows)}\n{INPUTS}")
     print(f"\nStationary points\n{stationary_points(law, rows.X)}\n{STATIONARY}")
@@ -110,12 +143,10 @@ def _shares(law: Any, rows: Any) -> str:
 
 def run_rivals(options: Namespace) -> int:
     """Load, read, search for every formula that fits nearly as well, print, write."""
-    shared.check_outputs(options, "output", "proof", reads=("model", "table"))
-    model = shared.load_single(options.model, "rivals")
+    check_outputs(options, "output", "proof", reads=("model", "table"))
+    model = load_single(options.model, "rivals")
     model.set_params(verbose=0 if options.quiet else 1)
-    sample, _ = shared.split(
-        shared.rows_for(options, model, options.model), options.holdout, options.seed
-    )
+    sample, _ = _of_fit(options, model, options.model)
     lines = str(options.output).endswith(".jsonl")
     found = rivals(
         model,
@@ -144,6 +175,14 @@ def run_rivals(options: Namespace) -> int:
     return ExitCode.NOT_PROVED if options.require_proof and not found.complete else ExitCode.DONE
 
 
+def _of_fit(options: Namespace, model: Any, file: str) -> Any:
+    """Return the rows of the fit, and say which others are left out."""
+    sample, held_out = rows_for(options, model, file)
+    if held_out is not None:
+        say(f"left out the {plural(len(held_out), 'row')} that the fit held out")
+    return sample, held_out
+
+
 def _in_words(found: Any) -> str:
     """Return the table of rivals, and what stands in for what."""
     lines = [str(found)]
@@ -165,12 +204,11 @@ def run_verify(options: Namespace) -> int:
             raise InputError(f"{options.proof!r} must state what it proves, and does not")
         names, several = proof.statement.names, [name for name, _ in proof.statement.responses]
         targets = several or [proof.statement.response]
-        sample = shared.read_rows(options, names, targets, several=bool(several))
+        sample = read_rows(options, names, targets, several=bool(several))
+        sample, _ = split(sample, options.holdout, options.seed)
     else:
-        model = shared.load_single(options.proof, "verify")
-        sample = shared.rows_for(options, model, options.proof)
-    sample, _ = shared.split(sample, options.holdout, options.seed)
-    if not is_proof:
+        model = load_single(options.proof, "verify")
+        sample, _ = _of_fit(options, model, options.proof)
         costs = _cost(model, sample)
         proof = _prove(model, sample, options)
     if proof is None:

@@ -1,8 +1,11 @@
 """``polysharp predict``: a saved model on new rows.
 
 Only the columns that the formula uses are needed and read (for intervals, also those of the
-formulas that folds of the fit chose); what the table has besides must be known to the model, kept
-or excluded, so that a misspelt column does not pass unseen.
+formulas that folds of the fit chose).  Other columns must be known to the model, left out by its
+fit, kept or excluded, so that a misspelt column does not pass unseen.
+
+A row with a missing input has no prediction.  A row with an input beyond the range of the fit has
+one, but no interval, and the column ``outside`` names the inputs.
 """
 
 from __future__ import annotations
@@ -13,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from polysharp.cli import shared
 from polysharp.cli.command import ExitCode
 from polysharp.cli.messages import say
+from polysharp.cli.outputs import check_outputs
 from polysharp.cli.recipe import Recipe
 from polysharp.cli.table_columns import accuracy, find, joined, listed, numbers
+from polysharp.cli.table_rows import columns, read_frame
 from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import ShownRows, laws_of
@@ -25,47 +29,60 @@ from polysharp.estimators.intervals import calibrations
 from polysharp.estimators.model import check_coverage
 from polysharp.estimators.model_file.model_file import load_columns, load_model
 
-COLUMN, LOWER, UPPER = "prediction", "lower", "upper"
+COLUMN, LOWER, UPPER, OUTSIDE = "prediction", "lower", "upper", "outside"
 
 
 def run_predict(options: Namespace) -> int:
     """Load, read, predict, write."""
-    shared.check_outputs(options, "output", reads=("model", "table"))
+    check_outputs(options, "output", reads=("model", "table"))
     model = load_model(options.model)
     formulas = laws_of(model)
-    polynomial, laws = formulas[0], list(formulas)
-    made = [f"{COLUMN}_{law.response}" for law in formulas] if len(formulas) > 1 else [COLUMN]
+    names, read = formulas[0].names, list(formulas)
+    made = [f"{COLUMN}_{each.response}" for each in formulas] if len(formulas) > 1 else [COLUMN]
+    ends: list[list[str]] = []
+    measured: Sequence[Any] = ()
     if options.interval is not None:
         measured = calibrations_of(model, options)
-        laws += [fold.polynomial for own in measured for fold in own.folds]
+        read += [fold.polynomial for own in measured for fold in own.folds]
         ends = [[name.replace(COLUMN, end, 1) for end in (LOWER, UPPER)] for name in made]
-        made = [*made, *(name for pair in ends for name in pair)]
     recipe = Recipe.read(load_columns(options.model))
-    raw = shared.read_frame(options)
-    keep = list(raw.columns) if options.keep_all else shared.columns(options, "keep") or []
-    used = sorted({i for law in laws for i in law.inputs})  # formulas of folds may use others
-    needed = [polynomial.names[i] for i in used]
-    check_columns(raw, options, laws, recipe, needed, keep, made)
+    recipe.adopt(options)
+    raw = read_frame(options)
+    keep = list(raw.columns) if options.keep_all else columns(options, "keep") or []
+    used = sorted({i for each in read for i in each.inputs})  # formulas of folds may use others
+    needed = [names[i] for i in used]
+    written = [*made, *(name for pair in ends for name in pair), OUTSIDE]
+    check_columns(raw, options, formulas, recipe, needed, keep, written)
     recipe.say_unseen(raw, needed)
     frame = recipe.apply(raw)
-    X = np.zeros((len(frame), len(polynomial.names)))
+    X = np.zeros((len(frame), len(names)))
     if used:
-        X[:, used] = numbers(frame, options.table, needed, made_of=recipe.made_of).to_numpy()
-    result, predicted = raw[keep].copy(), [law(X) for law in formulas]
-    for name, values in zip(made, predicted, strict=False):
-        result[name] = values
-    if options.interval is not None:
-        for (low, high), own in zip(ends, measured, strict=True):
-            result[low], result[high] = own.ends(X, options.interval).T
-    beyond = int(polynomial.outside(X).sum())
-    if beyond:
-        say(f"{beyond} of {len(X)} rows have inputs beyond those of the fit, which are clamped")
+        X[:, used] = numbers(frame, options.table, needed).to_numpy()
+    incomplete = np.isnan(X).any(axis=1)
+    result, predicted = raw[keep].copy(), [each(np.nan_to_num(X)) for each in formulas]
+    for name, values in zip(made, predicted, strict=True):
+        result[name] = np.where(incomplete, np.nan, values)
+    outside = recipe.outside(X[:, used], needed)
+    beyond = np.array([bool(inputs) for inputs in outside])
+    for pair, own in zip(ends, measured, strict=True):
+        limits = own.ends(np.nan_to_num(X), options.interval)
+        result[pair] = np.where((incomplete | beyond)[:, None], np.nan, limits)
+    if beyond.any():
+        result[OUTSIDE] = outside
+        clamped = "; their inputs were clamped" if formulas[0].ranges is not None else ""
+        missing = ", and they have no interval" if ends else ""
+        say(
+            f"{beyond.sum()} of {len(X)} rows lie outside the range of the fit, where nothing is "
+            f"known of the error{missing}: the column {OUTSIDE!r} names the inputs{clamped}"
+        )
+    if incomplete.any():
+        say(f"{incomplete.sum()} of {len(X)} rows have missing inputs and no prediction")
     write_table(result, options.output)
     if options.output != "-":
-        named = ", ".join(law.response for law in formulas)
+        named = ", ".join(each.response for each in formulas)
         print(f"wrote {len(result)} predictions of {named} to {options.output}")
-    for law, values in zip(formulas, predicted, strict=True):
-        compare(frame, options.table, law, X, values)
+    for each, values in zip(formulas, predicted, strict=True):
+        compare(frame[~incomplete], options.table, each, X[~incomplete], values[~incomplete])
     return ExitCode.DONE
 
 
@@ -88,28 +105,29 @@ def calibrations_of(model: Any, options: Namespace) -> Sequence[Any]:
 def check_columns(
     frame: Any,
     options: Namespace,
-    laws: list[Any],
-    recipe: Any,
+    formulas: Sequence[Any],
+    recipe: Recipe,
     needed: list[str],
     keep: list[str],
     made: list[str],
 ) -> None:
     """Refuse a table that lacks what the formulas need, or has what nobody knows."""
-    exclude = shared.columns(options, "exclude") or []
+    exclude = columns(options, "exclude") or []
     find(frame, options.table, keep, "--keep")
     find(frame, options.table, exclude, "--exclude")
     for name in made:
         if name in keep:
             raise InputError(f"--keep must not name {name!r}, a column of the predictions")
-    columns = [name for name in frame.columns if name not in exclude]
-    missing = [name for name in needed if name not in recipe.names(columns)]
+    present = [name for name in frame.columns if name not in exclude]
+    missing = [name for name in needed if name not in recipe.names(present)]
     if missing:
         raise InputError(
             f"{options.table!r} must have the columns that the formula of {options.model!r} uses, "
-            f"got no {listed(missing)}; it has {listed(columns)}"
+            f"got no {listed(missing)}; it has {listed(present)}"
         )
-    known = {*laws[0].names, *(law.response for law in laws), *keep}
-    unknown = [name for name in columns if not known & {name, *recipe.names([name])}]
+    known = {*formulas[0].names, *(each.response for each in formulas), *keep}
+    known |= {*recipe.reading.get("left_out", ()), recipe.reading.get("weights")}
+    unknown = [name for name in present if not known & {name, *recipe.names([name])}]
     if unknown and not options.ignore_unknown:
         raise InputError(
             f"{options.table!r} has columns that {options.model!r} does not know, "
@@ -120,11 +138,12 @@ def check_columns(
 
 def compare(frame: Any, source: str, polynomial: Any, X: Any, predicted: Any) -> None:
     """Say how far off the predictions are, where the table has the answer."""
-    if polynomial.response not in frame.columns:
+    if polynomial.response not in frame.columns or not len(frame):
         return
     try:
         observed = numbers(frame, source, [polynomial.response]).to_numpy().ravel()
     except InputError:
-        return  # the answer is not there for all rows, as one expects of new rows
-    rows = ShownRows(X, observed, predicted, None)
-    say(f"{accuracy(rows)} against the column {polynomial.response!r}")
+        return
+    if np.isfinite(observed).all():  # it is not there for all rows, as one expects of new ones
+        rows = ShownRows(X, observed, predicted, None)
+        say(f"{accuracy(rows)} against the column {polynomial.response!r}")

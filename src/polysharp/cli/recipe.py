@@ -4,20 +4,27 @@
                           called ``city=Paris``; of two values, for the one that sorts last
     missing cells         filled with the median or the mean of the column, or with its most
                           frequent text
+    reading               options of the fit that say how to read and split its table
+    ranges                the least and the largest value of every input
 
-The recipe is learnt from the table of the fit and kept in the model file.
+The recipe is learnt from the table of the fit and kept in the model file, and every later command
+uses it where the user says nothing else.
 """
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from polysharp.cli.messages import say
 from polysharp.errors import InputError
 
 MOST_VALUES = 10  # of a text column that becomes indicators
+OTHERS = "(others)"  # texts of a column that are too rare for an indicator
+READING = ("delimiter", "decimal", "encoding", "sheet", "no_header", "skip_lines", "missing")
+FITTING = ("drop_missing", "weights")
 
 
 @dataclass(frozen=True)
@@ -30,18 +37,25 @@ class Recipe:
     values: dict[str, list[str]] = field(default_factory=dict)
     fills: dict[str, Any] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)
+    reading: dict[str, Any] = field(default_factory=dict)
+    ranges: dict[str, list[float]] = field(default_factory=dict)
 
     @classmethod
-    def learn(cls, table: Any, *, indicators: bool, impute: str | None) -> Recipe:
-        """Look at the inputs of a fit; ``impute`` is "median", "mean" or None."""
+    def learn(cls, table: Any, *, indicators: bool | None, impute: str | None) -> Recipe:
+        """Look at the inputs of a fit; ``impute`` is "median", "mean" or None.
+
+        With ``indicators`` True the most frequent texts of columns with more than ten count; False
+        makes no indicators.
+        """
         values: dict[str, list[str]] = {}
         fills: dict[str, Any] = {}
         bases: dict[str, str] = {}
         for name in table.columns:
             cells = table[name].dropna()
-            texts = few_texts(cells)
-            if texts and indicators:
+            texts = few_texts(cells, whole=not indicators)
+            if texts and indicators is not False:
                 base = texts[0] if len(texts) == 2 else str(cells.astype(str).mode()[0])
+                base = OTHERS if cells.nunique() > len(texts) else base
                 values[name], bases[name] = [text for text in texts if text != base], base
             if impute is None or len(cells) == len(table) or not len(cells):
                 continue
@@ -88,7 +102,9 @@ class Recipe:
 
     def say_unseen(self, frame: Any, used: Sequence[str]) -> None:
         """Say where texts behind the columns used are none of the fit: no indicator is 1 there."""
-        for name in [name for name in self.bases if {*self.names([name])} & {*used}]:
+        for name in [
+            n for n in self.bases if {*self.names([n])} & {*used} and self.bases[n] != OTHERS
+        ]:
             cells = frame[name].dropna().astype(str)
             unseen = cells[~cells.isin([self.bases[name], *self.values[name]])]
             if len(unseen):
@@ -101,9 +117,7 @@ class Recipe:
     def say(self) -> None:
         """Tell the user what was done."""
         for name in self.values:
-            say(
-                f"column {name!r} became {', '.join(self.names([name]))} (1 where it is so, else 0)"
-            )
+            say(f"column {name!r} became {', '.join(self.names([name]))} (1 or 0)")
         if self.fills:
             shown = ", ".join(
                 f"{name!r} with {fill if isinstance(fill, str) else f'{fill:.6g}'}"
@@ -113,7 +127,34 @@ class Recipe:
 
     def as_document(self) -> dict[str, Any] | None:
         """Return what a model file keeps, None for nothing."""
-        return asdict(self) if self.values or self.fills else None
+        return asdict(self) if any(asdict(self).values()) else None
+
+    def adopt(self, options: Namespace) -> None:
+        """Set the options that the user has not given to those of the fit."""
+        for name in (*READING, *FITTING):
+            given = getattr(options, name, True)
+            if name in self.reading and (given is None or given is False):
+                setattr(options, name, self.reading[name])
+
+    def kept(self, options: Namespace, left_out: Sequence[str], inputs: Any) -> Recipe:
+        """Return the recipe with the options of a fit to a table of these inputs."""
+        given = {name: getattr(options, name) for name in (*READING, *FITTING)}
+        found = {name: value for name, value in given.items() if value not in (None, False)}
+        if left_out:
+            found["left_out"] = list(left_out)
+        if getattr(options, "holdout", None) is not None:
+            found |= {"holdout": options.holdout, "seed": options.seed, "rows": len(inputs)}
+        ends = zip(inputs.columns, inputs.min().tolist(), inputs.max().tolist(), strict=True)
+        return replace(self, reading=found, ranges={str(n): [low, high] for n, low, high in ends})
+
+    def outside(self, X: Any, names: Sequence[str]) -> list[str]:
+        """Return for every row the inputs in use that are beyond the range of the fit."""
+        found = [""] * len(X)
+        for i, name in enumerate(names):
+            low, high = self.ranges.get(name, (float("-inf"), float("inf")))
+            for at in ((X[:, i] < low) | (X[:, i] > high)).nonzero()[0].tolist():
+                found[at] = f"{found[at]}, {name}" if found[at] else name
+        return found
 
     @classmethod
     def read(cls, document: Any) -> Recipe:
@@ -125,13 +166,18 @@ class Recipe:
                 str(name): list(map(str, texts)) for name, texts in document["values"].items()
             }
             bases = {str(name): str(text) for name, text in document.get("bases", {}).items()}
-            return cls(values, dict(document["fills"]), bases)
+            later = [dict(document.get(name, {})) for name in ("reading", "ranges")]
+            return cls(values, dict(document["fills"]), bases, *later)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InputError(f"columns must hold values and fills, got {document!r}") from error
 
 
-def few_texts(cells: Any) -> list[str]:
-    """Return the texts of a column in order, where they are at least two and at most ten."""
+def few_texts(cells: Any, *, whole: bool = True) -> list[str]:
+    """Return the texts of a column in order, where they are at least two and at most ten.
+
+    Unless the ``whole`` column must have no others, the most frequent ones of more, as far as they
+    stand in two rows or more.
+    """
     import pandas as pd
 
     kind = pd.api.types
@@ -141,8 +187,12 @@ def few_texts(cells: Any) -> list[str]:
         or to_numbers(cells).notna().any()
     ):
         return []
-    texts = sorted({str(cell) for cell in cells.unique()})
-    return texts if 2 <= len(texts) <= MOST_VALUES else []
+    counts = cells.astype(str).value_counts()
+    if len(counts) > MOST_VALUES and not whole:
+        counts = counts[counts > 1].head(MOST_VALUES)
+    elif len(counts) > MOST_VALUES:
+        return []
+    return sorted(counts.index) if len(counts) > 1 else []
 
 
 def to_numbers(column: Any) -> Any:

@@ -10,53 +10,27 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from io import StringIO
 from typing import Any
 
 import numpy as np
 
-from polysharp.cli.delimited import NAMELESS, is_number
+from polysharp.cli.delimited import NAMELESS
 from polysharp.cli.messages import say
-from polysharp.cli.recipe import MOST_VALUES, Recipe, few_texts, to_numbers
+from polysharp.cli.recipe import MOST_VALUES, few_texts, to_numbers
+from polysharp.cli.table_cells import is_number
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import ShownRows
+from polysharp.wording import plural
 
 MOST_NAMES = 8  # of the columns a message lists
+SPARED_ROWS = 0.2  # share of the rows that is left out for missing values without being told to
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 DRESSED = re.compile(  # a number with currency, marks for thousands, a per cent sign or a unit
     r"\s*[-+]?[$£¥€]?\s*[-+]?(\d{1,3}([,.' ]\d{3})+|\d+)([.,]\d+)?\s*([%$£¥€°]|[^\W\d_]{1,3})?\s*"
 )
 DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """The rows of a fit: inputs, target, weights where a column holds them, and the recipe."""
-
-    X: Any
-    y: Any  # a column, or a table where there are several targets
-    sample_weight: Any
-    recipe: Recipe
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    @property
-    def targets(self) -> list[str]:
-        """Names of the targets."""
-        return [str(self.y.name)] if self.y.ndim == 1 else list(map(str, self.y.columns))
-
-    @property
-    def given(self) -> tuple[Any, Any, Any]:
-        """Inputs, target and weights, as ``fit`` takes them."""
-        return self.X, self.y, self.sample_weight
-
-    def rows(self, index: Any) -> Sample:
-        """Return some of the rows."""
-        weights = None if self.sample_weight is None else self.sample_weight.iloc[index]
-        return Sample(self.X.iloc[index], self.y.iloc[index], weights, self.recipe)
 
 
 def targets_of(columns: Collection[str], given: str) -> tuple[str, ...]:
@@ -79,21 +53,21 @@ def choose_inputs(
     source: str,
     targets: Sequence[str],
     given: Sequence[str] | None,
-    left_out: Collection[str],
+    excluded: Collection[str],
 ) -> list[str]:
     """Return the inputs that are named, or all columns that are nothing else."""
     names = list(frame.columns)
     if given is not None:
         if both := [target for target in targets if target in given]:
             raise InputError(f"--inputs must not name the target {both[0]!r}")
-        named = [name for name in names if name in given and name not in left_out]
+        named = [name for name in names if name in given and name not in excluded]
         if not named:
             raise InputError(
                 "--inputs must name a column that --exclude and --weights do not, got "
                 f"{listed(given) or 'none'}"
             )
         return named
-    chosen = [name for name in names if name not in {*targets, *left_out}]
+    chosen = [name for name in names if name not in {*targets, *excluded}]
     nameless = [n for i, n in enumerate(names) if n == NAMELESS.format(i) and n in chosen]
     if nameless:
         raise InputError(
@@ -108,20 +82,34 @@ def choose_inputs(
     return chosen
 
 
-def numbers(
-    frame: Any,
-    source: str,
-    names: Sequence[str],
-    *,
-    spared: Sequence[str] = (),
-    drop_missing: bool | None = None,
-    made_of: Mapping[str, str] | None = None,
-) -> Any:
+def useless(frame: Any, names: Sequence[str], indicators: bool | None) -> dict[str, str]:
+    """Return the columns that cannot explain anything, and why each is left out."""
+    found: dict[str, str] = {}
+    seen: dict[bytes, str] = {}
+    for name in names:
+        cells = frame[name].dropna()
+        kind = "empty" if not len(cells) else kind_of(frame[name])
+        if kind in ("empty", "date"):
+            found[name] = "empty" if kind == "empty" else "dates"
+        elif kind == "text" and indicators is None:
+            count = cells.astype(str).nunique()
+            more = "; --indicators takes the commonest" if 1 < count < 0.5 * len(cells) else ""
+            found[name] = f"text, {plural(count, 'value')}{more}"
+        elif kind == "numbers":
+            values = to_numbers(frame[name]).to_numpy()
+            content = values.tobytes()
+            if (values == values[0]).all():
+                found[name] = f"always {values[0]:g}"
+            elif content in seen:
+                found[name] = f"a copy of {seen[content]!r}"
+            seen.setdefault(content, name)
+    return found
+
+
+def numbers(frame: Any, source: str, names: Sequence[str], spared: Sequence[str] = ()) -> Any:
     """Return the named columns as float64, or say which cells are not finite numbers.
 
-    ``spared`` are the columns that the user could do without, ``drop_missing`` is None where the
-    command cannot leave rows out, and ``made_of`` tells which columns of the file indicators are
-    made of.
+    ``spared`` are the columns that the user could do without.  Missing cells are NaN.
     """
     import pandas as pd
 
@@ -137,7 +125,7 @@ def numbers(
                 f"column {name!r} of {source!r} must hold finite numbers, "
                 f"got {found[row]} in row {row + 1}; correct the cell, or empty it"
             )
-    return _complete(pd.DataFrame(columns), source, spared, drop_missing, made_of or {})
+    return pd.DataFrame(columns)
 
 
 def _not_numbers(frame: Any, source: str, wrong: dict[str, Any], spared: Sequence[str]) -> str:
@@ -198,13 +186,13 @@ def _exclude(words: str, names: Sequence[str], spared: Sequence[str]) -> list[st
     return [f"{words} --exclude '{joined(found)}'"] if 0 < len(found) < len(spared) else []
 
 
-def _complete(
-    table: Any,
-    source: str,
-    spared: Sequence[str],
-    drop_missing: bool | None,
-    made_of: Mapping[str, str],
+def complete(
+    table: Any, source: str, spared: Sequence[str], drop_missing: bool, made_of: Mapping[str, str]
 ) -> Any:
+    """Leave out the rows with missing values: any, or as many as nobody minds.
+
+    ``made_of`` tells which columns of the file indicators are made of.
+    """
     missing = table.isna().rename(columns=made_of)
     missing = missing.loc[:, ~missing.columns.duplicated()]
     spared = list(dict.fromkeys(made_of.get(name, name) for name in spared))
@@ -212,30 +200,32 @@ def _complete(
     if not incomplete.any():
         return table
     counts = missing.sum()
-    if drop_missing and not incomplete.all():
-        say(f"left out {int(incomplete.sum())} of {len(table)} rows, which have missing values")
-        return table[~incomplete].reset_index(drop=True)
-    if drop_missing:
+    names = [str(name) for name in missing.columns if counts[name]]
+    if incomplete.sum() <= (1.0 if drop_missing else SPARED_ROWS) * len(table):
+        if not incomplete.all():
+            where = "" if drop_missing else f" in {listed(names)}; --impute median fills them in"
+            say(
+                f"left out {int(incomplete.sum())} of {len(table)} rows, which have missing "
+                f"values{where}"
+            )
+            return table[~incomplete].reset_index(drop=True)
         most = str(counts.idxmax())
         advice = "".join(_exclude("; leave it out with", [most], spared))
         raise InputError(
             f"--drop-missing must leave rows in, got missing values in all {len(table)} rows of "
             f"{source!r}, most in {most!r} ({counts[most]}){advice}"
         )
-    names = [str(name) for name in missing.columns if counts[name]]
     first = int(np.flatnonzero(missing[names[0]])[0]) + 1
     more = f" (and {len(names) - MOST_NAMES} more)" if len(names) > MOST_NAMES else ""
     shown = ", ".join(f"{name!r} ({counts[name]})" for name in names[:MOST_NAMES])
     fill = ["fill cells in with --impute median"] if set(names) <= set(spared) else []
     ways = ["leave such rows out with --drop-missing", *fill, *_exclude("", names, spared)]
-    if drop_missing is None:
-        ways = ["fill the cells in, or remove such rows, or fit with --impute, which a model keeps"]
-    elif empty := [name for name in names if counts[name] == len(table)]:
+    if empty := [name for name in names if counts[name] == len(table)]:
         ways = _exclude("leave columns without values out with", empty, spared)
     advice = "".join(f"{'; ' if not at else ', or '}{way}" for at, way in enumerate(ways))
     raise InputError(
-        f"{source!r} must have no missing values, got some in {shown}{more}, "
-        f"the first in row {first}{advice}"
+        f"{source!r} must have no missing values in more than {100 * SPARED_ROWS:.0f} % of its "
+        f"rows, got some in {shown}{more}, the first in row {first}{advice}"
     )
 
 

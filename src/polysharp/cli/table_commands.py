@@ -6,8 +6,10 @@ from argparse import Namespace
 
 import numpy as np
 
-from polysharp.cli import shared
 from polysharp.cli.command import ExitCode
+from polysharp.cli.outputs import check_outputs, exit_code
+from polysharp.cli.settings import every_core, one_number, settings
+from polysharp.cli.table_rows import read_sample
 from polysharp.cli.tables import need, write_table
 from polysharp.data.summary import Ranges
 from polysharp.errors import InputError
@@ -19,11 +21,11 @@ from polysharp.wording import plural
 
 def run_path(options: Namespace) -> int:
     """Read, search every size, print, write."""
-    shared.check_outputs(options, "output")
-    given = shared.settings(options)
-    shared.one_number(given, ("degree", "gamma"))
-    sample = shared.read_sample(options)
-    with shared.every_core(options):
+    check_outputs(options, "output")
+    given = settings(options)
+    one_number(given, ("degree", "gamma"))
+    sample = read_sample(options)
+    with every_core(options):
         curve = path(*sample.given, cv=options.cv or None, **given)
     print(
         f"{options.table}: {len(sample):,} rows, degree {curve.degree}, gamma {curve.gamma:.4g}\n"
@@ -41,16 +43,16 @@ def run_path(options: Namespace) -> int:
         print(f"\nwrote {plural(len(curve), 'size')} to {options.output}")
     if options.cv and not curve.n_splits:
         return ExitCode.INTERRUPTED  # while the sizes were validated
-    codes = [shared.exit_code(point.solution, options.require_proof) for point in curve]
+    codes = [exit_code(point.solution, options.require_proof) for point in curve]
     return max(codes, default=ExitCode.DONE)
 
 
 def run_rank(options: Namespace) -> int:
     """Read, rank, print, write."""
-    shared.check_outputs(options, "output")
+    check_outputs(options, "output")
     if options.top is not None and options.top < 1:
         raise InputError(f"--top must be at least 1, got {options.top}")
-    sample = shared.read_sample(options)
+    sample = read_sample(options)
     X, y = sample.X.to_numpy(), sample.y.to_numpy()
     weights = np.ones(len(y)) if sample.sample_weight is None else sample.sample_weight.to_numpy()
     if (weights < 0.0).any() or not weights.any():

@@ -1,8 +1,8 @@
 """Tables as files: everything about formats stands here, nothing about what columns mean.
 
 A file's ending tells its kind: Parquet, Feather (Arrow), Excel, and text with a delimiter for
-all others (``delimited``).  Libraries guess much when they read; here nothing is guessed that
-could lose or rename data: what is double, nameless or longer than the header is said.
+all others (``delimited``).  What the cells mean is found out (``table_cells``) and said; names that
+are double and rows longer than the header are refused.
 
 ``read_table`` is the one door: a new kind of source gets a line there.
 """
@@ -13,17 +13,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from polysharp.cli.delimited import Format, check_names, is_number, named, numbered, read_text
+from polysharp.cli.delimited import Format, Tell, check_names, named, numbered, read_text
+from polysharp.cli.messages import say
+from polysharp.cli.table_cells import find_header, is_number, tidy
 from polysharp.errors import InputError, MissingSolverError, first_line, load_optional
 from polysharp.files import replacement
+from polysharp.wording import plural
 
 PARQUET = frozenset({".parquet", ".pq"})
 FEATHER = frozenset({".feather", ".arrow"})
 EXCEL = frozenset({".xlsx", ".xlsm", ".xls", ".ods"})
 
 
-def read_table(source: str, form: Format | None = None) -> Any:
-    """Return a data frame of the file, or of standard input for ``-``, with distinct names."""
+def read_table(source: str, form: Format | None = None, tell: Tell = say) -> Any:
+    """Return a data frame of the file, or of standard input for ``-``, with distinct names.
+
+    ``tell`` is called with a sentence for everything that was found out and is not the usual.
+    """
     form = form or Format()
     pd = need("pandas", "reading tables")
     path = Path(source)
@@ -41,9 +47,9 @@ def read_table(source: str, form: Format | None = None) -> Any:
     elif kind in FEATHER:
         frame = _read_arrow(source, "Feather")
     elif kind in EXCEL:
-        frame = _read_excel(pd, source, form)
+        frame = _read_excel(pd, source, form, tell)
     else:
-        frame = read_text(pd, source, form)
+        frame = read_text(pd, source, form, tell)
     frame.columns = [str(name) for name in frame.columns]
     check_names(source, list(frame.columns))
     if form.missing and kind in PARQUET | FEATHER | EXCEL:
@@ -51,7 +57,7 @@ def read_table(source: str, form: Format | None = None) -> Any:
         frame = frame.mask(frame.isin(marks))
     if not len(frame):
         raise InputError(f"{source!r} has a header and no rows")
-    return frame
+    return frame if kind in PARQUET | FEATHER else tidy(frame, form, tell)
 
 
 def write_table(frame: Any, target: str) -> None:
@@ -95,11 +101,13 @@ def _read_arrow(source: str, kind: str) -> Any:
     return table.to_pandas(ignore_metadata=True)
 
 
-def _read_excel(pd: Any, source: str, form: Format) -> Any:
+def _read_excel(pd: Any, source: str, form: Format, tell: Tell) -> Any:
     if Path(source).suffix.lower() in {".xlsx", ".xlsm"}:
         need("openpyxl", "reading Excel")
     try:
-        cells = pd.read_excel(source, sheet_name=form.sheet or 0, header=None)
+        cells = pd.read_excel(
+            source, sheet_name=form.sheet or 0, header=None, skiprows=form.skip_lines
+        )
     except ImportError as error:
         raise MissingSolverError(f"reading {source!r}: {first_line(error)}") from error
     except Exception as error:  # each engine has errors of its own, and no base class
@@ -108,8 +116,25 @@ def _read_excel(pd: Any, source: str, form: Format) -> Any:
         raise InputError(f"{source!r} is empty")
     if not form.header:
         return cells.set_axis(numbered(cells.shape[1]), axis=1)
-    header = ["" if pd.isna(cell) else str(cell).strip() for cell in cells.iloc[0]]
-    frame = cells.iloc[1:].reset_index(drop=True)
-    frame.columns = named(header)
+    if form.skip_lines is None:
+        cells = cells.iloc[_title_rows(cells, tell) :]
+    lines = [["" if pd.isna(c) else str(c) for c in row] for row in cells.head(50).to_numpy()]
+    names, taken, units = find_header(lines)
+    if taken > 1:
+        tell(f"two rows of names became one, such as {names[-1]!r}")
+    if units is not None:
+        taken += 1
+        tell(f"took the row below the names for units: {', '.join(filter(None, units))}")
+    frame = cells.iloc[taken:].reset_index(drop=True)
+    frame.columns = named(names)
     # The header made every column one of mixed cells: let each find its type again.
     return frame.infer_objects()
+
+
+def _title_rows(cells: Any, tell: Tell) -> int:
+    """Return how many rows of at most one cell stand above the names."""
+    filled = cells.head(21).notna().sum(axis=1).tolist()
+    above = next((at for at, count in enumerate(filled) if count > 1), 0)
+    if above:
+        tell(f"skipped {plural(above, 'row')} above the names; --skip-lines 0 reads all")
+    return int(above)

@@ -1,0 +1,79 @@
+"""The parameters of the library that the options of a command give."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from joblib import parallel_config
+
+from polysharp.cli.command import NONE
+from polysharp.cli.table_rows import column
+from polysharp.errors import InputError
+
+SAME = """degree max_terms max_inputs gamma center engine time_limit gap_tol device max_interaction
+interaction_degree heredity"""
+PARAMETERS = {  # of the library, and what the command line calls them
+    **{name: name for name in SAME.split()},
+    "n_candidates": "candidates",
+    "n_jobs": "jobs",
+    "random_state": "seed",
+    "include_terms": "include_term",
+    "exclude_terms": "exclude_term",
+}
+
+
+def settings(options: Namespace) -> dict[str, Any]:
+    """Return the parameters of the library that the user gave; others keep their defaults."""
+    functions = options.functions and read_functions(options.functions)
+    if isinstance(functions, dict):
+        functions = {column(options, name): own for name, own in functions.items()}
+    inputs, bounds = options.include_input, options.coefficient_bounds
+    found = {name: getattr(options, option) for name, option in PARAMETERS.items()} | {
+        "functions": functions,
+        "include_inputs": inputs and [column(options, name) for name in inputs],
+        "fit_intercept": False if options.no_intercept else None,
+        "scale": False if options.no_scale else None,
+        "positive": options.positive or None,
+        "coefficient_bounds": bounds and {column(options, name): ends for name, ends in bounds},
+        "verbose": 0 if options.quiet else 1,
+    }
+    given = {name: value for name, value in found.items() if value is not None}
+    return {name: None if value is NONE else value for name, value in given.items()}
+
+
+def read_functions(given: Sequence[str]) -> list[str] | dict[str, list[str]]:
+    """Return functions of all inputs, or those of each input that is named.
+
+    Examples
+    --------
+    >>> read_functions(["inverse,log"]), read_functions(["speed=inverse", "mass=log"])
+    (['inverse', 'log'], {'speed': ['inverse'], 'mass': ['log']})
+    """
+    pairs = [text.rpartition("=") for text in given]
+    if len({equals for _, equals, _ in pairs}) > 1:
+        raise InputError(
+            f"--functions must name inputs in all of its values or in none, got {list(given)}"
+        )
+    found: dict[str, list[str]] = {}
+    for whose, _, names in pairs:
+        found.setdefault(whose, []).extend(name.strip() for name in names.split(","))
+    return found if pairs[0][1] else found[""]
+
+
+def one_number(given: dict[str, Any], names: tuple[str, ...], where: str = "") -> None:
+    """Refuse several values of a setting where only a search can compare them."""
+    for name in names:
+        if isinstance(given.get(name), list):
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} must be one number{where}, got {given[name]}")
+
+
+def every_core(options: Namespace) -> AbstractContextManager[Any]:
+    """Return a context in which independent jobs take all cores, unless --jobs says how many."""
+    if getattr(options, "jobs", None) is not None:
+        return nullcontext()
+    cores: AbstractContextManager[Any] = parallel_config("threading", n_jobs=-1)
+    return cores
