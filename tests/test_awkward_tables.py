@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support import Format, find_decimal, find_header, inner
 
 from polysharp.cli import main
-from polysharp.cli.delimited import Format
-from polysharp.cli.table_cells import find_decimal, find_header
-from polysharp.cli.tables import read_table
+
+read_table = inner("read_table", "cli")
 
 PLAIN = pd.DataFrame({"flow": [1234.5, 2034.25, 934.0, 1000.5], "load": [0.5, 1.25, 2.0, 3.5]})
 

@@ -38,8 +38,8 @@ from polysharp.certificate.proof_arrays import (
 )
 from polysharp.certificate.proof_diagonals import diagonal_arrays, read_diagonals
 from polysharp.certificate.statement import Statement
+from polysharp.data.file_writing import write_file
 from polysharp.errors import InputError
-from polysharp.files import write_file
 from polysharp.monomials.coefficient_bounds import CoefficientBounds
 from polysharp.typing import Indices
 

@@ -31,9 +31,9 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from polysharp.cli.command import ExitCode
 from polysharp.cli.outputs import check_outputs
 from polysharp.cli.tables import need, write_table
+from polysharp.data.file_writing import replacement
 from polysharp.datasets import Dataset, cycling, diabetes
 from polysharp.estimators.regressor import SparsePolynomialRegressor
-from polysharp.files import replacement
 from polysharp.metrics import test_error
 from polysharp.monomials.basis import count_monomials
 from polysharp.plots import plot_predictions

@@ -13,12 +13,12 @@ from polysharp._version import __version__
 from polysharp.cli.command import ExitCode
 from polysharp.cli.model_commands import check_single
 from polysharp.cli.outputs import check_outputs
+from polysharp.data.file_writing import write_file
 from polysharp.engines import HOMES, engine_class
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import laws_of
 from polysharp.estimators.model import fitted_to
 from polysharp.estimators.model_file.model_file import load_model
-from polysharp.files import write_file
 
 REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "rich")
 OPTIONAL = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from polysharp.certificate.solution import Status, Stop
 from polysharp.cli.command import ExitCode
-from polysharp.files import check_targets
+from polysharp.data.file_writing import check_targets
 
 
 def exit_code(solution: Any, require_proof: bool) -> ExitCode:

@@ -16,8 +16,8 @@ from typing import Any
 from polysharp.cli.delimited import Format, Tell, check_names, named, numbered, read_text
 from polysharp.cli.messages import say
 from polysharp.cli.table_cells import find_header, is_number, tidy
+from polysharp.data.file_writing import replacement
 from polysharp.errors import InputError, MissingSolverError, first_line, load_optional
-from polysharp.files import replacement
 from polysharp.wording import plural
 
 PARQUET = frozenset({".parquet", ".pq"})

@@ -24,8 +24,8 @@ from urllib.request import urlopen
 
 import numpy as np
 
+from polysharp.data.file_writing import write_file
 from polysharp.errors import DataError
-from polysharp.files import write_file
 from polysharp.typing import Array
 
 ARCHIVE = "https://archive.ics.uci.edu/static/public"

@@ -30,6 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import certify
+from polysharp.data.file_writing import check_targets, replacement
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.near_optimal import (
     ROOM,
@@ -43,7 +44,6 @@ from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_fit, priced_search
 from polysharp.estimators.rivals_found import Rivals, line
 from polysharp.estimators.rivals_usage import UsageCounts, Used
-from polysharp.files import check_targets, replacement
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.ranking.extent import Extent

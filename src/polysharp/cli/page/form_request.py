@@ -43,6 +43,7 @@ class UploadedTable:
     names: tuple[str, ...] = ()
     columns: tuple[dict[str, Any], ...] = ()
     error: str | None = None
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def called(cls, name: str, folder: Path) -> UploadedTable:
@@ -71,10 +72,11 @@ class UploadedTable:
             "rows": self.rows,
             "columns": self.columns,
             "error": self.error,
+            "remarks": self.remarks,
             "form": {
                 "delimiter": self.form.delimiter or "",
-                "decimal": self.form.decimal,
-                "encoding": self.form.encoding,
+                "decimal": self.form.decimal or "",
+                "encoding": self.form.encoding or "",
                 "header": self.form.header,
                 "missing": self.form.missing[0] if self.form.missing else "",
             },
@@ -83,10 +85,11 @@ class UploadedTable:
 
 def look(table: UploadedTable, max_bytes: int) -> UploadedTable:
     """Read the table and return what it holds, or why it cannot be read."""
+    remarks: list[str] = []
     try:
         _check_unpacked(table.file, UNPACKED * max_bytes)
         with chdir(table.file.parent):
-            frame = read_table(table.file.name, table.form)
+            frame = read_table(table.file.name, table.form, remarks.append)
         if frame.shape[1] > MOST_COLUMNS:
             raise InputError(
                 f"a table on this page has at most {MOST_COLUMNS:,} columns, got "
@@ -95,7 +98,7 @@ def look(table: UploadedTable, max_bytes: int) -> UploadedTable:
         columns = tuple(
             {
                 "name": _cut(name),
-                "kind": kind_of(column).partition(" ")[0],
+                "kind": kind_of(column).partition(" ")[0] if column.notna().any() else "empty",
                 "missing": int(column.isna().sum()),
                 "cells": [_cut(cell) for cell in column.head(SHOWN_ROWS)],
             }
@@ -103,7 +106,8 @@ def look(table: UploadedTable, max_bytes: int) -> UploadedTable:
         )
     except (ValueError, ImportError, OSError, MemoryError) as error:
         return replace(table, error=str(error) or "the computer's memory is too small for this")
-    return replace(table, rows=len(frame), names=tuple(frame.columns), columns=columns)
+    names = tuple(frame.columns)
+    return replace(table, rows=len(frame), names=names, columns=columns, remarks=tuple(remarks))
 
 
 def _check_unpacked(file: Path, most: int) -> None:
@@ -128,8 +132,8 @@ def form_of(request: dict[str, Any]) -> Format:
     missing = str(request.get("missing", ""))[:LONGEST_MARK]
     return Format(
         delimiter=_one_of(request, "delimiter", ("", *DELIMITERS, WHITESPACE)) or None,
-        decimal=_one_of(request, "decimal", (".", ",")),
-        encoding=_one_of(request, "encoding", ENCODINGS),
+        decimal=_one_of(request, "decimal", ("", ".", ",")) or None,
+        encoding=_one_of(request, "encoding", ("", *ENCODINGS)) or None,
         header=request.get("header") is not False,
         missing=(missing,) if missing else (),
     )
@@ -165,11 +169,10 @@ def words_of(table: UploadedTable, request: dict[str, Any]) -> list[str]:
 
 def _reading(form: Format) -> list[str]:
     """Return the options that say how the table is read, where they are not the usual ones."""
-    usual = Format()
     said = [
         form.delimiter and f"--delimiter={form.delimiter}",
-        form.decimal != usual.decimal and f"--decimal={form.decimal}",
-        form.encoding != usual.encoding and f"--encoding={form.encoding}",
+        form.decimal and f"--decimal={form.decimal}",
+        form.encoding and f"--encoding={form.encoding}",
         not form.header and "--no-header",
         *(f"--missing={mark}" for mark in form.missing),
     ]

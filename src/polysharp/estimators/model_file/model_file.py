@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from polysharp._version import __version__
+from polysharp.data.file_writing import write_file
 from polysharp.errors import InputError
 from polysharp.estimators.fitted import laws_of
 from polysharp.estimators.intervals import calibrations
@@ -27,7 +28,6 @@ from polysharp.estimators.model_file.agreement import check_agreement
 from polysharp.estimators.model_file.schema import Reader
 from polysharp.estimators.multitask import MultiTaskSparsePolynomialRegressor
 from polysharp.estimators.regressor import SparsePolynomialRegressor
-from polysharp.files import write_file
 
 FORMAT = "polysharp-model"
 VERSION = 3  # of models with several responses; 2 has one, 1 no ranges and no intervals
