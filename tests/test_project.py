@@ -43,7 +43,8 @@ def test_the_version_is_the_same_everywhere():
 def test_the_changelog_lists_versions_newest_first():
     versions = re.findall(r"^## \[(\d+)\.(\d+)\.(\d+)\] - (?:unreleased|20\d\d-\d\d-\d\d)$",
                           read("CHANGELOG.md"), re.MULTILINE)  # fmt: skip
-    assert len(versions) == read("CHANGELOG.md").count("\n## ")
+    sections = re.findall(r"^## (?!\[Unreleased\]$)", read("CHANGELOG.md"), re.MULTILINE)
+    assert len(versions) == len(sections)
     numbers = [tuple(map(int, version)) for version in versions]
     assert numbers == sorted(numbers, reverse=True)
 
