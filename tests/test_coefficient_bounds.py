@@ -14,14 +14,14 @@ import pytest
 from instances import TINY, Instance, make_instance, optimum, with_boxes
 from scipy.optimize import lsq_linear
 from support import (
-    Climb,
     CoefficientBounds,
     Design,
     MemoryRows,
     PricedKind,
-    RidgeModel,
     Search,
     Sizes,
+    SwapState,
+    SwapTask,
     TimeBudget,
     inner,
     price,
@@ -128,11 +128,11 @@ def test_the_model_of_the_local_search_keeps_to_the_boxes() -> None:
     for seed in range(80):
         problem = with_boxes(make_instance(seed), seed).problem
         rng, slots = np.random.default_rng(seed), min(problem.size, 5)
-        model = RidgeModel(problem, slots)
+        model = SwapState(problem, slots)
         model.load(rng.choice(problem.size, slots, replace=False))
         fit = problem.refit(model.support)
         kept += model.objective == pytest.approx(fit.objective, rel=1e-7, abs=1e-10 * problem.yy)
-        model.climb(Climb(slots, slots, problem.resolution, 0.0))
+        model.fill_and_swap(SwapTask(slots, slots, problem.resolution, 0.0))
         assert problem.refit(model.support).objective <= fit.objective * (1 + 1e-6)
     assert kept >= 78  # parking may go round in circles, which costs nothing but a good guess
 

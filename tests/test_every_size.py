@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 from instances import make_instance, optimum
-from support import Basis, Problem, RidgeModel, Structure, accumulate, inner
+from support import Basis, Problem, Structure, SwapState, accumulate, inner
 
 every_size = inner("every_size", "local_search")
 improve = inner("improve", "local_search")
@@ -104,7 +104,7 @@ def test_the_inputs_given_up_are_those_missed_least(k: int) -> None:
     while len(inputs := np.flatnonzero(uses[expected].any(axis=0))) > k:
         rests = [expected[~uses[expected, i]] for i in inputs]
         expected = min(rests, key=lambda rest: cost(problem, rest))
-    model = RidgeModel(budgets(problem, 12, k), 12)
+    model = SwapState(budgets(problem, 12, k), 12)
     np.testing.assert_array_equal(narrowed(model, support), expected)
 
 

@@ -10,18 +10,18 @@ from instances import make_instance, optimum
 from support import (
     REFRESH,
     Basis,
-    Chase,
-    Climb,
+    BestBySize,
     DesignGram,
     Heredity,
     LocalSearch,
     Problem,
-    RidgeModel,
     Stop,
     StreamedGram,
     Structure,
+    SwapState,
+    SwapTask,
+    TabuTask,
     TimeBudget,
-    blank_book,
     forward,
     inner,
     restarts,
@@ -55,19 +55,19 @@ def planted(
     return Problem.dense(M.T @ M, M.T @ data.y, float(data.y @ data.y), lam, structure), truth
 
 
-def random_model(seed: int) -> tuple[Problem, RidgeModel, np.random.Generator]:
+def random_model(seed: int) -> tuple[Problem, SwapState, np.random.Generator]:
     rng = np.random.default_rng(seed)
     problem, _ = planted(30, 3, 3, 5, seed)
-    model = RidgeModel(problem, 6)
+    model = SwapState(problem, 6)
     model.load(rng.choice(problem.size, size=4, replace=False))
     return problem, model, rng
 
 
 def swap(problem: Problem, support: np.ndarray) -> np.ndarray:
     """Single swaps alone."""
-    model = RidgeModel(problem, len(support))
+    model = SwapState(problem, len(support))
     model.load(support)
-    while not model.climb(Climb(len(support), len(support), problem.resolution, 0.0)):
+    while not model.fill_and_swap(SwapTask(len(support), len(support), problem.resolution, 0.0)):
         pass
     return np.sort(model.support)
 
@@ -96,7 +96,7 @@ def test_the_swap_taken_is_the_best_of_all(seed: int) -> None:
         for j in np.setdiff1d(np.arange(problem.size), support)
     ]
     # Only the best swap gains nearly as much as it.
-    model.climb(Climb(4, 4, 0.999 * (before - min(swaps)), 0.0))
+    model.fill_and_swap(SwapTask(4, 4, 0.999 * (before - min(swaps)), 0.0))
     assert len(set(model.support) & set(support)) == 3
     assert model.objective == pytest.approx(min(swaps))
 
@@ -105,16 +105,16 @@ def test_the_swap_taken_is_the_best_of_all(seed: int) -> None:
 def test_a_model_after_many_moves_is_a_fresh_one(seed: int) -> None:
     problem, model, rng = random_model(seed)
     draws = rng.integers(4, size=(REFRESH - 4, 2))
-    made, stuck = model.walk(Chase(0, -np.inf, draws, np.zeros(problem.size, dtype=np.int64)))
+    made, stuck = model.walk(TabuTask(0, -np.inf, draws, np.zeros(problem.size, dtype=np.int64)))
     assert (made, stuck) == (REFRESH - 4, False)
-    model.climb(Climb(3, 3, np.inf, 0.0, drop=1), blank_book(3, 6))
+    model.fill_and_swap(SwapTask(3, 3, np.inf, 0.0, drop=1), BestBySize.blank(3, 6))
     assert len(model.support) == 3
-    fresh = RidgeModel(problem, 6)
+    fresh = SwapState(problem, 6)
     fresh.load(model.support)
     fit = problem.refit(model.support)
     count = len(fit.support)
     assert model.objective == pytest.approx(fit.objective, rel=1e-8)
-    np.testing.assert_allclose(np.sort(model.state.w[:count]), np.sort(fit.w[0]), rtol=1e-7)
+    np.testing.assert_allclose(np.sort(model.state.w[0, :count]), np.sort(fit.w[0]), rtol=1e-7)
     np.testing.assert_allclose(
         model.state.z, fresh.state.z, atol=1e-9 * float(np.abs(problem.q).max())
     )
@@ -125,7 +125,7 @@ def test_a_duplicate_of_a_member_gains_nothing() -> None:
     G = np.array([[2.0, 2.0, 0.5], [2.0, 2.0, 0.5], [0.5, 0.5, 1.0]])
     structure = Structure.of_basis(Basis.full(3, 1, constant=False), 2)
     problem = Problem.dense(G, np.array([1.0, 1.0, 0.1]), 1.0, 1e-13, structure)
-    model = RidgeModel(problem, 2)
+    model = SwapState(problem, 2)
     model.load(np.array([0]))
     assert model.gains()[1] == 0.0
     assert forward(problem).support.tolist() in ([0, 2], [1, 2])
@@ -191,25 +191,25 @@ def test_families_join_together_under_strong_heredity() -> None:
 
 def test_a_walk_leaves_out_for_a_while_what_has_just_left() -> None:
     problem, _ = planted(60, 10, 3, 12, 3)
-    model = RidgeModel(problem, 12)
+    model = SwapState(problem, 12)
     model.load(forward(problem).support)
     until, draws = np.zeros(problem.size, dtype=np.int64), np.full((1, 2), [[100, 0]])
     left: set[int] = set()
     for step in range(8):
         before = set(model.support.tolist())
-        assert model.walk(Chase(step, -np.inf, draws, until)) == (1, False)
+        assert model.walk(TabuTask(step, -np.inf, draws, until)) == (1, False)
         gone, joined = before - set(model.support), set(model.support) - before
         assert len(gone) == 1
         assert not joined & left
         left |= gone
     # A record may be broken with what has just left.
     until[:] = 100
-    assert model.walk(Chase(9, np.inf, draws, until)) == (0, True)
+    assert model.walk(TabuTask(9, np.inf, draws, until)) == (0, True)
     until[model.support[0]] = 0
-    assert model.walk(Chase(9, np.inf, draws, until)) == (1, False)
+    assert model.walk(TabuTask(9, np.inf, draws, until)) == (1, False)
     until[:] = 100
     until[model.support[0]] = 0
-    assert model.walk(Chase(9, -np.inf, draws, until)) == (0, True)
+    assert model.walk(TabuTask(9, -np.inf, draws, until)) == (0, True)
 
 
 def test_walks_find_a_law_that_swaps_miss() -> None:

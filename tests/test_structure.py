@@ -10,10 +10,10 @@ from instances import make_instance, monomials_of
 from scipy.optimize import LinearConstraint
 from support import (
     Basis,
-    Climb,
     Problem,
-    RidgeModel,
     Structure,
+    SwapState,
+    SwapTask,
     family_of,
     heredity_closed,
     parents_of,
@@ -58,7 +58,7 @@ def test_monomials_join_exactly_where_the_rules_are_kept(seed: int) -> None:
     M = rng.standard_normal((3 * f, f))
     problem = Problem.dense(M.T @ M, rng.standard_normal(f), 10.0, 1.0, structure)
     supports = [s for s in all_supports(structure) if len(s) < structure.max_terms]
-    model = RidgeModel(problem, structure.max_terms)
+    model = SwapState(problem, structure.max_terms)
     for a in rng.permutation(len(supports))[:60]:
         support = supports[a]
         if not set(structure.required_terms.tolist()) <= set(support.tolist()):
@@ -66,7 +66,7 @@ def test_monomials_join_exactly_where_the_rules_are_kept(seed: int) -> None:
         for j in np.setdiff1d(np.arange(f), support):
             model.confine(np.arange(f) == j)
             model.load(support)
-            model.climb(Climb(len(support) + 1, len(support) + 1, np.inf, 0.0))
+            model.fill_and_swap(SwapTask(len(support) + 1, len(support) + 1, np.inf, 0.0))
             assert (j in model.support) == structure.allows(np.append(support, j)), (support, j)
 
 

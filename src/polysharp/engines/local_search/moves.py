@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.engines.compiling import Compiler
-from polysharp.engines.local_search.kernel import Climb
-from polysharp.engines.local_search.model import EMPTY, RidgeModel
+from polysharp.engines.local_search.swap_state import EMPTY, SwapState
+from polysharp.engines.local_search.tableau import SwapTask
 from polysharp.monomials.structure import Structure
 from polysharp.typing import Array, Indices
 
@@ -25,12 +25,12 @@ PROMISING_FAMILIES = 8  # tried at once: under weak heredity one monomial may ne
 kernel = Compiler(__file__, contracting=True)
 
 
-def climb(model: RidgeModel, size: int) -> None:
+def fill_and_swap(model: SwapState, size: int) -> None:
     """Fill up and swap from a fresh model until nothing lowers c, recomputed, beyond rounding."""
     resolution = model.problem.resolution
     while not model.out_of_time():
         start, before = model.support, model.objective
-        model.climb(Climb(size, size, resolution, 0.0))
+        model.fill_and_swap(SwapTask(size, size, resolution, 0.0))
         if not model.moves:
             return
         model.refresh()
@@ -39,20 +39,20 @@ def climb(model: RidgeModel, size: int) -> None:
             return
 
 
-def settle(model: RidgeModel, size: int) -> None:
-    """Climb until neither single swaps nor moves of several monomials lower c."""
+def settle(model: SwapState, size: int) -> None:
+    """Move until neither single swaps nor moves of several monomials lower c."""
     structure = model.problem.structure
     moved = True
     while moved:
-        climb(model, size)
+        fill_and_swap(model, size)
         moved = not model.out_of_time() and (
             (structure.heredity is not None and add_families(model, size))
             or (structure.inputs_bind and _exchange_input(model, size))
-            or (structure.heredity is not None and _graft_family(model, size))
+            or (structure.heredity is not None and _swap_in_family(model, size))
         )
 
 
-def _exchange_input(model: RidgeModel, size: int) -> bool:
+def _exchange_input(model: SwapState, size: int) -> bool:
     """Exchange one input for another, with all its monomials, if that lowers the objective."""
     structure, support = model.problem.structure, model.support
     target = model.objective - model.problem.resolution
@@ -69,7 +69,7 @@ def _exchange_input(model: RidgeModel, size: int) -> bool:
             inputs[entering] = True
             model.confine(structure.count_outside(inputs) == 0)
             model.load(rest)
-            climb(model, size)
+            fill_and_swap(model, size)
             model.confine()
             if model.objective < target and structure.allows(model.support):
                 model.refresh()
@@ -78,7 +78,7 @@ def _exchange_input(model: RidgeModel, size: int) -> bool:
     return False
 
 
-def _promising_inputs(model: RidgeModel, others: NDArray[np.bool_], leaving: int) -> Indices:
+def _promising_inputs(model: SwapState, others: NDArray[np.bool_], leaving: int) -> Indices:
     """The inputs that gain most by one monomial of theirs and the ``others`` in use."""
     structure, gains = model.problem.structure, model.gains()
     new = np.append(~others, False)[structure.input_table]
@@ -90,7 +90,7 @@ def _promising_inputs(model: RidgeModel, others: NDArray[np.bool_], leaving: int
     return np.asarray(order[value[order] > 0.0])
 
 
-def add_families(model: RidgeModel, size: int) -> bool:
+def add_families(model: SwapState, size: int) -> bool:
     """Spend free room on monomials that need their parents brought along; say whether any came."""
     structure, grown = model.problem.structure, False
     while (room := size - model.count) > 1:
@@ -108,7 +108,7 @@ def add_families(model: RidgeModel, size: int) -> bool:
     return grown
 
 
-def _graft_family(model: RidgeModel, size: int) -> bool:
+def _swap_in_family(model: SwapState, size: int) -> bool:
     """Bring in a monomial with its parents in place of the cheapest members, if that pays."""
     structure, support = model.problem.structure, model.support
     target = model.objective - model.problem.resolution
@@ -116,18 +116,18 @@ def _graft_family(model: RidgeModel, size: int) -> bool:
         model.load(support)
         if model.out_of_time() or not _make_room(model, size, family):
             continue
-        grafted = np.concatenate([model.support, family])
-        if not structure.allows(grafted):
+        joined = np.concatenate([model.support, family])
+        if not structure.allows(joined):
             continue
-        model.load(grafted)
-        climb(model, size)
+        model.load(joined)
+        fill_and_swap(model, size)
         if model.objective < target:
             return True
     model.load(support)
     return False
 
 
-def _promising_families(model: RidgeModel, room: int) -> list[Indices]:
+def _promising_families(model: SwapState, room: int) -> list[Indices]:
     """The families of the orphans that would gain most, at most ``room`` monomials each."""
     structure, support, gains = model.problem.structure, model.support, model.gains()
     families: list[Indices] = []
@@ -166,7 +166,7 @@ def family_of(structure: Structure, support: Indices, j: int, value: Array) -> I
     return np.array(missing, dtype=np.intp)
 
 
-def _make_room(model: RidgeModel, size: int, family: Indices) -> bool:
+def _make_room(model: SwapState, size: int, family: Indices) -> bool:
     """Drop the cheapest members that may go, the family's parents apart, until it fits."""
     structure = model.problem.structure
     spared = set(np.concatenate([structure.parents[j] for j in family]).tolist())
@@ -178,7 +178,7 @@ def _make_room(model: RidgeModel, size: int, family: Indices) -> bool:
     return True
 
 
-def cheapest(model: RidgeModel, spared: Collection[int] = ()) -> int | None:
+def cheapest(model: SwapState, spared: Collection[int] = ()) -> int | None:
     """Return the slot of the cheapest member that may leave; None if none may."""
     structure, support, costs = model.problem.structure, model.support, model.costs()
     if structure.plain and not spared:
@@ -189,45 +189,46 @@ def cheapest(model: RidgeModel, spared: Collection[int] = ()) -> int | None:
     return None
 
 
-def narrowed(model: RidgeModel, support: Indices) -> Indices:
+def narrowed(model: SwapState, support: Indices) -> Indices:
     """Give up inputs that a support uses, the one missed least first, until k are left."""
     structure = model.problem.structure
     model.load(support)
     m, table = len(support), structure.input_table[support]
-    H, w = model.state.H[:m, :m].copy(), model.state.w[:m].copy()
+    H, W = model.state.H[:m, :m].copy(), model.state.w[:, :m].copy()
     parked = EMPTY if model.boxes is None else np.flatnonzero(model.boxes.parked[:m])
     for a in parked:  # as if it stood alone, at what it costs
         cost = model.costs()[a]
-        H[a, a] = 0.5 * w[a] ** 2 / cost if cost > 0.0 else 1.0
-    return np.asarray(support[_narrow(H, w, table, structure.n_inputs, structure.max_inputs)])
+        H[a, a] = 0.5 * W[0, a] ** 2 / cost if cost > 0.0 else 1.0
+    return np.asarray(support[_narrow(H, W, table, structure.n_inputs, structure.max_inputs)])
 
 
 @kernel()
-def _give_up(H, w, D):  # type: ignore[no-untyped-def]
-    """Return by how much 2 c rises without the members D: w_D' (H_DD)^-1 w_D, by elimination."""
-    n, loss = len(D), 0.0
-    T, u = np.empty((n, n)), np.empty(n)
+def _loss_without(H, W, D):  # type: ignore[no-untyped-def]
+    """Return by how much 2 c rises without the members D: sum_t w_tD'(H_DD)^-1 w_tD."""
+    n, loss, responses = len(D), 0.0, len(W)
+    T = np.empty((n, n + responses))
     for a in range(n):
-        u[a] = w[D[a]]
         for b in range(n):
             T[a, b] = H[D[a], D[b]]
+        for t in range(responses):
+            T[a, n + t] = W[t, D[a]]
     for a in range(n):
         if T[a, a] <= 0.0:
             return np.inf  # rounding has spoilt H
-        loss += u[a] * u[a] / T[a, a]
+        for t in range(n, n + responses):
+            loss += T[a, t] * T[a, t] / T[a, a]
         for b in range(a + 1, n):
             share = T[b, a] / T[a, a]
-            u[b] -= share * u[a]
-            for c in range(a + 1, n):
+            for c in range(a + 1, n + responses):
                 T[b, c] -= share * T[a, c]
     return loss
 
 
 @kernel(entry=True)
-def _narrow(H, w, inputs, p, k):  # type: ignore[no-untyped-def]
+def _narrow(H, W, inputs, p, k):  # type: ignore[no-untyped-def]
     """Give up the input that is missed least until at most k are used; mark the members left."""
-    # Row a of ``inputs`` has the inputs of member a, filled up with p.  H and w are overwritten.
-    count = len(w)
+    # Row a of ``inputs`` has the inputs of member a, filled up with p.  H and W are overwritten.
+    count = len(H)
     left = np.ones(count, dtype=np.bool_)
     D, cheapest = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
     while True:
@@ -239,7 +240,7 @@ def _narrow(H, w, inputs, p, k):  # type: ignore[no-untyped-def]
                     D[n] = a
                     n += 1
             used += n > 0
-            loss = _give_up(H, w, D[:n])
+            loss = _loss_without(H, W, D[:n])
             if n > 0 and (m == 0 or loss < least):
                 least, m = loss, n
                 cheapest[:n] = D[:n]
@@ -250,6 +251,7 @@ def _narrow(H, w, inputs, p, k):  # type: ignore[no-untyped-def]
             for a in range(count):
                 if left[a] and H[s, s] > 0.0:
                     share = H[a, s] / H[s, s]
-                    w[a] -= share * w[s]
+                    for t in range(len(W)):
+                        W[t, a] -= share * W[t, s]
                     for b in range(count):
                         H[a, b] -= share * H[s, b]

@@ -125,9 +125,6 @@ class Rounding:
         if not problem.structure.allows(support):
             return
         fit = local_search.improve(problem, support, out_of_time=self.expired)
-        if problem.n_responses > 1:
-            self.state.offer_fit(fit)
-            return
         self.state.offer_fit(
             local_search.restarts(
                 problem, fit.support, self.rng, self.walks, out_of_time=self.expired

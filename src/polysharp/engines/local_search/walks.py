@@ -23,10 +23,14 @@ import numpy as np
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
-from polysharp.engines.local_search.kernel import REFRESH, Chase, Climb
-from polysharp.engines.local_search.model import OutOfTime, RidgeModel, never
+from polysharp.engines.local_search.boxed_rows import (
+    forward_boxed,
+    has_boxed_rows,
+    improve_boxed,
+)
 from polysharp.engines.local_search.moves import add_families, settle
-from polysharp.engines.local_search.row_supports import improve_rows, smallest_support
+from polysharp.engines.local_search.swap_state import SwapState, never
+from polysharp.engines.local_search.tableau import REFRESH, SwapTask, TabuTask
 from polysharp.monomials.structure import Structure
 from polysharp.problem.problem import Fit, Problem
 from polysharp.typing import Indices
@@ -36,23 +40,34 @@ TENURE = 10  # steps for which a monomial that left stays out, plus up to as man
 SETTLING = 6  # at most so many steps for which a monomial that joined stays in
 
 
+def smallest_support(problem: Problem) -> Indices:
+    """Return the smallest support that meets the rules, of largest correlations among equals."""
+    structure = problem.structure
+    if not len(structure.required_terms) and not len(structure.required_inputs):
+        return np.zeros(0, dtype=np.intp)
+    share = (problem.norms / np.sqrt(problem.gram.diagonal + problem.lam)) ** 2
+    return structure.best_linear(0.5 * share / (1.0 + share.sum()) - 1.0)
+
+
 def forward(problem: Problem) -> Fit:
     """Add the best entrant to the smallest support that meets the rules, until none is left."""
-    structure = problem.structure
-    model = RidgeModel(problem, structure.max_terms, smallest_support(problem))
-    task = Climb(structure.max_terms, structure.max_terms, np.inf, 0.0)
-    while not model.climb(task):
+    structure, start = problem.structure, smallest_support(problem)
+    if has_boxed_rows(problem):
+        return forward_boxed(problem, start)
+    model = SwapState(problem, structure.max_terms, start)
+    task = SwapTask(structure.max_terms, structure.max_terms, np.inf, 0.0)
+    while not model.fill_and_swap(task):
         pass
     if structure.heredity is not None:
         add_families(model, structure.max_terms)
     return problem.refit(model.support)
 
 
-def improve(problem: Problem, support: Indices, *, out_of_time: OutOfTime = never) -> Fit:
+def improve(problem: Problem, support: Indices, *, out_of_time: Callable[[], bool] = never) -> Fit:
     """Fill the budget from an allowed support and move to a local optimum."""
-    if problem.n_responses > 1:
-        return improve_rows(problem, support, out_of_time)
-    model = RidgeModel(problem, problem.structure.max_terms, support, out_of_time)
+    if has_boxed_rows(problem):
+        return improve_boxed(problem, support, out_of_time)
+    model = SwapState(problem, problem.structure.max_terms, support, out_of_time)
     settle(model, model.slots)
     return problem.refit(model.support)
 
@@ -63,7 +78,7 @@ def restarts(
     rng: np.random.Generator,
     rounds: int,
     *,
-    out_of_time: OutOfTime = never,
+    out_of_time: Callable[[], bool] = never,
     on_walk: Callable[[Fit], object] | None = None,
 ) -> Fit:
     """Walk from a support, then from random parts of the best one; return the best fit met.
@@ -71,8 +86,10 @@ def restarts(
     Ends after ``rounds`` walks in a row without improvement.  ``on_walk`` is called after each
     walk with the best fit so far.
     """
-    model = RidgeModel(problem, problem.structure.max_terms, support, out_of_time)
     best, idle = problem.refit(support), 0
+    if has_boxed_rows(problem):
+        return best
+    model = SwapState(problem, problem.structure.max_terms, support, out_of_time)
     while idle < rounds and not out_of_time():
         fit = _walk(model, rng, best)
         better = fit.objective < best.objective - problem.resolution
@@ -84,7 +101,7 @@ def restarts(
     return best
 
 
-def _walk(model: RidgeModel, rng: np.random.Generator, best: Fit) -> Fit:
+def _walk(model: SwapState, rng: np.random.Generator, best: Fit) -> Fit:
     """Walk from the model's support until ``STALL`` steps bring nothing; return the best met."""
     problem = model.problem
     resolution, spare = problem.resolution, problem.size - model.slots
@@ -97,7 +114,7 @@ def _walk(model: RidgeModel, rng: np.random.Generator, best: Fit) -> Fit:
         n = min(REFRESH, patience - (step - last))
         tenure = np.minimum(TENURE + rng.integers(TENURE + 1, size=n), spare // 2)
         draws = np.stack([tenure, rng.integers(SETTLING, size=n)], axis=1)
-        made, stuck = model.walk(Chase(step, best.objective - resolution, draws, until))
+        made, stuck = model.walk(TabuTask(step, best.objective - resolution, draws, until))
         step += made
         if model.objective < best.objective - resolution:
             fit = problem.refit(model.support)

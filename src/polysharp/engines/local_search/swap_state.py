@@ -1,8 +1,8 @@
-"""The model that a search moves: a support with its regression, and the rows of G it needs.
+"""The state that a local search moves: a support with its regressions, and the rows of G it needs.
 
-``kernel`` makes the moves and knows the formulas.  Here a support is loaded afresh, from a
-factorisation, which also wipes out the rounding of the moves; rows of G that are not held in memory
-are computed when a move needs them.
+``swap_kernel`` makes the moves, and ``tableau`` has the formulas.  Here a support is loaded afresh,
+from nothing, which also wipes out the rounding of the moves; rows of G that are not in memory are
+computed when a move needs them.
 """
 
 from __future__ import annotations
@@ -13,16 +13,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.engines.local_search import kernel
-from polysharp.engines.local_search.kernel import FLOOR, LEAST, NAMED, REFRESH, RIDGED, D, Q, Z
+from polysharp.engines.local_search import swap_kernel
+from polysharp.engines.local_search.tableau import (
+    COLLINEAR,
+    DONE,
+    FLOOR,
+    LEAST,
+    NAMED,
+    REFRESH,
+    RIDGED,
+    BestBySize,
+    Boxed,
+    Cursor,
+    D,
+    Equations,
+    RuleTable,
+    State,
+    SwapTask,
+    TabuTask,
+)
 from polysharp.moments.gram import DenseGram
 from polysharp.problem.problem import Problem
 from polysharp.typing import Array, Indices
 
-CACHE_BYTES = 64 * 2**20  # for rows of a G that is not held
-NO_CLIMB = kernel.Climb(0, 0, np.inf, 0.0)
+CACHE_BYTES = 64 * 2**20  # for rows of a G that is not in memory
+LOAD_ONLY = SwapTask(0, 0, np.inf, 0.0)
+KEEP_NONE = BestBySize.blank(0, 0)
 EMPTY: Indices = np.zeros(0, dtype=np.intp)
-OutOfTime = Callable[[], bool]
 
 
 def never() -> bool:
@@ -30,36 +47,31 @@ def never() -> bool:
     return False
 
 
-def blank_book(sizes: int, slots: int) -> kernel.Book:
-    """Return a book with room for so many sizes."""
-    return kernel.Book(np.full((sizes, slots), -1), *np.full((2, sizes), np.inf))
-
-
-NO_BOOK = blank_book(0, 0)
-
-
-class RidgeModel:
-    """The ridge regression on one support of at most ``slots`` members, with some at first.
+class SwapState:
+    """The ridge regressions on one support of at most ``slots`` members, with some at first.
 
     Searches that move it go on until it is ``out_of_time``.
     """
 
     def __init__(
-        self, problem: Problem, slots: int, start: Indices = EMPTY, out_of_time: OutOfTime = never
+        self,
+        problem: Problem,
+        slots: int,
+        start: Indices = EMPTY,
+        out_of_time: Callable[[], bool] = never,
     ) -> None:
-        f = problem.size
+        f, responses = problem.size, problem.n_responses
         self.problem, self.slots, self.out_of_time = problem, slots, out_of_time
-        self.rules = _rules(problem)
-        self._rows = _Rows(problem, slots)
-        self.state = kernel.State(np.full(slots, -1), np.empty((slots + NAMED, f + slots)), f)
-        self.state.T[slots:] = 0.0
-        self.state.named(Q)[:] = problem.q[0]
+        self.rules = _rule_table(problem)
+        self._rows = _GramRows(problem, slots)
+        T = np.zeros((slots + responses + NAMED, f + slots))
+        self.state = State(np.full(slots, -1), T, f)
         self.state.named(RIDGED)[:] = problem.gram.diagonal + problem.lam
-        self.boxes: kernel.Boxed | None = None
+        self.boxes: Boxed | None = None
         if problem.structure.boxes is not None:
+            (low,), (high,) = problem.boxes  # several responses: ``boxed_rows``
             parked, broken = np.zeros(slots, dtype=bool), np.empty(REFRESH, dtype=np.int64)
-            low, high = (ends[0] for ends in problem.boxes)
-            self.boxes = kernel.Boxed(low, high, parked, broken)
+            self.boxes = Boxed(low, high, parked, broken)
         self.confine()
         self.load(start)
 
@@ -72,12 +84,12 @@ class RidgeModel:
         """Start afresh from a support."""
         members, m = self.state.members, len(support)
         members[:m], members[m:] = support, -1
-        self._rows.hold(members[:m], members)
+        self._rows.fetch(members[:m], members)
         self.count = m
-        self.progress = 0  # the size that the last climb came to, or the steps of a walk
+        self.progress = 0  # the size that was filled last, or the steps of a walk
         self.objective = 0.0  # c, as the moves since the last load have changed it
         self.moves = REFRESH  # since the last load
-        self.climb(NO_CLIMB)
+        self.fill_and_swap(LOAD_ONLY)
 
     def refresh(self) -> None:
         """Wipe out the rounding of the moves."""
@@ -86,51 +98,58 @@ class RidgeModel:
     def confine(self, among: NDArray[np.bool_] | None = None) -> None:
         """Let only the monomials of a mask join, all by default, from the next load on."""
         floor = self.state.named(FLOOR)
-        floor[:] = kernel.COLLINEAR * self.state.named(RIDGED)
+        floor[:] = COLLINEAR * self.state.named(RIDGED)
         if among is not None:
             floor[~among] = np.inf
 
     def gains(self) -> Array:
-        """How much each monomial would lower c by joining, the rules apart."""
-        z, d, least = map(self.state.named, (Z, D, LEAST))
-        low, high = (ends[0] for ends in self.problem.boxes)
-        step = np.clip(z / np.maximum(d, least), low, high)
-        return step * (z - 0.5 * d * step) * (d > least)
+        """Return how much each monomial would lower c by joining, the rules apart."""
+        d, able = self.state.named(D), self.state.named(D) > self.state.named(LEAST)
+        z, d = self.state.z[:, able], d[able]
+        gains = np.zeros(self.state.f)
+        with np.errstate(all="ignore"):  # a gain that overflows is infinite
+            if self.boxes is None:
+                gains[able] = (0.5 * z * (z / d)).sum(axis=0)
+            else:
+                step = np.clip(z[0] / d, self.boxes.low[able], self.boxes.high[able])
+                gains[able] = step * (z[0] - 0.5 * d * step)
+        return gains
 
     def costs(self) -> Array:
-        """How much each member would raise c by leaving."""
-        S, w, H = self.support, self.state.w[: self.count], np.diagonal(self.state.H)[: self.count]
+        """Return how much each member would raise c by leaving."""
+        W, H = self.state.w[:, : self.count], np.diagonal(self.state.H)[: self.count]
         if self.boxes is None:
-            return 0.5 * w * w / H
-        parked = self.boxes.parked[: self.count]
-        z, d = self.state.z[S], self.state.named(D)[S]
-        stopped = (z - self.problem.lam * w) * w + 0.5 * d * w * w
-        return np.where(parked, stopped, 0.5 * w * w / np.where(parked, 1.0, H))
+            return np.asarray((0.5 * W * (W / H)).sum(axis=0))
+        (w,), (z,), S = W, self.state.z, self.support
+        parked, d = self.boxes.parked[: self.count], self.state.named(D)[S]
+        stopped = (z[S] - self.problem.lam * w) * w + 0.5 * d * w * w
+        return np.asarray(np.where(parked, stopped, 0.5 * w * (w / np.where(parked, 1.0, H))))
 
-    def _run(self, function: Any, *task: Any) -> int:
+    def _run(self, kernel: Any, *task: Any) -> int:
         """Let a kernel go on from here, and see that the row of G it needs is at hand."""
-        stand = kernel.Stand(self.count, self.progress, self.objective, self.moves, kernel.DONE)
-        parts = self._rows.equations, self.boxes, self.rules, self.state
-        found = function(*parts, stand, *task)
+        cursor = Cursor(self.count, self.progress, self.objective, self.moves, DONE)
+        found = kernel(self._rows.equations, self.boxes, self.rules, self.state, cursor, *task)
         self.count, self.progress, self.objective, self.moves, need = found
         if need >= 0:
-            self._rows.hold(np.array([need]), self.state.members)
+            self._rows.fetch(np.array([need]), self.state.members)
         return int(need)
 
-    def climb(self, task: kernel.Climb, book: kernel.Book = NO_BOOK) -> bool:
-        """Climb on, for a while; return whether nothing is left to do."""
+    def fill_and_swap(self, task: SwapTask, kept: BestBySize = KEEP_NONE) -> bool:
+        """Add and swap for a while; return whether nothing is left to do."""
         if task.drop >= 0:
             self._put_last(task.drop)
         if self.moves >= REFRESH:
             self._empty()
-        while (need := self._run(kernel.climb, task, book)) >= 0:
+        while (need := self._run(swap_kernel.fill_and_swap, task, kept)) >= 0:
             task = task._replace(first=self.progress, drop=-1)
-        return need == kernel.DONE
+        return need == DONE
 
     def _empty(self) -> None:
-        """Take all members out of the regression; the kernel lets them join afresh."""
-        self.state.T[: self.slots] = 0.0
-        self.state.T[[Z, D, LEAST]] = self.state.T[[Q, RIDGED, FLOOR]]
+        """Take all members out of the regressions; the kernel lets them join afresh."""
+        T, f = self.state.T, self.state.f
+        T[:-NAMED] = 0.0
+        T[self.slots : -NAMED, :f] = self.problem.q
+        T[[D, LEAST]] = T[[RIDGED, FLOOR]]
         if self.rules is not None:
             self.rules.inside[:], self.rules.used[:-1], self.rules.used[-1] = 0, 0, 1
 
@@ -144,18 +163,18 @@ class RidgeModel:
             if self.boxes is not None:
                 self.boxes.parked[pair] = self.boxes.parked[turned]
 
-    def walk(self, chase: kernel.Chase) -> tuple[int, bool]:
+    def walk(self, task: TabuTask) -> tuple[int, bool]:
         """Walk on; return the steps made, and whether nothing may move any more."""
         made = 0
-        while (need := self._run(kernel.walk, chase)) >= 0:
+        while (need := self._run(swap_kernel.tabu_walk, task)) >= 0:
             made += self.progress
-            left = chase.draws[self.progress :]
-            chase = chase._replace(step=chase.step + self.progress, draws=left)
-        return made + self.progress, need == kernel.DONE
+            left = task.draws[self.progress :]
+            task = task._replace(step=task.step + self.progress, draws=left)
+        return made + self.progress, need == DONE
 
 
-class _Rows:
-    """The rows of G that kernels read: G itself where it is held, or else a table of some."""
+class _GramRows:
+    """The rows of G that kernels read: G itself where it is in memory, or else a table of some."""
 
     def __init__(self, problem: Problem, slots: int) -> None:
         gram, f = problem.gram, problem.size
@@ -168,10 +187,10 @@ class _Rows:
             place = np.full(f, -1)
         self._owner = np.full(len(table), -1)  # the monomial of each row of the table
         self._next = 0
-        self.equations = kernel.Equations(table, place, float(problem.yy), problem.lam)
+        self.equations = Equations(table, place, problem.yy, problem.lam)
 
-    def hold(self, S: Indices, members: Indices) -> None:
-        """See that some rows are at hand, in place of the longest held ones; members' stay."""
+    def fetch(self, S: Indices, members: Indices) -> None:
+        """See that some rows are at hand, in place of the oldest ones; members' rows stay."""
         if self._dense:
             return
         table, place = self.equations.table, self.equations.place
@@ -184,7 +203,7 @@ class _Rows:
             self._next = (self._next + 1) % len(table)
 
 
-def _rules(problem: Problem) -> kernel.RuleTable | None:
+def _rule_table(problem: Problem) -> RuleTable | None:
     """Return the rules beyond the number of terms, None where there are none."""
     # Bounded coefficients come with a table in any case: one variant of the kernels less to
     # compile.
@@ -195,7 +214,7 @@ def _rules(problem: Problem) -> kernel.RuleTable | None:
     wanted = (parents < f).sum(axis=1)
     fixed = np.zeros(f, dtype=bool)
     fixed[structure.required_terms] = True
-    return kernel.RuleTable(
+    return RuleTable(
         k=structure.max_inputs,
         inputs=structure.input_table,
         required=structure.required_inputs,
