@@ -35,7 +35,8 @@ def blocks(page):
 
 def comparable(text):
     """Return printed text without what depends on the machine and on the engine's path."""
-    text = re.sub(r"proven lower bound.*stopped: .*\)", "...", text)
+    text = re.sub(r"proven lower bound.*(?=, over)", "...", text)
+    text = re.sub(r"\d+ nodes?, \d+ cuts?, .* s; stopped", "stopped", text)
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 

@@ -89,9 +89,13 @@ def test_relative_gap() -> None:
 
 def test_the_certificate_reads_as_a_sentence() -> None:
     text = str(certified(0, 0.0))
-    assert text.startswith("feasible over every input given: objective ")
-    assert "stopped: the gap tolerance was reached" in text
-    assert "kept inputs only" in str(certified(0, 0.0, scope="kept-inputs"))
+    assert text.startswith("Not proved best: within these budgets the objective could be up to ")
+    assert "feasible: objective " in text
+    assert "over every input given" in text
+    assert text.endswith("stopped: the gap tolerance was reached")
+    kept = str(certified(0, 0.0, scope="kept-inputs"))
+    assert "within these budgets and the inputs kept" in kept
+    assert "over the kept inputs only" in kept
 
 
 def test_of_an_exact_law_nothing_more_is_said() -> None:
@@ -120,4 +124,4 @@ def test_no_support_with_smaller_coefficients_exceeds_the_ceiling(seed):
             best = max(best, 1 - ((y - y.mean() - centred[:, pair] @ w) ** 2).sum() / total)
     assert solution.r2 <= solution.r2_ceiling <= solution.r2 + 1e-3
     assert best <= solution.r2_ceiling
-    assert f"R2 {solution.r2:.4f}; no formula within these budgets exceeds" in str(solution)
+    assert f"R2 {solution.r2:.4f}; at most " in str(solution)

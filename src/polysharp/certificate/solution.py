@@ -152,39 +152,50 @@ class Solution:
             return None
         return min(1.0, self.r2 + 2.0 * (self.objective - self.bound) / self.total_squares)
 
+    def in_words(self) -> str:
+        """Return the claim of the certificate in one clause."""
+        among = "" if self.scope == "all-inputs" else " and the inputs kept"
+        if self.status is Status.OPTIMAL:
+            other = "no formula" if self.coefficients.ndim == 1 else "no other choice of terms"
+            return f"Proved best: {other} within these budgets{among} fits these rows better"
+        return (
+            f"Not proved best: within these budgets{among} the objective could be up to "
+            f"{100.0 * self.gap:.3g} % lower"
+        )
+
     def in_r2(self) -> str | None:
-        """Say in terms of R2 how far other models could get, None where that is not known."""
+        """Return the limit of other formulas in terms of R2, None if it is not known."""
         if self.r2 is None or self.r2_ceiling is None:
             return None
         own = f"R2 {self.r2:.{r2_decimals(self.r2_ceiling)}f}"
-        other = "no formula within these budgets exceeds"
         if self.coefficients.ndim > 1:  # a row for each response
-            own, other = f"mean {own}", "no other terms within these budgets exceed"
+            own = f"mean {own}"
         if own.endswith(" 1.000000"):
             return own  # nothing can be better
         if self.r2_ceiling >= 1.0:
             return f"{own}; how far another choice of terms could get is not known"
-        return f"{own}; {other} {rounded_up(self.r2_ceiling)} without larger coefficients"
+        return f"{own}; at most {rounded_up(self.r2_ceiling)} without larger coefficients"
 
     def _repr_html_(self) -> str:
-        first, _, rest = str(self).partition(": ")
-        return f"<p><b>{escape(first)}</b>: {escape(rest)}</p>"
+        first, *others = str(self).splitlines()
+        return f"<p><b>{escape(first)}</b><br>{'<br>'.join(map(escape, others))}</p>"
 
     def __repr__(self) -> str:
-        return f"<Solution {self}>"
+        return (
+            f"<Solution {self.status}, objective {self.objective:.6g}, gap {100 * self.gap:.3g} %>"
+        )
 
     def __str__(self) -> str:
-        covers = (
-            "over every input given" if self.scope == "all-inputs" else "over the kept inputs only"
-        )
-        return (
-            f"{self.status} {covers}: objective {self.objective:.6g}, proven lower bound "
-            f"{rounded_down(self.bound)}, gap {100 * self.gap:.3g} % "
-            f"({self.engine}, gamma {self.gamma:.4g}, "
-            f"{plural(self.counters.nodes, 'node')}, {plural(self.counters.cuts, 'cut')}, "
-            f"{self.seconds:.2f} s; "
-            f"{f'{said}; ' if (said := self.in_r2()) else ''}stopped: {self.stop})"
-        )
+        covers = "every input given" if self.scope == "all-inputs" else "the kept inputs only"
+        lines = [
+            self.in_words(),
+            self.in_r2(),
+            f"{self.status}: objective {self.objective:.6g}, proven lower bound "
+            f"{rounded_down(self.bound)}, gap {100.0 * self.gap:.3g} %, over {covers}",
+            f"{self.engine}, gamma {self.gamma:.4g}, {plural(self.counters.nodes, 'node')}, "
+            f"{plural(self.counters.cuts, 'cut')}, {self.seconds:.2f} s; stopped: {self.stop}",
+        ]
+        return "\n".join(line for line in lines if line is not None)
 
 
 def certify(

@@ -75,7 +75,7 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         formulas = "".join(f"<p><code>{escape(str(law))}</code></p>" for law in self._laws)
         if not formulas:
             return diagram
-        said = escape("; ".join(self._said_of_the_fit()))
+        said = "<br>".join(map(escape, "\n".join(self._said_of_the_fit()).splitlines()))
         return f"{diagram}{formulas}{f'<p>{said}</p>' if said else ''}"
 
     def _said_of_the_fit(self) -> list[str]:

@@ -221,8 +221,9 @@ class SparsePolynomialRegressor(CertifiedModel):
             warnings.warn(remark, ConvergenceWarning, stacklevel=3)
         if effort.engine.proves and self.solution_.status is not Status.OPTIMAL:
             warnings.warn(
-                f"The model is not proved to be the best: {self.solution_}; a longer time_limit, "
-                "a smaller gamma or a larger gap_tol may help.",
+                f"The model is not proved to be the best (gap {100 * self.solution_.gap:.3g} %, "
+                f"{self.solution_.stop}): a longer time_limit, a smaller gamma or a larger "
+                "gap_tol may help.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
