@@ -37,8 +37,8 @@ HOMES = {  # the files, and the commands whose functions they hold
 COMMANDS = {name: home for home, names in HOMES.items() for name in names.split()}
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser with all commands."""
+def make_parser(*, everything: bool = True) -> argparse.ArgumentParser:
+    """Return the parser with all commands; help names the options most people need, or all."""
     parser = argparse.ArgumentParser(
         prog="polysharp",
         description="The best small polynomial for a table, with a certificate.",
@@ -52,7 +52,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", dest="subcommand", required=True)
     for name in COMMANDS:
-        add_command(commands, name)
+        add_command(commands, name, everything=everything)
     return parser
 
 
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = say_warning
             try:
-                options = make_parser().parse_args(words)
+                options = make_parser(everything="--help-all" in words).parse_args(words)
                 options.command = shlex.join(["polysharp", *words])
                 # Imported now, so that help needs no library.
                 home = import_module(f"polysharp.cli.{COMMANDS[options.subcommand]}")

@@ -17,6 +17,7 @@ what it must be (``KINDS``).  Besides,
     --heredity weak|strong  one of these words
     TABLE, [MODEL]          arguments without a name; the latter may be left out
     the search:             the title of what follows
+    * --output FILE         shown by --help too; where no option is marked so, all are
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from collections.abc import Callable
 from enum import IntEnum
 from importlib.resources import files
 from typing import Any
+
+from polysharp.estimators.parameter_table import BUDGETS, SEARCH, TERM_RULES, option_help
 
 Kind = Callable[[str], Any]
 
@@ -102,34 +105,42 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def add_command(commands: Any, name: str) -> None:
-    """Add a command with the options of its file of help."""
+def add_command(commands: Any, name: str, *, everything: bool = True) -> None:
+    """Add a command with the options of its file of help; not ``everything`` is shown to all."""
     head, _, examples = help_text(name).partition("\nexamples:\n")
     usage, summary, *_ = head.split("\n")
+    first_ones = not everything and "\n* " in head
+    more = f"\n\npolysharp {name} --help-all lists all options." if first_ones else ""
     parser = commands.add_parser(
         name,
         help=summary,
         usage=f"{usage} [options]",
         description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=f"examples:\n{examples}",
+        epilog=f"examples:\n{examples.rstrip()}{more}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_argument("--help-all", action="help", help="show all options and exit")
     group = parser
     for entry in re.split(r"\n+(?! )", head.strip("\n"))[2:]:
         if entry.endswith(":"):
             group = parser.add_argument_group(entry.rstrip(":"))
         else:
-            _add_option(group, " ".join(entry.split("\n")))
+            words = " ".join(entry.split("\n"))
+            hidden = first_ones and words.startswith("-")
+            _add_option(group, words.removeprefix("* "), hidden=hidden)
 
 
 def help_text(name: str) -> str:
-    """Return a file of help, with those it names in braces put in."""
+    """Return a file of help, with those it names in braces put in, or the options of a group."""
+    if name in (TERM_RULES, SEARCH, BUDGETS):
+        title = {TERM_RULES: "rules about terms:\n", SEARCH: "the search:\n", BUDGETS: ""}[name]
+        return title + option_help(name)
     text = files("polysharp.cli").joinpath("help", f"{name}.txt").read_text(encoding="utf-8")
     return re.sub(r"\{(\w+)\}", lambda part: help_text(part[1]).rstrip("\n"), text)
 
 
-def _add_option(group: Any, entry: str) -> None:
+def _add_option(group: Any, entry: str, *, hidden: bool) -> None:
     names, _, words = entry.partition("  ")
     flags = [word for word in names.split() if word.startswith("-")]
     value, _, default = "".join(names.split()[len(flags) :]).partition("=")
@@ -149,4 +160,5 @@ def _add_option(group: Any, entry: str) -> None:
         how = {"choices": called.split("|"), "default": default or None}
     elif value.endswith(("+", "...")):
         how["action"] = "append"
-    group.add_argument(*flags, **how, help=" ".join(words.split()))
+    said = argparse.SUPPRESS if hidden else " ".join(words.split()).replace("%", "%%")
+    group.add_argument(*flags, **how, help=said)

@@ -12,26 +12,17 @@ from joblib import parallel_config
 from polysharp.cli.command import NONE
 from polysharp.cli.table_rows import column
 from polysharp.errors import InputError
-
-SAME = """degree max_terms max_inputs gamma center engine time_limit gap_tol device max_interaction
-interaction_degree heredity"""
-PARAMETERS = {  # of the library, and what the command line calls them
-    **{name: name for name in SAME.split()},
-    "n_candidates": "candidates",
-    "n_jobs": "jobs",
-    "random_state": "seed",
-    "include_terms": "include_term",
-    "exclude_terms": "exclude_term",
-}
+from polysharp.estimators.parameter_table import option_names
 
 
 def settings(options: Namespace) -> dict[str, Any]:
     """Return the parameters of the library that the user gave; others keep their defaults."""
+    found = {name: getattr(options, option) for name, option in option_names().items()}
     functions = options.functions and read_functions(options.functions)
     if isinstance(functions, dict):
         functions = {column(options, name): own for name, own in functions.items()}
     inputs, bounds = options.include_input, options.coefficient_bounds
-    found = {name: getattr(options, option) for name, option in PARAMETERS.items()} | {
+    found |= {
         "functions": functions,
         "include_inputs": inputs and [column(options, name) for name in inputs],
         "fit_intercept": False if options.no_intercept else None,

@@ -1,4 +1,4 @@
-"""The door for parameters: they are checked here, once, and nowhere else (rows: ``data.checks``).
+"""The door for parameters: they are checked here, by the rules of ``parameter_table``.
 
 Every refusal is one sentence with the parameter, the rule and the value received.  Budgets
 larger than what exists (k > p, l > f, p' > p) are no error: "at most" stays true.
@@ -9,10 +9,9 @@ The search over budgets and ``path`` take one value or several where an estimato
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from math import isfinite, log10
-from numbers import Integral, Real
+from math import log10
 from typing import Any
 
 import numpy as np
@@ -20,110 +19,23 @@ from sklearn.utils import check_random_state
 
 from polysharp.data.functions import read_functions
 from polysharp.data.summary import Ranges
-from polysharp.engines import ENGINES
-from polysharp.engines.base import Engine
 from polysharp.errors import InputError, TooLargeError
+from polysharp.estimators.parameter_table import FIT, FUNCTIONS, LASSO, Rule, rules_of
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.monomials.coefficient_bounds import read_bounds
 from polysharp.monomials.term_rules import TermRules
 from polysharp.monomials.terms import read_inputs, read_terms, write_term
 from polysharp.monomials.units import Units
 
-
-def _integer(least: int) -> Callable[[Any], bool]:
-    return lambda v: isinstance(v, Integral) and not isinstance(v, bool) and int(v) >= least
-
-
-def _real(v: Any) -> bool:
-    return isinstance(v, Real) and not isinstance(v, bool)
-
-
-def _positive(v: Any) -> bool:
-    try:
-        return _real(v) and isfinite(v) and v > 0
-    except OverflowError:  # an integer beyond all floats
-        return False
-
-
-def _positives(v: Any) -> bool:
-    """Whether v is a list or array of positive finite numbers, at least one."""
-    if isinstance(v, str) or not isinstance(v, Iterable):
-        return False
-    values = np.ravel(np.asarray(v, dtype=object))
-    return len(values) > 0 and all(map(_positive, values))
-
-
-def _is(v: Any, *words: str | None) -> bool:
-    """Whether v is one of the words; arrays and the like are not, whatever they compare to."""
-    return (v is None or isinstance(v, str)) and v in words
-
-
-def _flag(v: Any) -> bool:
-    return isinstance(v, (bool, np.bool_))
-
-
-_one = _integer(1)
-
-Rule = tuple[Callable[[Any], bool], str]
-
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(
-        ("degree", "max_terms", "max_count", "n_resamples"), (_one, "an integer of at least 1")
-    ),
-    **dict.fromkeys(
-        ("max_inputs", "max_interaction", "interaction_degree"),
-        (lambda v: v is None or _one(v), "None or an integer of at least 1"),
-    ),
-    **dict.fromkeys(
-        ("fit_intercept", "scale", "center", "clamp", "positive", "refit", "standardize"),
-        (_flag, "True or False"),
-    ),
-    "gamma": (lambda v: _is(v, "auto") or _positive(v), "'auto' or a positive finite number"),
-    "n_candidates": (
-        lambda v: _is(v, "auto", None) or _one(v),
-        "'auto', None or an integer of at least 1",
-    ),
-    "device": (
-        lambda v: v is None or isinstance(v, str),
-        "None, 'cpu', 'cuda' or the name of another PyTorch device",
-    ),
-    "engine": (
-        lambda v: _is(v, *ENGINES) or isinstance(v, Engine),
-        f"one of {', '.join(map(repr, ENGINES))}",
-    ),
-    "time_limit": (lambda v: v is None or _positive(v), "None or a positive number of seconds"),
-    "gap_tol": (lambda v: _real(v) and 0 <= v < 1, "a number of at least 0 and less than 1"),
-    "within": (lambda v: _real(v) and isfinite(v) and v >= 0, "a finite number of at least 0"),
-    "n_jobs": (
-        lambda v: v is None or (_integer(-1)(v) and v != 0),
-        "None, -1 or an integer of at least 1",
-    ),
-    "verbose": (lambda v: _flag(v) or _integer(0)(v), "an integer of at least 0"),
-    "heredity": (lambda v: _is(v, None, "weak", "strong"), "None, 'weak' or 'strong'"),
-}
-
-# What differs for the polynomial Lasso, and what it alone has.
-LASSO_RULES: dict[str, Rule] = {
-    **RULES,
-    "max_terms": (lambda v: _is(v, "auto") or _one(v), "'auto' or an integer of at least 1"),
-    "gammas": (lambda v: v is None or _positives(v), "None or an array of positive finite numbers"),
-    "cv": (
-        lambda v: (
-            (isinstance(v, Iterable) or hasattr(v, "split") or _integer(2)(v))
-            and not isinstance(v, str)
-        ),
-        "an integer of at least 2, a splitter or an iterable of (train, test) indices",
-    ),
-    "n_alphas": (_integer(2), "an integer of at least 2"),
-    "eps": (lambda v: _real(v) and 0 < v < 1, "a number between 0 and 1"),
-}
+RULES = rules_of(*FIT, *FUNCTIONS)
+LASSO_RULES = rules_of(*FIT, *FUNCTIONS, *LASSO)
 
 
 def check_parameters(parameters: dict[str, Any], rules: dict[str, Rule] = RULES) -> None:
     """Raise InputError for the first parameter that breaks its rule."""
-    for name, (holds, rule) in rules.items():
-        if name in parameters and not holds(parameters[name]):
-            raise InputError(f"{name} must be {rule}, got {_shown(parameters[name])}")
+    for name, rule in rules.items():
+        if name in parameters and not rule.holds(parameters[name]):
+            raise InputError(f"{name} must be {rule.words}, got {_shown(parameters[name])}")
 
 
 def _shown(value: Any) -> str:
@@ -145,15 +57,17 @@ def check_several(name: str, single: str, given: Any, *, auto: bool = False) -> 
 
     With ``auto`` the word "auto" is taken, too.
     """
-    holds, rule = RULES[single]
+    rule = RULES[single]
     values = several(given)
     if auto and values == ("auto",):
         return
     if not values:
         raise InputError(f"{name} must have at least one value, got {given!r}")
     for value in values:
-        if not holds(value):
-            raise InputError(f"{name} must be {rule}, or a sequence of such, got {_shown(value)}")
+        if not rule.holds(value):
+            raise InputError(
+                f"{name} must be {rule.words}, or a sequence of such, got {_shown(value)}"
+            )
         if isinstance(value, str) and len(values) > 1:
             raise InputError(f"{name} must not mix {value!r} with numbers, got {given!r}")
 
