@@ -1,0 +1,43 @@
+"""The checker of proofs: NumPy and the standard library only, and nothing of the search.
+
+Read the files in this order:
+
+    claim          what a proof is about: table, monomials, rules, model and bound
+    evidence       the records of a proof, and the four kinds of evidence in it
+    archive        proofs as files
+    allowed        which monomials and supports the rules allow, and what follows from fixings
+    checked_rows   the columns at the rows, with worst-case bounds on their rounding
+    inner_products G, q and y'y on demand; ``rational`` has the same in exact integers
+    curvature      what may be moved from G into the ridge
+    inequalities   the lower bounds themselves, rounded downwards
+    all_supports   leaves whose supports, or sets of inputs, are gone through one by one
+    priced_terms   monomials that nobody has listed: products with a vector, and ``point_pairs``
+    walk           one node after the other, and ``verify``
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "Diagonal": "evidence",
+    "Intervals": "claim",
+    "Pairs": "evidence",
+    "ProofError": "evidence",
+    "ProofNode": "evidence",
+    "ProofRecord": "evidence",
+    "Screening": "evidence",
+    "Statement": "claim",
+    "Vector": "evidence",
+    "Verdict": "walk",
+    "read_proof": "archive",
+    "verify": "walk",
+}
+__all__ = sorted(_HOMES)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'polysharp.checker' has no attribute {name!r}")
+    return getattr(import_module(f"polysharp.checker.{_HOMES[name]}"), name)

@@ -1,0 +1,416 @@
+"""Leaves that are checked by going through everything: all supports, or all sets of inputs.
+
+A node has the monomials S in and room for L of the free ones.  At most ``FEW`` completions of S are
+all refitted.  Otherwise columns of H = G + lam I and the responses are scaled to length one, S is
+eliminated (H and b become Schur complements), and the completions that may cost less than the claim
+are marked, depth first, and refitted one by one.  With h = diag(H) and T twice the gain that the
+claim still leaves to the members to come, the last two are treated together:
+
+    b_j^2 > T h_j       or       x (T x - 2 b_j b_k) + b_j^2 h_k + b_k^2 h_j > T h_j h_k,  x = H_jk,
+
+mark the completions that may cost less than the claim.  If there are several responses, b has a row
+for each, and its squares and products are sums over them.
+
+More members never gain less: if all those from one on gain too little together, no completion
+among them is looked at (leaps and bounds).  If four members or more are to come, the last one is
+that which gains least, the one before it that which gains least beside it, and so on.  The gains of
+the last ones together are sums of squares of z, F z = b, F F' = H a factor from the last member on.
+Once member a is in, with u its row of F, sigma = F_aa^2 plus the squares of u up to a column and
+p = F_aa z_a plus the products u z up to there, the z of that column is
+
+    (sigma z - u p) / sqrt(sigma (sigma + u^2)).
+
+Rounding: k eliminations are exact for data that are changed by at most eps in each entry,
+eps = unit + 2 r + r_y + (k + 12) u, r = max error_j / sqrt(H_jj), r_y = error_y / |y|.  At the
+optimum x of a support of size l, gain = b'x - x'Hx/2 changes by at most
+
+    slack = eps (B + B^2/2) + (k + 12) u,       B = sum_j |x_j| <= sqrt(l / mu),
+
+because x'Hx <= 1, if mu bounds the eigenvalues of H from below; lam over the largest G_jj + lam
+does, and a factorisation may show a larger one.  So a completion that is not marked at claim +
+slack costs at least the claim.  A factorisation of m columns rounds each entry m times more, and
+one more member changes it on both sides of H by (m + 12) (1 + 2 sqrt(log(1/mu))) u at most (sigma
+and p are sums of squares and of products that are no longer; sum u^2 / (sigma + u^2) is at most
+log(1/F_aa^2)).  The gain of one of T responses is wrong by at most its share of sum_t |y_t|^2
+times that, hence the sum of them by no more than the largest slack; adding T squares takes T
+further roundings, of which k eliminations have k T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import combinations
+from math import comb, inf, isfinite, log, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polysharp.checker.allowed import FREE, IN, OUT, Fixings, Rules, demand
+from polysharp.checker.checked_rows import SAFE, U, blocks_of, rounded_sum
+from polysharp.checker.evidence import Floats, Positions
+from polysharp.checker.inequalities import set_costs
+from polysharp.checker.inner_products import InnerProducts, is_definite
+
+Support = tuple[int, ...]
+
+MOST_CHOICES = 1e13  # below one node; most of them can be passed over, or it takes too long
+MOST_PAIRS = 2e12  # in all leaves of a proof together: an hour or two
+MOST_HITS = 200_000  # refitted below one node
+MOST_SETS = 1_000_000  # of inputs below one node
+MOST_EIGENVALUES = 2000  # monomials beyond which mu is lam over the largest G_jj + lam
+FEW = 2048  # completions that are all refitted, however ill-conditioned
+AT_ONCE = 2048  # supports refitted at a time
+ENTRIES = 2**16  # of matrices formed at a time, which stay in a cache
+SORTED = 4  # members to come from which an order of their own is worth it
+TOO_MANY = "it has more completions than a reader can try"
+DEPENDENT = "its completions are too nearly dependent to be tried"
+
+
+class Completions:
+    """Goes through all completions of nodes; ``work`` counts the pairs of all of them."""
+
+    def __init__(
+        self, products: InnerProducts, rules: Rules, exceptions: frozenset[Support]
+    ) -> None:
+        self.products, self.rules, self.work = products, rules, 0.0
+        self.exceptions = exceptions  # supports that the claim leaves out
+        self.doubt = inf  # twice what rounding may take off the gain of all members together
+
+    def least(self, at: Fixings, claim: float) -> float:
+        """Return the claim, or the cost of the cheapest completion if that is less."""
+        S, J = np.flatnonzero(at.terms == IN), np.flatnonzero(at.terms == FREE)
+        self.L, self.J = min(self.rules.room(at), len(J)), J
+        if not (claim > 0.0 and self.products.y_norm.max() > 0.0):
+            return 0.0
+        few = self.L <= 1 or comb(len(J), self.L) <= FEW
+        if few and self._least_of_few(S, claim, 0.0) >= claim:
+            return claim
+        H, B, T, mu = self._scaled(np.concatenate([S, J]), len(S) + self.L, claim)
+        if few:
+            return self._least_of_few(S, claim, mu)
+        return self._least_of(S, self._hits(at, H, B, T, len(S)), claim, mu)[0]
+
+    def _least_of_few(self, S: Positions, claim: float, mu: float) -> float:
+        """Return the claim, or the least cost of all completions."""
+        # A support costs no less than one that contains it: smaller ones are tried only if those
+        # that contain them are forbidden or left out.
+        size, least = self.L, claim
+        sets: Collection[Support] = list(combinations(range(len(self.J)), size))
+        while sets:
+            hits = np.array(sorted(sets), dtype=np.intp).reshape(len(sets), size)
+            found, forbidden = self._least_of(S, [hits], claim, mu)
+            least, size = min(least, found), size - 1
+            smaller = size >= 0 and not self.rules.exact_size
+            sets = {part for one in forbidden if smaller for part in combinations(one, size)}
+            demand(len(sets) <= MOST_HITS, TOO_MANY)
+        return least
+
+    def _hits(self, at: Fixings, H: Floats, B: Floats, T: float, fixed: int) -> list[Positions]:
+        """Return the completions that may cost less than the claim."""
+        uses = (self.rules.uses[self.J] * (at.inputs != IN)) > 0.0
+        room = self.rules.input_room(at)
+        ruled = min(uses.sum(axis=1).max(initial=0) * self.L, uses.shape[1]) > room
+        demand(ruled or comb(len(self.J), self.L) <= MOST_CHOICES, TOO_MANY)
+        demand(self.products.floats_hold, "its completions can be tried in floats only")
+        for _ in range(fixed):
+            demand(H[0, 0] > 0.0, DEPENDENT)
+            rate, own = H[0, 1:] / H[0, 0], B[:, 0]
+            T -= float(own @ own / H[0, 0])
+            H, B = H[1:, 1:] - np.multiply.outer(H[0, 1:], rate), B[:, 1:] - own[:, None] * rate
+        demand(isfinite(T), "its completions leave the floats")
+        search = Marking(self.L, uses if ruled else uses[:, :0], room, self.doubt, self.work)
+        found = search.run(H, B, T, exact_size=self.rules.exact_size)
+        self.work = search.work
+        return found
+
+    def _scaled(
+        self, index: Positions, k: int, claim: float
+    ) -> tuple[Floats, Floats, float, float]:
+        """Return H and B with columns and y of length one, T less twice the slack, and mu."""
+        m, size = self.products, len(index)
+        H = m.G(index[:, None], index)
+        H[np.diag_indices(size)] += m.lam
+        root, sizes = np.sqrt(np.diagonal(H)), m.y_norm + m.y_error
+        y_size = sqrt(rounded_sum((sizes * sizes).tolist(), 1.0)) or 1.0
+        off = float(np.max(m.y_error / np.where(sizes > 0.0, sizes, 1.0)))
+        mu = m.lam / (SAFE * float(root.max(initial=sqrt(m.lam))) ** 2)
+        r = float((m.error[index] / root).max(initial=0.0))
+        eps = SAFE * (m.unit + 2.0 * r + off + (k + 12.0) * U)
+        H /= np.multiply.outer(root, root)
+        if eps / mu > 1e-10 and 0 < size <= MOST_EIGENVALUES:
+            # Definite after a shift: c as in ``slack`` of the products, and eps in every entry.
+            shift = size * eps + 4.0 * (size + 4.0) * U * size
+            more = 0.5 * float(np.linalg.eigvalsh(H)[0]) - shift
+            if more > mu and is_definite(H - (more + shift) * np.eye(size)):
+                mu = more
+        per_term = m.T + 4.0 if m.T > 1 else 1.0
+        # A factorisation, and the change of it by one more member on both sides of H.
+        changed = size + 2.0 * (size + 12.0) * (1.0 + 2.0 * sqrt(max(0.0, -log(mu))))
+        self.doubt = 2.0 * gain_slack(eps + SAFE * changed * U, size, mu, per_term)
+        none = np.zeros(0)
+        errors = [m.margins(t, index[:0], none)[2] for t in range(m.T)]
+        yy = rounded_sum((m.yy - errors).tolist(), -1.0)
+        T = (yy - 2.0 * claim) / y_size**2 - 2.0 * gain_slack(eps, k, mu, per_term)
+        return H, m.q[index].T / (root * y_size), T, mu
+
+    def _least_of(
+        self, S: Positions, found: list[Positions], claim: float, mu: float
+    ) -> tuple[float, list[Support]]:
+        """Return the claim, or the least cost of an allowed one, and forbidden ones below it."""
+        # If H >= mu diag(H), mu diag(H) - lam I may move into the ridge.
+        forbidden: list[Support] = []
+        least = claim
+        for hits in found:
+            for b in blocks_of(len(hits), AT_ONCE):
+                some = hits[b]
+                first = np.broadcast_to(S, (len(some), len(S)))
+                sets = np.concatenate([first, self.J[some]], axis=1)
+                low = np.flatnonzero(~(self._costs(sets, 0.0, mu) >= claim))
+                counts = np.array([self._counts(sets[a]) for a in low], dtype=bool)
+                forbidden += map(tuple, some[low[~counts]].tolist())
+                values = self._costs(sets[low[counts]], claim, mu)
+                least = min(least, float(values.min(initial=inf)))
+        return least, forbidden
+
+    def _costs(self, sets: Positions, claim: float, mu: float) -> Floats:
+        """Return bounds on costs of supports; one below a positive claim is tried again."""
+        return set_costs(self.products, sets, True, 0, claim, mu)
+
+    def _counts(self, support: Positions) -> bool:
+        """Whether the claim speaks of a support."""
+        excepted = bool(self.exceptions) and tuple(sorted(support.tolist())) in self.exceptions
+        return not excepted and self.rules.allows(support)
+
+
+def gain_slack(eps: float, k: int, mu: float, per_term: float) -> float:
+    """Return the slack of a gain of k terms, with ``per_term`` roundings each, as at the head."""
+    B2 = k / mu
+    return SAFE * (eps * (sqrt(B2) + 0.5 * B2) + (k * per_term + 12.0) * U)
+
+
+class Marking:
+    """Marks the completions by up to L members that may gain T / 2, depth first."""
+
+    def __init__(
+        self, L: int, uses: NDArray[np.bool_], room: int, doubt: float, work: float = 0.0
+    ) -> None:
+        self.L, self.uses, self.room, self.doubt, self.work = L, uses, room, doubt, work
+        self.found: dict[int, list[Any]] = {}  # by size
+        self.count = 0
+
+    def run(self, H: Floats, B: Floats, T: float, *, exact_size: bool) -> list[Positions]:
+        """Return the marked completions, one array for each size."""
+        self.least_size = self.L if exact_size else 0
+        self.rounding = 128.0 * len(B) * U
+        fit = np.flatnonzero(self.uses.sum(axis=1) <= self.room)
+        if self.rounding >= T:
+            self._note((), np.zeros((1, 0), dtype=np.intp))  # no member at all
+        self._go(H[np.ix_(fit, fit)], B[:, fit], T, fit, ())
+        return [np.concatenate(parts) for _, parts in sorted(self.found.items())]
+
+    def _note(self, members: Support, more: Positions) -> None:
+        """Take down members with each row of further ones, if the rules allow it."""
+        size = len(members) + more.shape[1]
+        if size < self.least_size or not len(more):
+            return
+        first = np.broadcast_to(np.array(members, dtype=np.intp), (len(more), len(members)))
+        sets = np.concatenate([first, more], axis=1)
+        sets = sets[self.uses[sets].any(axis=1).sum(axis=1) <= self.room]
+        self.count += len(sets)
+        demand(self.count <= MOST_HITS, "too many of its completions come close to the bound")
+        self.found.setdefault(size, []).append(sets)
+
+    def _go(self, H: Floats, B: Floats, T: float, J: Positions, members: Support) -> None:
+        """Mark what comes after some members; H, B and T are what those leave, over J."""
+        left, m = self.L - len(members), len(J)
+        if not m or not left:
+            return
+        h, S = np.diagonal(H), (B * B).sum(axis=0)
+        self._mark_single(h[None], S[None], np.array([T]), J, members, None)
+        if left == 1:
+            return
+        if left == 2:
+            whole = np.zeros((1, m)), h[None], S[None], B[:, None], np.array([T])
+            self._mark_pairs(H, whole, J, members, np.array([-1]), np.array([m]))
+            return
+        factor = _factor(H, B, greedy=left >= SORTED or not members)
+        self.work += 0.5 * m**3
+        last = m
+        if factor is not None:
+            order, F, z = factor
+            H, B, J = H[np.ix_(order, order)], B[:, order], J[order]
+            last = _cut((z * z).sum(axis=0)[None], np.array([T]), self.doubt)[0]
+        h = np.diagonal(H)
+        if left > 3:
+            for a in range(min(last, m)):
+                self._go(*self._taken(H, B, T, J, members, a), (*members, int(J[a])))
+            return
+        # Three members: matrices of two are formed for several first members at a time.
+        cuts = np.full(m, m)
+        gained = T - (B * B).sum(axis=0) / h
+        if factor is not None:
+            cuts = _cut(_squares_with(F, z), gained, self.doubt)
+        start = 0
+        while start < min(last, m):
+            size = m - start
+            some = np.arange(start, min(last, start + max(1, ENTRIES // size**2)))
+            behind = slice(start, m)
+            valid, root = np.arange(start, m) > some[:, None], np.sqrt(h[some])[:, None]
+            V = np.where(valid, H[some, behind] / root, 0.0)
+            rest = B[:, None, behind] - V * (B[:, some] / root.T)[:, :, None]
+            left_h = np.where(valid, h[behind] - V * V, 1.0)
+            S = np.where(valid, (rest * rest).sum(axis=0), 0.0)
+            whole = left_h, np.where(valid, S, -1e100), rest, gained[some]
+            self._mark_single(left_h, S, gained[some], J[behind], members, (J[some], valid))
+            self._mark_pairs(
+                H[behind, behind], (V, *whole), J[behind], members,
+                some - start, cuts[some] - start, J[some],
+            )  # fmt: skip
+            start = int(some[-1]) + 1
+
+    def _taken(
+        self, H: Floats, B: Floats, T: float, J: Positions, members: Support, a: int
+    ) -> tuple[Floats, Floats, float, Positions]:
+        """Return what is left for the candidates behind a once it is in."""
+        used = self.uses[[*members, int(J[a])]].any(axis=0)
+        behind = np.arange(a + 1, len(J))
+        behind = behind[(self.uses[J[behind]] | used).sum(axis=1) <= self.room]
+        root = sqrt(H[a, a])
+        v, b = H[a, behind] / root, B[:, a] / root
+        rest = H[np.ix_(behind, behind)] - np.multiply.outer(v, v)
+        return rest, B[:, behind] - np.multiply.outer(b, v), T - float(b @ b), J[behind]
+
+    def _mark_single(
+        self, h: Floats, S: Floats, T: Floats, J: Positions, members: Support, firsts: Any
+    ) -> None:
+        """Mark completions by one more member; rows stand for different first members."""
+        demand(bool((h > 0.0).all()), DEPENDENT)
+        self.work += h.size
+        marked = ~(S <= self._lowered(h, S, T)[:, None] * h)
+        if firsts is None:
+            self._note(members, J[np.flatnonzero(marked[0])][:, None])
+        else:
+            row, k = np.nonzero(marked & firsts[1])
+            self._note(members, np.column_stack([firsts[0][row], J[k]]))
+
+    def _lowered(self, h: Floats, S: Floats, T: Floats) -> Floats:
+        """Return T less what the tests may lose to rounding, for each row."""
+        largest = np.maximum(S / h, 0.0).max(axis=1)
+        return np.asarray(T - self.rounding * (largest + np.abs(T)))
+
+    def _mark_pairs(
+        self, H: Floats, given: tuple[Floats, ...], J: Positions, members: Support,
+        at: Positions, last: Positions, firsts: Any = None,
+    ) -> None:  # fmt: skip
+        """Mark completions by j < k, j behind ``at`` and before ``last``; H - v v' is left.
+
+        Rows of V, h, S, T and columns of B stand for different first members.
+        """
+        V, h, S, B, T = given
+        m = len(J)
+        lowered = self._lowered(h, S, T)
+        first, end = int(at.min()) + 1, int(min(m - 1, last.max()))
+        step = max(1, ENTRIES // (len(T) * m))
+        positive = (T > 0.0).all()
+        scale = np.where(T > 0.0, T, 1.0)
+        own = np.stack([S - lowered[:, None] * h, h], axis=2) / scale[:, None, None]
+        other, twice = np.stack([h, S], axis=1), 2.0 * B / scale[:, None]
+        for j in range(first, end, step):
+            rows, behind = slice(j, min(j + step, end)), slice(j + 1, m)
+            x = H[rows, behind] - V[:, rows, None] * V[:, None, behind]
+            e = x.copy()
+            for t in range(len(B)):
+                e -= twice[t][:, rows, None] * B[t][:, None, behind]
+            e *= x
+            e += own[:, rows] @ other[:, :, behind]
+            a = np.arange(e.shape[1] - 1)
+            e[:, a + 1, a] = -1.0  # j with itself
+            self.work += e.size
+            if positive and e.max(initial=-1.0) <= 0.0:
+                continue
+            marked = ~(e <= 0.0) | ~(T > 0.0)[:, None, None]  # with nothing left to gain all may do
+            row, one, two = np.nonzero(marked)
+            one, two = one + j, two + j + 1
+            right = (one < two) & (one > at[row])
+            row, one, two = row[right], one[right], two[right]
+            more = [J[one], J[two]] if firsts is None else [firsts[row], J[one], J[two]]
+            self._note(members, np.column_stack(more))
+        demand(self.work <= MOST_PAIRS, TOO_MANY)
+
+
+def _cut(squares: Floats, T: Floats, doubt: float) -> Positions:
+    """Return, row by row, from which place on all together gain less than T/2, rounding too."""
+    gains = np.cumsum(squares[:, ::-1], axis=1)[:, ::-1]
+    bar = T[:, None] - doubt - 64.0 * U * (np.abs(T)[:, None] + gains)
+    enough = ~(gains < bar)
+    places = np.arange(1, squares.shape[1] + 1)
+    return np.asarray(np.where(enough, places, 0).max(axis=1))
+
+
+def _factor(
+    H: Floats, B: Floats, *, greedy: bool
+) -> tuple[Positions, Floats, Floats] | None:
+    """Return an order, and F and z of it; None if rounding leaves no F.
+
+    With ``greedy`` the order is the one that passes most over.
+    """
+    m = len(H)
+    rest, left, order = np.diagonal(H).copy(), B.copy(), np.arange(m)
+    C, z = np.zeros((m, m)), np.zeros(B.shape)
+    if not greedy:
+        try:  # from the last member on
+            F = np.linalg.cholesky(H[::-1, ::-1])[::-1, ::-1]
+            z = np.linalg.solve(F, B.T).T
+        except np.linalg.LinAlgError:
+            return None
+        return (order, F, z) if np.isfinite(F).all() and np.isfinite(z).all() else None
+    for t in range(m - 1, -1, -1):
+        some = order[: t + 1]
+        a = int(np.argmin((left[:, some] ** 2).sum(axis=0) / rest[some]))
+        order[[a, t]] = order[[t, a]]
+        j = order[t]
+        if not rest[j] > 0.0:
+            return None
+        root = sqrt(rest[j])
+        C[t] = (H[j] - C[t + 1 :, j] @ C[t + 1 :]) / root
+        rest = rest - C[t] * C[t]
+        z[:, t] = left[:, j] / root
+        left = left - np.multiply.outer(z[:, t], C[t])
+    return order, np.triu(C[:, order].T), z
+
+
+def _squares_with(F: Floats, z: Floats) -> Floats:
+    """Return the squares of z, summed over responses, once member a (a row) is in."""
+    u = np.triu(F)
+    squares, behind = np.zeros(F.shape), np.triu(np.ones(F.shape, dtype=bool), 1)
+    more = np.cumsum(u * u, axis=1)
+    before = np.concatenate([np.zeros((len(F), 1)), more[:, :-1]], axis=1)
+    for row in z:
+        p = np.cumsum(u * row, axis=1)
+        p = np.concatenate([np.zeros((len(F), 1)), p[:, :-1]], axis=1)
+        x = before * row - u * p
+        with np.errstate(all="ignore"):
+            squares += np.where(behind, x * x / (before * more), 0.0)
+    return squares
+
+
+def least_of_input_sets(
+    products: InnerProducts, rules: Rules, at: Fixings, claim: float
+) -> float:
+    """Return the least bound of all sets of inputs that fill the budget, at least the claim.
+
+    A set is bounded by the ridge regression on its monomials.
+    """
+    used = rules.uses[at.terms != OUT].any(axis=0)
+    undecided = np.flatnonzero(used & (at.inputs == FREE))
+    room = rules.input_room(at)
+    demand(comb(len(undecided), room) <= MOST_SETS, "it has too many sets of inputs to check")
+    least, L = inf, rules.room(at)
+    for one in combinations(undecided.tolist(), min(room, len(undecided))):
+        outside = np.setdiff1d(undecided, one)
+        J = np.flatnonzero((at.terms != OUT) & ~(rules.uses[:, outside] > 0.0).any(axis=1))
+        found = float(set_costs(products, J[None, :], at.terms[J] == IN, L, claim)[0])
+        demand(found >= claim, f"inputs {one} prove {found:.12g}, less than the bound")
+        least = min(least, found)
+    return least

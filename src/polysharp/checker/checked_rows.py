@@ -1,0 +1,355 @@
+"""The columns that a statement speaks of, from the rows, with worst-case bounds on their rounding.
+
+The columns are m_j = scale_j prod_i (x_i - shift_i) / unit_i over inputs and functions of them
+(data here: the numbers that double precision makes of them), centred by their weighted means
+if the intercept is free, and multiplied by the roots of the weights; the responses y_t stand beside
+them as further columns.  With u = 2^-53, every number below is a worst case, and holds for sums in
+any order.  Let c_j be the exact column and m_j the computed one, but for what centring leaves of a
+mean (a mean must be a float; ``drift`` measures the rest, the same in every row):
+
+    error_j >= |c_j - m_j|       3 deg + 3 roundings of its entries before centring;
+    norms_j >= |m_j|, |c_j|
+    unit    >= |fl(a'b) - a'b| / (|a| |b|)       B + n/B roundings, since products over the rows
+                                 are summed in blocks of B = sqrt(n), and then the blocks.
+
+Any vector a over the rows proves a bound with y'a, |a|^2 and m_j'a, of which only these products
+are rounded.  That keeps all digits if |a| is much smaller than |y|, which products with
+G = M'M (``inner_products``) do not; but it takes a pass over the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import factorial, inf, isfinite, isqrt, prod, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from polysharp.checker.allowed import demand, owner
+from polysharp.checker.claim import ANYTHING, Statement, Term
+from polysharp.checker.evidence import Floats, Positions
+
+U = 2.0**-53
+SAFE = 1.001  # covers the rounding of the error bounds themselves
+TINY = 1e-290  # covers underflow
+BLOCK = 4096  # rows of the design kept at once
+ROUNDS = 100  # of freeing and stopping coefficients, before any answer is taken
+FUNCTIONS = {
+    "inverse": lambda x: 1.0 / x,
+    "square-root": np.sqrt,
+    "log": np.log,
+    "exp": np.exp,
+    "sin": np.sin,
+    "cos": np.cos,
+}
+
+
+class CheckedRows(NamedTuple):
+    """Inputs and functions of them, responses and weights; rows of weight zero are left out."""
+
+    X: Floats
+    Y: Floats  # a column for each response, divided by its unit
+    v: Floats
+    units: Floats
+
+
+def read_rows(
+    s: Statement, X: Any, y: Any, weight: Any, functions: Mapping[str, Any] | None = None
+) -> CheckedRows:
+    """Check the table, divide responses by their scales, and compute functions of inputs."""
+    X, Y, T = np.asarray(X, np.float64), np.asarray(y, np.float64), max(1, len(s.responses))
+    if s.responses:
+        demand(Y.ndim == 2 and Y.shape[1] == T, f"y is no table of {T} responses")
+        demand(all(isfinite(u) and u > 0.0 for _, u in s.responses), "a response has no scale")
+    units = np.array([unit for _, unit in s.responses] or [1.0])
+    Y = Y.reshape(-1, T) / units
+    v = np.asarray(1.0 if weight is None else weight, dtype=np.float64)
+    v = v.reshape(-1) if v.ndim else np.full(len(Y), v)
+    p = len(s.names)
+    demand(X.shape == (len(Y), p), f"X is no table of {p} inputs by {len(Y)}")
+    demand(len(Y) > 0 and len(v) == len(Y), "y and sample_weight do not have a value per row")
+    demand(all(np.isfinite(a).all() for a in (X, Y, v)), "the data are not finite")
+    total = float(v.sum())
+    demand(np.all(v >= 0.0) and total > 0.0, "sample_weight is negative or all zero")
+    size = sqrt(total) * np.abs(Y[v > 0.0]).max(axis=0)
+    within = np.all((size == 0.0) | ((size >= 1e-75) & (size <= 1e75)))
+    within &= 1e-30 <= total <= 1e30
+    demand(within, "y or sample_weight is too large or too small: its powers leave the floats")
+    agrees = abs(total - s.total_weight) <= len(Y) * 4.0 * U * total
+    demand(agrees, f"the rows have total weight {total!r}, and not {s.total_weight!r} as stated")
+    X = X[v > 0.0]
+    known = {**(functions or {}), **FUNCTIONS}
+    for i, name in s.functions:
+        demand(
+            name in known, f"the function {name!r} is not known; give it as functions={{name: f}}"
+        )
+        column = np.asarray(known[name](X[:, i]), dtype=np.float64)
+        fits = column.shape == (len(X),) and bool(np.isfinite(column).all())
+        demand(fits, f"the function {name!r} of input {s.names[i]!r} is not defined at every row")
+        X = np.column_stack([X, column])
+    return CheckedRows(X, Y[v > 0.0], v[v > 0.0], units)
+
+
+class Point(NamedTuple):
+    """The value of a vector in parts, each number rounded to the side that lowers it."""
+
+    base: Any  # <= yy/2 - w'Qw/2
+    ya: Any  # <= y'a
+    aa: Any  # >= |a|^2
+    up: Floats  # >= m_j'a + d_j w_j, for every monomial that is alive
+    down: Floats  # >= -(m_j'a + d_j w_j)
+
+    def times(self, t: float) -> Point:
+        """Return the same of t a; only where d = 0."""
+        if t == 1.0:
+            return self
+        ya, aa, up, down = t * self.ya, t * (t * self.aa), t * self.up, t * self.down
+        base = ya - 0.5 * aa - 8.0 * U * (abs(ya) + aa) - TINY
+        up, down = (side + 4.0 * U * np.abs(side) + TINY for side in (up, down))
+        return Point(base, ya - 4.0 * U * abs(ya) - TINY, aa * (1.0 + 8.0 * U) + TINY, up, down)
+
+
+def sides(rho: Floats, slack: Floats) -> tuple[Floats, Floats]:
+    """Return upper bounds on rho and on -rho, known up to a slack."""
+    slack = slack + 4.0 * U * (np.abs(rho) + slack)
+    return rho + slack, slack - rho
+
+
+def rounded_sum(values: Sequence[float], side: float) -> float:
+    """Add numbers up and round the sum down (side -1) or up (side 1)."""
+    if len(values) == 1:
+        return float(values[0])
+    return float(sum(values) + side * 2.0 * len(values) * U * sum(map(abs, values)))
+
+
+def blocks_of(n: int, size: int) -> Iterator[slice]:
+    """Slices of at most this many rows."""
+    return (slice(a, min(a + size, n)) for a in range(0, n, size))
+
+
+def scale_squared(m: Term, degree: int) -> int:
+    """Return the number of orderings of a monomial padded with ones to the degree."""
+    repeats = prod(factorial(m.count(i)) for i in set(m))
+    return factorial(degree) // (factorial(degree - len(m)) * repeats)
+
+
+def _sum_of_rows(A: Floats) -> Floats:
+    """Add the rows up in pairs, so that each goes through log2(n) + 1 roundings at most."""
+    while len(A) > 1:
+        half = len(A) // 2
+        A = np.concatenate([A[:half] + A[half : 2 * half], A[2 * half :]])
+    return np.asarray(A[0])
+
+
+class Columns:
+    """Some monomials of a statement at the rows, and bounds on their errors; responses last."""
+
+    def __init__(self, s: Statement, rows: CheckedRows, monomials: Sequence[Term]) -> None:
+        n, f, T = len(rows.v), len(monomials), rows.Y.shape[1]
+        self.s, self.rows, self.monomials, self.T = s, rows, monomials, T
+        self.coded, self.root = (rows.X - s.shift) / s.scale, np.sqrt(rows.v)
+        self.block = min(n, max(16, isqrt(n)))
+        self.lam, self.total = 1.0 / s.gamma, float(rows.v.sum())
+        self.unit = SAFE * (self.block + n / self.block + 4.0) * U
+        self.every = np.arange(f)
+        self.mean, raw, squares, self.drift = (np.zeros(f + T) for _ in range(4))
+        if s.fit_intercept:
+            first = self._plain(slice(0, 1), self.every)[0]
+            for b in blocks_of(n, BLOCK):  # about the first row: constants centre to zeros
+                self.mean += rows.v[b] @ (self._plain(b, self.every) - first) / self.total
+            self.mean += first
+        for b in blocks_of(n, BLOCK):
+            raw += rows.v[b] @ self._plain(b, self.every) ** 2
+            M = self.centred(b, self.every)
+            squares += _sum_of_rows(M**2)
+            if s.fit_intercept:
+                self.drift += _sum_of_rows(self.root[b, None] * M)
+        demand(np.isfinite(raw).all() and np.isfinite(squares).all(), "its powers leave the floats")
+        self.sizes = np.sqrt(squares) * (1.0 + (16.0 + n / BLOCK) * U)
+        roundings = np.array([*(3.0 * len(m) + 3.0 for m in monomials), *T * [0.0]])
+        self.entries = roundings * U * np.sqrt(raw)
+        self.off = self.entries + 4.0 * U * self.sizes
+        self.off[:f][raw[:f] < 1e-250] += 1e-120  # too small for its square to be a float
+        self.off *= SAFE
+        self.norms, self.error = self.sizes[:f], self.off[:f] + TINY
+        self.y_norm, self.y_error = self.sizes[f:], self.off[f:]
+        self.boxes = self.boxes_of(monomials)
+
+    def boxes_of(self, monomials: Sequence[Term]) -> CheckedBoxes:
+        """Return the intervals of the coefficients of some monomials."""
+        most = SAFE * (self.y_norm + self.y_error) / sqrt(self.lam)  # no better |w_j|
+        scale = np.sqrt([float(scale_squared(m, self.s.degree)) for m in monomials])
+        return CheckedBoxes(self.s, monomials, scale, self.rows.units, most)
+
+    def _plain(self, b: slice, index: Positions, real: Any = np.float64) -> Any:
+        """Return the scaled monomials at a block of rows, and the responses."""
+        coded = self.coded[b]
+        if real is not np.float64:
+            coded = (self.rows.X[b].astype(real) - self.s.shift) / self.s.scale.astype(real)
+        M = np.empty((len(coded), len(index) + self.T), order="F", dtype=real)
+        for a, j in enumerate(index.tolist()):
+            M[:, a] = np.sqrt(real(scale_squared(self.monomials[j], self.s.degree)))
+            for c in self.monomials[j]:
+                M[:, a] *= coded[:, c]
+        M[:, len(index) :] = self.rows.Y[b]
+        return M
+
+    def centred(self, b: slice, index: Positions, real: Any = np.float64) -> Any:
+        """Return some columns at a block of rows, the responses last, centred and weighted."""
+        M = self._plain(b, index, real)
+        M -= self.mean[self.with_responses(index)]
+        M *= np.sqrt(self.rows.v[b].astype(real))[:, None]
+        return M
+
+    def with_responses(self, index: Positions) -> Positions:
+        """Return positions of columns with those of the responses."""
+        return np.append(index, len(self.monomials) + np.arange(self.T))
+
+    def residual(self, t: int, index: Positions, w: Floats) -> Floats:
+        """Return a = y_t - Mw, rounded somehow; in long doubles little of it is rounding."""
+        parts, k = [], len(index)
+        for b in blocks_of(len(self.root), BLOCK):
+            M = self.centred(b, index, np.longdouble)
+            parts.append(M[:, k + t] - M[:, :k] @ w.astype(np.longdouble))
+        return np.concatenate(parts).astype(np.float64)
+
+    def closer(
+        self, t: int, index: Positions, w: Floats, alive: Positions, real: Any = np.longdouble
+    ) -> Point:
+        """Evaluate a vector by the products of its residual with the columns that are alive."""
+        a, f, k = self.residual(t, index, w), len(self.monomials), len(alive)
+        size, rho, off = float(self.length(a)), np.zeros(f), np.zeros(f)
+        sums, slack = (part[:, 0] for part in self.products(a[:, None], alive, real))
+        rho[alive], off[alive] = sums[:k].astype(np.float64), slack[alive]
+        ya = float(sums[k + t]) * (1.0 - 4.0 * U) - float(slack[f + t])
+        base = ya - 0.5 * size * size
+        base -= 4.0 * U * (abs(ya) + size * size)
+        return Point(base, ya, size * size * (1 + 4 * U), *sides(rho, off))
+
+    def length(self, a: Floats) -> Any:
+        """Return |a|, or the lengths of columns, rounded up."""
+        return np.sqrt((a * a).sum(axis=0)) * (1.0 + (len(a) + 4.0) * U)
+
+    def products(
+        self, A: Floats, alive: Positions, real: Any = np.float64
+    ) -> tuple[Any, Floats]:
+        """Return m_j'a for the columns a of A and all j alive, responses last, and all errors."""
+        n, u = len(A), float(np.finfo(real).eps) / 2
+        sums, size = np.zeros((len(alive) + self.T, A.shape[1]), dtype=real), self.length(A)
+        left = np.zeros(len(alive) + self.T, dtype=real)
+        for big in blocks_of(n, BLOCK):
+            M, part = self.centred(big, alive, real), A[big]
+            left += np.sqrt(self.rows.v[big].astype(real)) @ M
+            for small in blocks_of(len(M), self.block):
+                sums += M[small].T @ part[small]
+        # A mean that centring left behind counts with the one that it left of a.  The means are
+        # those of columns in double precision: others, and the exact ones, leave more.
+        along = np.abs(self.root @ A) / self.total + n * U * size / sqrt(self.total)
+        sizes, off = self.sizes + self.off, self.off * (u / U)
+        drift = sqrt(self.total) * ((n + 16.0) * u * sizes + off)
+        drift[self.with_responses(alive)] += np.abs(left).astype(np.float64)
+        unit = self.unit * (u / U) * sizes + off
+        mean = np.multiply.outer(drift, along) * self.s.fit_intercept
+        return sums, SAFE * (np.multiply.outer(unit, size) + mean) + TINY
+
+    def refit(self, t: int, S: Positions, rcond: float = 1e-15) -> Floats:
+        """Return coefficients of a support from the rows, which keeps more digits than G does."""
+        M, k = self.centred(slice(None), S), len(S)
+        A = np.vstack([M[:, :k], sqrt(self.lam) * np.eye(k)])
+        size = np.sqrt((A * A).sum(axis=0))
+        w = np.linalg.lstsq(A / size, np.append(M[:, k + t], np.zeros(k)), rcond=rcond)[0] / size
+        return np.asarray(w, dtype=np.float64)
+
+    def cost_at_most(self, S: Positions) -> float:
+        """Return an upper bound on the cost of a support, all responses together."""
+        return rounded_sum([self._cost_at_most(t, S) for t in range(self.T)], 1.0)
+
+    def _cost_at_most(self, t: int, S: Positions) -> float:
+        """Return the least upper bound that some coefficients show."""
+        ways = [np.zeros(len(S)), *(self.refit(t, S, rcond) for rcond in (1e-15, 1e-12, 1e-9))]
+        if self.boxes.stated:
+            M, k = self.centred(slice(None), S), len(S)
+            H = M[:, :k].T @ M[:, :k] + self.lam * np.eye(k)
+            ways.append(self.boxes.fit(t, H, M[:, :k].T @ M[:, k + t], S))
+            ways = [np.clip(w, *self.boxes.inner[:, t, S]) for w in ways]
+        ridges = [(0.5 + 8.0 * U) * self.lam * float(w @ w) for w in ways]
+        losses = [0.5 * self.loss_at_most(t, S, w) for w in ways]
+        return min(loss + ridge for loss, ridge in zip(losses, ridges, strict=True))
+
+    def loss_at_most(self, t: int, S: Positions, w: Floats) -> float:
+        """Return an upper bound on |y - Mw|^2, with whatever intercept the residual has."""
+        a = self.residual(t, S, w)
+        reach = float(self.y_norm[t]) + float(np.abs(w) @ self.norms[S])
+        off = float(np.abs(w) @ self.entries[S]) + (len(S) + 8.0) * U * reach
+        size = sqrt(float(a @ a)) * (1.0 + len(a) * U) + SAFE * off
+        return size * size * (1.0 + 8.0 * U)
+
+
+class CheckedBoxes:
+    """The intervals of a statement in the scaled basis, by side, response and monomial.
+
+    A coefficient c of prod_i (x_i - shift_i) is w = c prod_i scale_i / sqrt(orderings) in the
+    scaled basis, over the unit of the response.  A term's own interval counts before those of its
+    inputs, of which all hold together, and those before the one for every term; the constant has
+    its own or none.  Besides, a model with lam w_j^2 > yy costs more than no model at all, so that
+    |w_j| <= ``most`` = sqrt(yy / lam) in any case.  Bounds on costs are taken over intervals that
+    are a little too long (``low``, ``high``), models over some that are a little too short
+    (``inner``).
+    """
+
+    def __init__(
+        self, s: Statement, monomials: Sequence[Term], scale: Floats, units: Floats, most: Floats
+    ) -> None:
+        everywhere, inputs, terms = s.coefficients
+        self.stated = bool(inputs or terms or everywhere != ANYTHING)
+        own, of_inputs = dict(terms), dict(inputs)
+        ends = np.full((len(monomials), 2), inf) * [-1.0, 1.0]
+        for j, m in enumerate(monomials if self.stated else ()):
+            if m in own:
+                ends[j] = own[m]
+            elif m:
+                used = {owner(c, s) for c in m} & of_inputs.keys()
+                among = [of_inputs[i] for i in used] or [everywhere]
+                ends[j] = max(low for low, _ in among), min(high for _, high in among)
+        unit = np.array([np.prod(s.scale[list(m)]) for m in monomials], dtype=np.float64)
+        factor = (unit / scale) / units[:, None]
+        # A factor that is lost would make nothing of any interval; one too large leaves it open.
+        demand(not self.stated or np.all(factor >= 1e-290), "its coefficients leave the floats")
+        both = ends.T[:, None, :]  # by side, then response and monomial
+        scaled = np.where(both == 0.0, 0.0, both * factor)
+        margin = (4.0 * s.degree + 32.0) * U
+        tiny = np.where(scaled == 0.0, 0.0, np.copysign(TINY, scaled))
+        limit = np.broadcast_to(most[:, None], factor.shape)
+        self.low, self.high = np.clip(scaled * (1.0 + margin) + tiny, -limit, limit)
+        low, high = scaled * (1.0 - margin) - tiny
+        self.inner = np.array([np.clip(low, -limit, 0.0), np.clip(high, 0.0, limit)])
+
+    def fit(self, t: int, H: Floats, q: Floats, S: Positions) -> Floats:
+        """Return about the best coefficients of a support within their intervals.
+
+        Those that leave their interval are stopped at its end and the others solved again; one
+        that is stopped but pulls back is set free.
+        """
+        (low, high), w = self.inner[:, t, S], np.zeros(len(S))
+        stopped = np.zeros(len(S), dtype=bool)
+        for _ in range(ROUNDS):
+            free = np.flatnonzero(~stopped)
+            try:
+                w[free] = np.linalg.solve(
+                    H[np.ix_(free, free)], q[free] - H[free][:, stopped] @ w[stopped]
+                )
+            except np.linalg.LinAlgError:
+                w[free] = 0.0
+            w[~np.isfinite(w)] = 0.0
+            off = np.abs(w - np.clip(w, low, high)) * np.sqrt(np.diagonal(H))
+            if off.max(initial=0.0) > 0.0:
+                worst = int(np.argmax(off))
+                w[worst], stopped[worst] = np.clip(w[worst], low[worst], high[worst]), True
+                continue
+            pull = q - H @ w
+            back = stopped & (((w == low) & (pull > 0.0)) | ((w == high) & (pull < 0.0)))
+            gain = np.where(back & (low < high), pull * pull / np.diagonal(H), 0.0)
+            if not gain.max(initial=0.0) > 1e-14 * float(np.abs(q) @ np.abs(w)):
+                break
+            stopped[int(np.argmax(gain))] = False
+        return np.clip(w, low, high)
