@@ -1,6 +1,6 @@
 """Changes to a proof: some break it, some leave it true, some claim what is false.
 
-``forge(proof, rng)`` applies a few at random, to nodes, vectors, diagonals, couplings, screenings
+``forge(proof, rng)`` applies a few at random, to nodes, vectors, diagonals, pairwise shifts, screenings
 and the statement, and often raises the claim.  Whatever comes out, a checker may accept it only if
 what it then calls proved is true of the changed statement.
 """
@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from polysharp.problem.coupling import Coupling
 
-from polysharp.certificate.proof import Diagonal, Proof, ProofNode, Screening, Vector
+from polysharp.certificate.proof import Proof
+from polysharp.checker import Diagonal, Pairs, ProofNode, Screening, Vector
 
 Rng = np.random.Generator
-KINDS = ("dual", "single", "void", "split", "sets", "exhausted")
+KINDS = ("dual", "split", "enumeration", "void")
 FACTORS = (0.0, -1.0, 0.5, 2.0, 1.0 + 1e-9, 1e8, 1e-8, 1e150, 1e300, np.nan, np.inf)
 
 
@@ -143,7 +143,7 @@ def change_the_tree(proof: Proof, rng: Rng) -> Proof:
 
 def close_the_root(proof: Proof, rng: Rng) -> Proof:
     """One node for everything."""
-    vector = _vector(proof, rng, (_any(rng, proof.nodes) or ProofNode("void")).vector)
+    vector = _vector(proof, rng, (_any(rng, proof.nodes) or ProofNode("dual")).vector)
     return replace(proof, nodes=(ProofNode(_any(rng, KINDS), vector=vector),))
 
 
@@ -159,34 +159,34 @@ def change_a_diagonal(proof: Proof, rng: Rng) -> Proof:
 
 
 def _made_up(proof: Proof, rng: Rng, diagonal: Diagonal) -> Diagonal:
-    """Give a diagonal a coupling that nothing speaks against, and less of everything else."""
+    """Give a diagonal a pairwise shift that nothing speaks against, and less of everything else."""
     index, T = np.sort(diagonal.index), int(rng.integers(1, 7))
     c = np.triu(rng.integers(-32767, 32768, (len(index), len(index))), 1)
     size = float(np.sqrt(np.abs(diagonal.value).mean())) if len(index) else 0.0
     reach = size * 10.0 ** rng.uniform(-3, 1) * rng.random(len(index))
-    coupling = Coupling(index, reach, (c + c.T).astype(np.int16))
+    pairs = Pairs(index, reach, (c + c.T).astype(np.int16))
     free = rng.permutation(index)[: int(rng.integers(0, len(index) + 1))]
     value = float(rng.uniform(-1, 1)) * diagonal.value
-    return replace(diagonal, value=value, coupling=coupling, free=free, terms=T)
+    return replace(diagonal, value=value, pairs=pairs, free=free, terms=T)
 
 
-def _coupling(proof: Proof, rng: Rng, diagonal: Diagonal) -> Diagonal:
-    """Change what a diagonal's coupling is, or where and for how many terms it counts."""
-    if diagonal.coupling is None or rng.random() < 0.1:
+def _pairs(proof: Proof, rng: Rng, diagonal: Diagonal) -> Diagonal:
+    """Change what a diagonal's pairwise shift is, or where and for how many terms it counts."""
+    if diagonal.pairs is None or rng.random() < 0.1:
         return _made_up(proof, rng, diagonal)
-    index, reach, ratios = (getattr(diagonal.coupling, n) for n in ("index", "reach", "ratios"))
+    index, reach, ratios = (getattr(diagonal.pairs, n) for n in ("index", "reach", "ratios"))
     how, size = int(rng.integers(8)), len(ratios)
     if how == 0:
         return replace(diagonal, terms=int(_any(rng, (diagonal.terms - 1, diagonal.terms + 1, 0))))
     if how == 1:
         return replace(diagonal, free=_positions(proof, rng))
     if how == 2:
-        return replace(diagonal, coupling=None)
+        return replace(diagonal, pairs=None)
     if how == 3:
         reach = reach * float(_any(rng, FACTORS))
     if how == 4:
         reach = reach * 10.0 ** rng.uniform(-1, 1, len(reach))
-    if how == 5:  # stays a coupling
+    if how == 5:  # stays a pairwise shift
         c = np.triu(rng.integers(-32767, 32768, (size, size)), 1)
         ratios = np.where(rng.random() < 0.5, c + c.T, -ratios).astype(np.int16)
     if how == 6 and size:  # is none
@@ -196,13 +196,13 @@ def _coupling(proof: Proof, rng: Rng, diagonal: Diagonal) -> Diagonal:
         )
     if how == 7:
         index = _any(rng, (index[::-1], index + 1, _positions(proof, rng)))
-    return replace(diagonal, coupling=Coupling(index, reach, ratios))
+    return replace(diagonal, pairs=Pairs(index, reach, ratios))
 
 
-def change_a_coupling(proof: Proof, rng: Rng) -> Proof:
-    """Change the couplings of diagonals, or make some up."""
+def change_a_pairwise_shift(proof: Proof, rng: Rng) -> Proof:
+    """Change the pairwise shifts of diagonals, or make some up."""
     diagonals = tuple(
-        _coupling(proof, rng, d) if rng.random() < 0.5 else d for d in proof.diagonals
+        _pairs(proof, rng, d) if rng.random() < 0.5 else d for d in proof.diagonals
     )
     return replace(proof, diagonals=diagonals)
 
@@ -246,5 +246,5 @@ def change_the_statement(proof: Proof, rng: Rng) -> Proof:
 
 CHANGES = (
     *(change_a_kind, change_a_vector, change_a_screening, change_the_tree),
-    *(close_the_root, change_a_diagonal, change_a_coupling, change_the_statement),
+    *(close_the_root, change_a_diagonal, change_a_pairwise_shift, change_the_statement),
 )

@@ -45,8 +45,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from polysharp import Proof, SparsePolynomialRegressor, verify
-from polysharp.certificate.checker import ends as checked_ends
-from polysharp.certificate.statement import Statement, with_statement
+from polysharp.certificate.statement import state, with_statement
+from polysharp.checker import Statement
+from polysharp.checker import all_supports as checked_supports
 from polysharp.engines import make_engine
 from polysharp.engines.columns.column_generation import search_all_inputs
 from polysharp.engines.columns.search import Search, Sizes
@@ -155,7 +156,7 @@ def stated(case: Case, model: Any) -> Statement:
         place = tuple(basis.index[model.basis_.monomials[j]] for j in solution.support)
         solution = replace(solution, support=place, proof=None)
     structure = opened.rules.structure(basis)
-    return Statement.of(opened.rules, basis, structure, opened.scaling, opened.table, solution)
+    return state(solution, opened.rules, basis, structure, opened.scaling, opened.table)
 
 
 def attempt(case: Case, tally: Tally) -> Any:
@@ -370,7 +371,7 @@ def load_kernels(only: str | None) -> None:
     Of "ends" few supports are tried as many are, by the tree and by the checker.
     """
     if only == "ends":
-        vars(searched_ends)["few"], vars(checked_ends)["FEW"] = lambda *_: False, 0
+        vars(searched_ends)["few"], vars(checked_supports)["FEW"] = lambda *_: False, 0
     for seed in range(3):
         for engine in ("tree", "branching", "priced", "enumeration", "local-search"):
             attempt(make_case(seed, engine), Tally())

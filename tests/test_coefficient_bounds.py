@@ -15,6 +15,7 @@ from instances import TINY, Instance, make_instance, optimum, with_boxes
 from scipy.optimize import lsq_linear
 from support import (
     CoefficientBounds,
+    Intervals,
     Design,
     MemoryRows,
     PricedKind,
@@ -252,11 +253,11 @@ def test_a_proof_without_its_bounds_is_rejected(stated: dict[str, Any]) -> None:
     proof = fitted(stated).solution_.proof
     assert proof is not None
     assert proof.statement is not None
-    wider = replace(proof.statement, coefficients=CoefficientBounds())
+    wider = replace(proof.statement, coefficients=Intervals())
     assert not verify(proof.about(wider), X, y)
-    longer = CoefficientBounds((-1e3, 1e3))
+    longer = Intervals((-1e3, 1e3))
     assert not verify(proof.about(replace(proof.statement, coefficients=longer)), X, y)
-    without_zero = CoefficientBounds((1.0, 2.0))
+    without_zero = Intervals((1.0, 2.0))
     verdict = verify(proof.about(replace(proof.statement, coefficients=without_zero)), X, y)
     assert "lacks 0" in verdict.reason
 

@@ -359,8 +359,8 @@ def test_a_proof_over_every_input_proves_no_more_than_is_true(planted, fitted):
     named = proof.statement.monomials
     for change in (
         {"bound": more},
-        {"bound": more, "nodes": (ProofNode("exhausted"),)},
-        {"bound": more, "nodes": (ProofNode("void"),)},
+        {"bound": more, "nodes": (ProofNode("enumeration"),)},
+        {"bound": more, "nodes": (ProofNode("enumeration", on_inputs=True),)},
         {"bound": more, "nodes": tuple(map(narrowed, proof.nodes))},
         {"bound": more, "diagonals": (Diagonal(one, np.zeros(1)),)},
         {"statement": replace(statement, monomials=named[1:])},

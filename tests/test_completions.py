@@ -6,16 +6,17 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from support import Sought, home, may_gain
+from support import Marking, home
 
 
-def marked(H: np.ndarray, B: np.ndarray, T: float, sought: Sought) -> set[tuple[int, ...]]:
+def marked(
+    H: np.ndarray, B: np.ndarray, T: float, marking: Marking, exact: bool = False
+) -> set[tuple[int, ...]]:
     """Return what is marked, as sorted supports, each marked once."""
-    found = [
-        tuple(sorted(one)) for sets in may_gain(H, B, T, sought, 0.0)[0] for one in sets.tolist()
-    ]
-    assert len(found) == len(set(found))
-    return set(found)
+    found = marking.run(H, B, T, exact_size=exact)
+    supports = [tuple(sorted(one)) for sets in found for one in sets.tolist()]
+    assert len(supports) == len(set(supports))
+    return set(supports)
 
 
 def gain(H: np.ndarray, B: np.ndarray, S: tuple[int, ...]) -> float:
@@ -43,17 +44,17 @@ def test_whatever_gains_enough_is_marked(L: int, responses: int, monkeypatch) ->
     size = 10
     for seed in range(6):
         rng = np.random.default_rng([seed, L, responses])
-        monkeypatch.setattr(home("AT_A_TIME"), "AT_A_TIME", float(rng.choice([1.0, 200.0, 1e5])))
+        monkeypatch.setattr(home("Marking"), "ENTRIES", int(rng.choice([1, 200, 10**5])))
         H, B = table(rng, size, float(rng.choice([1e-3, 0.1, 1.0])), responses)
         sets = [S for k in range(1, L + 1) for S in combinations(range(size), k)]
         gains = np.array([gain(H, B, S) for S in sets])
         T = float(np.quantile(gains[[len(S) == L for S in sets]], rng.choice([0.0, 0.8, 0.99])))
         uses, room = rng.random((size, 4)) < 0.4, int(rng.integers(1, 5))
         exact = bool(rng.random() < 0.3)
-        sought = Sought(L, exact, uses, room, 1e-9)
+        marking = Marking(L, uses, room, 1e-9)
         short = [exact and len(S) < L for S in sets]
         fits = [uses[list(S)].max(axis=0).sum() <= room for S in sets]
-        found = marked(H, B, T, sought)
+        found = marked(H, B, T, marking, exact)
         for S, own, fit, too_short in zip(sets, gains, fits, short, strict=True):
             may = fit and not too_short
             if own > T * (1.0 + 1e-9) and may:
@@ -66,5 +67,5 @@ def test_with_nothing_left_to_gain_all_are_marked() -> None:
     """Though rounding has left a pair of equal columns a negative determinant."""
     H = np.full((4, 4), 1.0 + 1e-12)
     np.fill_diagonal(H, 1.0)
-    sought = Sought(2, True, np.zeros((4, 1), dtype=bool), 1, 0.0)
-    assert marked(H, np.full((1, 4), 1e-9), -1.0, sought) == set(combinations(range(4), 2))
+    marking = Marking(2, np.zeros((4, 1), dtype=bool), 1, 0.0)
+    assert marked(H, np.full((1, 4), 1e-9), -1.0, marking, True) == set(combinations(range(4), 2))

@@ -25,7 +25,7 @@ from support import (
     TermRules,
     assemble,
     count_monomials,
-    dearest,
+    largest_products,
     inner,
     parents_of,
     triage_size,
@@ -517,9 +517,9 @@ def test_the_checker_prices_what_a_statement_allows():
         own = model.fit(X, y).solution_.proof.statement
         statement = replace(own, monomials=(), listed=False)
         columns = Columns(statement, read_rows(statement, X, y, None), ())
-        a = columns.residual(np.zeros(0, dtype=np.intp), np.zeros(0))
+        a = columns.residual(0, np.zeros(0, dtype=np.intp), np.zeros(0))
         for inputs in ([0, 1, 2, 3], [1, 3], [0], []):
-            found, _ = dearest(columns, a, np.array(inputs, dtype=np.intp))
+            found, _ = largest_products(columns, a, np.array(inputs, dtype=np.intp))
             every = rules.basis(np.array(inputs, dtype=np.intp)).monomials if inputs else ()
             named = {one.monomial for one in found}
             assert named == {m for m in every if len(m) <= 3 or heredity is None}

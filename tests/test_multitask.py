@@ -581,7 +581,7 @@ def test_what_is_changed_in_a_proof_is_found(tmp_path):
         "responses in another order": (proof, X, Y[:, ::-1] * [1.0, 2.0, 3.0, 4.0]),
         "a child left out": (replace(proof, nodes=(short, *rest)), X, Y),
         "no nodes": (replace(proof, nodes=()), X, Y),
-        "all is void": (replace(proof, nodes=(ProofNode("void"),)), X, Y),
+        "all is void": (replace(proof, nodes=(ProofNode("enumeration", on_inputs=True),)), X, Y),
         "no vector": (replace(proof, nodes=(ProofNode("dual"),)), X, Y),
         "exceptions": (replace(proof, exceptions=((0,),)), X, Y),
     }

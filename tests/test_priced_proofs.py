@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from support import (
-    UNBOUNDED,
     Columns,
     Design,
     Extent,
+    Intervals,
     ProofNode,
     Search,
     Sizes,
@@ -25,7 +25,7 @@ from support import (
     TimeBudget,
     Vector,
     all_monomials,
-    dearest,
+    largest_products,
     home,
     inner,
     open_fit,
@@ -183,7 +183,7 @@ def test_a_search_that_runs_out_of_time_leaves_what_it_has_proved(limit):
 @pytest.mark.parametrize("kept", [8, 64])
 def test_a_reader_that_names_few_proves_no_more_than_is_true(kept, monkeypatch):
     """Monomials beyond those named are bounded together; enough are named to accept."""
-    for module in (home("dearest"), home("PricedReader")):
+    for module in (home("largest_products"), home("ProofReader")):
         monkeypatch.setattr(module, "KEPT", kept)
     for seed in range(6):
         case = Drawn(seed)
@@ -204,18 +204,18 @@ def test_every_monomial_is_priced_and_no_other(seed, monkeypatch):
     every = all_monomials(s)
     rows = read_rows(s, case.X, case.y, case.weights)
     columns, whole = Columns(s, rows, ()), Columns(s, rows, every)
-    a = columns.residual(NO_TERMS, np.zeros(0)) + 0.1 * np.sin(np.arange(len(case.y)))
+    a = columns.residual(0, NO_TERMS, np.zeros(0)) + 0.1 * np.sin(np.arange(len(case.y)))
     sums, _ = whole.products(a[:, None], np.arange(len(every)), np.longdouble)
     true = dict(zip(every, sums[:-1, 0].astype(float).tolist(), strict=True))
-    found, rest = dearest(columns, a, np.array(s.kept_inputs))
+    found, rest = largest_products(columns, a, np.array(s.kept_inputs))
     assert rest == 0.0
     assert sorted(one.monomial for one in found) == sorted(every)
     for one in found:
         assert one.up >= true[one.monomial] >= -one.down
         assert one.up + one.down <= 1e-9 * (1.0 + one.size) or not one.monomial
     for kept in (1, 5, 30):
-        monkeypatch.setattr(home("dearest"), "KEPT", kept)
-        few, rest = dearest(columns, a, np.array(s.kept_inputs))
+        monkeypatch.setattr(home("largest_products"), "KEPT", kept)
+        few, rest = largest_products(columns, a, np.array(s.kept_inputs))
         named = {one.monomial for one in few}
         assert len(named) == min(kept, len(every))
         assert all(abs(true[m]) <= rest for m in every if m not in named)
@@ -269,7 +269,7 @@ def stated(**changes: Any) -> Proof:
 def test_a_proof_holds_for_other_intervals_only_where_it_is_true(told, options):
     case, proof = law()
     best = optimum(Law(coefficient_bounds=options))
-    own = replace(proof.statement.coefficients, **told)
+    own = proof.statement.coefficients._replace(**told)
     verdict = verify(stated(coefficients=own), case.X, case.y)
     assert verdict.bound <= best
     assert bool(verdict) <= (proof.bound <= best)
@@ -280,14 +280,14 @@ def test_wider_intervals_are_not_proved():
     case, proof = law()
     own = proof.statement.coefficients
     for told in ({"everywhere": (-0.8, 4.0)}, {"inputs": ((0, (0.0, 3.0)),)}, {"inputs": ()}):
-        verdict = verify(stated(coefficients=replace(own, **told)), case.X, case.y)
+        verdict = verify(stated(coefficients=own._replace(**told)), case.X, case.y)
         assert "less than the bound" in verdict.reason, told
     for told in (
         {"inputs": ((0, (0.1, 3.0)),)},
         {"inputs": ((7, (0.0, 1.5)),)},
         {"everywhere": (np.nan, 1.0)},
     ):
-        verdict = verify(stated(coefficients=replace(own, **told)), case.X, case.y)
+        verdict = verify(stated(coefficients=own._replace(**told)), case.X, case.y)
         assert "interval" in verdict.reason, told
 
 
@@ -301,7 +301,7 @@ def test_a_proof_about_other_functions_is_rejected():
         {"functions": ((5, "inverse"), *s.functions[1:])},
         {"functions": ()},
         {"functions": (*s.functions, (2, "unheard-of")), **more},
-        {"functions": (*s.functions, (2, "log")), "coefficients": UNBOUNDED, **more},
+        {"functions": (*s.functions, (2, "log")), "coefficients": Intervals(), **more},
     ):
         assert not verify(stated(**change), case.X, case.y), change
     # One more function gives a better law: what was proved without it is false with it.

@@ -231,8 +231,8 @@ class Marking:
         if left == 1:
             return
         if left == 2:
-            whole = np.zeros((1, m)), h[None], S[None], B[:, None], np.array([T])
-            self._mark_pairs(H, whole, J, members, np.array([-1]), np.array([m]))
+            every = np.zeros((1, m)), h[None], S[None], B[:, None], np.array([T])
+            self._mark_pairs(H, every, J, members, np.array([-1]), np.array([m]))
             return
         factor = _factor(H, B, greedy=left >= SORTED or not members)
         self.work += 0.5 * m**3
@@ -287,7 +287,7 @@ class Marking:
         """Mark completions by one more member; rows stand for different first members."""
         demand(bool((h > 0.0).all()), DEPENDENT)
         self.work += h.size
-        marked = ~(S <= self._lowered(h, S, T)[:, None] * h)
+        marked = ~(self._lowered(h, S, T)[:, None] * h >= S)
         if firsts is None:
             self._note(members, J[np.flatnonzero(marked[0])][:, None])
         else:
@@ -348,9 +348,7 @@ def _cut(squares: Floats, T: Floats, doubt: float) -> Positions:
     return np.asarray(np.where(enough, places, 0).max(axis=1))
 
 
-def _factor(
-    H: Floats, B: Floats, *, greedy: bool
-) -> tuple[Positions, Floats, Floats] | None:
+def _factor(H: Floats, B: Floats, *, greedy: bool) -> tuple[Positions, Floats, Floats] | None:
     """Return an order, and F and z of it; None if rounding leaves no F.
 
     With ``greedy`` the order is the one that passes most over.
@@ -361,7 +359,7 @@ def _factor(
     if not greedy:
         try:  # from the last member on
             F = np.linalg.cholesky(H[::-1, ::-1])[::-1, ::-1]
-            z = np.linalg.solve(F, B.T).T
+            z = np.asarray(np.linalg.solve(F, B.T), dtype=np.float64).T.copy()
         except np.linalg.LinAlgError:
             return None
         return (order, F, z) if np.isfinite(F).all() and np.isfinite(z).all() else None
@@ -395,9 +393,7 @@ def _squares_with(F: Floats, z: Floats) -> Floats:
     return squares
 
 
-def least_of_input_sets(
-    products: InnerProducts, rules: Rules, at: Fixings, claim: float
-) -> float:
+def least_of_input_sets(products: InnerProducts, rules: Rules, at: Fixings, claim: float) -> float:
     """Return the least bound of all sets of inputs that fill the budget, at least the claim.
 
     A set is bounded by the ridge regression on its monomials.

@@ -168,9 +168,7 @@ def alive_part(s: Statement, at: Fixings) -> Statement:
     return replace(s, kept_inputs=alive, degree=degree)
 
 
-def _longer(
-    m: Term, columns: dict[int, list[int]], every: list[int], s: Statement
-) -> list[Term]:
+def _longer(m: Term, columns: dict[int, list[int]], every: list[int], s: Statement) -> list[Term]:
     """The monomials of the statement's shape with one more factor, not before the last one."""
     inputs = {owner(c, s) for c in m}
     if m and (len(inputs) == s.max_interaction or len(m) >= s.interaction_degree):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from io import BytesIO
 from math import inf, isfinite, prod
+from operator import index as whole
 from os import PathLike
 from typing import Any, NoReturn, TypeVar
 from zipfile import ZipFile
@@ -40,6 +41,7 @@ from polysharp.checker.evidence import (
 FORMAT, VERSION = "polysharp-proof", 3
 KINDS: tuple[Kind, ...] = ("dual", "split", "enumeration")
 MOST_BYTES = 2**30  # unpacked; a proof of five million numbers takes a tenth of that
+MOST_RATIOS = 2**29  # of all pairwise shifts, two bytes each
 MIDDLE = 32_768  # what a ratio of zero is stored as
 
 Stored = dict[str, NDArray[Any]]
@@ -204,8 +206,8 @@ def _proof(header: dict[str, Any], stored: Stored, kind: type[P]) -> P:
         return [None if number == -1 else among[number] for number in numbers]
 
     lengths = stored["pairs_index_length"]
-    if sum(2 * size * size for size in map(int, lengths.tolist())) > MOST_BYTES:
-        raise ValueError(f"it takes more than {MOST_BYTES:,} bytes")
+    if sum(size * size for size in map(int, lengths.tolist())) > MOST_RATIOS:
+        raise ValueError(f"it has more than {MOST_RATIOS:,} ratios")
     triangles = _cut(stored["pairs_ratios"], lengths * (lengths - 1) // 2)
     ratios = [_square(part, size) for part, size in zip(triangles, lengths.tolist(), strict=True)]
     pairs = _each(Pairs, lists("pairs_index"), reals("pairs_reach", "pairs_index"), ratios)
@@ -215,7 +217,7 @@ def _proof(header: dict[str, Any], stored: Stored, kind: type[P]) -> P:
         reals("diagonal_value", "diagonal_index"),
         named("diagonal_pairs", pairs, -1),
         lists("diagonal_free"),
-        stored["diagonal_terms"].tolist(),
+        map(whole, stored["diagonal_terms"].tolist()),
     )
     vectors = _each(
         Vector,

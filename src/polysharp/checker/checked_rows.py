@@ -230,9 +230,7 @@ class Columns:
         """Return |a|, or the lengths of columns, rounded up."""
         return np.sqrt((a * a).sum(axis=0)) * (1.0 + (len(a) + 4.0) * U)
 
-    def products(
-        self, A: Floats, alive: Positions, real: Any = np.float64
-    ) -> tuple[Any, Floats]:
+    def products(self, A: Floats, alive: Positions, real: Any = np.float64) -> tuple[Any, Floats]:
         """Return m_j'a for the columns a of A and all j alive, responses last, and all errors."""
         n, u = len(A), float(np.finfo(real).eps) / 2
         sums, size = np.zeros((len(alive) + self.T, A.shape[1]), dtype=real), self.length(A)

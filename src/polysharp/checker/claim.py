@@ -28,6 +28,9 @@ class Intervals(NamedTuple):
     terms: tuple[tuple[Term, Ends], ...] = ()
 
 
+NO_INTERVALS = Intervals()
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Statement:
     """No polynomial of this kind has a lower objective on these data than the bound of the proof.
@@ -83,7 +86,7 @@ class Statement:
     support: tuple[Term, ...]  # of the model found
     objective: float  # which it does not exceed
     exact_size: bool = False
-    coefficients: Intervals = Intervals()
+    coefficients: Intervals = NO_INTERVALS
 
     def __str__(self) -> str:
         """Everything that the claim depends on, line by line."""

@@ -1,4 +1,4 @@
-"""What is taken off G and comes back as ridge: a diagonal d, and a pairwise shift K that few terms lose.
+"""Curvature that moves from G into the ridge: a diagonal d, and a pairwise shift K.
 
 With reach a_j >= 0 and ratios t_ij = t_ji = c_ij 2^-15, |c_ij| < 2^15 whole,
 
@@ -133,7 +133,7 @@ def read_curvature(
 
 
 def check_pairs(given: Any, size: int, what: str) -> None:
-    """Reject a pairwise shift that is not made as at the head; it speaks of monomials below ``size``."""
+    """Reject a pairwise shift that is not made as at the head, of monomials below ``size``."""
     parts: list[Any] = [getattr(given, name, None) for name in ("index", "reach", "ratios")]
     index, reach, ratios = parts
     lists = _is_list(index, np.intp) and _is_list(reach, np.float64)
@@ -151,7 +151,7 @@ def check_pairs(given: Any, size: int, what: str) -> None:
     )
     demand(np.all(ratios > -STEPS), f"{what} has a pairwise shift with a ratio of one")
     demand(np.array_equal(ratios, ratios.T), f"{what} has a pairwise shift that is not symmetric")
-    demand(not np.diagonal(ratios).any(), f"{what} has a pairwise shift of monomials with themselves")
+    demand(not np.diagonal(ratios).any(), f"{what} pairs monomials with themselves")
 
 
 def _is_list(given: Any, kind: type) -> bool:

@@ -30,7 +30,7 @@ or two monomials may join, such a screening may name columns ``along`` in place 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,8 @@ class Vector:
     multiple: float = 1.0
 
 
-class Pairs(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Pairs:
     """A pairwise shift over sorted monomials: reach a_j, and ratios t_ij in steps of 2^-15."""
 
     index: Positions

@@ -50,17 +50,14 @@ def certified(products: InnerProducts, moved: Curvature, what: str) -> Curvature
     raise Rejected(f"{what} exceeds the curvature there is")
 
 
-def prices(lam: float, up: Floats, down: Floats, ends: Any = None, d: Any = None) -> Floats:
-    """Return upper bounds on Z_j for intervals with these ends, or for none."""
-    if d is None and ends is None:
+def prices(lam: float, up: Floats, down: Floats, ends: Any = None, d: Any = 0.0) -> Floats:
+    """Return upper bounds on Z_j for intervals with these ends; without any, for d = 0."""
+    if ends is None:
         rho = np.maximum(up, down)
         return np.asarray(rho * rho * ((0.5 + 4.0 * U) / lam))
-    ridge: Any = lam * (1.0 - 4.0 * U)
-    if d is not None:
-        ridge = lam + d - 4.0 * U * (lam + np.abs(d))
-    low, high = (-inf, inf) if ends is None else ends
-    right = _one_side(np.maximum(up, 0.0), ridge, high)
-    left = _one_side(np.maximum(down, 0.0), ridge, -low)
+    ridge = lam + d - 4.0 * U * (lam + np.abs(d))
+    right = _one_side(np.maximum(up, 0.0), ridge, ends[1])
+    left = _one_side(np.maximum(down, 0.0), ridge, -ends[0])
     return np.asarray(np.maximum(right, left))
 
 
@@ -182,7 +179,7 @@ def _costs(
     plain, shifted = list[Any](), list[Any]()
     for t in range(products.T):
         v, q, yy = w[:, :, t], products.q[sets, t], products.yy[t]
-        ends = (boxes.low[t, sets], boxes.high[t, sets]) if boxes.stated else None
+        ends = boxes.low[t, sets], boxes.high[t, sets]
         Gv = np.einsum("sij,sj->si", G, v)
         reach = products.y_norm[t] + np.einsum("si,si->s", np.abs(v), n)
         moved = products.y_error[t] + np.einsum("si,si->s", np.abs(v), e)
@@ -191,7 +188,8 @@ def _costs(
         slack = SAFE * (n * step[:, None] + e * (reach + step)[:, None])
         vGv, ya = np.einsum("si,si->s", v, Gv), yy - np.einsum("si,si->s", q, v)
         base, aa = 0.5 * (yy - vGv) - error, 2.0 * ya - yy + vGv + error
-        plain.append((base, ya - error, aa, prices(lam, *sides(q - Gv, slack), ends)))
+        own = ends if boxes.stated else None
+        plain.append((base, ya - error, aa, prices(lam, *sides(q - Gv, slack), own)))
         if d is not None:
             dv = d * v
             slack = slack + 4.0 * U * (np.abs(dv) + np.abs(q))

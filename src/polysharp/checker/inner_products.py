@@ -73,7 +73,7 @@ class InnerProducts(Columns):
     def G(self, rows: Any, columns: Any = slice(None)) -> Floats:
         """Return entries of G at arrays of positions that go together."""
         self.need(np.asarray(rows).ravel())
-        return self._G[self._place[rows], columns]
+        return np.asarray(self._G[self._place[rows], columns])
 
     def margins(self, t: int, index: Positions, w: Floats) -> tuple[float, float, float]:
         """Return reach, eps reach + E and the error of a quadratic form, as at the head."""

@@ -42,7 +42,9 @@ class Correlated(NamedTuple):
     monomial: Term
 
 
-def largest_products(columns: Columns, a: Floats, inputs: Positions) -> tuple[list[Correlated], float]:
+def largest_products(
+    columns: Columns, a: Floats, inputs: Positions
+) -> tuple[list[Correlated], float]:
     """Return the monomials of some inputs with the largest |m_j'a|, and what others reach."""
     s, v, n = columns.s, columns.rows.v, len(a)
     b = columns.root * a

@@ -72,16 +72,16 @@ class Exact(InnerProducts):
         weights = rationals(np.broadcast_to(weight, (len(y),)))
         kept, p, inputs = [t for t in range(len(weights)) if weights[t] > 0], len(s.names), {}
         self.v, self.v_scale = _integers([weights[t] for t in kept])
-        exactly = rows.Y.T if s.responses else [rationals(y)]  # of the quotients by the scales
-        self.y = [
-            _integers([Fraction(x) for x in own.tolist()] if s.responses else
-                      [own[t] for t in kept]) for own in exactly
-        ]  # fmt: skip
-        self.sum_v, X = sum(self.v) if s.fit_intercept else 1, rationals(X)
+        exactly = rationals(y)
+        given = [[exactly[t] for t in kept]]
+        if s.responses:  # the floats that dividing by their scales gives
+            given = [rationals(own) for own in rows.Y.T]
+        self.y = [_integers(own) for own in given]
+        self.sum_v, entries = sum(self.v) if s.fit_intercept else 1, rationals(X)
         for i in {i for m in monomials for i in m}:
             shift, scale = Fraction(float(s.shift[i])), Fraction(float(s.scale[i]))
             if i < p:
-                numbers, denominator = _integers([X[t * p + i] - shift for t in kept])
+                numbers, denominator = _integers([entries[t * p + i] - shift for t in kept])
             else:  # a function is what double precision makes of it
                 numbers, denominator = _integers([Fraction(x) for x in rows.X[:, i].tolist()])
             inputs[i] = numbers, 1 / (denominator * scale)

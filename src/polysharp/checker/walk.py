@@ -358,8 +358,9 @@ class ProofReader:
         return [(index[of == t], w[of == t]) for t in range(T)]
 
     def tangent(self, vector: Vector, at: Fixings, *, close: bool) -> Tangent:
-        """Evaluate a vector at a node: from G, or more closely, or with a price for all, by rows."""
-        parts, alive, products = self.vectors(vector), np.flatnonzero(at.terms != OUT), self.products
+        """Evaluate a vector at a node, by G, or by rows to be closer or to price all."""
+        parts, products = self.vectors(vector), self.products
+        alive = np.flatnonzero(at.terms != OUT)
         multiple, boxes = float(vector.multiple), products.boxes
         demand(
             0.0 <= multiple < inf and (multiple == 1.0 or vector.diagonal == -1),
@@ -377,8 +378,8 @@ class ProofReader:
             else:
                 point = products.at(t, *part, moved, alive)
             points.append(point.times(multiple))
-            ends = (boxes.low[t], boxes.high[t]) if boxes.stated else None
-            Z += prices(products.lam, points[-1].up, points[-1].down, ends, d)
+            ends = (boxes.low[t], boxes.high[t]) if boxes.stated or moved is not None else None
+            Z += prices(products.lam, points[-1].up, points[-1].down, ends, 0.0 if d is None else d)
         if len(parts) > 1:
             Z *= 1.0 + (len(parts) + 4.0) * U
         others = self._others(vector, at, close=close) if at.rest else np.zeros(0)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from polysharp.certificate.checker.verify import verify
 from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Stop
+from polysharp.checker import verify
 from polysharp.cli.command import NONE, ExitCode
 from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.cli.outputs import check_outputs

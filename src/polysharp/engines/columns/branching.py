@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from polysharp.certificate.proof import Proof, ProofNode, ProofWriter, Screening, Vector
+from polysharp.certificate.proof import Proof, ProofWriter
 from polysharp.certificate.solution import Stop
+from polysharp.checker.evidence import ProofNode, Screening, Vector
 from polysharp.engines.columns.dual_point import DualPoint
 from polysharp.engines.columns.few_terms import FewTerms, readable
 from polysharp.engines.columns.priced import Handed, PricedNode, few_survivors, raise_bound
@@ -76,7 +77,7 @@ class PricedKind(NodeKind[PricedNode]):
     def close(self, node: PricedNode) -> None:
         """Write the end of a node."""
         if node.bound == np.inf:
-            self.writer.write(node.record, ProofNode("void"))
+            self.writer.write(node.record, ProofNode("dual"))
             return
         value, handed, used = node.proved_by(node.dual).bound, node.handed, node.dual
         if handed is None or value >= handed.value:
@@ -89,7 +90,7 @@ class PricedKind(NodeKind[PricedNode]):
             none = places[:0]
             along = None if handed.along is None else self.writer.places(handed.along)
             only = Screening(self._vector(handed.dual), none, none, places, along)
-            self.writer.graft(node.record, only, handed.proof, places)
+            self.writer.continue_with(node.record, only, handed.proof, places)
         else:
             self.unproved = True
         # A reader forms the residual y - Mw afresh, with roundings of its own.
@@ -219,7 +220,7 @@ class PricedKind(NodeKind[PricedNode]):
             # Heredity may have dropped all survivors: what lies beyond them still costs others.
             cost = least_cost(problem, fit) if allowed else np.inf
             node.single = others == np.inf
-            end = Proof(cost, (ProofNode("exhausted"),))
+            end = Proof(cost, (ProofNode("enumeration"),))
             self._keep(node, replace(rest, proof=end, value=min(cost, others)))
             if allowed:
                 search.offer(fit, problem, basis)

@@ -24,7 +24,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from polysharp.certificate.proof import Diagonal, Proof, ProofNode, ProofWriter, Vector
+from polysharp.certificate.proof import Proof, ProofWriter
+from polysharp.checker.evidence import Diagonal, ProofNode, Screening, Vector
 from polysharp.engines.base import Run
 from polysharp.engines.tree.bounding import descended, evaluate, finish, large
 from polysharp.engines.tree.effort import BEYOND_HOPE, Settings, Spending
@@ -189,14 +190,18 @@ class ListedKind(NodeKind[ListedNode]):
 
     def _write(self, node: ListedNode, **rest: object) -> None:
         record = ProofNode(
-            screenings=tuple(
-                replace(screening, vector=self._numbered(screening.vector, moved))
-                for screening, moved in node.screenings
-            ),
+            screenings=self._screenings(node),
             vector=None if node.vector is None else self._numbered(node.vector, node.moved),
             **rest,  # type: ignore[arg-type]
         )
         self.writer.write(node.record, record)
+
+    def _screenings(self, node: ListedNode) -> tuple[Screening, ...]:
+        """Return what was fixed on the way, as the proof lists it."""
+        return tuple(
+            replace(screening, vector=self._numbered(screening.vector, moved))
+            for screening, moved in node.screenings
+        )
 
     def _numbered(self, vector: Vector, moved: Diagonal | None) -> Vector:
         """Return a vector with the number of its diagonal in the proof."""
@@ -264,12 +269,11 @@ class ListedKind(NodeKind[ListedNode]):
         node.set_aside = min(node.set_aside, sifted.closed)
         children = [self._set_child(node, sets.undecided, left) for left in sifted.left]
         node.vector = node.moved = None
-        self._write(
-            node,
-            kind="sets",
-            chain=tuple(i for left in sifted.left for i in left.inputs.tolist()),
-            on_inputs=True,
-            children=tuple(child.record for child in children),
+        self.writer.write_input_sets(
+            node.record,
+            self._screenings(node),
+            [tuple(left.inputs.tolist()) for left in sifted.left],
+            [child.record for child in children],
         )
         self.run.nodes += len(children)
         return [child if self.run.expired else self._move(child, force=True) for child in children]

@@ -43,11 +43,11 @@ def _finish(node: ListedNode, free: int, effort: Spending) -> None:
     vector = node.written(w, support)
     if core.structure.allows(support):
         if effort.sink.take(core.index[support], bound):
-            node.close("exhausted", np.inf)
+            node.close("enumeration", np.inf)
         else:
             node.close("dual", bound, vector)
     elif free == 0 or node.budget == 0:
-        node.close("void", np.inf)
+        node.close("dual", np.inf)
     else:
         node.raise_bound(bound, vector)
 
@@ -66,9 +66,9 @@ def _single(node: ListedNode, effort: Spending) -> None:
         if not effort.sink.take(core.index[support], cost):
             left = min(left, cost, effort.threshold if bounded else cost)
     if core.structure.exact_size:
-        node.close("exhausted", left)
+        node.close("enumeration", left)
     else:
-        node.close("single", min(left, core.refitted(fixed)[0]))
+        node.close("enumeration", min(left, core.refitted(fixed)[0]))
 
 
 def try_all(node: ListedNode, effort: Spending) -> bool:
@@ -113,7 +113,7 @@ def try_all(node: ListedNode, effort: Spending) -> bool:
         cost = core.refitted(support)[0]
         if not sink.take(core.index[support], cost):
             bound = min(bound, cost)
-    node.close("exhausted", bound)
+    node.close("enumeration", bound)
     return True
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from polysharp.certificate.proof import Diagonal, Kind, Screening, Vector
+from polysharp.checker.evidence import Diagonal, Kind, Screening, Vector
 from polysharp.engines.tree.loop import Node
 from polysharp.engines.tree.relaxation import (
     Aim,
@@ -94,7 +94,7 @@ class ListedNode(Node):
         """Fix what the rules force; False, and the node is closed, where they leave nothing."""
         possible = propagate(self.core.structure, self.terms, self.inputs)
         if not possible:
-            self.close("void", np.inf)
+            self.close("dual", np.inf)  # and no vector
         return possible
 
     def raise_bound(self, bound: float, vector: Vector, moved: Diagonal | None = None) -> None:
@@ -126,7 +126,8 @@ class ListedNode(Node):
     def close(self, kind: Kind, bound: float, vector: Vector | None = None) -> None:
         """End the node with a bound and its proof."""
         self.kind = kind
-        if kind in {"single", "void", "exhausted"} or (vector is not None and bound >= self.bound):
+        better = bound == np.inf or (vector is not None and bound >= self.bound)
+        if kind == "enumeration" or better:
             self.bound, self.vector, self.moved = bound, vector, None
         self.warm = self.stored = self.point = self.coupling = None
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polysharp.certificate.proof import Diagonal, Vector
+from polysharp.checker.evidence import Diagonal, Vector
 from polysharp.engines.tree.effort import Spending
 from polysharp.engines.tree.listed import ListedNode, PricedPoint
 from polysharp.engines.tree.relaxation import fresh_warm, solve_relaxation
@@ -178,7 +178,7 @@ def _use(
     moved = Diagonal(core.index[among], ridge - core.problem.lam)
     if node.coupling is not None:
         coupled = np.intersect1d(core.index[node.free], node.coupling.index, assume_unique=True)
-        moved = replace(moved, coupling=node.coupling, free=coupled, terms=node.budget)
+        moved = replace(moved, pairs=node.coupling, free=coupled, terms=node.budget)
     node.take(PricedPoint(bound, prices, vector, moved), effort.threshold)
 
 
