@@ -1,7 +1,8 @@
 """Changes to a proof: some break it, some leave it true, some claim what is false.
 
-``forge(proof, rng)`` applies a few at random, to nodes, vectors, diagonals, pairwise shifts, screenings
-and the statement, and often raises the claim.  Whatever comes out, a checker may accept it only if
+``forge(proof, rng)`` applies a few at random, to nodes, vectors, diagonals, pairwise shifts,
+screenings and the statement, and often raises the claim.  Whatever comes out, a checker may accept
+it only if
 what it then calls proved is true of the changed statement.
 """
 
@@ -201,9 +202,7 @@ def _pairs(proof: Proof, rng: Rng, diagonal: Diagonal) -> Diagonal:
 
 def change_a_pairwise_shift(proof: Proof, rng: Rng) -> Proof:
     """Change the pairwise shifts of diagonals, or make some up."""
-    diagonals = tuple(
-        _pairs(proof, rng, d) if rng.random() < 0.5 else d for d in proof.diagonals
-    )
+    diagonals = tuple(_pairs(proof, rng, d) if rng.random() < 0.5 else d for d in proof.diagonals)
     return replace(proof, diagonals=diagonals)
 
 

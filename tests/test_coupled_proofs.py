@@ -577,9 +577,8 @@ def test_a_coupling_counts_once_and_moves_with_its_monomials(sample: tuple[Case,
     # K between two monomials is what it was.
     K = first.pairs.matrix(np.arange(f), np.ones(f, dtype=bool), case.L)
     order = np.argsort(places)
-    there = PairwiseMatrix(coupling.index, coupling.reach, coupling.ratios).matrix(places[order], np.ones(f, dtype=bool), case.L)
+    placed = PairwiseMatrix(coupling.index, coupling.reach, coupling.ratios)
+    there = placed.matrix(places[order], np.ones(f, dtype=bool), case.L)
     assert np.array_equal(K[np.ix_(order, order)], there)
     vectors = len(proof.nodes[0].vector.index)
     assert grafted.stored == 3 * f + 1 + f * f // 8 + f + 1 + vectors + f
-
-

@@ -25,8 +25,8 @@ from support import (
     TermRules,
     assemble,
     count_monomials,
-    largest_products,
     inner,
+    largest_products,
     parents_of,
     triage_size,
 )

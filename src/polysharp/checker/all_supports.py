@@ -359,10 +359,11 @@ def _factor(H: Floats, B: Floats, *, greedy: bool) -> tuple[Positions, Floats, F
     if not greedy:
         try:  # from the last member on
             F = np.linalg.cholesky(H[::-1, ::-1])[::-1, ::-1]
-            z = np.asarray(np.linalg.solve(F, B.T), dtype=np.float64).T.copy()
+            z[:] = np.linalg.solve(F, B.T).T
         except np.linalg.LinAlgError:
             return None
-        return (order, F, z) if np.isfinite(F).all() and np.isfinite(z).all() else None
+        sound = np.isfinite(F).all() and np.isfinite(z).all()
+        return (order, np.asarray(F, dtype=np.float64), z) if sound else None
     for t in range(m - 1, -1, -1):
         some = order[: t + 1]
         a = int(np.argmin((left[:, some] ** 2).sum(axis=0) / rest[some]))
