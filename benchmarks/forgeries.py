@@ -2,8 +2,7 @@
 
 ``forge(proof, rng)`` applies a few at random, to nodes, vectors, diagonals, pairwise shifts,
 screenings and the statement, and often raises the claim.  Whatever comes out, a checker may accept
-it only if
-what it then calls proved is true of the changed statement.
+it only if what it then calls proved is true of the changed statement.
 """
 
 from __future__ import annotations

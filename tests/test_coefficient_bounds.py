@@ -14,12 +14,6 @@ import pytest
 from instances import TINY, Instance, make_instance, optimum, with_boxes
 from scipy.optimize import lsq_linear
 from support import (
-<<<<<<< HEAD
-    CoefficientBounds,
-    Intervals,
-=======
-    Climb,
->>>>>>> 59ad55e (Tidy the checker's imports and types)
     Design,
     Intervals,
     MemoryRows,

@@ -14,7 +14,7 @@ import numpy as np
 from polysharp.checker.archive import packed, read_proof
 from polysharp.checker.claim import Statement
 from polysharp.checker.evidence import Diagonal, Pairs, ProofNode, ProofRecord, Screening, Vector
-from polysharp.files import write_file
+from polysharp.data.file_writing import write_file
 from polysharp.typing import Indices, Monomial
 
 CLAIM_ROOM = 1e-9  # share of the bound: a thousand times what rounding takes on ordinary data
