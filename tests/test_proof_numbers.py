@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from support import ProofError
 from test_verify import SPLITTING
 
 from polysharp import (
-    InputError,
     MultiTaskSparsePolynomialRegressor,
     Proof,
     SparsePolynomialRegressor,
@@ -109,5 +109,5 @@ def test_files_with_no_numbers_are_refused(proved, tmp_path):
             damaged = arrays | {name: with_entry(arrays[name], place, number), "header": text}
         with path.open("wb") as file:
             np.savez(file, **damaged)
-        with pytest.raises(InputError, match="path must be a whole file"):
+        with pytest.raises(ProofError, match="is not a valid polysharp proof"):
             Proof.load(path)
