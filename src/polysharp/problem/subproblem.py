@@ -180,17 +180,17 @@ class Subproblem:
         w - t H^-1 Q_:j and t = (q_j - Q_j: w) / (the Schur complement of j).
         """
         system, several = self.system, self.q
-        cross = system.block(held, free)
-        H = system.block(held, held) + np.diag(system.ridge[held])
+        Q, cross, diagonal = system.block(held, held), system.block(held, free), system.diagonal(free)
+        H = Q + np.diag(system.ridge[held])
         solved = solve_spd(H, np.column_stack([several[:, held].T, cross]))
         base, B = solved[:, : len(several)], solved[:, len(several) :]
-        schur = system.diagonal(free) + system.ridge[free] - np.einsum("if,if->f", cross, B)
+        schur = diagonal + system.ridge[free] - np.einsum("if,if->f", cross, B)
         costs = []
         for w, own in zip(base.T, self.systems, strict=True):
             # It is at least the ridge that was there before any curvature moved.
             last = (own.q[free] - w @ cross) / np.maximum(schur, self.problem.lam)
             W = np.vstack([w[:, None] - B * last, last])
-            costs.append(choice_bounds(own, held, free, W, cross))
+            costs.append(choice_bounds(own, held, free, W, (Q, cross, diagonal)))
         return np.asarray(_sum_below(costs))
 
     def curved(self, among: Indices, ridge: Array, K: Array | None = None) -> Quadratic | None:
