@@ -49,8 +49,8 @@ from polysharp.certificate.statement import state, with_statement
 from polysharp.checker import Statement
 from polysharp.checker import all_supports as checked_supports
 from polysharp.engines import make_engine
-from polysharp.engines.columns.column_generation import search_all_inputs
-from polysharp.engines.columns.search import Search, Sizes
+from polysharp.engines.columns.priced_run import PricedRun, Sizes
+from polysharp.engines.columns.priced_search import search_all_inputs
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree import ends as searched_ends
 from polysharp.errors import InfeasibleError, InputError
@@ -119,13 +119,13 @@ def branching_tree(seed: int) -> Tree:
 
 
 def priced(case: Case) -> Any:
-    """Search over monomials that are priced, with a pool that is much too small."""
+    """PricedRun over monomials that are priced, with a pool that is much too small."""
     model = SparsePolynomialRegressor(**(case.options | {"engine": "tree", "n_candidates": None}))
     check_parameters(model.get_params(deep=False))
     with open_progress(0) as progress:
         opened = open_fit(model, case.X, case.y, case.weight, progress)
     rules, intercept = opened.rules, case.options["fit_intercept"]
-    search = Search(
+    search = PricedRun(
         Design(opened.rows, opened.allowed, rules.degree, fit_intercept=intercept),
         rules,
         lam=1.0 / opened.gamma,

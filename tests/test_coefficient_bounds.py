@@ -18,7 +18,7 @@ from support import (
     Intervals,
     MemoryRows,
     PricedKind,
-    Search,
+    PricedRun,
     Sizes,
     SwapState,
     SwapTask,
@@ -294,7 +294,7 @@ def test_every_door_keeps_to_the_bounds() -> None:
     assert np.all(search.polynomial_.coefficients >= 0.0)
 
 
-def priced_search(options: dict[str, Any], **sizes: int) -> tuple[Search, Array, Array]:
+def priced_search(options: dict[str, Any], **sizes: int) -> tuple[PricedRun, Array, Array]:
     """A search that prices the products of twelve inputs, and its rows."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((150, 12))
@@ -303,7 +303,7 @@ def priced_search(options: dict[str, Any], **sizes: int) -> tuple[Search, Array,
     rules = read_rules(asked, tuple(f"x{i}" for i in range(12)))
     rows = MemoryRows(X, y, None, tuple(f"x{i}" for i in range(12)))
     design = Design(rows, np.arange(12), 2, fit_intercept=True)
-    search = Search(
+    search = PricedRun(
         design, rules, lam=10.0, engine=make_engine("tree"), time=TimeBudget(20.0), gap_tol=1e-6,
         sizes=Sizes(first=20, added=10, listed=80, pool=90, **sizes),
     )  # fmt: skip

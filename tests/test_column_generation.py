@@ -20,9 +20,9 @@ from support import (
     Pool,
     PricedKind,
     PricedNode,
+    PricedRun,
     Problem,
     ProofNode,
-    Search,
     Sizes,
     Status,
     Stop,
@@ -101,7 +101,7 @@ class Case:
             fit_intercept=self.intercept,
         ).problem
 
-    def search(self, **options: object) -> Search:
+    def search(self, **options: object) -> PricedRun:
         settings: dict[str, object] = {
             "lam": self.lam,
             "engine": make_engine("tree"),
@@ -110,7 +110,7 @@ class Case:
             "sizes": Sizes() if self.hopeless else TINY if self.easy else replace(TINY, handed=25),
         }
         design = priced(self.X, self.y, self.degree, self.weights, fit_intercept=self.intercept)
-        return Search(design, self.rules, **{**settings, **options})
+        return PricedRun(design, self.rules, **{**settings, **options})
 
 
 def priced(X, y, degree, weights=None, *, fit_intercept=False) -> Design:
@@ -217,10 +217,10 @@ def test_any_vector_gives_a_bound_and_its_survivors(seed):
     assert checked
 
 
-def listen(search: Search, listener: Callable[[Event], None]) -> Search:
+def listen(search: PricedRun, listener: Callable[[Event], None]) -> PricedRun:
     """Let a listener hear every event, however short the time between them."""
     search.listener = listener
-    search.report = lambda phase, force=False: Search.report(search, phase, force=True)
+    search.report = lambda phase, force=False: PricedRun.report(search, phase, force=True)
     return search
 
 
@@ -239,7 +239,7 @@ def test_bounds_on_the_way_are_valid_and_rise(seed):
 def test_time_limit_is_honest(limit):
     data = make_sparse_polynomial(60, 25, 3, 5, 6, 10.0, random_state=2)
     rules = TermRules(degree=3, max_terms=6, max_inputs=5)
-    search = Search(
+    search = PricedRun(
         priced(data.X, data.y, 3, fit_intercept=True),
         rules,
         lam=8.0,
@@ -249,7 +249,7 @@ def test_time_limit_is_honest(limit):
     )
     found = search_all_inputs(search)
     truth = Pool.of(search.design, data.monomials)
-    problem, _ = search.problem(truth, rules)
+    problem, _ = search.problem_on(truth, rules)
     planted = problem.refit(np.arange(len(truth))).objective
     assert found.solution.stop is Stop.TIME
     assert found.solution.bound <= min(found.solution.objective, planted)
@@ -309,7 +309,7 @@ def test_too_many_required_inputs():
     X = np.random.default_rng(0).standard_normal((30, 40))
     rules = TermRules(degree=3, max_terms=30, include_inputs=tuple(range(30)))
     with pytest.raises(InputError, match=r"include_inputs and include_terms .* got 30"):
-        Search(
+        PricedRun(
             priced(X, X[:, 0], 3),
             rules,
             lam=1.0,
@@ -440,7 +440,7 @@ def test_survivors_without_parents_leave_the_bound_of_the_others(heredity):
     X = rng.standard_normal((30, 2))
     y = 5.0 * X[:, 1] + rng.standard_normal(30)
     rules = TermRules(degree=2, max_terms=2, heredity=heredity)
-    search = Search(
+    search = PricedRun(
         priced(X, y, 2),
         rules,
         lam=1.0,

@@ -13,8 +13,8 @@ from support import (
     FewTerms,
     MemoryRows,
     PricedKind,
+    PricedRun,
     Pricer,
-    Search,
     Sizes,
     Status,
     TermRules,
@@ -62,11 +62,11 @@ class Few:
         self.lam = 10.0 ** rng.uniform(-6, 0)
         self.n_terms = terms
 
-    def search(self, sizes: Sizes = SMALL) -> Search:
+    def search(self, sizes: Sizes = SMALL) -> PricedRun:
         rows = MemoryRows(self.X, self.y, self.weights)
         design = Design(rows, np.arange(self.p), self.degree, fit_intercept=self.intercept)
         time, engine = TimeBudget(60.0), make_engine("tree")
-        return Search(design, self.rules, lam=self.lam, engine=engine, time=time, sizes=sizes)
+        return PricedRun(design, self.rules, lam=self.lam, engine=engine, time=time, sizes=sizes)
 
     def whole(self):
         return assemble(

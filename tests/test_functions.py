@@ -16,8 +16,8 @@ from support import (
     Applied,
     Design,
     MemoryRows,
+    PricedRun,
     Scaling,
-    Search,
     Sizes,
     TermRules,
     TimeBudget,
@@ -188,7 +188,7 @@ def check_priced(seed: int) -> None:
     every = np.arange(wide.shape[1])
     design = Design(rows.coded(scaling.apply), every, o["degree"], fit_intercept=not rules.constant)
     found = search_all_inputs(
-        Search(
+        PricedRun(
             design,
             rules,
             lam=1.0 / o["gamma"],

@@ -18,8 +18,8 @@ from support import (
     Design,
     Extent,
     Intervals,
+    PricedRun,
     ProofNode,
-    Search,
     Sizes,
     Statement,
     TimeBudget,
@@ -104,13 +104,13 @@ class Drawn:
 
 
 def priced(case: Drawn, limit: float = 20.0) -> Solution:
-    """Search as if no monomial could be listed."""
+    """PricedRun as if no monomial could be listed."""
     model = SparsePolynomialRegressor(**case.options, n_candidates=None)
     with open_progress(0) as progress:
         opened = open_fit(model, case.X, case.y, case.weights, progress)
     rules = opened.rules
     columns = np.array(rules.library.columns_of(opened.allowed), dtype=np.intp)
-    search = Search(
+    search = PricedRun(
         Design(opened.rows, columns, rules.degree, fit_intercept=not rules.constant),
         rules,
         lam=1.0 / opened.gamma,

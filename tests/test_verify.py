@@ -261,7 +261,7 @@ def interrupted(monkeypatch, owner, name, call):
 
 @pytest.mark.parametrize("step", [1, 2, 4])
 def test_an_interrupt_between_two_steps_leaves_a_proof_of_the_bound(step, monkeypatch):
-    X, y, solution = interrupted(monkeypatch, inner("Record", "engines"), "check_time", step)
+    X, y, solution = interrupted(monkeypatch, inner("Run", "engines"), "check_time", step)
     best = enumerated(X, y, degree=2, max_terms=4)
     verdict = verify(solution.proof, X, y)
     assert verdict, verdict.reason

@@ -30,24 +30,36 @@ Listener = Callable[[Event], None]
 GAP_TOL = 1e-4
 
 
-class Record:
-    """What every search keeps: incumbent, bound, counters, clock, and the events reported."""
+class Run:
+    """The record of a search: problem, incumbent, bound, counters, clock and events."""
 
-    best: Any  # a model with its objective
-
-    def __init__(self, time: TimeBudget | None, gap_tol: float, listener: Listener | None) -> None:
-        self.time = TimeBudget() if time is None else time
+    def __init__(
+        self,
+        problem: Problem,
+        time: TimeBudget | None = None,
+        gap_tol: float = GAP_TOL,
+        listener: Listener | None = None,
+        seed: int = 0,
+        threads: int = 1,
+        start: Indices | None = None,
+        device: Any = None,
+    ) -> None:
+        self.problem, self.time = problem, TimeBudget() if time is None else time
         self.gap_tol, self.listener = gap_tol, listener
+        self.seed, self.threads, self.device = seed, threads, device
+        self.factor = 1.0  # of the incumbent's cost, that bounds have to reach
         self.bound = 0.0
+        self.proof: Proof | None = None
         self.nodes = self.cuts = self.rounds = 0
         self._trace: list[Event] = []
         self._started = perf_counter()
         self._reported = -np.inf
+        self.best: Fit = problem.refit(first_support(problem) if start is None else start)
 
     @property
     def objective(self) -> float:
-        """Objective of the incumbent."""
-        return float(self.best.objective)
+        """What bounds have to reach: the cost of the incumbent, or a multiple of it."""
+        return self.best.objective * self.factor
 
     @property
     def gap(self) -> float:
@@ -108,26 +120,6 @@ class Record:
         self._trace.append(event)
         if self.listener is not None:
             self.listener(event)
-
-
-class Run(Record):
-    """The record of an engine on one problem."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        time: TimeBudget | None = None,
-        gap_tol: float = GAP_TOL,
-        listener: Listener | None = None,
-        seed: int = 0,
-        threads: int = 1,
-        start: Indices | None = None,
-        device: Any = None,
-    ) -> None:
-        super().__init__(time, gap_tol, listener)
-        self.problem, self.seed, self.threads, self.device = problem, seed, threads, device
-        self.proof: Proof | None = None
-        self.best: Fit = problem.refit(first_support(problem) if start is None else start)
 
     def offer(self, support: Indices) -> bool:
         """Make a support the incumbent if it is allowed and better; return whether it was."""

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -52,9 +52,8 @@ from polysharp.time_budget import OutOfTime, TimeBudget
 from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 if TYPE_CHECKING:
-    from polysharp.engines.columns.search import Search
+    from polysharp.engines.columns.priced_run import PricedRun
 
-S = TypeVar("S", bound="Search")
 
 PREPARATION = 0.7  # of the time left that a step of the preparation may turn out to take
 LEAST_SECONDS = 0.5  # for the preparation, however small the limit is
@@ -341,11 +340,10 @@ def solve(
 
 def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> tuple[Prepared, Solution]:
     """Generate columns on demand; the certificate covers every input that the extent has."""
-    from polysharp.engines.columns.column_generation import search_all_inputs
-    from polysharp.engines.columns.search import Search
+    from polysharp.engines.columns.priced_search import search_all_inputs
 
     inputs, ranking = opened.choose_inputs(extent, effort)
-    search = priced_search(Search, opened, inputs, extent, effort)
+    search = priced_run(opened, inputs, extent, effort)
     seconds = effort.spent
     if effort.start:
         with suppress(OutOfTime):
@@ -358,15 +356,13 @@ def _search_priced(opened: Opened, extent: Extent, effort: FitEffort) -> tuple[P
     return prepared, effort.timed(stated, seconds)
 
 
-def priced_search(
-    kind: type[S], opened: Opened, inputs: Indices, extent: Extent, effort: FitEffort
-) -> S:
+def priced_run(opened: Opened, inputs: Indices, extent: Extent, effort: FitEffort) -> PricedRun:
     """Open a search over all monomials of some inputs, none of them listed."""
-    from polysharp.engines.columns.search import Sizes
+    from polysharp.engines.columns.priced_run import PricedRun, Sizes
 
     rules = opened.rules
     columns = np.array(rules.library.columns_of(inputs), dtype=np.intp)
-    return kind(
+    return PricedRun(
         Design(opened.rows, columns, rules.degree, fit_intercept=not rules.constant),
         rules,
         lam=1.0 / opened.gamma,

@@ -41,7 +41,7 @@ from polysharp.engines.tree.near_optimal import (
 from polysharp.errors import InputError
 from polysharp.estimators.model import check_single
 from polysharp.estimators.parameters import check_parameters
-from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_fit, priced_search
+from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_fit, priced_run
 from polysharp.estimators.rivals_found import Rivals, line
 from polysharp.estimators.rivals_usage import UsageCounts, Used
 from polysharp.moments.gram import MAX_DENSE
@@ -181,12 +181,12 @@ def _prepared(
         extent = Extent(len(inputs), priced=False)
         prepared, others = opened.over(inputs, model.ranking_, extent, effort), np.inf
     else:
-        from polysharp.engines.columns.narrowing import NarrowingSearch, narrowed
+        from polysharp.engines.columns.priced_search import near_optimal_pool
 
         extent = Extent(len(inputs), priced=True)
-        search = priced_search(NarrowingSearch, opened, inputs, extent, effort)
+        search = priced_run(opened, inputs, extent, effort)
         start = [tuple(sorted(m)) for m in model.polynomial_.monomials]
-        few = narrowed(search, start, (1.0 + within) * (1.0 + ROOM))
+        few = near_optimal_pool(search, start, (1.0 + within) * (1.0 + ROOM))
         others = few.others
         prepared = Prepared(opened, few.basis, few.assembled, inputs, model.ranking_, extent)
     problem = of_exact_size(prepared.problem, len(model.polynomial_))

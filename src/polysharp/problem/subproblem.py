@@ -180,7 +180,11 @@ class Subproblem:
         w - t H^-1 Q_:j and t = (q_j - Q_j: w) / (the Schur complement of j).
         """
         system, several = self.system, self.q
-        Q, cross, diagonal = system.block(held, held), system.block(held, free), system.diagonal(free)
+        Q, cross, diagonal = (
+            system.block(held, held),
+            system.block(held, free),
+            system.diagonal(free),
+        )
         H = Q + np.diag(system.ridge[held])
         solved = solve_spd(H, np.column_stack([several[:, held].T, cross]))
         base, B = solved[:, : len(several)], solved[:, len(several) :]

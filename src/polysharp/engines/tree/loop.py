@@ -26,7 +26,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from polysharp.certificate.solution import Stop
-from polysharp.engines.base import Record
+from polysharp.engines.base import Run
 from polysharp.time_budget import OutOfTime
 
 LEAST_PROGRESS = 0.01  # share of the gap
@@ -84,7 +84,7 @@ class BranchAndBound(Generic[N]):
     close it.  ``width`` nodes are taken at a time.
     """
 
-    record: Record
+    record: Run
     kind: NodeKind[N]
     max_open: int = 100_000
     patience: float = np.inf

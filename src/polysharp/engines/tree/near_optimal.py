@@ -50,14 +50,9 @@ class NearOptimalRun(Run):
         threads: int = 1,
     ) -> None:
         super().__init__(problem, time, 0.0, listener, seed, threads, start)
-        self.factor = 1.0 + within
+        self.factor = (1.0 + within) * (1.0 + ROOM)
         self.store = SupportStore(len(start), problem.size)
         self.keep(self.best)
-
-    @property
-    def objective(self) -> float:
-        """T: what a support that is not stored must be proved to cost."""
-        return self.best.objective * self.factor * (1.0 + ROOM)
 
     def offer_fit(self, fit: Fit) -> bool:
         """Take an allowed fit that costs less than T; return whether it is the best one."""

@@ -11,14 +11,17 @@ Neither forms the n x f matrix: a pass over all monomials is a sequence of matri
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from polysharp.certificate.solution import Solution, Stop, certify
-from polysharp.engines.columns.branching import prove
 from polysharp.engines.columns.dual_point import DualPoint
-from polysharp.engines.columns.search import Search
+from polysharp.engines.columns.priced_branching import PricedKind, prove
+from polysharp.engines.columns.priced_nodes import few_survivors, raise_bound
+from polysharp.engines.columns.priced_run import PricedRun
 from polysharp.monomials.basis import Basis
 from polysharp.pricing.pool import Pool
 from polysharp.problem.assemble import Assembled
@@ -35,7 +38,7 @@ class Found:
     assembled: Assembled
 
 
-def search_all_inputs(search: Search) -> Found:
+def search_all_inputs(search: PricedRun) -> Found:
     """Find a model and prove as much about it as the limits allow."""
     stop = Stop.LOCAL
     with np.errstate(all="ignore"):  # see ``Engine.solve``
@@ -51,7 +54,7 @@ def search_all_inputs(search: Search) -> Found:
         return _found(search, stop)
 
 
-def find(search: Search) -> DualPoint:
+def find(search: PricedRun) -> DualPoint:
     """Price the residual and improve on the pool until neither brings anything new.
 
     Returns the last residual that was priced.
@@ -78,12 +81,12 @@ def find(search: Search) -> DualPoint:
         w = search.best.coefficients
 
 
-def _found(search: Search, stop: Stop) -> Found:
+def _found(search: PricedRun, stop: Stop) -> Found:
     """Certify the incumbent with the bound over all monomials."""
     monomials = sorted(search.best.monomials, key=lambda m: (len(m), m))
     pool = Pool.of(search.design, monomials)
     rules = replace(search.rules, max_terms=max(1, len(monomials)))
-    problem, basis = search.problem(pool, rules)
+    problem, basis = search.problem_on(pool, rules)
     search.report("done", force=True)
     solution = certify(
         problem,
@@ -96,3 +99,40 @@ def _found(search: Search, stop: Stop) -> Found:
         **search.facts,
     )
     return Found(solution, basis, Assembled(problem, pool.mean, np.array([search.design.y_mean])))
+
+
+@dataclass(frozen=True, eq=False)
+class NearOptimalPool:
+    """A problem over few monomials; supports with any other one cost ``others`` at least."""
+
+    assembled: Assembled
+    basis: Basis
+    others: float
+
+
+def near_optimal_pool(
+    search: PricedRun, start: Iterable[Monomial], factor: float
+) -> NearOptimalPool:
+    """Find the monomials that supports within a factor of the best one may have.
+
+    With T = ``factor`` times the best cost known, a dual point that was priced against all
+    monomials shows of all but a few that no support with them costs less than T.  Where it leaves
+    too many, the pool takes their place, and the point's own bound is all that is proved of the
+    others.
+    """
+    search.factor, search.gap_tol = factor, 0.0
+    start, others = list(start), 0.0
+    kept: Iterable[Monomial] = ()
+    with suppress(OutOfTime), np.errstate(all="ignore"):
+        search.improve(start)
+        node = PricedKind(search, find(search)).root()
+        raise_bound(search, node)
+        left = few_survivors(search, node)
+        kept, others = search.pool.monomials, node.bound
+        if left is not None:
+            kept, others = [*node.terms_in, *left[0]], left[1]
+    pool = Pool.of(search.design, search.rules.with_parents([*start, *kept]))
+    problem, basis = search.problem_on(pool, search.rules)
+    mean = pool.mean[[pool.index[m] for m in basis.monomials]]
+    assembled = Assembled(problem, mean, np.array([search.design.y_mean]))
+    return NearOptimalPool(assembled, basis, others)

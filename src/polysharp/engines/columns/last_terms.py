@@ -9,8 +9,8 @@ of it.  But t may be another for each support: with the monomials O in, F the on
 
 and for vectors with N = I the right-hand side is the ridge regression of the point b in K
 dimensions on the points c_j.  One pass gives the points of all monomials (``coordinates``), and
-their singles and pairs can be gone through (``pairs``).  What is left, with its columns, is for an
-engine.
+their singles and pairs can be gone through (``last_pairs``).  The engine solves what is left, with
+its columns.
 
 Vectors are y and a few monomials, all less what O explains: of a sample those that stand out most
 from the ones before.  The sample is from the pool first, and then from what is left.
@@ -28,9 +28,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.engines.columns.pairs import mark_alone, mark_pairs
-from polysharp.engines.columns.priced import PricedNode, inputs_kept
-from polysharp.engines.columns.search import Search
+from polysharp.engines.columns.last_pairs import mark_alone, mark_pairs
+from polysharp.engines.columns.priced_nodes import PricedNode, inputs_kept
+from polysharp.engines.columns.priced_run import PricedRun
 from polysharp.pricing.coordinates import Coordinates, coordinates, rounding, size_of
 from polysharp.pricing.panels import Keys
 from polysharp.pricing.pricer import Pricer
@@ -56,7 +56,7 @@ class FewLeft(NamedTuple):
     along: list[Monomial]
 
 
-def readable(search: Search) -> bool:
+def readable(search: PricedRun) -> bool:
     """Whether a reader of a proof can go through all monomials."""
     return search.rules.count(search.n_inputs) <= MOST_READ
 
@@ -64,7 +64,7 @@ def readable(search: Search) -> bool:
 class FewTerms:
     """What may join one node, where that is one monomial or two."""
 
-    def __init__(self, search: Search, node: PricedNode) -> None:
+    def __init__(self, search: PricedRun, node: PricedNode) -> None:
         self.search, self.node = search, node
         self.pricer = search.design.table_pricer
 
@@ -156,14 +156,14 @@ class _Vectors(NamedTuple):
     M_O'u / sqrt(lam), so that N is made of plain products.
     """
 
-    search: Search
+    search: PricedRun
     pricer: Pricer
     inside: list[Monomial]  # O
     names: list[Monomial]  # what the vectors after the first were made of
     U: Array
 
     @classmethod
-    def of(cls, search: Search, pricer: Pricer, inside: list[Monomial]) -> _Vectors:
+    def of(cls, search: PricedRun, pricer: Pricer, inside: list[Monomial]) -> _Vectors:
         """Return y alone."""
         none = cls(search, pricer, inside, [], np.zeros((0, search.design.n + len(inside))))
         v, y = none._rows

@@ -17,7 +17,7 @@ import numpy as np
 from polysharp.certificate.proof import Proof
 from polysharp.data.functions import PLAIN, Library
 from polysharp.engines.columns.dual_point import Bounded, DualPoint
-from polysharp.engines.columns.search import Search
+from polysharp.engines.columns.priced_run import PricedRun
 from polysharp.engines.tree.loop import Node
 from polysharp.engines.tree.relaxation import Aim, Relaxed, fresh_warm, shares, solve_relaxation
 from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED
@@ -101,7 +101,7 @@ class PricedNode(Node):
             self.bound, self.dual = bound, dual
 
 
-def raise_bound(search: Search, node: PricedNode) -> None:
+def raise_bound(search: PricedRun, node: PricedNode) -> None:
     """Step, price and extend the pool until the node is closed or nothing more can be proved."""
     relaxed: Relaxed | None = None
     for passes in range(MAX_PASSES):
@@ -131,7 +131,7 @@ def raise_bound(search: Search, node: PricedNode) -> None:
         node.share = _shares(search, relaxed)
 
 
-def few_survivors(search: Search, node: PricedNode) -> tuple[list[Monomial], float] | None:
+def few_survivors(search: PricedRun, node: PricedNode) -> tuple[list[Monomial], float] | None:
     """Return the survivors of the node's dual point, and what other monomials cost, if few."""
     left = node.dual.survivors(
         node.proved_by(node.dual), search.threshold, node.terms_in, node.allows
@@ -145,7 +145,7 @@ def named(pool: Pool, w: Array) -> dict[Monomial, float]:
 
 
 def _step(
-    search: Search, node: PricedNode, last: Relaxed | None
+    search: PricedRun, node: PricedNode, last: Relaxed | None
 ) -> tuple[Relaxed, dict[Monomial, float], float]:
     """Solve the relaxation on the pool; return it, the point to price, and its L-th price."""
     pool, system = search.pool, search.system
@@ -173,7 +173,7 @@ def _state(node: PricedNode, m: Monomial) -> int:
     return FREE if node.allows(m) else OUT
 
 
-def inputs_kept(search: Search, node: PricedNode) -> Keep | None:
+def inputs_kept(search: PricedRun, node: PricedNode) -> Keep | None:
     """Return the rule about inputs for pricing; single monomials are taken out afterwards."""
     if not node.full and not node.inputs_out:
         return None
@@ -185,13 +185,13 @@ def inputs_kept(search: Search, node: PricedNode) -> Keep | None:
     return lambda keys: np.asarray(mask[keys].all(axis=1))
 
 
-def _moved(search: Search, relaxed: Relaxed, active: dict[Monomial, float]) -> Relaxed:
+def _moved(search: PricedRun, relaxed: Relaxed, active: dict[Monomial, float]) -> Relaxed:
     """Carry the last iterate over to a pool that has changed."""
     warm = fresh_warm([search.system], search.pool.vector(active)[None], relaxed.warm.nu)
     return replace(relaxed, w=warm.w, warm=warm)
 
 
-def _shares(search: Search, relaxed: Relaxed) -> dict[Monomial, float]:
+def _shares(search: PricedRun, relaxed: Relaxed) -> dict[Monomial, float]:
     """Return s_j of the relaxation, largest first."""
     w = named(search.pool, relaxed.warm.w[0])
     monomials, ridge = list(w), np.full(len(w), search.lam)

@@ -24,9 +24,9 @@ from polysharp.certificate.proof import Proof, ProofWriter
 from polysharp.certificate.solution import Stop
 from polysharp.checker.evidence import ProofNode, Screening, Vector
 from polysharp.engines.columns.dual_point import DualPoint
-from polysharp.engines.columns.few_terms import FewTerms, readable
-from polysharp.engines.columns.priced import Handed, PricedNode, few_survivors, raise_bound
-from polysharp.engines.columns.search import Search
+from polysharp.engines.columns.last_terms import FewTerms, readable
+from polysharp.engines.columns.priced_nodes import Handed, PricedNode, few_survivors, raise_bound
+from polysharp.engines.columns.priced_run import PricedRun
 from polysharp.engines.tree.loop import BranchAndBound, NodeKind
 from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.monomials.basis import Basis
@@ -43,7 +43,7 @@ VAIN_SHARE = 0.1  # of the time spent that points may take in vain, but for thos
 HANDED_SHARE = 0.5  # of the time left, for an engine on what is left of a node
 
 
-def prove(search: Search, dual: DualPoint) -> Stop:
+def prove(search: PricedRun, dual: DualPoint) -> Stop:
     """Close the gap, least bound first; ``dual`` is any point that has been priced."""
     kind = PricedKind(search, dual)
     tree = BranchAndBound(search, kind)
@@ -56,7 +56,7 @@ def prove(search: Search, dual: DualPoint) -> Stop:
 class PricedKind(NodeKind[PricedNode]):
     """Makes, evaluates and splits the nodes of one search."""
 
-    search: Search
+    search: PricedRun
     dual: DualPoint
     writer: ProofWriter = field(default_factory=lambda: ProofWriter(MAX_PROOF, names={}))
     claim: float = np.inf  # least value that the nodes written prove
@@ -186,7 +186,7 @@ class PricedKind(NodeKind[PricedNode]):
     def _round(self, node: PricedNode) -> None:
         """Improve the support that the relaxation points at."""
         if self.search.rules.heredity is None:
-            problem, basis = self.search.problem(self.search.pool, self.search.rules)
+            problem, basis = self.search.problem_on(self.search.pool, self.search.rules)
             order = [basis.index[m] for m in dict.fromkeys((*node.terms_in, *node.share))]
             support = problem.structure.greedy(np.array(order, dtype=np.intp))
             self.search.improve(basis.select(support).monomials)
@@ -206,12 +206,12 @@ class PricedKind(NodeKind[PricedNode]):
         family = search.rules.with_parents([*node.terms_in, *monomials])
         pool = Pool.of(search.design, [m for m in family if node.allows(m)])
         rules = replace(search.rules, include_terms=())
-        _, basis = search.problem(pool, rules)
+        _, basis = search.problem_on(pool, rules)
         if not node.terms_in <= basis.index.keys():
             node.bound = np.inf  # a monomial that is in has lost its parents
             return
         rules = replace(rules, include_terms=tuple(sorted(node.terms_in)))
-        problem, basis = search.problem(pool, rules)
+        problem, basis = search.problem_on(pool, rules)
         rest = Handed(node.dual, basis.monomials, family, None, others, along)
         if node.room == 0 or len(basis) == len(node.terms_in):
             support = problem.structure.required_terms
@@ -223,7 +223,7 @@ class PricedKind(NodeKind[PricedNode]):
             end = Proof(cost, (ProofNode("enumeration"),))
             self._keep(node, replace(rest, proof=end, value=min(cost, others)))
             if allowed:
-                search.offer(fit, problem, basis)
+                search.offer_on(fit, basis)
         else:
             self._solve(node, problem, basis, rest)
 
@@ -255,7 +255,7 @@ class PricedKind(NodeKind[PricedNode]):
         search.nodes += solution.counters.nodes
         support = np.array(solution.support, dtype=np.intp)
         fit = Fit(support, solution.coefficients, solution.objective)
-        search.offer(fit, problem, basis)
+        search.offer_on(fit, basis)
         proof = None if solution.proof is None else self._over_inputs(solution.proof, basis)
         self._keep(node, replace(rest, proof=proof, value=min(solution.bound, rest.value)))
         if solution.stop is Stop.INTERRUPTED:

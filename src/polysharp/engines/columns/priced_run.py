@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from polysharp.certificate.proof import Proof
 from polysharp.engines import local_search
-from polysharp.engines.base import GAP_TOL, Engine, Listener, Record, first_support
+from polysharp.engines.base import Engine, Run
 from polysharp.engines.columns.dual_point import DualPoint, Kind
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
@@ -28,8 +28,7 @@ from polysharp.problem.bounds import Accuracy, Quadratic
 from polysharp.problem.problem import Fit, Problem
 from polysharp.progress import Event
 from polysharp.threads import one_blas_thread
-from polysharp.time_budget import TimeBudget
-from polysharp.typing import Array, Monomial
+from polysharp.typing import Monomial
 
 WALKS = 2  # walks without improvement before the search for a model ends
 MOST_REQUIRED = 2000
@@ -47,25 +46,25 @@ class Sizes:
 
 
 @dataclass(frozen=True, eq=False)
-class Incumbent:
-    """The best model known."""
+class PricedFit(Fit):
+    """A fit with its monomials; its support is that of the problem it was found on."""
 
-    monomials: tuple[Monomial, ...]
-    w: Array
-    objective: float
+    monomials: tuple[Monomial, ...] = ()
 
     @property
     def coefficients(self) -> dict[Monomial, float]:
         """Coefficients by monomial."""
-        return dict(zip(self.monomials, self.w.tolist(), strict=True))
+        return dict(zip(self.monomials, self.w[0].tolist(), strict=True))
 
 
-class Search(Record):
-    """Pool, incumbent, bound and clock of one search.
+class PricedRun(Run):
+    """The record of a search over all monomials, and the pool that it works on.
 
     The design's pricer reaches all monomials that may be used, in the user's numbers; the engine
     solves what is left of the problem once it is small.
     """
+
+    best: PricedFit
 
     def __init__(
         self,
@@ -74,23 +73,17 @@ class Search(Record):
         *,
         lam: float,
         engine: Engine,
-        time: TimeBudget | None = None,
-        gap_tol: float = GAP_TOL,
-        listener: Listener | None = None,
-        seed: int = 0,
-        threads: int = 1,
         sizes: Sizes | None = None,
+        **settings: Any,  # of the run: time, gap_tol, listener, seed, threads
     ) -> None:
-        super().__init__(time, gap_tol, listener)
         self.design, self.inputs, self.rules, self.lam = design, design.inputs, rules, lam
-        self.engine, self.seed, self.threads = engine, seed, threads
-        self.sizes = Sizes() if sizes is None else sizes
-        self.proof: Proof | None = None
+        self.engine, self.sizes = engine, Sizes() if sizes is None else sizes
         self.dual: DualPoint | None = None  # what the bound rests on until it is proved
         self.pool = Pool.of(self.design, rules.with_parents(self._seeds()))
         self.fresh: dict[Monomial, int] = {}  # the pass that last wanted a monomial
-        problem, basis = self.problem(self.pool, rules)
-        self.best: Incumbent = _incumbent(problem.refit(first_support(problem)), basis)
+        problem, basis = self.problem_on(self.pool, rules)
+        super().__init__(problem, device=design.rows.place.device, **settings)
+        self.best = _priced_fit(self.best, basis)
 
     def _seeds(self) -> list[Monomial]:
         """Monomials to begin with: what is required, and the best linear terms."""
@@ -154,7 +147,7 @@ class Search(Record):
         where = [j for j, m in enumerate(self.pool.monomials) if m in keep]
         self.pool = self.pool.selected(np.array(where, dtype=np.intp))
 
-    def problem(self, pool: Pool, rules: TermRules) -> tuple[Problem, Basis]:
+    def problem_on(self, pool: Pool, rules: TermRules) -> tuple[Problem, Basis]:
         """Return the problem on a pool, over the inputs that it uses or that are required."""
         everything = rules.basis_of(pool.monomials, rules.required_inputs)
         basis = heredity_closed(everything, rules.heredity)
@@ -195,19 +188,15 @@ class Search(Record):
             diagonal, design.yy, n, weight=design.weight, mean=pool.mean, y_mean=design.y_mean
         )
 
-    def offer(self, fit: Fit, problem: Problem, basis: Basis) -> bool:
+    def offer_on(self, fit: Fit, basis: Basis) -> bool:
         """Make an allowed fit the incumbent if it is better; return whether it was."""
-        if fit.objective >= self.best.objective - problem.resolution:
-            return False
-        self.best = _incumbent(fit, basis)
-        self.report("incumbent", force=True)
-        return True
+        return self.offer_fit(_priced_fit(fit, basis))
 
     def improve(self, start: Iterable[Monomial], *, walk: bool = False) -> bool:
         """Improve a support on the pool by local search; return whether the incumbent changed."""
         start = list(start)
         self.extend(start)
-        problem, basis = self.problem(self.pool, self.rules)
+        problem, basis = self.problem_on(self.pool, self.rules)
         support = np.array([basis.index[m] for m in start], dtype=np.intp)
         if not problem.structure.allows(support):
             return False
@@ -218,7 +207,7 @@ class Search(Record):
                 fit = local_search.restarts(
                     problem, fit.support, rng, WALKS, out_of_time=lambda: self.expired
                 )
-        return self.offer(fit, problem, basis)
+        return self.offer_on(fit, basis)
 
     def inner_listener(self, event: Event) -> None:
         """Show the progress of an engine on a part of the problem; its bound is not ours."""
@@ -226,8 +215,9 @@ class Search(Record):
         self.report("branching")
 
 
-def _incumbent(fit: Fit, basis: Basis) -> Incumbent:
-    return Incumbent(basis.select(fit.support).monomials, fit.w[0], fit.objective)
+def _priced_fit(fit: Fit, basis: Basis) -> PricedFit:
+    monomials = basis.select(fit.support).monomials
+    return PricedFit(fit.support, fit.w, fit.objective, monomials)
 
 
 def required_monomials(rules: TermRules) -> list[Monomial]:
