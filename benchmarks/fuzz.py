@@ -63,7 +63,7 @@ from polysharp.time_budget import TimeBudget
 RESULTS = Path(__file__).parent / "results"
 FORGERIES = 10  # of each proof
 STALLED = 20.0  # seconds after which a checker is said to hang
-SMALL = Sizes(first=5, added=4, listed=25, pool=12, handed=12)  # of priced searches
+SMALL = Sizes(first=5, added=4, listed=25, pool=12, subproblem=12)  # of priced searches
 OVERRUN = 1.0  # seconds beyond the time limit
 
 

@@ -270,7 +270,7 @@ def test_a_priced_bound_of_a_response_that_is_constant_but_for_its_last_digits()
         rows = MemoryRows(rng.standard_normal((n, 1)), y, v)
         design = Design(rows, np.arange(1), 1, fit_intercept=True)
         nothing = design.target
-        kind = Kind(1.0, 1, True, lambda some: Boxes.infinite(len(some)))
+        kind = PriceRule(1.0, 1, True, lambda some: Boxes.infinite(len(some)))
         dual = DualPoint.of(design, {}, nothing, design.price(nothing, 3), kind)
         assert dual.bounded(frozenset(), 0, bool).bound <= half
 

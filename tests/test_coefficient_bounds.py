@@ -313,7 +313,7 @@ def priced_search(options: dict[str, Any], **sizes: int) -> tuple[PricedRun, Arr
 @pytest.mark.parametrize("end", [0.01, 0.2])
 def test_shares_of_priced_nodes_know_the_bounds(end: float) -> None:
     ends = {"degree": 2, "max_terms": 3, "coefficient_bounds": (-end, end)}
-    search, _, _ = priced_search(ends, handed=0)
+    search, _, _ = priced_search(ends, subproblem=0)
     node = PricedKind(search, search.price({})).root()
     raise_bound(search, node)
     share = list(node.share.values())
@@ -325,7 +325,7 @@ def test_shares_of_priced_nodes_know_the_bounds(end: float) -> None:
 
 def test_priced_fits_keep_to_the_bounds() -> None:
     options: dict[str, Any] = {"degree": 2, "max_terms": 3, "gamma": 0.1, "positive": True}
-    search, X, y = priced_search(options, handed=60)
+    search, X, y = priced_search(options, subproblem=60)
     found = search_all_inputs(search)
     unscaled = SparsePolynomialRegressor(**options, scale=False, gap_tol=1e-6).fit(X, y)
     assert found.solution.objective == pytest.approx(unscaled.solution_.objective, rel=1e-5)

@@ -37,7 +37,7 @@ from polysharp.engines import make_engine
 from polysharp.errors import InfeasibleError, InputError
 from polysharp.synthetic import make_sparse_polynomial
 
-TINY = Sizes(first=5, added=4, listed=25, pool=12, handed=12)
+TINY = Sizes(first=5, added=4, listed=25, pool=12, subproblem=12)
 SHAPES = ((9, 1), (4, 2), (6, 2), (3, 3), (4, 3), (3, 4))  # 10 to 35 monomials
 KINDS = ("budget", "inputs", "terms", "shape", "strong", "weak", "excluded")
 
@@ -107,7 +107,11 @@ class Case:
             "engine": make_engine("tree"),
             "time": TimeBudget(300.0),
             "gap_tol": 1e-6,
-            "sizes": Sizes() if self.hopeless else TINY if self.easy else replace(TINY, handed=25),
+            "sizes": Sizes()
+            if self.hopeless
+            else TINY
+            if self.easy
+            else replace(TINY, subproblem=25),
         }
         design = priced(self.X, self.y, self.degree, self.weights, fit_intercept=self.intercept)
         return PricedRun(design, self.rules, **{**settings, **options})
@@ -277,7 +281,7 @@ def test_interrupt_inside_a_pass_keeps_what_is_known(after):
 
 def test_interrupt_inside_the_engine_is_passed_on():
     case = Case(13)
-    search = case.search(sizes=replace(TINY, handed=1000, listed=1000))
+    search = case.search(sizes=replace(TINY, subproblem=1000, listed=1000))
 
     def interrupt(event: Event) -> None:
         if event.phase == "branching" and search.nodes > 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.model_selection import PredefinedSplit
-from support import Dealt
+from support import RandomFolds
 
 from polysharp import InputError, SparsePolynomialRegressorCV, TooLargeError
 
@@ -46,7 +46,7 @@ def folds_of_rows(seed, n_folds, weights):
     fold, start = np.full(N, -1), 0
     for number, size in enumerate(CHUNKS):
         used = start + np.flatnonzero(weights[start : start + size] > 0)
-        for which, mine in enumerate(Dealt(n_folds, seed).of(len(used), number)):
+        for which, mine in enumerate(RandomFolds(n_folds, seed).of(len(used), number)):
             fold[used[mine]] = which
         start += size
     return fold
@@ -87,7 +87,7 @@ def test_the_folds_are_five_unless_said():
 
 def test_every_row_is_dealt_once():
     for n in (0, 1, 2, 7, 100):
-        hands = Dealt(4, seed=1).of(n, number=2)
+        hands = RandomFolds(4, seed=1).of(n, number=2)
         assert sorted(np.concatenate(hands).tolist()) == list(range(n))
         sizes = [len(hand) for hand in hands]
         assert max(sizes) - min(sizes) <= 1

@@ -31,7 +31,7 @@ from support import (
 from polysharp import Proof, SparsePolynomialRegressor, verify
 from polysharp.engines import make_engine
 
-SMALL = Sizes(first=4, added=3, listed=6, pool=10, handed=6)
+SMALL = Sizes(first=4, added=3, listed=6, pool=10, subproblem=6)
 RULES: dict[str, dict[str, object]] = {
     "budget": {},
     "inputs": {"max_inputs": 2},
@@ -119,7 +119,7 @@ def test_what_does_not_stay_costs_as_much_as_is_said(seed):
         if left is not None:
             lost = [F for F in costs if F.difference(left.monomials)]
             assert all(costs[F] >= cost * (1.0 - 1e-9) for F in lost)
-    wide = FewTerms(few.search(replace(SMALL, handed=30)), node).below(float(asked[0]), 1e9)
+    wide = FewTerms(few.search(replace(SMALL, subproblem=30)), node).below(float(asked[0]), 1e9)
     assert wide is not None or node.room == 2
 
 

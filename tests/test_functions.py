@@ -195,7 +195,7 @@ def check_priced(seed: int) -> None:
             engine=make_engine("tree"),
             time=TimeBudget(20.0),
             gap_tol=1e-7,
-            sizes=Sizes(first=5, added=4, listed=25, pool=12, handed=12),
+            sizes=Sizes(first=5, added=4, listed=25, pool=12, subproblem=12),
         )
     ).solution
     slack = 1e-6 * case.best + 1e-12

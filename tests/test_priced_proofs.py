@@ -43,7 +43,7 @@ read_rows = inner("read_rows", "checker")
 
 NO_TERMS = np.zeros(0, dtype=np.intp)
 LIGHT, SLOW = 16, 1500  # problems
-SMALL = Sizes(first=5, added=4, listed=25, pool=12, handed=12)
+SMALL = Sizes(first=5, added=4, listed=25, pool=12, subproblem=12)
 FUNCTIONS = ("inverse", "square-root", "log", "exp", "sin", "cos")
 SHAPES = ((2, 2, 2), (3, 2, 1), (4, 2, 0), (3, 3, 0), (2, 3, 1), (1, 4, 2), (5, 1, 2), (6, 2, 0))
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:  # it loads NumPy, which the help of a command can do without
 HOPEFUL_GAP = 0.1  # a gap that is wider after a few seconds rarely closes within a minute
 PROJECTED = 0.2  # seconds after which the blocks done tell how long the others will take
 
-Clock = Callable[[], float]
-
 
 class OutOfTime(Exception):
     """A time budget is used up, or work would take more than the budget has."""
@@ -45,7 +43,7 @@ class TimeBudget:
         self,
         seconds: float | None = None,
         hopeless_after: float | None = None,
-        clock: Clock = perf_counter,
+        clock: Callable[[], float] = perf_counter,
     ) -> None:
         self.seconds = inf if seconds is None else float(seconds)
         self.hopeless_after = inf if hopeless_after is None else float(hopeless_after)

@@ -31,7 +31,7 @@ from polysharp.data.checks import open_rows
 from polysharp.data.rows import Rows
 from polysharp.engines import make_engine
 from polysharp.engines.base import Engine
-from polysharp.engines.search import search
+from polysharp.engines.started_search import search
 from polysharp.estimators.parameters import check_parameters, check_seed, read_rules
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.monomials.basis import Basis

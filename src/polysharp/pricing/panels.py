@@ -169,8 +169,8 @@ class Panel:
                 self.rest_keys()[self.before(j.start) + columns],
             ]
         else:
-            ends = self.rest_keys()
-            stacked = [np.insert(ends[self.before(m) :], 0, m, axis=1) for m in j]
+            rest = self.rest_keys()
+            stacked = [np.insert(rest[self.before(m) :], 0, m, axis=1) for m in j]
             parts = [self.head_keys()[columns], np.concatenate(stacked)[rows]]
         keys = np.concatenate(parts, axis=1)
         once = np.flatnonzero((np.diff(keys, axis=1) >= 0).all(axis=1))

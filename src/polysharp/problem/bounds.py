@@ -50,7 +50,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky
 
 from polysharp.typing import Array, Indices
 
@@ -61,7 +60,7 @@ ENTRY = 32.0  # roundings of an entry of a column of degree r: 3 r + 2, with roo
 FEW_ROWS = 1024.0  # sums that moments of unknown origin are taken to be
 
 NO_MATRIX = np.zeros((0, 0))
-COUPLED_UNIT = 8.0 * UNIT  # what taking a coupling away adds to the unit of moments
+SHIFTED_UNIT = 8.0 * UNIT  # what taking a pairwise shift away adds to the unit of moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +109,13 @@ class Accuracy:
         """
         return replace(self, sizes=np.sqrt(self.sizes**2 + lam + ridge))
 
-    def coupled(self, diagonal: Array) -> Accuracy:
-        """Return the accuracy where a coupling with this diagonal has been taken away from G.
+    def shifted(self, diagonal: Array) -> Accuracy:
+        """Return the accuracy of G less a pairwise shift with this diagonal.
 
         None of its entries exceeds the root of two of the diagonal (``coupling``), each is made
         by four operations, and taking it away is one more.
         """
-        return replace(self, unit=self.unit + COUPLED_UNIT, sizes=np.sqrt(self.sizes**2 + diagonal))
+        return replace(self, unit=self.unit + SHIFTED_UNIT, sizes=np.sqrt(self.sizes**2 + diagonal))
 
     def among(self, index: Indices) -> Accuracy:
         """Return the accuracy of the moments of some monomials."""
@@ -281,8 +280,8 @@ class Residual(NamedTuple):
     @property
     def unbounded(self) -> Residual:
         """The same where no coefficient is bounded."""
-        ends = np.full(len(self.rho), np.inf)
-        return self._replace(system=self.system._replace(low=-ends, high=ends))
+        wide = np.full(len(self.rho), np.inf)
+        return self._replace(system=self.system._replace(low=-wide, high=wide))
 
 
 def residual_bound(residuals: Sequence[Residual], budget: int) -> float:
@@ -348,8 +347,8 @@ def choice_bounds(
     qw = q[fixed] @ base + q[free] * last
     wrho = np.einsum("ij,ij->j", base, rho) + last * rho_last
     ya, aa = safe_sums(yy, qw, wrho, response, reach, delta)
-    ends = ridge[fixed, None], low[fixed, None], high[fixed, None]
-    Z = price(rho, sizes[fixed, None] * delta, *ends).sum(axis=0)
+    boxes = ridge[fixed, None], low[fixed, None], high[fixed, None]
+    Z = price(rho, sizes[fixed, None] * delta, *boxes).sum(axis=0)
     Z += price(rho_last, sizes[free] * delta, ridge[free], low[free], high[free])
     values = tangent_value(ya, aa, total(Z, len(W)))
     return np.where(values <= 0.5 * yy * (1.0 + 1e-12) + FLOOR, values, -np.inf)
@@ -363,8 +362,8 @@ def support_bounds(system: Quadratic, sets: Indices, W: Array) -> Array:
     delta = spread(unit, W.shape[1], reach)
     qw, wrho = (q[sets] * W).sum(axis=1), (W * rho).sum(axis=1)
     ya, aa = safe_sums(yy, qw, wrho, response, reach, delta)
-    ends = ridge[sets], low[sets], high[sets]
-    Z = price(rho, sizes[sets] * delta[:, None], *ends).sum(axis=1)
+    boxes = ridge[sets], low[sets], high[sets]
+    Z = price(rho, sizes[sets] * delta[:, None], *boxes).sum(axis=1)
     values = tangent_value(ya, aa, total(Z, W.shape[1]))
     return np.where(values <= 0.5 * yy * (1.0 + 1e-12) + FLOOR, values, -np.inf)
 
@@ -402,38 +401,3 @@ def cost_of_residual(squares: float, reach: float, products: float, penalty: flo
     norm = np.sqrt(squares) + 2.0 * ENTRY * UNIT * reach
     cost = 0.5 * norm * norm * (1.0 + 2.0 * products * UNIT) + penalty * (1.0 + ENTRY * UNIT)
     return float(cost) if cost >= 0.0 else np.inf
-
-
-def semidefinite_margin(size: int, unit: float) -> float:
-    """Return how far above 0 the eigenvalues of a matrix of unit diagonal must lie to be proved.
-
-    A factorisation as here takes a factor of 1.1.  The checker, which does not know how a library
-    factorises, allows for 4: what has not as much room would be proved here and refused there.
-    """
-    return size * (unit + 4.0 * UNIT) + 4.5 * (size + 4.0) * UNIT * size
-
-
-def semidefinite(G: Array, d: Array, accuracy: Accuracy) -> bool:
-    """Whether M'M - diag(d) is proved positive semidefinite, M'M being known as G.
-
-    In units of the sizes, rounding of G and of the scaling has norm size (unit + 4u) at most, and a
-    factorisation of A that runs through proves A >= -(size + 2) u trace(A) (Rump).  All of that is
-    taken from the diagonal first.  Sizes include what a negative d adds, so that a column of zeros
-    with all of its ridge moved is no obstacle.
-    """
-    size = len(d)
-    if size == 0:
-        return True
-    sizes = np.sqrt(accuracy.sizes**2 + np.maximum(-d, 0.0))
-    A = G / np.multiply.outer(sizes, sizes)
-    diagonal, scaled = np.diagonal(A).copy(), d / sizes**2
-    larger = max(1.0, float(np.abs(diagonal - scaled).max()))
-    shift = larger * semidefinite_margin(size, accuracy.unit) + 8.0 * UNIT * np.abs(scaled)
-    A.ravel()[:: size + 1] = diagonal - scaled - shift
-    if not np.isfinite(A).all():
-        return False
-    try:
-        cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return False
-    return True

@@ -20,7 +20,7 @@ Every step yields a bound, and the dual variables yield the value that no diagon
 method ends when the aim is reached, or the two are close compared with the distance to the aim:
 about 15 steps from scratch, 4 to 8 from the parent's solution.
 
-What comes out is a proposal: ``bounds.semidefinite`` proves it or not.
+What comes out is a proposal: ``definiteness.semidefinite`` proves it or not.
 
 Tried, and not better: a primal barrier method with Newton steps (two to three times as many steps,
 and it stalls far from the central path); p as an independent variable of the primal-dual method

@@ -14,7 +14,7 @@ proved with H - K in place of H holds for them: no L free monomials gain more th
 
     1/2 p'R^-1 p + top_L((b_j - p_j)^2 / (2 delta_j)),     R = H - diag(delta) - K >= 0.
 
-Nothing has to be proved about K itself; R >= 0 is what ``bounds.semidefinite`` proves.  A ratio is
+Nothing has to be proved about K itself; ``definiteness.semidefinite`` proves R >= 0.  A ratio is
 a whole number of steps of 2^-15, so that K is stored in two bytes for each pair.  One byte is not
 enough: where monomials are nearly collinear R has eigenvalues of a millionth, and steps of 1/128
 undo a part of what the shift has gained.

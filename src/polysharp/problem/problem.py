@@ -124,7 +124,7 @@ class Problem:
         """The intervals of the coefficients, a row per response; infinite without bounds."""
         if self.structure.boxes is None:
             return Boxes.infinite(self.q.shape)
-        return Boxes(*(np.broadcast_to(ends, self.q.shape) for ends in self.structure.boxes))
+        return Boxes(*(np.broadcast_to(side, self.q.shape) for side in self.structure.boxes))
 
     @property
     def resolution(self) -> float:

@@ -19,11 +19,11 @@ from polysharp.problem.bounds import (
     UNIT,
     Quadratic,
     choice_bounds,
-    semidefinite,
     support_bound,
     support_bounds,
 )
 from polysharp.problem.boxed_fit import solve_in_boxes, solve_many_in_boxes
+from polysharp.problem.definiteness import semidefinite
 from polysharp.problem.diagonal import first_start, smallest_eigenvalue
 from polysharp.problem.problem import CLEAR, Fit, Problem
 from polysharp.typing import Array, Indices
@@ -200,12 +200,12 @@ class Subproblem:
     def curved(self, among: Indices, ridge: Array, K: Array | None = None) -> Quadratic | None:
         """Return the quadratic of some monomials with these ridges; None if that is not proved.
 
-        A coupling K, which the supports in question do not feel, is taken away from G as well.
+        A pairwise shift K, which the supports in question do not feel, is taken from G as well.
         """
         G, known = self.gram(among), self.problem.accuracy.among(self.index[among])
         if K is not None:
             G -= K
-            known = known.coupled(np.diagonal(K))
+            known = known.shifted(np.diagonal(K))
         if not (np.all(ridge > 0.0) and semidefinite(G, ridge - self.problem.lam, known)):
             return None
         lam = self.problem.lam

@@ -19,7 +19,7 @@ from math import isqrt
 import numpy as np
 
 from polysharp.data.rows import Rows
-from polysharp.moments.folds import Dealt, Parts, Plan, fold_moments, merge
+from polysharp.moments.fold_moments import Parts, Plan, RandomFolds, fold_moments, merge
 from polysharp.moments.moments import Moments, moments_of
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
@@ -66,7 +66,7 @@ class Folds:
     @property
     def _parted(self) -> PartedRows | None:
         """The rows themselves, where they are at hand."""
-        if isinstance(self.parts, Dealt) or self.rows.block is None:
+        if isinstance(self.parts, RandomFolds) or self.rows.block is None:
             return None
         return PartedRows(self.rows.block, self.parts)
 

@@ -1,7 +1,7 @@
 """Judges: the error of many models on held-out rows.
 
 The mean squared error of y = b + m'w is a quadratic form in the moments of the rows
-(``moments.folds.squared_error``), whatever their number.  Where a split holds out few enough rows
+(``fold_moments.squared_error``), whatever their number.  Where a split holds out few enough rows
 they judge one by one: next to the law that loses no digits, and models that clamp their inputs can
 be judged, those of held-out rows moved into the range of the training rows first.
 
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from polysharp.data.rows import MemoryRows
-from polysharp.moments.folds import Plan, merge, squared_error
+from polysharp.moments.fold_moments import Plan, merge, squared_error
 from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
 from polysharp.typing import Array, Indices

@@ -27,7 +27,7 @@ import numpy as np
 
 from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import InfeasibleError
-from polysharp.moments.folds import Plan
+from polysharp.moments.fold_moments import Plan
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Progress, TooSlow
 from polysharp.selection.folds import FoldMoments, Folds, lowered

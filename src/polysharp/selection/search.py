@@ -32,7 +32,7 @@ from math import isqrt
 import numpy as np
 
 from polysharp.errors import InfeasibleError, TooLargeError
-from polysharp.moments.folds import Dealt
+from polysharp.moments.fold_moments import RandomFolds
 from polysharp.monomials.basis import Basis
 from polysharp.selection.folds import FoldMoments, Folds
 from polysharp.selection.parallel import NEVER, Deadline, Workers
@@ -314,7 +314,7 @@ class BudgetSearch:
                 f"degree {needed}"
             )
         least = self.folds.at(max(min(degrees), needed))
-        where = " on Dask collections" if isinstance(least.parts, Dealt) else ""
+        where = " on Dask collections" if isinstance(least.parts, RandomFolds) else ""
         return TooLargeError(
             f"degrees must have at most {least.capacity(len(self.wanted.centers)):,} monomials to "
             f"be compared{where}, and degree {least.rules.degree} of {len(least.inputs):,} inputs "

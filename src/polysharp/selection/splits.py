@@ -12,7 +12,7 @@ from polysharp.data.arrays import as_host
 from polysharp.data.cluster import is_dask
 from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError
-from polysharp.moments.folds import Dealt, Parts, Plan
+from polysharp.moments.fold_moments import Parts, Plan, RandomFolds
 from polysharp.typing import Indices
 
 Split = tuple[Indices, Indices]  # rows to train on, rows to validate on
@@ -96,7 +96,7 @@ def read_parts(
     X, y, sample_weight = (as_host(part) for part in given)
     if is_dask(X):
         n_folds = dealt_folds(cv, groups)
-        return Dealt(n_folds, seed), Plan.k_fold(n_folds)
+        return RandomFolds(n_folds, seed), Plan.k_fold(n_folds)
     return cut(read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed), n)
 
 

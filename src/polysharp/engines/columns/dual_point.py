@@ -38,7 +38,7 @@ from polysharp.typing import Array, Monomial
 Allows = Callable[[Monomial], bool]
 
 
-class Kind(NamedTuple):
+class PriceRule(NamedTuple):
     """What prices depend on: ridge, terms, whether points may be scaled later, and the boxes."""
 
     lam: float
@@ -79,7 +79,7 @@ class DualPoint:
         w: dict[Monomial, float],
         a: Any,
         priced: Priced,
-        kind: Kind,
+        kind: PriceRule,
         extra: Iterable[Monomial] = (),
         reach: float = 0.0,
     ) -> DualPoint:

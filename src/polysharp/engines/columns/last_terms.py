@@ -98,7 +98,7 @@ class FewTerms:
                 marks = paired
             points = points.among(np.flatnonzero(marks))
             left = points.monomials
-            if len(left) <= search.sizes.handed:
+            if len(left) <= search.sizes.subproblem:
                 return FewLeft(left, vectors.names)
             vectors = vectors.extended(left)
             new = vectors.frame.directions[len(frame.b) :]

@@ -25,7 +25,12 @@ from polysharp.certificate.solution import Stop
 from polysharp.checker.evidence import ProofNode, Screening, Vector
 from polysharp.engines.columns.dual_point import DualPoint
 from polysharp.engines.columns.last_terms import FewTerms, readable
-from polysharp.engines.columns.priced_nodes import Handed, PricedNode, few_survivors, raise_bound
+from polysharp.engines.columns.priced_nodes import (
+    PricedNode,
+    SubproblemResult,
+    few_survivors,
+    raise_bound,
+)
 from polysharp.engines.columns.priced_run import PricedRun
 from polysharp.engines.tree.loop import BranchAndBound, NodeKind
 from polysharp.errors import InfeasibleError, TooLargeError
@@ -40,7 +45,7 @@ from polysharp.typing import Monomial
 MAX_PROOF = 5_000_000  # numbers stored
 CHAIN = 4  # length of a chain where the incumbent lies elsewhere
 VAIN_SHARE = 0.1  # of the time spent that points may take in vain, but for those of the root
-HANDED_SHARE = 0.5  # of the time left, for an engine on what is left of a node
+SUBPROBLEM_SHARE = 0.5  # of the time left, for an engine on what is left of a node
 
 
 def prove(search: PricedRun, dual: DualPoint) -> Stop:
@@ -79,18 +84,18 @@ class PricedKind(NodeKind[PricedNode]):
         if node.bound == np.inf:
             self.writer.write(node.record, ProofNode("dual"))
             return
-        value, handed, used = node.proved_by(node.dual).bound, node.handed, node.dual
-        if handed is None or value >= handed.value:
+        value, solved, used = node.proved_by(node.dual).bound, node.solved, node.dual
+        if solved is None or value >= solved.value:
             vector = self._vector(node.dual)
             self.writer.write(node.record, ProofNode("dual", vector=vector))
-        elif handed.proof is not None:
-            value, used = handed.value, handed.dual
-            self.writer.places(handed.named)
-            places = self.writer.places(handed.monomials)
+        elif solved.proof is not None:
+            value, used = solved.value, solved.dual
+            self.writer.places(solved.named)
+            places = self.writer.places(solved.monomials)
             none = places[:0]
-            along = None if handed.along is None else self.writer.places(handed.along)
-            only = Screening(self._vector(handed.dual), none, none, places, along)
-            self.writer.continue_with(node.record, only, handed.proof, places)
+            along = None if solved.along is None else self.writer.places(solved.along)
+            only = Screening(self._vector(solved.dual), none, none, places, along)
+            self.writer.continue_with(node.record, only, solved.proof, places)
         else:
             self.unproved = True
         # A reader forms the residual y - Mw afresh, with roundings of its own.
@@ -128,7 +133,7 @@ class PricedKind(NodeKind[PricedNode]):
     def _child(self, node: PricedNode, **fixed: frozenset[Monomial] | frozenset[int]) -> PricedNode:
         """Return a node with more fixed, and what the node's dual point proves about it."""
         rules = self.search.rules
-        child = replace(node, evaluated=False, share={}, listed=[], handed=None, **fixed)  # type: ignore[arg-type]
+        child = replace(node, evaluated=False, share={}, listed=[], solved=None, **fixed)  # type: ignore[arg-type]
         child.record = self.writer.reserve()
         if rules.heredity == "strong":
             child.terms_in = frozenset(rules.with_parents(child.terms_in))
@@ -149,9 +154,9 @@ class PricedKind(NodeKind[PricedNode]):
         search.nodes += 1
         node.evaluated = True
         if node.room == 0:
-            self._hand_over(node, [], np.inf)
-        elif node.full and rules.count(len(node.inputs_in)) <= search.sizes.handed:
-            self._hand_over(node, rules.monomials_of(node.inputs_in), np.inf)
+            self._solve_survivors(node, [], np.inf)
+        elif node.full and rules.count(len(node.inputs_in)) <= search.sizes.subproblem:
+            self._solve_survivors(node, rules.monomials_of(node.inputs_in), np.inf)
         else:
             self._end_few(node)
             if node.bound < search.threshold:
@@ -168,7 +173,7 @@ class PricedKind(NodeKind[PricedNode]):
                 break
             left = few.below(cost, most_pairs) if cost > node.bound else None
             if left is not None:
-                self._hand_over(node, left.monomials, cost, left.along)
+                self._solve_survivors(node, left.monomials, cost, left.along)
         if node.bound < search.threshold:
             self.in_vain += search.seconds - began
 
@@ -181,7 +186,7 @@ class PricedKind(NodeKind[PricedNode]):
                 self._round(node)
             left = few_survivors(search, node)
             if left is not None:
-                self._hand_over(node, *left)
+                self._solve_survivors(node, *left)
 
     def _round(self, node: PricedNode) -> None:
         """Improve the support that the relaxation points at."""
@@ -191,7 +196,7 @@ class PricedKind(NodeKind[PricedNode]):
             support = problem.structure.greedy(np.array(order, dtype=np.intp))
             self.search.improve(basis.select(support).monomials)
 
-    def _hand_over(
+    def _solve_survivors(
         self,
         node: PricedNode,
         monomials: list[Monomial],
@@ -212,7 +217,7 @@ class PricedKind(NodeKind[PricedNode]):
             return
         rules = replace(rules, include_terms=tuple(sorted(node.terms_in)))
         problem, basis = search.problem_on(pool, rules)
-        rest = Handed(node.dual, basis.monomials, family, None, others, along)
+        rest = SubproblemResult(node.dual, basis.monomials, family, None, others, along)
         if node.room == 0 or len(basis) == len(node.terms_in):
             support = problem.structure.required_terms
             fit = problem.refit(support)
@@ -227,18 +232,20 @@ class PricedKind(NodeKind[PricedNode]):
         else:
             self._solve(node, problem, basis, rest)
 
-    def _keep(self, node: PricedNode, handed: Handed) -> None:
+    def _keep(self, node: PricedNode, solved: SubproblemResult) -> None:
         """Keep what has been proved of a node, where that is more than before."""
-        if handed.along is not None and not readable(self.search):
-            handed = replace(handed, proof=None)
-        node.bound = max(node.bound, handed.value)
-        if node.handed is None or handed.value > node.handed.value:
-            node.handed = handed
+        if solved.along is not None and not readable(self.search):
+            solved = replace(solved, proof=None)
+        node.bound = max(node.bound, solved.value)
+        if node.solved is None or solved.value > node.solved.value:
+            node.solved = solved
 
-    def _solve(self, node: PricedNode, problem: Problem, basis: Basis, rest: Handed) -> None:
+    def _solve(
+        self, node: PricedNode, problem: Problem, basis: Basis, rest: SubproblemResult
+    ) -> None:
         """Solve what is left of a node, beside what the rest of it costs, with the engine."""
         search = self.search
-        seconds = HANDED_SHARE * search.time_left
+        seconds = SUBPROBLEM_SHARE * search.time_left
         try:
             solution = search.engine.solve(
                 problem,

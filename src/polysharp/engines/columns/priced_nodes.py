@@ -37,7 +37,7 @@ NEAR = 0.8  # monomials with this share of the L-th price join the pool as well
 
 
 @dataclass(frozen=True, eq=False)
-class Handed:
+class SubproblemResult:
     """What an engine has proved over the monomials that a dual point, or columns, leave."""
 
     dual: DualPoint
@@ -64,7 +64,7 @@ class PricedNode(Node):
     single: bool = False  # whether it holds one support, so that no split can raise its bound
     share: dict[Monomial, float] = field(default_factory=dict)  # s of the relaxation
     listed: list[Monomial] = field(default_factory=list)  # largest prices of the last pass
-    handed: Handed | None = None
+    solved: SubproblemResult | None = None
     record: int = 0  # number in the proof
 
     @property
@@ -136,7 +136,7 @@ def few_survivors(search: PricedRun, node: PricedNode) -> tuple[list[Monomial], 
     left = node.dual.survivors(
         node.proved_by(node.dual), search.threshold, node.terms_in, node.allows
     )
-    return left if left is not None and len(left[0]) <= search.sizes.handed else None
+    return left if left is not None and len(left[0]) <= search.sizes.subproblem else None
 
 
 def named(pool: Pool, w: Array) -> dict[Monomial, float]:

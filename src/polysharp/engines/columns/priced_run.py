@@ -15,7 +15,7 @@ import numpy as np
 
 from polysharp.engines import local_search
 from polysharp.engines.base import Engine, Run
-from polysharp.engines.columns.dual_point import DualPoint, Kind
+from polysharp.engines.columns.dual_point import DualPoint, PriceRule
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.coefficient_bounds import Boxes
@@ -42,7 +42,7 @@ class Sizes:
     added: int = 500  # taken from each later pass
     listed: int = 3000  # returned by a pass
     pool: int = 6144  # beyond this the pool is thinned
-    handed: int = 3000  # survivors that an engine is given at once
+    subproblem: int = 3000  # survivors that an engine takes over
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,9 @@ class PricedRun(Run):
         self.check_time()
         priced = self.design.price(a, top, both, on_block=self.on_block)
         self.rounds += 1
-        kind = Kind(self.lam, self.rules.max_terms, not self.rules.coefficients.bind, self.boxes)
+        kind = PriceRule(
+            self.lam, self.rules.max_terms, not self.rules.coefficients.bind, self.boxes
+        )
         others = {*extra, *self.best.monomials}
         return DualPoint.of(self.design, w, a, priced, kind, others, self._reach(w))
 

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from polysharp.engines.tree.relaxation_kernel import STOPPED, solve
-from polysharp.engines.tree.relaxation_pricing import Goal, Iterate, Part, Scratch, Tally
+from polysharp.engines.tree.relaxation_pricing import Goal, Iterate, Part, RelaxationState, Scratch
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.problem.bounds import Quadratic
 from polysharp.problem.propagation import OUT, States
@@ -127,11 +127,11 @@ def solve_relaxation(
     point = Iterate(w, rho)
     goal = Goal(aim.threshold, aim.max_passes, aim.tol, aim.slack)
     scratch = Scratch(Z, np.empty((3, size)), np.empty((3, size), dtype=np.int64))
-    code, at = STOPPED, Tally(-np.inf, np.inf, warm.nu, warm.products, warm.mass, 0.0)
+    code, at = STOPPED, RelaxationState(-np.inf, np.inf, warm.nu, warm.products, warm.mass, 0.0)
     for work in aim.slices():
         at = at._replace(work=work)
         code, values = solve(system, part, goal, point, best, at, scratch)
-        at = Tally(*values)
+        at = RelaxationState(*values)
         if code != STOPPED:
             break
     warm.nu, warm.products, warm.mass = at.nu, at.products, at.mass
@@ -151,7 +151,7 @@ def fresh_warm(systems: Sequence[Quadratic], W: Array, nu: float) -> Warm:
 def shares(W: Array, ridge: Array, boxes: Boxes, nu: float) -> Array:
     """Return s_j of the relaxation at coefficients W, a row per response."""
     slope = np.sqrt(0.5 * ridge / max(nu, 1e-300))
-    ends = np.where(W > 0.0, boxes.high, np.where(W < 0.0, -boxes.low, 1.0))
+    limits = np.where(W > 0.0, boxes.high, np.where(W < 0.0, -boxes.low, 1.0))
     norms = np.sqrt(np.einsum("tj,tj->j", W, W))
-    s: Array = np.maximum(norms * slope, (np.abs(W) / ends).max(axis=0))
+    s: Array = np.maximum(norms * slope, (np.abs(W) / limits).max(axis=0))
     return np.minimum(s, 1.0)

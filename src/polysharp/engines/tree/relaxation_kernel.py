@@ -24,11 +24,11 @@ from polysharp.engines.tree.relaxation_pricing import (
     MAT,
     PART,
     SCRATCH,
+    STATE,
     SYSTEM,
-    TALLY,
     VEC,
     Iterate,
-    Tally,
+    RelaxationState,
     dual_value,
     kernel,
     kth_largest,
@@ -42,7 +42,7 @@ SOLVED, PRUNED, UNFINISHED, STOPPED = 0, 1, 2, 3  # stopped: no work left
 _spread = kernel(f8(f8, f8, f8))(bounds.spread)
 
 
-@kernel(f8(SYSTEM, PART, GOAL, ITERATE, ITERATE, TALLY, SCRATCH, b1))
+@kernel(f8(SYSTEM, PART, GOAL, ITERATE, ITERATE, STATE, SCRATCH, b1))
 def _ascend(system, part, goal, point, best, at, scratch, first):  # type: ignore[no-untyped-def]
     """Move the best dual point towards the iterate while that raises its bound; return the bound.
 
@@ -133,7 +133,7 @@ def _subtract_images(F, rows, steps, count, rho):  # type: ignore[no-untyped-def
 # Plain numbers come back: Numba makes a named tuple by calling Python, and a Ctrl-C that arrives in
 # that moment ends in a crash.
 @kernel(
-    types.Tuple((i8, types.UniTuple(f8, 6)))(SYSTEM, PART, GOAL, ITERATE, ITERATE, TALLY, SCRATCH),
+    types.Tuple((i8, types.UniTuple(f8, 6)))(SYSTEM, PART, GOAL, ITERATE, ITERATE, STATE, SCRATCH),
     entry=True,
 )
 def solve(system, part, goal, point, best, at, scratch):  # type: ignore[no-untyped-def]
@@ -153,7 +153,7 @@ def solve(system, part, goal, point, best, at, scratch):  # type: ignore[no-unty
             count, news = _choose_work(system, part, point, at.nu, scratch)
             if settled and news == 0.0:
                 code = SOLVED
-        at = Tally(bound, at.primal, at.nu, products, mass, at.work)
+        at = RelaxationState(bound, at.primal, at.nu, products, mass, at.work)
         if code == UNFINISHED and at.work <= 0.0:
             code = STOPPED
         if code != UNFINISHED:
@@ -172,5 +172,5 @@ def solve(system, part, goal, point, best, at, scratch):  # type: ignore[no-unty
             _subtract_images(system.F, changed, steps, moved, point.rho)
         else:
             _subtract(system.Q, changed, steps, moved, point.rho)
-        at = Tally(at.bound, at.primal, at.nu, products, mass, at.work)
+        at = RelaxationState(at.bound, at.primal, at.nu, products, mass, at.work)
     return code, (at.bound, at.primal, at.nu, at.products, at.mass, at.work)

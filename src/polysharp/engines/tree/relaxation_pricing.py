@@ -43,7 +43,7 @@ class Iterate(NamedTuple):
     rho: Array
 
 
-class Tally(NamedTuple):
+class RelaxationState(NamedTuple):
     """How far a relaxation is."""
 
     bound: float
@@ -75,7 +75,7 @@ SYSTEM = types.NamedTuple((MAT, *(VEC,) * 5, f8, f8, f8, b1, MAT), Quadratic)
 PART = types.NamedTuple((VEC, i8, b1), Part)
 GOAL = types.NamedTuple((f8, i8, f8, f8), Goal)
 ITERATE = types.NamedUniTuple(VEC, 2, Iterate)
-TALLY = types.NamedUniTuple(f8, 6, Tally)
+STATE = types.NamedUniTuple(f8, 6, RelaxationState)
 SCRATCH = types.NamedTuple((VEC, MAT, INTS2), Scratch)
 VALUE = types.UniTuple(f8, 4)
 PAIR = types.UniTuple(f8, 2)

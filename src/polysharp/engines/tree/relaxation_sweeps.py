@@ -24,12 +24,12 @@ from polysharp.engines.tree.relaxation_pricing import (
     PAIR,
     PART,
     SCRATCH,
+    STATE,
     SYSTEM,
-    TALLY,
     VEC,
     Iterate,
     Part,
-    Tally,
+    RelaxationState,
     dual_value,
     kernel,
 )
@@ -227,7 +227,7 @@ def _gather(system, work, small, w, z, squares):  # type: ignore[no-untyped-def]
             squares[a] = small.Q[a, a]
 
 
-@kernel(types.Tuple((b1, TALLY))(SYSTEM, PART, GOAL, ITERATE, TALLY, SCRATCH, i8))
+@kernel(types.Tuple((b1, STATE))(SYSTEM, PART, GOAL, ITERATE, STATE, SCRATCH, i8))
 def solve_working_set(system, part, goal, point, at, scratch, count):  # type: ignore[no-untyped-def]
     """Sweep the working set, steering nu, until settled; row 0 of the scratch ends as its w."""
     by_rows, columns = len(system.F) > 0, system.F.shape[1]
@@ -278,4 +278,4 @@ def solve_working_set(system, part, goal, point, at, scratch, count):  # type: i
             nu, rising, power = _steered(nu, chosen / part.budget, rising, power)
     for a in range(count):
         scratch.rows[0, a] = w[a]
-    return settled, Tally(at.bound, value, used, at.products, at.mass, left)
+    return settled, RelaxationState(at.bound, value, used, at.products, at.mass, left)

@@ -61,8 +61,8 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Dealt:
-    """Parts whose rows are drawn: those of block b in an order drawn from (seed, b).
+class RandomFolds:
+    """Parts of random rows: those of block b in an order drawn from (seed, b).
 
     The parts of a block differ by at most one row, and depend on the seed and on how the rows are
     cut into blocks, not on who reads them.
@@ -76,7 +76,7 @@ class Dealt:
 
         Examples
         --------
-        >>> [len(rows) for rows in Dealt(3, seed=0).of(7, number=5)]
+        >>> [len(rows) for rows in RandomFolds(3, seed=0).of(7, number=5)]
         [3, 2, 2]
         """
         rng = np.random.default_rng([self.seed, number])
@@ -85,7 +85,7 @@ class Dealt:
         return [np.sort(order[(part - first) % step :: step]) for part in range(step)]
 
 
-Parts = Sequence[Indices] | Dealt  # the rows of each part: listed, or dealt block by block
+Parts = Sequence[Indices] | RandomFolds  # the rows of each part: listed, or random in each block
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +130,12 @@ def fold_moments(
 def _parts_of_block(
     rows: MemoryRows, basis: Basis, parts: Parts, on_block: OnBlock | None = None
 ) -> PartMoments:
-    dealt = parts.of(len(rows), rows.number) if isinstance(parts, Dealt) else parts
+    chosen = parts.of(len(rows), rows.number) if isinstance(parts, RandomFolds) else parts
     found = []
-    for done, chosen in enumerate(dealt, start=1):
-        found.append(moments_of(rows.take(chosen), basis) if len(chosen) else None)
+    for done, own in enumerate(chosen, start=1):
+        found.append(moments_of(rows.take(own), basis) if len(own) else None)
         if on_block is not None:
-            on_block(done, len(dealt))
+            on_block(done, len(chosen))
     return PartMoments(tuple(found))
 
 
