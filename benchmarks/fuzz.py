@@ -48,16 +48,18 @@ from polysharp import Proof, SparsePolynomialRegressor, verify
 from polysharp.certificate.statement import state, with_statement
 from polysharp.checker import Statement
 from polysharp.checker import all_supports as checked_supports
+from polysharp.data.checks import open_rows
 from polysharp.engines import make_engine
 from polysharp.engines.columns.priced_run import PricedRun, Sizes
 from polysharp.engines.columns.priced_search import search_all_inputs
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree import ends as searched_ends
 from polysharp.errors import InfeasibleError, InputError
-from polysharp.estimators.parameters import check_parameters
-from polysharp.estimators.prepare import open_fit
+from polysharp.estimators.coded_table import CodedTable
+from polysharp.estimators.fit_context import FitContext
+from polysharp.estimators.fitted_model import FittedModel
+from polysharp.estimators.fitting import code_table
 from polysharp.pricing.design import Design
-from polysharp.progress import open_progress
 from polysharp.time_budget import TimeBudget
 
 RESULTS = Path(__file__).parent / "results"
@@ -118,12 +120,17 @@ def branching_tree(seed: int) -> Tree:
     )
 
 
+def coded_table(model: Any, case: Case) -> CodedTable:
+    """Check and code the rows of a case."""
+    with FitContext.of(model) as context:
+        tables = [open_rows(model, case.X, case.y, case.weight, context.progress)]
+        return code_table(model, tables, context)[0]
+
+
 def priced(case: Case) -> Any:
     """PricedRun over monomials that are priced, with a pool that is much too small."""
     model = SparsePolynomialRegressor(**(case.options | {"engine": "tree", "n_candidates": None}))
-    check_parameters(model.get_params(deep=False))
-    with open_progress(0) as progress:
-        opened = open_fit(model, case.X, case.y, case.weight, progress)
+    opened = coded_table(model, case)
     rules, intercept = opened.rules, case.options["fit_intercept"]
     search = PricedRun(
         Design(opened.rows, opened.allowed, rules.degree, fit_intercept=intercept),
@@ -137,10 +144,10 @@ def priced(case: Case) -> Any:
     )
     found = search_all_inputs(search)
     structure = found.assembled.problem.structure
-    model.solution_ = with_statement(
-        found.solution, rules, found.basis, structure, opened.scaling, opened.table
+    solution = with_statement(
+        found.solution, rules, found.basis, structure, opened.scaling, opened.tables[0]
     )
-    model.kept_inputs_, model.gamma_, model.basis_ = opened.allowed, opened.gamma, found.basis
+    model.fitted_, model.basis_ = FittedModel((), solution, opened.allowed), found.basis
     return model
 
 
@@ -149,14 +156,13 @@ def stated(case: Case, model: Any) -> Statement:
     proof = model.solution_.proof
     if proof is not None:
         return proof.statement
-    with open_progress(0) as progress:
-        opened = open_fit(clone(model), case.X, case.y, case.weight, progress)
+    opened = coded_table(clone(model), case)
     basis, solution = opened.rules.basis(model.kept_inputs_), model.solution_
     if hasattr(model, "basis_"):  # positions are those of the model's own monomials
         place = tuple(basis.index[model.basis_.monomials[j]] for j in solution.support)
         solution = replace(solution, support=place, proof=None)
     structure = opened.rules.structure(basis)
-    return state(solution, opened.rules, basis, structure, opened.scaling, opened.table)
+    return state(solution, opened.rules, basis, structure, opened.scaling, opened.tables[0])
 
 
 def attempt(case: Case, tally: Tally) -> Any:

@@ -20,7 +20,7 @@ from experiments.laws import FEYNMAN
 from experiments.rows import Row
 from experiments.runner import Cell, Experiment, Plan, main
 from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV
-from polysharp.selection.search import HIGHEST
+from polysharp.selection.budget_search import HIGHEST
 
 QUICK = ("I.25.13", "II.3.24", "I.13.4")
 

@@ -443,7 +443,8 @@ def test_an_interrupted_search_is_written_and_told(folder, capsys, monkeypatch):
 
     def cut_short(self, *rows, **weights):
         whole(self, *rows, **weights)
-        self.solution_ = replace(self.solution_, stop=Stop.INTERRUPTED)
+        solution = replace(self.solution_, stop=Stop.INTERRUPTED)
+        self.fitted_ = replace(self.fitted_, solution=solution)
         return self
 
     monkeypatch.setattr(SparsePolynomialRegressor, "fit", cut_short)

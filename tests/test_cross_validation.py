@@ -19,7 +19,6 @@ from support import (
     Budgets,
     BudgetSearch,
     Candidate,
-    Deadline,
     Engine,
     Folds,
     MemoryRows,
@@ -27,6 +26,7 @@ from support import (
     Scores,
     Stop,
     TermRules,
+    TimeBudget,
     Wanted,
     Workers,
     inner,
@@ -350,7 +350,7 @@ def folded(X, y, degree, room, **rules):
 
 def compared(folds, degrees, seconds=np.inf):
     wanted = Wanted(degrees, (1.0,), (False,), Budgets((1, 2, 3)))
-    return BudgetSearch(folds, wanted, Workers(), Deadline(), seconds)
+    return BudgetSearch(folds, wanted, Workers(), TimeBudget(), seconds)
 
 
 def test_work_and_not_the_clock_says_what_is_compared():

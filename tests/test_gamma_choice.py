@@ -6,8 +6,8 @@ from support import (
     Folds,
     MemoryRows,
     Plan,
-    TooSlow,
     content_folds,
+    inner,
     moments_in_time,
     read_rules,
     sample_rows,
@@ -15,6 +15,8 @@ from support import (
 
 import polysharp
 from polysharp import SparsePolynomialRegressor
+
+OutOfTime = inner("OutOfTime", "time_budget")
 
 
 def table(n=150, p=4, noise=0.5, seed=0):
@@ -94,7 +96,7 @@ def test_a_lower_degree_stands_in_where_screening_is_too_slow(most, expected):
     def moments(folds, limit, seconds):
         tried.append(folds.rules.degree)
         if len(tried) == 1:
-            raise TooSlow(2.0 * seconds)
+            raise OutOfTime(2.0 * seconds)
         return folds.count <= limit
 
     assert moments_in_time(rules, deal, moments, 1.0)

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.model_selection import GroupKFold, ShuffleSplit
-from support import Calibration, Judged, _six_digits, inner, restore, stationary_points
+from support import Calibration, UnseenErrors, _six_digits, inner, restore, stationary_points
 
 from polysharp import SparsePolynomialRegressor, SparsePolynomialRegressorCV, save_model, stability
 from polysharp.cli import main
@@ -75,7 +75,7 @@ def test_ends_are_the_quantiles_over_all_rows_and_folds():
     new = law(50, 3)[0]
     lower, upper = [], []
     for fold in found.folds:
-        f, u = fold.polynomial(new), fold.spread(fold.polynomial, new)
+        f, u = fold.polynomial(new), fold.leverage(fold.polynomial, new)
         lower.append(f[:, None] - np.outer(u, fold.scores))
         upper.append(f[:, None] + np.outer(u, fold.scores))
     rank = int(np.ceil(61 * 0.8))
@@ -86,14 +86,14 @@ def test_ends_are_the_quantiles_over_all_rows_and_folds():
     assert len({fold.polynomial.monomials for fold in found.folds}) > 1  # folds choose anew
 
 
-def test_the_spread_is_the_leverage_of_the_rows_of_the_fit():
+def test_the_leverage_is_the_leverage_of_the_rows_of_the_fit():
     model, X, _ = fitted(center=True)
     t = np.column_stack(
         [np.prod((X - model.polynomial_.shifts)[:, m], axis=1) for m in model.polynomial_.monomials]
     )
     hat = np.column_stack([np.ones(len(X)), t])
     leverage = np.einsum("ij,ji->i", hat, np.linalg.pinv(hat))
-    got = model.spread_(model.polynomial_, X) ** 2 - 1.0
+    got = model.leverage_(model.polynomial_, X) ** 2 - 1.0
     assert (got <= leverage + 1e-6).all()  # a ridge lowers it
     np.testing.assert_allclose(got, leverage, atol=0.03)
 
@@ -107,8 +107,8 @@ def test_weights_count_and_their_unit_does_not():
         model.calibrate(X, y, 5.0 * weights).predict_interval(X, 0.7), some
     )
     rows = np.repeat(np.arange(60), weights.astype(int))
-    repeated = Judged.of(
-        model.polynomial_, model.spread_, model_rows(model, X[rows], y[rows]), 1000
+    repeated = UnseenErrors.of(
+        model.polynomial_, model.leverage_, model_rows(model, X[rows], y[rows]), 1000
     )
     # A new row counts as much as the heaviest, of weight two.
     same = Calibration((repeated,), 2.0).ends(X, 0.7)
@@ -116,15 +116,17 @@ def test_weights_count_and_their_unit_does_not():
 
 
 def model_rows(model, X, y):
-    from support import rows_of
+    from support import score_rows
 
-    return rows_of(model, X, y)
+    return score_rows(model, X, y)
 
 
 def test_many_errors_are_kept_as_few_that_are_no_smaller():
     model, _, _ = fitted()
     rows = model_rows(model, *law(500, 1))
-    whole, few = (Judged.of(model.polynomial_, model.spread_, rows, most) for most in (500, 60))
+    whole, few = (
+        UnseenErrors.of(model.polynomial_, model.leverage_, rows, most) for most in (500, 60)
+    )
     assert len(few.scores) == 60
     assert few.weights.sum() == 500
     for coverage in (0.3, 0.9, 0.95):

@@ -16,7 +16,7 @@ import pytest
 from support import (
     Columns,
     Design,
-    Extent,
+    FitContext,
     Intervals,
     PricedRun,
     ProofNode,
@@ -24,12 +24,13 @@ from support import (
     Statement,
     TimeBudget,
     Vector,
+    WorkPlan,
     all_monomials,
+    code_table,
     home,
     inner,
     largest_products,
-    open_fit,
-    open_progress,
+    open_rows,
     search_all_inputs,
     with_statement,
 )
@@ -106,8 +107,9 @@ class Drawn:
 def priced(case: Drawn, limit: float = 20.0) -> Solution:
     """PricedRun as if no monomial could be listed."""
     model = SparsePolynomialRegressor(**case.options, n_candidates=None)
-    with open_progress(0) as progress:
-        opened = open_fit(model, case.X, case.y, case.weights, progress)
+    with FitContext.of(model) as context:
+        tables = [open_rows(model, case.X, case.y, case.weights, context.progress)]
+        opened, _ = code_table(model, tables, context)
     rules = opened.rules
     columns = np.array(rules.library.columns_of(opened.allowed), dtype=np.intp)
     search = PricedRun(
@@ -122,7 +124,7 @@ def priced(case: Drawn, limit: float = 20.0) -> Solution:
     found = search_all_inputs(search)
     structure = found.assembled.problem.structure
     return with_statement(
-        found.solution, rules, found.basis, structure, opened.scaling, opened.table
+        found.solution, rules, found.basis, structure, opened.scaling, opened.tables[0]
     )
 
 
@@ -422,7 +424,7 @@ def test_a_search_over_some_inputs_speaks_of_these(monkeypatch):
     rng = np.random.default_rng(1)
     X = rng.uniform(0.5, 3.0, (60, 9))
     y = 2.0 * X[:, 6] / X[:, 4] + 0.1 * rng.standard_normal(60)
-    monkeypatch.setattr(home("open_fit"), "choose_extent", lambda *a, **k: Extent(4, True))
+    monkeypatch.setattr(home("CodedTable"), "plan_work", lambda *a, **k: WorkPlan(4, True))
     model = SparsePolynomialRegressor(2, 2, 2, gamma=1.0, functions=("inverse",)).fit(X, y)
     proof = model.solution_.proof
     assert proof.statement.kept_inputs == tuple(model.kept_inputs_.tolist())

@@ -18,7 +18,7 @@ _NAMES = {
     "data.scanning": "scan",
     "errors": "CertificateError ClusterError DataError InfeasibleError InputError "
     "MissingSolverError TooLargeError",
-    "estimators.kernel": "PolynomialKernelRegressor",
+    "estimators.kernel_regressor": "PolynomialKernelRegressor",
     "estimators.lasso": "PolynomialLasso",
     "estimators.model_file.model_file": "load_model save_model",
     "estimators.multitask": "MultiTaskSparsePolynomialRegressor "

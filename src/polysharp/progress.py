@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, TextIO
 from polysharp.wording import plural, rounded_down
 
 if TYPE_CHECKING:  # it loads NumPy, which the help of a command can do without
-    from polysharp.typing import OnBlock
+    pass
 
 PERIOD = 1.0  # seconds between the first two plain lines; each pause is half as long again
 LONGEST_PAUSE = 30.0
-ENOUGH = 0.2  # seconds after which blocks done tell how long the others will take
 
 Clock = Callable[[], float]
 
@@ -81,34 +80,6 @@ class Progress:
         if tell is None:
             return None
         return lambda done, total: tell(Share(stage, done, total))
-
-
-class TooSlow(Exception):
-    """Work in blocks will not be done in time."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"{seconds:.3g} s in all")
-        self.seconds = seconds  # that all of it would take
-
-
-class Pace:
-    """A callback for work in blocks that ends it, with ``TooSlow``, when it will not be in time.
-
-    What all blocks will take is projected from those done, once they took long enough to tell.
-    """
-
-    def __init__(
-        self, seconds: float, tell: OnBlock | None = None, clock: Clock = perf_counter
-    ) -> None:
-        self.seconds, self.tell, self.clock, self.began = seconds, tell, clock, clock()
-
-    def __call__(self, done: int, total: int) -> None:
-        """Take note of blocks done."""
-        if self.tell is not None:
-            self.tell(done, total)
-        spent = self.clock() - self.began
-        if spent > ENOUGH and done < total and spent * total > self.seconds * done:
-            raise TooSlow(spent * total / done)
 
 
 def describe(event: Event | Share) -> str:

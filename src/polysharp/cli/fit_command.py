@@ -23,11 +23,10 @@ from polysharp.cli.outputs import check_outputs, exit_code
 from polysharp.cli.settings import every_core, one_number, settings
 from polysharp.cli.table_columns import accuracy, joined
 from polysharp.cli.table_rows import read_sample, split
+from polysharp.data.rows import evenly_spaced
 from polysharp.engines.interrupts import DeferredInterrupt
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import laws_of, rows_of, spread
-from polysharp.estimators.intervals import calibrations
-from polysharp.estimators.model import fitted_to
+from polysharp.estimators.model import covers, formulas_of
 from polysharp.estimators.model_file.model_file import save_model
 from polysharp.estimators.multitask import (
     MultiTaskSparsePolynomialRegressor,
@@ -36,6 +35,7 @@ from polysharp.estimators.multitask import (
 from polysharp.estimators.parameters import check_seed
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
+from polysharp.estimators.scored_rows import score_rows
 from polysharp.report import write_report
 from polysharp.report.peers import compare_peers, mean_alone
 from polysharp.wording import plural
@@ -82,20 +82,20 @@ def calibrate(model: Any, fitted: Any, held_out: Any, options: Namespace) -> Non
         return
     rows, cv = (fitted, "auto") if held_out is None else (held_out, None)
     if len(rows) > MOST_ROWS:
-        rows = rows.rows(spread(len(rows), MOST_ROWS))
+        rows = rows.rows(evenly_spaced(len(rows), MOST_ROWS))
     try:
         with every_core(options):
             model.calibrate(*rows.given, cv=cv)
     except InputError as error:
         say(f"no prediction intervals: {error}")
     else:
-        if calibrations(model)[0].most >= SHOWN_COVERAGE:
+        if model.fitted_.calibrations[0].most >= SHOWN_COVERAGE:
             print(widths(model, rows))
 
 
 def widths(model: Any, rows: Any) -> str:
     """Say how wide the prediction intervals are at the rows they were calibrated on."""
-    laws, folds = laws_of(model), len(calibrations(model)[0].folds)
+    laws, folds = formulas_of(model), len(model.fitted_.calibrations[0].folds)
     half = 0.5 * np.diff(model.predict_interval(rows.X, SHOWN_COVERAGE))
     widths = [f"\N{PLUS-MINUS SIGN} {width:.4g}" for width in np.median(half, axis=0).ravel()]
     if len(laws) > 1:
@@ -161,10 +161,10 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
 
 def show(model: Any, fitted: Any, held_out: Any, options: Namespace) -> None:
     """Print formula, certificate and errors."""
-    laws = laws_of(model)
+    laws = formulas_of(model)
     print("", *(law.formula(options.digits) for law in laws), "", sep="\n")
     print(model.solution_)
-    if said := fitted_to(model):
+    if said := covers(model):
         print(said)
     if hasattr(model, "best_params_"):
         print(f"chosen by validation: {_in_words(**model.best_params_)}")
@@ -175,7 +175,9 @@ def show(model: Any, fitted: Any, held_out: Any, options: Namespace) -> None:
         )
     for sample, what in ((fitted, "rows of the fit"), (held_out, "held-out rows")):
         if sample is not None:
-            for name, own in zip(sample.targets, rows_of(model, *sample.given).each, strict=True):
+            for name, own in zip(
+                sample.targets, score_rows(model, *sample.given).each, strict=True
+            ):
                 whose = f"{name}: " if len(laws) > 1 else ""
                 print(f"{whose}{accuracy(own)} on the {len(sample):,} {what}")
 

@@ -16,8 +16,7 @@ from polysharp.cli.outputs import check_outputs
 from polysharp.data.file_writing import write_file
 from polysharp.engines import HOMES, engine_class
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import laws_of
-from polysharp.estimators.model import fitted_to
+from polysharp.estimators.model import covers, formulas_of
 from polysharp.estimators.model_file.model_file import load_model
 
 REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "rich")
@@ -55,7 +54,7 @@ def run_info(options: Namespace) -> int:
 
 def exported(model: Any, options: Namespace) -> str | bytes:
     """Return the formula in another language; several responses stand one after the other."""
-    each, form = laws_of(model), getattr(options, "as")
+    each, form = formulas_of(model), getattr(options, "as")
     for option, given in (("--as onnx", form == "onnx"), ("--table", options.table is not None)):
         if given:
             check_single(model, options.model, option)
@@ -80,7 +79,7 @@ def exported(model: Any, options: Namespace) -> str | bytes:
 
 def described(model: Any) -> str:
     """Return formulas, certificate and settings in words."""
-    laws, said = laws_of(model), fitted_to(model)
+    laws, said = formulas_of(model), covers(model)
     law = laws[0]
     parameters = {k: v for k, v in model.get_params().items() if v is not None and k != "verbose"}
     used = ", ".join(law.names[i] for i in law.inputs) or "none"

@@ -25,9 +25,10 @@ from polysharp.cli.size_table import path_of
 from polysharp.cli.table_rows import read_rows, rows_for, split
 from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import laws_of, rows_of
+from polysharp.estimators.model import formulas_of
 from polysharp.estimators.model_file.model_file import load_model
 from polysharp.estimators.rivals import rivals
+from polysharp.estimators.scored_rows import score_rows
 from polysharp.estimators.stability import stability
 from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.stationary import stationary_points
@@ -58,7 +59,7 @@ def load_single(path: str, command: str) -> Any:
 
 def check_single(model: Any, path: str, what: str) -> None:
     """Refuse a model of several responses for what is about one."""
-    if len(laws_of(model)) > 1:
+    if len(formulas_of(model)) > 1:
         raise InputError(
             f"{what} is for models of one response, got {path!r} with a {type(model).__name__}"
         )
@@ -117,7 +118,7 @@ def run_explain(options: Namespace) -> int:
     model = load_single(options.model, "explain")
     law = model.polynomial_
     sample, held_out = rows_for(options, model, options.model)
-    rows = rows_of(model, *sample.given)
+    rows = score_rows(model, *sample.given)
     aside = "" if held_out is None else f", {plural(len(held_out), 'row')} held out"
     print(f"{options.table}: {plural(rows.n, 'row')}{aside}\n\n{law.formula(options.digits)}")
     how = {"time_limit": options.time_limit, "within": options.within}

@@ -24,10 +24,9 @@ from polysharp.cli.table_columns import accuracy, find, joined, listed, numbers
 from polysharp.cli.table_rows import columns, read_frame
 from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import ShownRows, laws_of
-from polysharp.estimators.intervals import calibrations
-from polysharp.estimators.model import check_coverage
+from polysharp.estimators.model import check_coverage, formulas_of
 from polysharp.estimators.model_file.model_file import load_columns, load_model
+from polysharp.estimators.scored_rows import ScoredRows
 
 COLUMN, LOWER, UPPER, OUTSIDE = "prediction", "lower", "upper", "outside"
 
@@ -36,7 +35,7 @@ def run_predict(options: Namespace) -> int:
     """Load, read, predict, write."""
     check_outputs(options, "output", reads=("model", "table"))
     model = load_model(options.model)
-    formulas = laws_of(model)
+    formulas = formulas_of(model)
     names, read = formulas[0].names, list(formulas)
     made = [f"{COLUMN}_{each.response}" for each in formulas] if len(formulas) > 1 else [COLUMN]
     ends: list[list[str]] = []
@@ -92,7 +91,7 @@ def calibrations_of(model: Any, options: Namespace) -> Sequence[Any]:
         check_coverage(options.interval)
     except InputError as error:
         raise InputError(f"--interval: {error}") from error
-    found = calibrations(model)
+    found: Sequence[Any] = model.fitted_.calibrations
     if not found:
         raise InputError(
             f"--interval needs errors on unseen rows, which {options.model!r} does not hold: it "
@@ -145,5 +144,5 @@ def compare(frame: Any, source: str, polynomial: Any, X: Any, predicted: Any) ->
     except InputError:
         return
     if np.isfinite(observed).all():  # it is not there for all rows, as one expects of new ones
-        rows = ShownRows(X, observed, predicted, None)
+        rows = ScoredRows(X, observed, predicted, None)
         say(f"{accuracy(rows)} against the column {polynomial.response!r}")

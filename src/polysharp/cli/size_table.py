@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from polysharp.estimators.fitted import settings_of
+from polysharp.estimators.model import settings_of
 from polysharp.estimators.path import Path, PathPoint, path
 from polysharp.plots.path_plots import curves_of
 from polysharp.report.peers import Peer

@@ -21,7 +21,7 @@ from polysharp.cli.messages import say
 from polysharp.cli.recipe import MOST_VALUES, few_texts, to_numbers
 from polysharp.cli.table_cells import is_number
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import ShownRows
+from polysharp.estimators.scored_rows import ScoredRows
 from polysharp.wording import plural
 
 MOST_NAMES = 8  # of the columns a message lists
@@ -256,7 +256,7 @@ def _nearest_first(known: list[str], wanted: list[str]) -> list[str]:
     return sorted(known, key=lambda name: -likeness(name) if likeness(name) > 0.6 else 0.0)
 
 
-def accuracy(rows: ShownRows) -> str:
+def accuracy(rows: ScoredRows) -> str:
     """Return root mean squared error and R2 in words."""
     return f"RMSE {rows.rmse:.4g}" + ("" if rows.r2 is None else f", R2 {rows.r2:.6g}")
 

@@ -31,7 +31,7 @@ from polysharp.cli.table_columns import (
 )
 from polysharp.cli.tables import read_table
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import laws_of
+from polysharp.estimators.model import formulas_of
 from polysharp.estimators.model_file.model_file import load_columns
 from polysharp.wording import plural
 
@@ -189,7 +189,7 @@ def rows_for(options: Namespace, model: Any, file: str) -> tuple[Sample, Sample 
     The options of the fit hold for its table as far as the user says nothing else.  A table with
     another number of rows is not split.
     """
-    each, own = laws_of(model), getattr(options, "target", None)
+    each, own = formulas_of(model), getattr(options, "target", None)
     recipe, several = Recipe.read(load_columns(file)), hasattr(model, "polynomials_")
     recipe.adopt(options)
     targets = [column(options, own) if own else polynomial.response for polynomial in each]

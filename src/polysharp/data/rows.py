@@ -162,3 +162,8 @@ class MemoryRows(Rows):
         del stage
         total = function(self, *args, **({} if on_block is None else {"on_block": on_block}))
         return total if then is None else then(total, *args)
+
+
+def evenly_spaced(n: int, at_most: int) -> Indices:
+    """Return all of n indices, or a number of them evenly spaced."""
+    return np.unique(np.linspace(0, n - 1, min(n, at_most)).round().astype(np.intp))

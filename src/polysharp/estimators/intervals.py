@@ -1,7 +1,7 @@
 """Prediction intervals that hold whatever the distribution of the errors: conformal prediction.
 
-Errors on rows that a model f has not seen are measured in units of the spread that the rows of its
-fit give it (``spread``), which grows outside of them:  e_t = |y_t - f(x_t)| / u(x_t).
+Errors on rows that a model f has not seen are measured in the unit that the rows of its fit
+give it (``leverage``), which grows outside of them:  e_t = |y_t - f(x_t)| / u(x_t).
 
 Held-out rows (split conformal prediction).  If a new row is drawn like the n rows held out, its e
 is equally likely to take any rank among theirs; with q the ceil((n + 1) coverage)-th smallest,
@@ -11,12 +11,12 @@ is equally likely to take any rank among theirs; with q the ceil((n + 1) coverag
 with probability ``coverage`` at least, on average over rows and tables.
 
 Folds (CV+; Barber, Candes, Ramdas & Tibshirani, Annals of Statistics 49, 2021).  Each row t is
-judged by the model f_k of the fold that holds it out, terms chosen anew, and a new row's ends are
-the same quantiles of f_k(x) - e_t u_k(x) and f_k(x) + e_t u_k(x) over all t: the intervals know how
-much the models of the folds differ at x.  The probability is then 1 - 2 (1 - coverage) at the very
-least, less about sqrt(2 / n), and close to ``coverage`` in practice; budgets and ridge are held as
-they were chosen with all rows, which the theorem does not know of.  One set of held-out rows is the
-case of a single fold, so there is one way to compute both.
+predicted by the model f_k of the fold that holds it out, terms chosen anew.  The ends at a new row
+are the same quantiles of f_k(x) - e_t u_k(x) and f_k(x) + e_t u_k(x) over all t, so the intervals
+know how much the models of the folds differ at x.  The probability is then 1 - 2 (1 - coverage) at
+the very least, less about sqrt(2 / n), and close to ``coverage`` in practice.  Budgets and ridge
+are held as they were chosen with all rows, which the theorem does not know of.  One set of held-out
+rows is the case of a single fold, so there is one way to compute both.
 
 A row of weight v counts as v of the sum of weights, and a new row as much as the heaviest.
 """
@@ -29,10 +29,11 @@ from typing import Any
 import numpy as np
 
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import ShownRows, laws_of, rows_of
+from polysharp.estimators.leverage import Leverage
+from polysharp.estimators.model import formulas_of
 from polysharp.estimators.parameters import check_seed
 from polysharp.estimators.resampling import Refits
-from polysharp.estimators.spread import Spread
+from polysharp.estimators.scored_rows import ScoredRows, score_rows
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.selection.splits import read_splits
 from polysharp.typing import Array
@@ -42,31 +43,33 @@ BISECTIONS = 50
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """A model and its errors on rows it has not seen, in units of its spread."""
+class UnseenErrors:
+    """A model and its errors on rows it has not seen, in the unit that its rows give it."""
 
     polynomial: Polynomial
-    spread: Spread
+    leverage: Leverage
     scores: Array  # ascending
     weights: Array  # of the rows behind them
 
     @classmethod
-    def of(cls, polynomial: Polynomial, spread: Spread, rows: ShownRows, most: int) -> Judged:
+    def of(
+        cls, polynomial: Polynomial, leverage: Leverage, rows: ScoredRows, most: int
+    ) -> UnseenErrors:
         """Measure the errors; keep at most so many, the others rounded up to one that is kept."""
-        errors = np.abs(rows.observed - polynomial(rows.X)) / spread(polynomial, rows.X)
+        errors = np.abs(rows.observed - polynomial(rows.X)) / leverage(polynomial, rows.X)
         order = np.argsort(errors, kind="stable")
         weights = (np.ones(rows.n) if rows.weights is None else rows.weights)[order]
         groups = np.array_split(np.arange(rows.n), min(most, rows.n))
         last = [group[-1] for group in groups]
         summed = np.add.reduceat(weights, [group[0] for group in groups])
-        return cls(polynomial, spread, errors[order][last], summed)
+        return cls(polynomial, leverage, errors[order][last], summed)
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """What ``predict_interval`` needs: errors on unseen rows, of the model or of its folds."""
 
-    folds: tuple[Judged, ...]
+    folds: tuple[UnseenErrors, ...]
     heaviest: float  # weight of a row
 
     @property
@@ -101,35 +104,27 @@ class Calibration:
         """Return lower and upper ends of the intervals at the rows of X, shape (n, 2)."""
         q, needed = self.quantile(coverage), self._needed(coverage)
         middles = np.array([fold.polynomial(X) for fold in self.folds])
-        spreads = np.array([fold.spread(fold.polynomial, X) for fold in self.folds])
+        units = np.array([fold.leverage(fold.polynomial, X) for fold in self.folds])
         lower, upper = (
-            sign * self._quantiles(sign * middles, spreads, q, needed) for sign in (-1.0, 1.0)
+            sign * self._quantiles(sign * middles, units, q, needed) for sign in (-1.0, 1.0)
         )
         # Where models of the folds differ by more than a small coverage asks for, they may cross.
         return np.sort(np.column_stack([lower, upper]), axis=1)
 
-    def _quantiles(self, middles: Array, spreads: Array, q: float, needed: float) -> Array:
+    def _quantiles(self, middles: Array, units: Array, q: float, needed: float) -> Array:
         """Return the least v for each row such that enough errors have f_k + e u_k <= v."""
         # It lies between the least and the largest f_k + q u_k, which are one where there is one
         # fold; the upper end of the bisection always has enough.
-        low, high = (end(middles + q * spreads, axis=0) for end in (np.min, np.max))
+        low, high = (end(middles + q * units, axis=0) for end in (np.min, np.max))
         sums = [np.append(0.0, np.cumsum(fold.weights)) for fold in self.folds]
         for _ in range(BISECTIONS if len(self.folds) > 1 else 0):
             v = 0.5 * (low + high)
             below = np.zeros(len(v))
-            for fold, sum_, f, u in zip(self.folds, sums, middles, spreads, strict=True):
+            for fold, sum_, f, u in zip(self.folds, sums, middles, units, strict=True):
                 below += sum_[np.searchsorted(fold.scores, (v - f) / u, side="right")]
             enough = below >= needed
             low, high = np.where(enough, low, v), np.where(enough, v, high)
         return np.asarray(high)
-
-
-def calibrations(model: Any) -> tuple[Calibration, ...]:
-    """Return the calibrations of a model, one for each response; none where there are none."""
-    if hasattr(model, "calibrations_"):
-        return tuple(model.calibrations_)
-    own = getattr(model, "calibration_", None)
-    return () if own is None else (own,)
 
 
 def calibrated(
@@ -139,29 +134,32 @@ def calibrated(
 
     There is one calibration for each response.
     """
-    rows = rows_of(model, X, y, sample_weight)
+    rows = score_rows(model, X, y, sample_weight)
     heaviest = 1.0 if rows.weights is None else float(rows.weights.max())
     if cv is None:
-        if getattr(model, "spread_", None) is None:
+        if getattr(model, "leverage_", None) is None:
             raise InputError(
-                "model must know the spread of its rows to be calibrated, which files of earlier "
+                "model must know the leverage of its rows to be calibrated, which files of earlier "
                 "versions do not hold; fit it again"
             )
-        unseen = [(laws_of(model), model.spread_, rows)]
+        unseen = [(formulas_of(model), model.leverage_, rows)]
     else:
         unseen = _refitted(model, (X, y, sample_weight), rows, cv, groups)
     most = max(50, MOST_SCORES // len(unseen))
     folds = [
-        [Judged.of(law, spread, own, most) for law, own in zip(laws, some.each, strict=True)]
-        for laws, spread, some in unseen
+        [
+            UnseenErrors.of(formula, leverage, own, most)
+            for formula, own in zip(formulas, some.each, strict=True)
+        ]
+        for formulas, leverage, some in unseen
     ]
     return tuple(Calibration(own, heaviest) for own in zip(*folds, strict=True))
 
 
 def _refitted(
-    model: Any, given: tuple[Any, Any, Any], rows: ShownRows, cv: Any, groups: Any
-) -> list[tuple[tuple[Polynomial, ...], Spread, ShownRows]]:
-    """Fit the model's settings without each fold; return laws, spread and the rows held out."""
+    model: Any, given: tuple[Any, Any, Any], rows: ScoredRows, cv: Any, groups: Any
+) -> list[tuple[tuple[Polynomial, ...], Leverage, ScoredRows]]:
+    """Fit without each fold; return formulas, leverage and the rows held out."""
     X, y, sample_weight = given
     seed = check_seed(model.random_state)
     splits = read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed)
@@ -173,4 +171,4 @@ def _refitted(
     for v, (train, _) in enumerate(splits):
         weights[v, train] = 1.0
     models = zip(refits.run([(own, seed) for own in weights]), splits, strict=True)
-    return [(found.laws, found.spread, rows.take(test)) for found, (_, test) in models]
+    return [(found.formulas, found.leverage, rows.take(test)) for found, (_, test) in models]

@@ -22,14 +22,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError, TooLargeError
+from polysharp.estimators.coded_table import CodedTable, PreparedProblem
 from polysharp.estimators.lasso_path import LassoPath, follow, ridge_coefficients
 from polysharp.estimators.model import TableModel
 from polysharp.estimators.parameters import LASSO_RULES, check_seed
-from polysharp.estimators.prepare import Opened, Prepared
 from polysharp.moments.gram import MAX_DENSE
-from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
-from polysharp.ranking.extent import Extent, triage_size
+from polysharp.ranking.work_plan import WorkPlan, triage_size
 from polysharp.selection.splits import Split, read_splits
 from polysharp.typing import Array, Indices, Monomial
 
@@ -148,22 +147,21 @@ class PolynomialLasso(TableModel):
         check_is_fitted(self)
         return tuple(self._monomials[j] for j in self.path_.support(max_terms))
 
-    def _steps(self, data: MemoryRows) -> tuple[Prepared, LassoPath]:
+    def _steps(self, data: MemoryRows) -> tuple[PreparedProblem, LassoPath]:
         """Rank the inputs and follow the path over the monomials of those kept."""
         limit = MOST_TERMS if self.max_terms == "auto" else int(self.max_terms)
         rules = TermRules(degree=int(self.degree), max_terms=limit, constant=not self.fit_intercept)
-        scaling = Scaling.of(data.ranges, scale=self.scale, center=self.center)
-        rows, gamma = data.coded(scaling.apply), data.total_weight**-0.5
-        opened = Opened(data, rows, scaling, rules, gamma)
-        extent = Extent(triage_size(self.n_candidates, rules, rows.shape[1]), priced=False)
-        kept, ranking = opened.choose_inputs(extent, effort=None)
+        gamma, scale, center = data.total_weight**-0.5, bool(self.scale), bool(self.center)
+        coded = CodedTable.of([data], rules, gamma, scale=scale, center=center)
+        plan = WorkPlan(triage_size(self.n_candidates, rules, data.shape[1]), priced=False)
+        kept, ranking = coded.choose_inputs(plan, context=None)
         if rules.count(len(kept)) > MAX_DENSE:
             raise TooLargeError(
                 f"n_candidates must leave at most {MAX_DENSE} monomials for the path, and the "
                 f"{len(kept)} inputs kept have {rules.count(len(kept)):,}; lower n_candidates "
                 "or degree"
             )
-        prepared = opened.over(kept, ranking, extent, effort=None)
+        prepared = coded.over(kept, ranking, plan, context=None)
         path = follow(
             prepared.problem,
             limit,
@@ -192,7 +190,7 @@ class PolynomialLasso(TableModel):
                 raise InputError("cv must leave rows of positive weight to fit and to score")
             held_out, (prepared, path) = data.take(test), self._steps(data.take(train))
             assembled, basis = prepared.assembled, prepared.basis
-            U = prepared.opened.scaling.apply(held_out.X)
+            U = prepared.coded.scaling.apply(held_out.X)
             last = None
             for row, size in enumerate(sizes):
                 support = path.support(int(size))

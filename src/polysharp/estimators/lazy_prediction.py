@@ -20,18 +20,19 @@ from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
 
 
-def predict_collection(model: Any, law: Polynomial | tuple[Polynomial, ...], X: Any) -> Any:
-    """Return the values of a polynomial, or of several, at the rows of X, lazily."""
-    laws = (law,) if isinstance(law, Polynomial) else law
-    values = _Values(laws, several=laws is law)
+def predict_collection(
+    model: Any, formulas: tuple[Polynomial, ...], X: Any, *, several: bool
+) -> Any:
+    """Return the values of formulas at the rows of X, lazily; of ``several`` as a table."""
+    values = _Values(formulas, several)
     check_columns(model, X, reset=False)
     if is_frame(X):
         pandas = dask_module("pandas")
-        meta = values.named(np.empty((0, len(values.laws))), pandas.RangeIndex(0))
+        meta = values.named(np.empty((0, len(values.formulas))), pandas.RangeIndex(0))
         return X.map_partitions(_of_partition, values, meta=meta)
     whole = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
     if values.several:
-        shape = {"chunks": (whole.chunks[0], (len(values.laws),)), "meta": np.empty((0, 0))}
+        shape = {"chunks": (whole.chunks[0], (len(values.formulas),)), "meta": np.empty((0, 0))}
     else:
         shape = {"drop_axis": 1, "meta": np.empty(0)}
     return whole.map_blocks(_of_block, values, dtype=np.float64, **shape)
@@ -41,22 +42,22 @@ def predict_collection(model: Any, law: Polynomial | tuple[Polynomial, ...], X: 
 class _Values:
     """The values of one polynomial, or a column for each of several."""
 
-    laws: tuple[Polynomial, ...]
+    formulas: tuple[Polynomial, ...]
     several: bool
 
     def at(self, x: Any, place: int | None) -> Array:
         """Return a table with a column for each polynomial."""
         try:
-            rows = table_of(x, self.laws[0].names)
+            rows = table_of(x, self.formulas[0].names)
         except InputError as refused:
             raise InputError(f"block {place}: {refused}") from None
-        return np.column_stack([law(rows) for law in self.laws])
+        return np.column_stack([law(rows) for law in self.formulas])
 
     def named(self, table: Array, index: Any) -> Any:
         """Return a series or a data frame with the names of the responses."""
         from pandas import DataFrame
 
-        frame = DataFrame(table, index=index, columns=[law.response for law in self.laws])
+        frame = DataFrame(table, index=index, columns=[law.response for law in self.formulas])
         return frame if self.several else frame.iloc[:, 0]
 
 

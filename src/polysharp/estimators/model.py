@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from html import escape
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,45 +20,50 @@ from polysharp.data.checks import check_data, check_finite, input_names, named_c
 from polysharp.data.cluster import is_dask
 from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError
+from polysharp.estimators.fitted_model import FittedModel
 from polysharp.estimators.parameters import RULES, check_parameters
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
 from polysharp.wording import plural
 
+R = TypeVar("R")
+
 
 class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor whose fitted form is a polynomial, ``polynomial_``."""
 
+    @property
+    def _formulas(self) -> tuple[Polynomial, ...]:
+        """The polynomials, one for each response; none before the fit, or if none was formed."""
+        formula = getattr(self, "polynomial_", None)
+        return () if formula is None else (formula,)
+
+    @property
+    def _several(self) -> bool:
+        """Whether the model has several responses."""
+        return not get_tags(self).target_tags.single_output
+
     def predict(self, X: Any) -> Any:
-        """Return the polynomial's value at the rows of X; of several responses a column each.
+        """Return the polynomial's value at the rows of X; several responses have a column each.
 
         A Dask array gives a Dask array, a Dask DataFrame a Dask Series (a DataFrame for several
         responses), and neither computes anything yet.
         """
         check_is_fitted(self)
-        return self._values(getattr(self, "polynomials_", None) or self.polynomial_, X)
+        if is_dask(X):
+            from polysharp.estimators.lazy_prediction import predict_collection
+
+            return predict_collection(self, self._formulas, X, several=self._several)
+        rows = self._checked_rows(X)
+        values = [formula(rows) for formula in self._formulas]
+        return np.column_stack(values) if self._several else values[0]
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the terms; ``input_features`` is there for API compatibility."""
         del input_features
         check_is_fitted(self)
-        names = self._laws[0].term_names if self._laws else ()
+        names = self._formulas[0].term_names if self._formulas else ()
         return np.array(names, dtype=object)
-
-    @property
-    def _laws(self) -> tuple[Polynomial, ...]:
-        """The polynomials, one for each response; none before the fit, or where none was formed."""
-        several = getattr(self, "polynomials_", None) or (getattr(self, "polynomial_", None),)
-        return tuple(law for law in several if law is not None)
-
-    def _values(self, law: Polynomial | tuple[Polynomial, ...], X: Any) -> Any:
-        """Return the values of one polynomial or several at rows with the columns of the fit."""
-        if is_dask(X):
-            from polysharp.estimators.lazy_prediction import predict_collection
-
-            return predict_collection(self, law, X)
-        rows = self._checked_rows(X)
-        return law(rows) if isinstance(law, Polynomial) else np.column_stack([f(rows) for f in law])
 
     def _checked_rows(self, X: Any) -> Array:
         """Return rows to predict at as floats, their columns those of the fit."""
@@ -72,14 +78,14 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _repr_html_inner(self) -> str:
         """Return scikit-learn's diagram, followed by formula and certificate once fitted."""
         diagram: str = estimator_html_repr(self)
-        formulas = "".join(f"<p><code>{escape(str(law))}</code></p>" for law in self._laws)
+        formulas = "".join(f"<p><code>{escape(str(law))}</code></p>" for law in self._formulas)
         if not formulas:
             return diagram
         said = "<br>".join(map(escape, "\n".join(self._said_of_the_fit()).splitlines()))
         return f"{diagram}{formulas}{f'<p>{said}</p>' if said else ''}"
 
     def _said_of_the_fit(self) -> list[str]:
-        """What is proved about the fit, for notebooks; nothing where nothing is."""
+        """Sentences on the certificate, for notebooks; none without one."""
         return []
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
@@ -112,11 +118,35 @@ class TableModel(PolynomialModel):
 
     @abstractmethod
     def _fit_rows(self, data: MemoryRows, given: tuple[Any, Any, Any]) -> None:
-        """Fit to checked rows; ``given`` are X, y and sample_weight as the user gave them."""
+        """Fit to checked rows; splitters take X, y and sample_weight as they were ``given``."""
+
+
+def of_record(what: str, read: Callable[[FittedModel], R]) -> R:
+    """Return a property that reads ``fitted_``, and is missing as long as that is."""
+    found = property(lambda model: read(model.fitted_), doc=f"Return {what}.")
+    return found  # type: ignore[return-value]
+
+
+class RecordedModel(PolynomialModel):
+    """A model whose fitted attributes are read from one record, ``fitted_``."""
+
+    fitted_: FittedModel
+
+    polynomial_ = of_record("the formula", lambda found: found.polynomial)
+    solution_ = of_record("the certificate", lambda found: found.solution)
+    intercept_ = of_record("the free intercept", lambda found: found.intercept)
+    powers_ = of_record("exponents in every term", lambda found: found.polynomials[0].powers)
+    gamma_ = of_record("the gamma of the certificate", lambda found: found.gamma)
+    gamma_choice_ = of_record('the errors behind gamma="auto"', lambda found: found.gamma_choice)
+    kept_inputs_ = of_record("the inputs searched", lambda found: found.kept_inputs)
+    ranking_ = of_record("scores of the triage", lambda found: found.ranking)
+    leverage_ = of_record("the unit of errors at x", lambda found: found.leverage)
+
+    calibration_ = of_record("the errors on unseen rows", lambda found: found.calibration)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class CertifiedModel(PolynomialModel):
+class CertifiedModel(RecordedModel):
     """A model whose polynomial comes with a certificate, ``solution_``, and keeps to rules."""
 
     max_interaction: int | None = None
@@ -156,13 +186,11 @@ class CertifiedModel(PolynomialModel):
         from polysharp.estimators.intervals import calibrated
 
         check_is_fitted(self)
-        chosen: Any = getattr(self, "best_estimator_", self)
-        chosen._set_calibrations(calibrated(self, X, y, sample_weight, cv=cv, groups=groups))
+        found = calibrated(self, X, y, sample_weight, cv=cv, groups=groups)
+        self.fitted_ = replace(self.fitted_, calibrations=found)
+        if (refit := getattr(self, "best_estimator_", None)) is not None:
+            refit.fitted_ = self.fitted_
         return self
-
-    def _set_calibrations(self, found: tuple[Any, ...]) -> None:
-        """Keep what was measured, one calibration for each response."""
-        (self.calibration_,) = found
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Return lower and upper ends of prediction intervals, shape (n, 2).
@@ -198,23 +226,21 @@ class CertifiedModel(PolynomialModel):
         >>> model.predict_interval([[0.5, 0.5], [5.0, 5.0]], coverage=0.9).round(1).tolist()
         [[0.1, 0.4], [24.8, 26.9]]
         """
-        from polysharp.estimators.intervals import calibrations
-
         self._check_calibrated("predict_interval", coverage)
         if is_dask(X):
             raise InputError("X must be in memory for predict_interval, got a Dask collection")
         rows = self._checked_rows(X)
-        ends = [own.ends(rows, float(coverage)) for own in calibrations(self)]
-        return np.stack(ends, axis=1) if hasattr(self, "calibrations_") else ends[0]
+        ends = [own.ends(rows, float(coverage)) for own in self.fitted_.calibrations]
+        return np.stack(ends, axis=1) if self._several else ends[0]
 
     def _check_calibrated(self, what: str, coverage: Any) -> None:
         check_is_fitted(self)
-        if not hasattr(self, "calibration_") and not hasattr(self, "calibrations_"):
+        if not self.fitted_.calibrations:
             raise InputError(f"{what} needs errors on unseen rows: call calibrate first")
         check_coverage(coverage)
 
     def _said_of_the_fit(self) -> list[str]:
-        return [str(self.solution_), *filter(None, [fitted_to(self)])]
+        return [str(self.solution_), *filter(None, [covers(self)])]
 
 
 def check_single(model: Any, parameter: str) -> None:
@@ -233,12 +259,41 @@ def check_coverage(coverage: Any) -> None:
         raise InputError(f"coverage must be a number between 0 and 1, got {coverage!r}")
 
 
-def fitted_to(estimator: Any) -> str | None:
+def covers(model: Any) -> str | None:
     """Say that a certificate covers several responses; None for one response."""
-    if (laws := getattr(estimator, "polynomials_", None)) is not None:
-        return (
-            f"one set of terms for {plural(len(laws), 'response')}: the certificate is about the "
-            "sum of their objectives, each response divided by its standard deviation, and not "
-            "about any of them alone"
+    if not model._several:
+        return None
+    return (
+        f"one set of terms for {plural(len(model._formulas), 'response')}: the certificate is "
+        "about the sum of their objectives, each response divided by its standard deviation, and "
+        "not about any of them alone"
+    )
+
+
+def fitted_polynomial(estimator: Any) -> Polynomial:
+    """Return the polynomial of a fitted estimator of one response, or say what is wrong with it."""
+    check_is_fitted(estimator)
+    polynomial = getattr(estimator, "polynomial_", None)
+    if not isinstance(polynomial, Polynomial):
+        single = " of one response" if hasattr(estimator, "polynomials_") else ""
+        raise InputError(
+            f"estimator must be a fitted polysharp model{single}, got {type(estimator).__name__}"
         )
-    return None
+    return polynomial
+
+
+def formulas_of(estimator: Any) -> tuple[Polynomial, ...]:
+    """Return the polynomials of a fitted estimator, one for each response."""
+    check_is_fitted(estimator)
+    several = getattr(estimator, "polynomials_", None)
+    return (fitted_polynomial(estimator),) if several is None else tuple(several)
+
+
+def settings_of(estimator: Any) -> dict[str, Any]:
+    """Return the parameters of the fit; of a search over budgets, those of the model chosen.
+
+    Seed and time limit are the search's own: what was left of them for the last fit is nothing
+    that a reader would write again.
+    """
+    given: dict[str, Any] = getattr(estimator, "best_estimator_", estimator).get_params(deep=False)
+    return given | {name: getattr(estimator, name) for name in ("random_state", "time_limit")}

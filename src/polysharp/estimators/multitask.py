@@ -4,40 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.certificate.solution import Solution
 from polysharp.data.checks import check_responses
 from polysharp.data.cluster import is_dask
 from polysharp.data.rows import MemoryRows, Responses, Rows
-from polysharp.engines.tree import Tree
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import spread
-from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_table
+from polysharp.estimators.model import of_record
 from polysharp.estimators.regressor import SparsePolynomialRegressor
-from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV, of_refit
-from polysharp.estimators.spread import Spread
+from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.problem.assemble import with_responses
 from polysharp.progress import Progress
-from polysharp.ranking.extent import Extent
-from polysharp.ranking.ranking import Ranking
-from polysharp.typing import Array
 
-ASKED = 5  # responses that rank the inputs, evenly spaced among all
+if TYPE_CHECKING:
+    from polysharp.estimators.intervals import Calibration
+
+RANKED = 5  # responses that rank the inputs, evenly spaced among all
 
 
 class SharedTerms:
     """What models of several responses with one set of terms have in common."""
 
-    polynomials_: tuple[Polynomial, ...]
-    calibrations_: Any
+    polynomials_ = of_record("the formula of each response", lambda found: found.polynomials)
+    response_scales_ = of_record(
+        "what the responses were divided by", lambda found: np.array(found.scales)
+    )
 
-    def _set_calibrations(self, found: tuple[Any, ...]) -> None:
-        self.calibrations_ = found
+    @property
+    def calibrations_(self) -> tuple[Calibration, ...]:
+        """What ``calibrate`` has measured for each response; missing before."""
+        if not self.fitted_.calibrations:  # type: ignore[attr-defined]
+            raise AttributeError("calibrations_ are there after calibrate")
+        return self.fitted_.calibrations  # type: ignore[attr-defined,no-any-return]
+
+    @property
+    def _formulas(self) -> tuple[Polynomial, ...]:
+        return getattr(self, "polynomials_", ())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -80,7 +84,7 @@ constants, coefficient_bounds, positive
         After ``calibrate``: what ``predict_interval`` needs, for each response.
     ranking_ : Ranking or None
         Scores of the triage, added over the responses; None where every input was kept.
-    powers_, gamma_, spread_, kept_inputs_, n_features_in_, feature_names_in_
+    powers_, gamma_, leverage_, kept_inputs_, n_features_in_, feature_names_in_
         As in ``SparsePolynomialRegressor``.
 
     Examples
@@ -99,39 +103,9 @@ constants, coefficient_bounds, positive
     <Status.OPTIMAL: 'optimal'>
     """
 
-    def _solve(self, given: tuple[Any, Any, Any], effort: FitEffort) -> Prepared:
+    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
         check_engine(self)
-        tables = open_responses(self, given, effort.progress)
-        opened = open_table(self, tables[0], effort.progress)
-        extent = opened.extent(self.n_candidates, effort, prices=False)
-        prepared = opened.prepare(extent, effort, _joint_ranking(opened, tables, extent, effort))
-        assembled = with_responses(
-            prepared.assembled,
-            prepared.basis,
-            tables,
-            opened.rows,
-            fit_intercept=bool(self.fit_intercept),
-        )
-        prepared = replace(prepared, assembled=assembled)
-        solve = partial(
-            Tree().solve,
-            prepared.problem,
-            listener=effort.progress.listener,
-            seed=effort.seed,
-            scope=prepared.scope,
-        )
-        solution = effort.searched(prepared, solve)
-        self.solution_ = about_responses(solution, tables)
-        self.__dict__.pop("calibrations_", None)  # of an earlier fit
-        self.polynomials_ = tuple(
-            prepared.formula(solution.support, w, t, table)
-            for t, (w, table) in enumerate(zip(self.solution_.coefficients, tables, strict=True))
-        )
-        self.intercept_: Any = np.array([polynomial.intercept for polynomial in self.polynomials_])
-        self.powers_ = self.polynomials_[0].powers
-        self.response_scales_ = np.array([table.y_unit for table in tables])
-        self.spread_ = Spread.of(prepared, solution)  # of the terms, which all responses share
-        return prepared
+        return open_responses(self, given, progress)
 
 
 class MultiTaskSparsePolynomialRegressorCV(SharedTerms, SparsePolynomialRegressorCV):
@@ -178,32 +152,17 @@ clamp, functions, units, constants, coefficient_bounds, positive
 
     _kind = MultiTaskSparsePolynomialRegressor
 
-    polynomials_ = of_refit("polynomials_")
-    response_scales_ = of_refit("response_scales_")
-    calibrations_ = of_refit("calibrations_")
-
-    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Rows:
+    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
         if is_dask(given[0]):
             raise InputError(
                 "X must be in memory to compare sizes for several responses, got a Dask "
                 "collection; MultiTaskSparsePolynomialRegressor takes those"
             )
-        return open_responses(self, given, progress)[0]
+        return open_responses(self, given, progress)
 
     def _checked_parameters(self) -> dict[str, Any]:
         check_engine(self)
         return super()._checked_parameters()
-
-
-def about_responses(solution: Solution, tables: Sequence[Rows]) -> Solution:
-    """Return the solution with a row of coefficients per response, and a proof that names all."""
-    solution = replace(solution, coefficients=np.atleast_2d(solution.coefficients))
-    proof = solution.proof
-    if proof is None or proof.statement is None:
-        return solution
-    named = tuple((table.response, table.y_unit) for table in tables)
-    statement = replace(proof.statement, response=", ".join(n for n, _ in named), responses=named)
-    return replace(solution, proof=proof.about(statement))
 
 
 def check_engine(model: Any) -> None:
@@ -231,19 +190,3 @@ def _spread(table: MemoryRows, centred: bool) -> float:
     """Return the standard deviation of a response, or its size without an intercept."""
     values = table.y - (table.y_mean if centred else 0.0)
     return float(np.sqrt(table.weights @ values**2 / table.total_weight)) or 1.0
-
-
-def _joint_ranking(
-    opened: Opened, tables: Sequence[Rows], extent: Extent, effort: FitEffort
-) -> Ranking | None:
-    """Add the scores of some responses where inputs have to go."""
-    scores: Array | float = 0.0
-    ranking: Ranking | None = None
-    for t in spread(len(tables), ASKED):
-        own = replace(opened, rows=tables[t].coded(opened.scaling.apply))
-        _, ranking = own.choose_inputs(extent, effort)
-        if ranking is None:
-            return None
-        scores = scores + ranking.scores / (float(ranking.scores.sum()) or 1.0)
-    assert ranking is not None
-    return Ranking.of_scores(np.asarray(scores), ranking.degree, ranking.gamma, ranking.n_rows)

@@ -25,10 +25,18 @@ from typing import Any
 import numpy as np
 
 from polysharp.certificate.solution import Solution, Status
+from polysharp.data.checks import open_rows
 from polysharp.errors import InfeasibleError, InputError, load_optional
-from polysharp.estimators.parameters import check_several, input_limits, sizes
+from polysharp.estimators.coded_table import PreparedProblem
+from polysharp.estimators.fit_context import FitContext
+from polysharp.estimators.fitting import code_table
+from polysharp.estimators.parameters import (
+    check_parameters,
+    check_several,
+    input_limits,
+    sizes,
+)
 from polysharp.estimators.path_search import CertifiedSizes, open_folds, validated_sizes
-from polysharp.estimators.prepare import FitEffort, Prepared, open_fit
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.selection.parallel import Workers
@@ -271,27 +279,29 @@ def path(
         verbose=verbose,
         **options,
     )
-    with FitEffort.begun(model) as effort:
-        progress = effort.progress
-        opened = open_fit(model, X, y, sample_weight, progress, budgets=budgets)
+    check_parameters(model.get_params(deep=False))
+    with FitContext.of(model) as context:
+        progress = context.progress
+        tables = [open_rows(model, X, y, sample_weight, progress)]
+        coded, _ = code_table(model, tables, context, budgets)
         folds = None
         if cv is not None:
-            folds = open_folds(opened, model, cv, (X, y, sample_weight), effort.seed)
-        extent = opened.extent(model.n_candidates, effort, prices=False)
-        prepared = opened.prepare(extent, effort)
+            folds = open_folds(coded, model, cv, (X, y, sample_weight), context.seed)
+        plan = coded.plan(model.n_candidates, context, prices=False)
+        prepared = coded.prepare(plan, context)
         if isinstance(max_terms, Integral):
             most = max(1, len(prepared.basis))  # of more terms there is no formula
             budgets = replace(budgets, max_terms=budgets.max_terms[:most])
         share = 1.0 if cv is None else CERTIFIED_SHARE
         tell = progress.on_block("sizes")
         points: list[PathPoint] = []
-        for size, k, solution in CertifiedSizes(prepared, budgets, effort, share):
+        for size, k, solution in CertifiedSizes(prepared, budgets, context, share):
             points.append(_point(prepared, size, k, solution))
             if tell is not None:
                 tell(len(points), len(budgets))
         if not points:
             raise InfeasibleError("no polynomial within the budgets satisfies all the rules")
-        curve = Path(tuple(points), opened.rules.degree, opened.gamma, bool(center))
+        curve = Path(tuple(points), coded.rules.degree, coded.gamma, bool(center))
         if folds is not None:
             with suppress(KeyboardInterrupt):  # the sizes are done, and must not be lost
                 workers = Workers(model.n_jobs, progress)
@@ -299,17 +309,17 @@ def path(
     return curve
 
 
-def _point(prepared: Prepared, size: int, k: int | None, solution: Solution) -> PathPoint:
+def _point(prepared: PreparedProblem, size: int, k: int | None, solution: Solution) -> PathPoint:
     """Write the formula, complete the proof's statement, measure the error."""
-    opened, w = prepared.opened, solution.coefficients
-    squares = 2.0 * solution.objective - float(w @ w) / opened.gamma
-    rules = replace(opened.rules, max_terms=size, max_inputs=k)
+    coded, w = prepared.coded, solution.coefficients
+    squares = 2.0 * solution.objective - float(w @ w) / coded.gamma
+    rules = replace(coded.rules, max_terms=size, max_inputs=k)
     return PathPoint(
         size,
         k,
         prepared.formula(solution.support, w),
         prepared.stated(solution, rules),
-        float(np.sqrt(max(0.0, squares) / opened.table.total_weight)),
+        float(np.sqrt(max(0.0, squares) / coded.rows.total_weight)),
     )
 
 

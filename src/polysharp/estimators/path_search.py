@@ -17,7 +17,8 @@ import numpy as np
 from polysharp.certificate.solution import Solution, Stop, certify
 from polysharp.engines.local_search import every_size
 from polysharp.errors import InfeasibleError, TooLargeError
-from polysharp.estimators.prepare import FitEffort, Opened, Prepared
+from polysharp.estimators.coded_table import CodedTable, PreparedProblem
+from polysharp.estimators.fit_context import FitContext
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.problem.problem import Problem
 from polysharp.selection.folds import Folds
@@ -33,9 +34,9 @@ from polysharp.typing import Indices
 class CertifiedSizes:
     """One certified solution after another; each gets an equal share of the time that is left."""
 
-    prepared: Prepared  # with the largest budgets
+    prepared: PreparedProblem  # with the largest budgets
     budgets: Budgets
-    effort: FitEffort
+    context: FitContext
     share: float  # of the time limit; the rest is for the validation
 
     def __iter__(self) -> Iterator[tuple[int, int | None, Solution]]:
@@ -73,49 +74,48 @@ class CertifiedSizes:
     def _solve(self, problem: Problem, starts: list[Indices], left: int) -> Solution:
         allowed = [start for start in starts if problem.structure.allows(start)]
         start = min(allowed, key=lambda s: problem.refit(s).objective, default=None)
-        effort, seconds = self.effort, None
-        if effort.time_limit is not None:
-            seconds = max(0.0, self.share * effort.time_limit - effort.spent) / left
+        context = self.context
+        seconds = max(0.0, self.share * context.time.seconds - context.time.spent()) / left
         if seconds == 0.0 and start is not None:
             # The time is up: what local search found, with the bound that its residual proves.
             return certify(
-                problem, start, 0.0, gap_tol=effort.gap_tol, stop=Stop.TIME,
-                engine=effort.engine.name, scope=self.prepared.scope,
+                problem, start, 0.0, gap_tol=context.gap_tol, stop=Stop.TIME,
+                engine=context.engine.name, scope=self.prepared.scope,
             )  # fmt: skip
-        return effort.engine.solve(
+        return context.engine.solve(
             problem,
             start=start,
             time=TimeBudget(seconds),
-            gap_tol=effort.gap_tol,
-            seed=effort.seed,
-            threads=effort.threads,
+            gap_tol=context.gap_tol,
+            seed=context.seed,
+            threads=context.threads,
             scope=self.prepared.scope,
-            device=self.prepared.opened.rows.place.device,
+            device=self.prepared.coded.rows.place.device,
         )
 
     def _local_search(self, k: int | None) -> dict[int, Indices]:
         """Supports of every size by local search, where G may be formed."""
-        problem, limit = self._problem(max(self.budgets.max_terms), k), self.effort.time_limit
+        problem, time = self._problem(max(self.budgets.max_terms), k), self.context.time
         if problem.size > MAX_DENSE:
             return {}
 
         def out_of_time() -> bool:
-            return limit is not None and self.effort.spent > self.share * limit
+            return time.spent() > self.share * time.seconds
 
         return dict(enumerate(every_size(problem, out_of_time=out_of_time), start=1))
 
 
 def open_folds(
-    opened: Opened, model: Any, cv: Any, given: tuple[Any, Any, Any], seed: int
+    coded: CodedTable, model: Any, cv: Any, given: tuple[Any, Any, Any], seed: int
 ) -> Folds:
     """Cut the rows as ``cv`` says: before the search, whose results a refusal would cost.
 
     ``given`` are X, y and sample_weight as the user gave them.
     """
-    table, rules = opened.table, opened.rules
+    table, rules = coded.tables[0], coded.rules
     parts, plan = read_parts(cv, given, table.shape[0], seed=seed)
     folds = Folds(table, parts, plan, rules, bool(model.scale), bool(model.clamp))
-    p, most = len(opened.allowed), folds.capacity()
+    p, most = len(coded.allowed), folds.capacity()
     if isinstance(model.n_candidates, Integral):
         p = min(p, int(model.n_candidates))
     if rules.count(p) > most and not folds.screens:
@@ -126,17 +126,19 @@ def open_folds(
     return folds
 
 
-def validated_sizes(prepared: Prepared, folds: Folds, budgets: Budgets, workers: Workers) -> Scores:
+def validated_sizes(
+    prepared: PreparedProblem, folds: Folds, budgets: Budgets, workers: Workers
+) -> Scores:
     """Judge every size on held-out rows, by local search on the training moments.
 
     The inputs are those that the search had; a triage has seen all rows when it kept them.
     """
-    opened = prepared.opened
-    left_out = np.setdiff1d(np.arange(opened.rows.shape[1]), prepared.inputs)
-    rules = replace(opened.rules, exclude_inputs=tuple(left_out.tolist()))
-    folds, center = replace(folds, rules=rules), bool(opened.scaling.shift.any())
+    coded = prepared.coded
+    left_out = np.setdiff1d(np.arange(coded.rows.shape[1]), prepared.inputs)
+    rules = replace(coded.rules, exclude_inputs=tuple(left_out.tolist()))
+    folds, center = replace(folds, rules=rules), bool(coded.scaling.shift.any())
     largest = max(budgets.max_terms)
     moments = folds.moments(center, folds.capacity(), size=largest, progress=workers.progress)
-    jobs = [(split, opened.gamma, budgets) for split in moments.splits()]
+    jobs = [(split, coded.gamma, budgets) for split in moments.splits()]
     found = workers.run(SplitModels.compare, jobs, "validation")
-    return Scores.of(Case(rules.degree, opened.gamma, center), budgets, found, moments.y_scale)
+    return Scores.of(Case(rules.degree, coded.gamma, center), budgets, found, moments.y_scale)

@@ -2,7 +2,7 @@
 
     X, y -> checks -> coded variables -> (triage) -> monomials -> problem -> engine -> formula
 
-``fit`` reads in that order; ``prepare`` holds the middle, which is the paper's two steps or, with
+``fit`` reads in that order; ``fitting`` holds the middle, which is the paper's two steps or, with
 every input priced, column generation.  With u the coded variables, m_j the scaled monomials of the
 inputs that the search is given, and lam = 1 / gamma, it solves
 
@@ -13,17 +13,24 @@ over w with at most ``max_terms`` monomials in at most ``max_inputs`` inputs.
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 
 from polysharp.certificate.solution import Status
+from polysharp.data.checks import open_rows
+from polysharp.data.rows import Rows
+from polysharp.estimators.fit_context import FitContext, warn
+from polysharp.estimators.fitted_model import FittedModel
+from polysharp.estimators.fitting import Start, code_table, solve
+from polysharp.estimators.leverage import Leverage
 from polysharp.estimators.model import CertifiedModel
-from polysharp.estimators.prepare import FitEffort, Prepared, open_fit, solve
-from polysharp.estimators.spread import Spread
+from polysharp.estimators.parameters import check_parameters
+from polysharp.progress import Progress
+from polysharp.selection.folds import KnownSums
 
 
 @dataclass(eq=False, repr=False)
@@ -53,7 +60,7 @@ class SparsePolynomialRegressor(CertifiedModel):
         formed, so that p in the thousands is no obstacle; "big-m" and "enumeration" always list
         them, and refuse a list that is too long.  "auto" keeps all where they can be listed, or
         priced, well within ``time_limit``, otherwise as many as have 8192 monomials, or fewer where
-        there is no time for so many (see ``polysharp.ranking.extent``); ``scope`` says which
+        there is no time for so many (see ``polysharp.ranking.work_plan``); ``scope`` says which
         inputs the certificate covers.
     fit_intercept : bool, default=True
         Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of
@@ -140,8 +147,9 @@ class SparsePolynomialRegressor(CertifiedModel):
     gamma_choice_ : GammaChoice or None
         The errors behind ``gamma="auto"``; None where gamma is given, or where there are too few
         different rows to hold any out, and gamma is 1 / sqrt(n).
-    spread_ : Spread
-        In what units errors are measured at x, for ``predict_interval``: it grows outside the rows.
+    leverage_ : Leverage
+        The unit that errors at x are measured in, for ``predict_interval``: it grows outside the
+        rows.
     calibration_ : Calibration
         What ``calibrate`` has measured; missing before.
     kept_inputs_ : ndarray
@@ -209,32 +217,46 @@ class SparsePolynomialRegressor(CertifiedModel):
         -------
         self
         """
-        return self._fit(X, y, sample_weight)
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any, **more: Any) -> Self:
-        """Fit; ``more`` is for ``FitEffort``."""
-        with FitEffort.begun(self, **more) as effort:
-            prepared = self._solve((X, y, sample_weight), effort)
-        self.kept_inputs_, self.ranking_ = prepared.inputs, prepared.ranking
-        self.gamma_, self.gamma_choice_ = prepared.opened.gamma, prepared.opened.choice
-        if remark := prepared.remark(self.time_limit):
-            warnings.warn(remark, ConvergenceWarning, stacklevel=3)
-        if effort.engine.proves and self.solution_.status is not Status.OPTIMAL:
-            warnings.warn(
+        check_parameters(self.get_params(deep=False))
+        with FitContext.of(self) as context:
+            tables = self._open((X, y, sample_weight), context.progress)
+            remark = self._fit_tables(tables, context)
+        if remark is not None:
+            warn(remark)
+        if context.engine.proves and self.solution_.status is not Status.OPTIMAL:
+            warn(
                 f"The model is not proved to be the best (gap {100 * self.solution_.gap:.3g} %, "
                 f"{self.solution_.stop}): a longer time_limit, a smaller gamma or a larger "
-                "gap_tol may help.",
-                ConvergenceWarning,
-                stacklevel=3,
+                "gap_tol may help."
             )
         return self
 
-    def _solve(self, given: tuple[Any, Any, Any], effort: FitEffort) -> Prepared:
-        """Set solution and formula; return the problem that was solved."""
-        opened = open_fit(self, *given, effort.progress)
-        prepared, self.solution_ = solve(opened, self.n_candidates, effort)
-        self.__dict__.pop("calibration_", None)  # of an earlier fit
-        law = prepared.formula(self.solution_.support, self.solution_.coefficients)
-        self.polynomial_, self.intercept_, self.powers_ = law, law.intercept, law.powers
-        self.spread_ = Spread.of(prepared, self.solution_)
-        return prepared
+    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
+        """Check X, y and sample_weight; return the rows once for each response."""
+        return [open_rows(self, *given, progress)]
+
+    def _fit_tables(
+        self,
+        tables: Sequence[Rows],
+        context: FitContext,
+        starts: Start = (),
+        sums: KnownSums | None = None,
+    ) -> str | None:
+        """Fit to checked rows; return what the time limit has left out.
+
+        The search may begin from sets of terms, and from sums over the rows that are known.
+        """
+        coded, choice = code_table(self, tables, context, sums=sums)
+        prepared, solution = solve(coded, self.n_candidates, context, starts)
+        if self._several:
+            solution = replace(solution, coefficients=np.atleast_2d(solution.coefficients))
+        self.fitted_ = FittedModel(
+            prepared.formulas(solution),
+            solution,
+            prepared.inputs,
+            prepared.ranking,
+            choice,
+            Leverage.of(prepared, solution),
+            tuple(table.y_unit for table in tables) if self._several else None,
+        )
+        return prepared.remark(self.time_limit)

@@ -10,23 +10,21 @@ refitted on all rows by ``SparsePolynomialRegressor`` and carries its certificat
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass, field, fields
-from time import perf_counter, time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from math import inf
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 
 from polysharp.data.checks import open_rows
 from polysharp.data.cluster import is_dask
 from polysharp.data.rows import Rows
 from polysharp.errors import InputError
+from polysharp.estimators.fit_context import FitContext, warn
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import (
     check_parameters,
-    check_seed,
     check_several,
     input_limits,
     read_rules,
@@ -34,26 +32,20 @@ from polysharp.estimators.parameters import (
     sizes,
 )
 from polysharp.estimators.regressor import SparsePolynomialRegressor
-from polysharp.progress import Progress, open_progress
+from polysharp.progress import Progress
+from polysharp.selection.budget_search import HIGHEST, BudgetSearch, Wanted
 from polysharp.selection.folds import Folds
-from polysharp.selection.parallel import NEVER, Deadline, Workers
+from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import RULES, Scores
-from polysharp.selection.search import HIGHEST, BudgetSearch, Wanted
 from polysharp.selection.split_models import Budgets
-from polysharp.selection.splits import dealt_folds, read_parts
-from polysharp.threads import limited_threads
-from polysharp.typing import Monomial
+from polysharp.selection.splits import random_folds, read_parts
+from polysharp.time_budget import TimeBudget
 
 SEARCH_SHARE = 0.75  # of the time limit; the refit gets the rest
 REFIT_SHARE = 0.1  # of the time limit that the refit has in any case: the search may end late
-HOPELESS_AFTER = 3.0  # seconds of the refit's search, where the gap is still wide by then
-# What a fit and a search over budgets both have, but not of one value.
+HOPELESS_AFTER = 3.0  # seconds of the refit's search, after which a wide gap ends it
+# Parameters of a fit that a search over budgets chooses, or has under another name.
 SEARCHED = {"max_terms", "max_inputs", "time_limit", "random_state"}
-
-
-def of_refit(name: str) -> Any:
-    """Return a property with the attribute of ``best_estimator_``, missing as long as that is."""
-    return property(lambda search: getattr(search.best_estimator_, name))
 
 
 @dataclass(eq=False, repr=False)
@@ -197,18 +189,6 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
         known = {own.name for own in fields(SparsePolynomialRegressor)} - SEARCHED
         return {name: v for name, v in self.get_params(deep=False).items() if name in known}
 
-    # What a fitted SparsePolynomialRegressor has, this one has of its refit.
-    polynomial_ = of_refit("polynomial_")
-    solution_ = of_refit("solution_")
-    intercept_ = of_refit("intercept_")
-    powers_ = of_refit("powers_")
-    gamma_ = of_refit("gamma_")
-    gamma_choice_ = of_refit("gamma_choice_")
-    kept_inputs_ = of_refit("kept_inputs_")
-    ranking_ = of_refit("ranking_")
-    spread_ = of_refit("spread_")
-    calibration_ = of_refit("calibration_")
-
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None
     ) -> Self:
@@ -226,23 +206,28 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
         -------
         self
         """
-        began = perf_counter()
         parameters = self._checked_parameters()
-        seed = check_seed(self.random_state)
-        self.__dict__.pop("best_estimator_", None)  # of an earlier fit
-        with open_progress(self.verbose) as progress, limited_threads(self.n_jobs):
-            folds = self._folds((X, y, sample_weight), groups, seed, parameters, progress)
-            search, scores = self._search(folds, Workers(self.n_jobs, progress), began)
-        self.n_splits_ = folds.plan.n_splits
-        self.cv_results_ = scores.table()
-        self.best_index_ = scores.choose(self.rule)
-        self.best_params_ = self.cv_results_["params"][self.best_index_]
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.search_time_ = perf_counter() - began
-        if self.refit:
-            start = search.terms(scores, self.best_index_)
-            self._refit((X, y, sample_weight), seed, began, start)
-            self.refit_time_ = perf_counter() - began - self.search_time_
+        for name in ("best_estimator_", "fitted_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        with FitContext.of(self) as context:
+            given = X, y, sample_weight
+            if is_dask(X):
+                random_folds(self.cv, groups)  # refused before any row is read
+            tables = self._open(given, context.progress)
+            folds = self._folds(tables[0], given, groups, context.seed, parameters)
+            search = self._search(folds, context)
+            scores = search.run()
+            self.n_splits_, self.cv_results_ = folds.plan.n_splits, scores.table()
+            self.best_index_ = scores.choose(self.rule)
+            self.best_params_ = self.cv_results_["params"][self.best_index_]
+            self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+            self.search_time_ = context.time.spent()
+            if self.refit:
+                self._refit(tables, context, search, scores)
+                self.refit_time_ = context.time.spent() - self.search_time_
+        self.remarks_ = tuple(search.remarks)
+        for remark in self.remarks_:
+            warn(remark)
         return self
 
     def _checked_parameters(self) -> dict[str, Any]:
@@ -270,27 +255,25 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
         check_parameters(parameters)
         return parameters
 
+    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
+        """Check X, y and sample_weight; return the rows once for each response."""
+        return [open_rows(self, *given, progress)]
+
     def _folds(
         self,
+        rows: Rows,
         given: tuple[Any, Any, Any],
         groups: Any,
         seed: int,
         parameters: dict[str, Any],
-        progress: Progress,
     ) -> Folds:
-        """Check the rows and cut them into the parts that the splits treat alike."""
-        if is_dask(given[0]):
-            dealt_folds(self.cv, groups)  # refused before any row is read
-        rows = self._open(given, progress)
+        """Cut the rows into the parts that the splits treat alike."""
         rules = read_rules(parameters, rows.names, rows.ranges)
         parts, plan = read_parts(self.cv, given, rows.shape[0], groups=groups, seed=seed)
         return Folds(rows, parts, plan, rules, bool(self.scale), self.clamp)
 
-    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Rows:
-        return open_rows(self, *given, progress)
-
-    def _search(self, folds: Folds, workers: Workers, began: float) -> tuple[BudgetSearch, Scores]:
-        """Compare within the search's share of the time."""
+    def _search(self, folds: Folds, context: FitContext) -> BudgetSearch:
+        """Prepare the comparison, within its share of the time."""
         degrees, gammas = several(self.degrees), several(self.gammas)
         wanted = Wanted(
             None if degrees == ("auto",) else tuple(sorted({int(r) for r in degrees})),
@@ -298,35 +281,27 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
             tuple(dict.fromkeys(map(bool, several(self.centers)))),
             Budgets(sizes(self.max_terms), input_limits(self.max_inputs)),
         )
-        deadline, seconds = NEVER, np.inf
-        if self.time_limit is not None:
-            seconds = SEARCH_SHARE * self.time_limit
-            deadline = Deadline(time() + seconds - (perf_counter() - began))
-        search = BudgetSearch(folds, wanted, workers, deadline, seconds)
-        scores, remarks = search.run(), search.remarks
-        self.remarks_ = tuple(remarks)
-        for remark in remarks:
-            warnings.warn(remark, ConvergenceWarning, stacklevel=3)
-        return search, scores
+        seconds = SEARCH_SHARE * context.time.seconds
+        time = TimeBudget(seconds - context.time.spent())
+        return BudgetSearch(folds, wanted, Workers(self.n_jobs, context.progress), time, seconds)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_estimator_")
 
     def _refit(
-        self, given: tuple[Any, Any, Any], seed: int, began: float, start: tuple[Monomial, ...]
+        self, tables: Sequence[Rows], context: FitContext, search: BudgetSearch, scores: Scores
     ) -> None:
-        """Fit the choice to all rows; look for a proof where there is hope."""
-        X, y, sample_weight = given
-        left = None
-        if self.time_limit is not None:
-            left = max(REFIT_SHARE * self.time_limit, self.time_limit - (perf_counter() - began))
+        """Fit the choice to all rows, from the terms and the sums that the search has found."""
+        limit = context.time.seconds
+        if limit < inf:
+            time = context.time.share(1.0, at_least=REFIT_SHARE * limit)
+            context = replace(context, time=time, hopeless_after=HOPELESS_AFTER)
         model = self._kind(**self._shared, **self.best_params_).set_params(
-            random_state=seed, time_limit=left
+            random_state=context.seed, time_limit=self.time_limit
         )
-        with warnings.catch_warnings():
-            # The gap is stated; large budgets are rarely proved, and that is no reason to warn.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            hope = {"hopeless_after": HOPELESS_AFTER, "start": start}
-            model._fit(X, y, sample_weight, **hope)
-        # What is shown, saved and cloned is the user's limit, not what happened to be left of it.
-        self.best_estimator_ = model.set_params(time_limit=self.time_limit)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(model, name, getattr(self, name))
+        starts, sums = search.for_refit(scores, self.best_index_)
+        model._fit_tables(tables, context, starts, sums)
+        self.best_estimator_, self.fitted_ = model, model.fitted_

@@ -21,11 +21,15 @@ import numpy as np
 from sklearn.base import clone
 
 from polysharp.data.arrays import as_host
+from polysharp.data.rows import MemoryRows
 from polysharp.engines.local_search import LocalSearch
-from polysharp.estimators.fitted import laws_of
+from polysharp.estimators.fit_context import FitContext
+from polysharp.estimators.leverage import Leverage
+from polysharp.estimators.model import formulas_of
 from polysharp.estimators.regressor import SparsePolynomialRegressor
-from polysharp.estimators.rivals import rivals
+from polysharp.estimators.rivals import rivals_of
 from polysharp.polynomial.polynomial import Polynomial
+from polysharp.progress import Progress
 from polysharp.typing import Array
 
 Draw = tuple[Array, int]  # weights of the rows, and a seed
@@ -36,8 +40,8 @@ MOST_RIVALS = 100  # of one resample, the best ones
 class Refit(NamedTuple):
     """What one fit found, in the user's names and units, and the formulas that come close."""
 
-    laws: tuple[Polynomial, ...]  # one for each response
-    spread: Any
+    formulas: tuple[Polynomial, ...]  # one for each response
+    leverage: Leverage
     rivals: tuple[Polynomial, ...]  # the formula itself, or the best one met, first
 
 
@@ -46,29 +50,25 @@ class Refits:
     """What every fit needs: settings and rows; draws are weights of the rows of positive weight."""
 
     settings: SparsePolynomialRegressor
-    laws: tuple[Polynomial, ...]  # of the model, one for each response
-    X: Any
-    y: Any
-    weights: Array
+    formulas: tuple[Polynomial, ...]  # of the model, one for each response
+    tables: Sequence[MemoryRows]  # once for each response
     within: float = 0.0  # share by which rivals of a refit may cost more; 0 for none
 
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any, engine: Any = None) -> Refits:
         """Take the settings of a fitted model; ``engine`` is a short local search by default.
 
-        For several responses there is no such engine: the tree ends where it has begun.
+        Several responses have no such engine: the tree ends where it has begun.
         """
         settings = clone(getattr(model, "best_estimator_", model)).set_params(
             gamma=model.gamma_, n_jobs=None, verbose=0
         )
-        laws = laws_of(model)
-        if hasattr(model, "polynomials_"):
+        if model._several:
             settings.set_params(gap_tol=ANY_GAP)
         else:
             settings.set_params(engine=LocalSearch(patience=2) if engine is None else engine)
-        given = 1.0 if sample_weight is None else as_host(sample_weight)
-        weights = np.broadcast_to(np.asarray(given, dtype=np.float64), len(y))
-        return cls(settings, laws, as_host(X), as_host(y), weights)
+        given = as_host(X), as_host(y), as_host(sample_weight)
+        return cls(settings, formulas_of(model), settings._open(given, Progress()))
 
     def run(
         self, draws: Sequence[Draw], n_jobs: int | None = None, time_limit: float | None = None
@@ -86,25 +86,33 @@ class Refits:
     def _fit_resample(self, drawn: Array, seed: int, deadline: float | None) -> Refit | None:
         if deadline is not None and time() > deadline:
             return None
-        weights = self.weights.copy()
-        weights[weights > 0.0] *= drawn
+        tables = reweighted(self.tables, drawn)
         one = clone(self.settings).set_params(random_state=seed)
-        one._fit(self.X, self.y, weights, start=self.laws[0].monomials)
-        laws = tuple(
-            replace(law, response=own.response)
-            for law, own in zip(laws_of(one), self.laws, strict=True)
-        )
+        with FitContext.of(one) as context:
+            one._fit_tables(tables, context, [self.formulas[0].monomials])
+        formulas, leverage = one.fitted_.polynomials, one.fitted_.leverage
+        assert leverage is not None
         if not self.within:
-            return Refit(laws, one.spread_, laws[:1])
+            return Refit(formulas, leverage, formulas[:1])
         left = one.time_limit if deadline is None else max(deadline - time(), 1e-3)
-        close = rivals(
-            one, self.X, self.y, weights, within=self.within, max_count=MOST_RIVALS, time_limit=left
-        )
-        return Refit(laws, one.spread_, close.polynomials)
+        close = rivals_of(one, tables[0], self.within, MOST_RIVALS, left)
+        return Refit(formulas, leverage, close.polynomials)
+
+
+def reweighted(tables: Sequence[MemoryRows], drawn: Array) -> list[MemoryRows]:
+    """Return the rows that were drawn, with their weights multiplied."""
+    several, chosen = tables[0].several, np.flatnonzero(drawn > 0.0)
+    if several is not None:
+        several = several._replace(values=several.values[:, chosen])
+    weights = tables[0].weights[chosen] * drawn[chosen]
+    return [
+        replace(table, X=table.X[chosen], y=table.y[chosen], sample_weight=weights, several=several)
+        for table in tables
+    ]
 
 
 def bootstrap(seed: int, n: int, count: int) -> list[Draw]:
-    """Return how often each of n rows is drawn in so many resamples, and a seed for each."""
+    """Return how often each of n rows is drawn in each resample, and a seed for it."""
     rng = np.random.default_rng(seed)
     draws = []
     for _ in range(count):

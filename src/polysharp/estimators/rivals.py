@@ -30,7 +30,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import certify
+from polysharp.data.checks import open_rows
 from polysharp.data.file_writing import check_targets, replacement
+from polysharp.data.rows import Rows
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.near_optimal import (
     ROOM,
@@ -39,14 +41,17 @@ from polysharp.engines.tree.near_optimal import (
     search_near_optimal,
 )
 from polysharp.errors import InputError
+from polysharp.estimators.coded_table import CodedTable, PreparedProblem
+from polysharp.estimators.fit_context import FitContext
+from polysharp.estimators.fitting import code_table, priced_run
 from polysharp.estimators.model import check_single
 from polysharp.estimators.parameters import check_parameters
-from polysharp.estimators.prepare import FitEffort, Opened, Prepared, open_fit, priced_run
 from polysharp.estimators.rivals_found import Rivals, line
 from polysharp.estimators.rivals_usage import UsageCounts, Used
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.ranking.extent import Extent
+from polysharp.progress import Progress
+from polysharp.ranking.work_plan import WorkPlan
 from polysharp.typing import Indices
 
 SAME = 1e-6  # relative difference of costs on the same rows, at most
@@ -119,32 +124,44 @@ def rivals(
     check_parameters({"within": within, "max_count": max_count, "time_limit": time_limit})
     if path is not None:
         check_targets({"path": path})
-    within = float(within)
+    settings = clone(getattr(model, "best_estimator_", model))
+    table = open_rows(settings, X, y, sample_weight, Progress())
+    return rivals_of(model, table, float(within), int(max_count), time_limit, path)
+
+
+def rivals_of(
+    model: Any,
+    table: Rows,
+    within: float,
+    max_count: int,
+    time_limit: float | None,
+    path: str | PathLike[str] | None = None,
+) -> Rivals:
+    """Find the rivals on rows that have been checked."""
     settings = clone(getattr(model, "best_estimator_", model))
     settings.set_params(gamma=float(model.gamma_), time_limit=time_limit)
-    with FitEffort.begun(settings) as effort:
-        opened = _opened(model, open_fit(settings, X, y, sample_weight, effort.progress))
-        prepared, others = _prepared(model, opened, within, effort)
-        start = _start(model, prepared)
+    with FitContext.of(settings) as context:
+        coded, _ = code_table(settings, [table], context)
+        prepared, others = _prepared(model, _checked(model, coded), within, context)
         result = search_near_optimal(
             prepared.problem,
-            start,
+            _start(model, prepared),
             within,
-            time=effort.search_time(),
-            **effort.options,
-            engine=effort.engine if isinstance(effort.engine, Tree) else Tree(),
-            max_excepted=int(max_count),
+            time=context.search_time(),
+            **context.options,
+            engine=context.engine if isinstance(context.engine, Tree) else Tree(),
+            max_excepted=max_count,
         )
         if others < np.inf:  # there are monomials that the search does not know
             whole = result.complete and others >= result.limit
             bound = min(result.bound, others)
             result = replace(result, bound=bound, complete=whole, proof=None)
         close = CloseSupports(prepared, result, model.polynomial_.response)
-        found = close.rivals(within, int(max_count))
+        found = close.rivals(within, max_count)
         return found if path is None else replace(found, written=close.write(path, found))
 
 
-def _start(model: Any, prepared: Prepared) -> Indices:
+def _start(model: Any, prepared: PreparedProblem) -> Indices:
     """Return the support of the model; on these rows it must cost what it cost in the fit."""
     index, monomials = prepared.basis.index, model.polynomial_.monomials
     start = np.array(sorted(index[tuple(sorted(m))] for m in monomials), dtype=np.intp)
@@ -157,38 +174,36 @@ def _start(model: Any, prepared: Prepared) -> Indices:
     return start
 
 
-def _opened(model: Any, opened: Opened) -> Opened:
+def _checked(model: Any, coded: CodedTable) -> CodedTable:
     """Check the columns; the budget is the number of terms that the model has."""
-    names = model.polynomial_.names
-    if tuple(opened.table.names) != names:
-        raise InputError(
-            f"X must have the columns of the fit, {list(names)}, got {list(opened.table.names)}"
-        )
-    rules = replace(opened.rules, max_terms=max(1, len(model.polynomial_)))
-    return replace(opened, rules=rules)
+    names, given = model.polynomial_.names, tuple(coded.tables[0].names)
+    if given != names:
+        raise InputError(f"X must have the columns of the fit, {list(names)}, got {list(given)}")
+    rules = replace(coded.rules, max_terms=max(1, len(model.polynomial_)))
+    return replace(coded, rules=rules)
 
 
 def _prepared(
-    model: Any, opened: Opened, within: float, effort: FitEffort
-) -> tuple[Prepared, float]:
+    model: Any, coded: CodedTable, within: float, context: FitContext
+) -> tuple[PreparedProblem, float]:
     """Return the problem of the model's fit, and what formulas with other monomials cost.
 
     Where the monomials are too many to be listed, it has those that rivals may have.
     """
     inputs = np.asarray(model.kept_inputs_, dtype=np.intp)
-    count = opened.rules.count(len(inputs))
+    count = coded.rules.count(len(inputs))
     if count <= MAX_DENSE:
-        extent = Extent(len(inputs), priced=False)
-        prepared, others = opened.over(inputs, model.ranking_, extent, effort), np.inf
+        plan = WorkPlan(len(inputs), priced=False)
+        prepared, others = coded.over(inputs, model.ranking_, plan, context), np.inf
     else:
         from polysharp.engines.columns.priced_search import near_optimal_pool
 
-        extent = Extent(len(inputs), priced=True)
-        search = priced_run(opened, inputs, extent, effort)
+        plan = WorkPlan(len(inputs), priced=True)
+        search = priced_run(coded, inputs, plan, context)
         start = [tuple(sorted(m)) for m in model.polynomial_.monomials]
         few = near_optimal_pool(search, start, (1.0 + within) * (1.0 + ROOM))
         others = few.others
-        prepared = Prepared(opened, few.basis, few.assembled, inputs, model.ranking_, extent)
+        prepared = PreparedProblem(coded, few.basis, few.assembled, inputs, model.ranking_, plan)
     problem = of_exact_size(prepared.problem, len(model.polynomial_))
     return replace(prepared, assembled=replace(prepared.assembled, problem=problem)), others
 
@@ -196,7 +211,7 @@ def _prepared(
 class CloseSupports:
     """The supports of a near-optimal search up to its limit, and their formulas."""
 
-    def __init__(self, prepared: Prepared, result: NearOptimal, response: str) -> None:
+    def __init__(self, prepared: PreparedProblem, result: NearOptimal, response: str) -> None:
         self.prepared, self.result, self.response = prepared, result, response
         self.supports, self.costs = result.store.cheapest(result.limit)
 

@@ -30,10 +30,10 @@ from sklearn.base import clone
 
 from polysharp.data.cluster import is_dask
 from polysharp.errors import InputError, load_optional
-from polysharp.estimators.fitted import rows_of
 from polysharp.estimators.model import check_coverage, check_single
 from polysharp.estimators.parameters import check_parameters, check_seed
 from polysharp.estimators.resampling import Refits, bootstrap
+from polysharp.estimators.scored_rows import score_rows
 from polysharp.polynomial.importance import without_ridge
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array, Monomial
@@ -208,7 +208,7 @@ def stability(
             "X must be in memory to be resampled, got a Dask collection; take a sample of its rows"
         )
     model = _fitted(estimator, X, y, sample_weight)
-    rows = rows_of(model, X, y, sample_weight)
+    rows = score_rows(model, X, y, sample_weight)
     draws = bootstrap(check_seed(random_state), rows.n, int(n_resamples))
     refits = replace(Refits.of(model, X, y, sample_weight, engine), within=float(within))
     found = refits.run(draws, n_jobs, time_limit)

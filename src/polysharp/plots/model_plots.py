@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 
 from polysharp.certificate.solution import Solution
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import fitted_polynomial, inputs_of, ranking_of, rows_of
+from polysharp.estimators.model import fitted_polynomial
+from polysharp.estimators.scored_rows import inputs_of, ranking_of, score_rows
 from polysharp.plots.display import BOUND, INK, MODEL, QUIET, Display, tidy
 from polysharp.polynomial.importance import measure_importance
 from polysharp.ranking.ranking import Ranking
@@ -112,7 +113,7 @@ class PairsDisplay(Display):
         cls, estimator: Any, X: Any, y: Any, *, ax: Axes | None = None, name: str | None = None
     ) -> Self:
         """Predict the rows of X and draw the predictions against y."""
-        rows = rows_of(estimator, X, y)
+        rows = score_rows(estimator, X, y)
         name = fitted_polynomial(estimator).response if name is None else name
         return cls(y_true=rows.observed, y_pred=rows.predicted, name=name).plot(ax)
 
@@ -231,7 +232,7 @@ class RankingDisplay(BarsDisplay):
                 "X and y must be given where the fit kept every input and ranked none, got None"
             )
         if ranking is None:
-            ranking = ranking_of(estimator, rows_of(estimator, X, y))
+            ranking = ranking_of(estimator, score_rows(estimator, X, y))
         return cls.from_ranking(ranking, polynomial.names, used=polynomial.inputs, ax=ax)
 
     @classmethod

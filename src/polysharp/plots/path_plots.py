@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import fitted_polynomial
+from polysharp.estimators.model import fitted_polynomial
 from polysharp.plots.display import BOUND, INK, MODEL, Display, tidy
 from polysharp.typing import Array
 

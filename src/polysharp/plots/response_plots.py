@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import fitted_polynomial, inputs_of
+from polysharp.estimators.model import fitted_polynomial
+from polysharp.estimators.scored_rows import inputs_of
 from polysharp.monomials.terms import read_inputs
 from polysharp.plots.display import INK, MODEL, PanelDisplay, tidy
 from polysharp.polynomial.importance import measure_importance

@@ -30,7 +30,7 @@ from polysharp.moments.gram import (
     Gram,
     StreamedGram,
 )
-from polysharp.moments.moments import moments_of, response_sums
+from polysharp.moments.moments import Moments, moments_of, response_sums
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import Accuracy
@@ -82,15 +82,18 @@ def assemble(
     fit_intercept: bool,
     held: Held | None = None,
     on_block: OnBlock | None = None,
+    moments: Moments | None = None,
 ) -> Assembled:
     """Build the problem over a list of monomials.
 
-    ``on_block(done, total)`` follows the pass over the rows.
+    ``on_block(done, total)`` follows the pass over the rows, which is left out if the ``moments``
+    are known.
     """
     held = Held() if held is None else held
     y_mean = rows.y_mean if fit_intercept else 0.0
     if held.forms_gram(rows, len(basis)):
-        moments = moments_of(rows, basis, y_shift=y_mean, on_block=on_block)
+        if moments is None:
+            moments = moments_of(rows, basis, y_shift=y_mean, on_block=on_block)
         mean = moments.mean
         G, q, yy = moments.scatter, moments.cross, moments.spread
         if not fit_intercept:

@@ -27,8 +27,8 @@ from polysharp.data.rows import MemoryRows, Rows
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.moments.moments import moments_of
 from polysharp.monomials.basis import Basis, count_monomials
-from polysharp.progress import TooSlow
 from polysharp.ranking.ranking import KernelSettings, Ranking, scores_from_moments, scores_of
+from polysharp.time_budget import OutOfTime
 from polysharp.typing import Array, Indices, OnBlock
 
 
@@ -97,7 +97,7 @@ def averaged_scores(
 ) -> AveragedScores:
     """Average over blocks of rows; ``settings.gamma`` is gamma times the weight of all rows.
 
-    When ``on_block`` raises ``TooSlow``, the blocks done by then are averaged.
+    When ``on_block`` raises ``OutOfTime``, the blocks done by then are averaged.
     """
     total = AveragedScores(np.zeros(len(inputs)), 0.0, 0)
     count = ceil(len(rows) / sizes.block)
@@ -110,6 +110,6 @@ def averaged_scores(
         try:
             if on_block is not None:
                 on_block(number + 1, ranked)
-        except TooSlow:
+        except OutOfTime:
             break
     return total

@@ -11,9 +11,9 @@ import numpy as np
 
 from polysharp.data.rows import Rows
 from polysharp.monomials.term_rules import TermRules
-from polysharp.progress import TooSlow
 from polysharp.ranking.ranking import KernelSettings, Ranking
 from polysharp.ranking.row_ranking import KernelRows, rank_rows
+from polysharp.time_budget import OutOfTime
 from polysharp.typing import Indices, OnBlock
 
 
@@ -35,7 +35,7 @@ def choose_inputs(
     columns = np.array(rules.library.columns_of(allowed), dtype=np.intp)
     try:
         part = rank_rows(rows, columns, settings, sizes=kernel, on_block=on_block)
-    except TooSlow:  # one small block is better than no ranking
+    except OutOfTime:  # one small block is better than no ranking
         part = rank_rows(rows, columns, settings, sizes=KernelRows(0, 512, 0.0))
     scores = np.zeros(p)
     # An input is worth as much as the best of its columns.

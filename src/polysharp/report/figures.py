@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 from markupsafe import Markup
 
-from polysharp.estimators.fitted import ShownRows, spread
+from polysharp.data.rows import evenly_spaced
+from polysharp.estimators.scored_rows import ScoredRows
 from polysharp.plots.model_plots import HIGHEST, course
 from polysharp.polynomial import response_curve as slices
 from polysharp.report.chart import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Chart, Scale, labels, shorten
@@ -27,9 +28,9 @@ LEGEND = 62  # room for a surface's colours and their numbers
 LEFT_OVER = "observed \N{MINUS SIGN} predicted"
 
 
-def drawn_rows(rows: ShownRows) -> Indices:
+def drawn_rows(rows: ScoredRows) -> Indices:
     """Return the rows that figures draw."""
-    return spread(rows.n, MAX_DOTS)
+    return evenly_spaced(rows.n, MAX_DOTS)
 
 
 def predictions(report: ReportData) -> Markup:
@@ -65,7 +66,7 @@ def residuals(report: ReportData) -> Markup:
 
 
 def _clouds(
-    report: ReportData, pair: Callable[[ShownRows], tuple[Array, Array]]
+    report: ReportData, pair: Callable[[ScoredRows], tuple[Array, Array]]
 ) -> list[tuple[Array, Array, str]]:
     """Return the dots of the rows shown, and of those held out, with the class of each."""
     kinds = ((report.rows, "dots"), (report.held_out, "dots held-out"))

@@ -17,7 +17,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
-from polysharp.estimators.fitted import spread
+from polysharp.data.rows import evenly_spaced
 from polysharp.selection.splits import read_splits
 from polysharp.threads import limited_threads
 from polysharp.typing import Array
@@ -60,7 +60,7 @@ def _judged(
     table, observed = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     weights = np.ones(len(table)) if sample_weight is None else np.asarray(sample_weight, float)
     some = np.flatnonzero(weights > 0.0)
-    some = some[spread(len(some), MOST_ROWS)]
+    some = some[evenly_spaced(len(some), MOST_ROWS)]
     rows = table[some], observed[some], weights[some]
     splits = read_splits(min(cv, len(some)), rows[0], rows[1], seed=seed)
     found = []

@@ -15,8 +15,9 @@ import numpy as np
 
 from polysharp._version import __version__
 from polysharp.certificate.solution import Solution, Status
-from polysharp.estimators.fitted import ShownRows, laws_of, ranking_of, rows_of, settings_of
-from polysharp.estimators.intervals import Calibration, calibrations
+from polysharp.estimators.intervals import Calibration
+from polysharp.estimators.model import formulas_of, settings_of
+from polysharp.estimators.scored_rows import ScoredRows, ranking_of, score_rows
 from polysharp.plots.path_plots import SizeCurve, curves_of
 from polysharp.polynomial.importance import Importance, errors_without, measure_importance
 from polysharp.polynomial.polynomial import Polynomial
@@ -39,12 +40,12 @@ class ReportData:
     """A fitted model, the rows it is shown on, and what the user said about it."""
 
     model: Any
-    rows: ShownRows
+    rows: ScoredRows
     title: str
     path: Path | None = None
     command: str | None = None
     stability: Stability | None = None
-    held_out: ShownRows | None = None
+    held_out: ScoredRows | None = None
     peers: Sequence[Peer] = ()
     rivals: Rivals | None = None
     responses: tuple[ReportData, ...] = ()  # of a model for several responses, those of each
@@ -63,9 +64,9 @@ class ReportData:
         **about: Any,
     ) -> ReportData:
         """Check the model and the rows; of several responses, the rows of each."""
-        laws = laws_of(model)
-        rows = rows_of(model, X, y, sample_weight).each
-        others = [None] * len(laws) if held_out is None else rows_of(model, *held_out).each
+        laws = formulas_of(model)
+        rows = score_rows(model, X, y, sample_weight).each
+        others = [None] * len(laws) if held_out is None else score_rows(model, *held_out).each
         if title is None:
             *names, last = (law.response for law in laws)
             listed = f"{', '.join(names)} and {last}" if len(laws) < 5 else f"{len(laws)} responses"
@@ -80,12 +81,12 @@ class ReportData:
     @property
     def polynomial(self) -> Polynomial:
         """The formula; of several responses the first, whose terms and inputs are those of all."""
-        return laws_of(self.model)[self.at]
+        return formulas_of(self.model)[self.at]
 
     @property
     def calibration(self) -> Calibration | None:
         """What prediction intervals are made of, where the model has it."""
-        found = calibrations(self.model)
+        found = self.model.fitted_.calibrations
         return found[self.at] if found else None
 
     @property

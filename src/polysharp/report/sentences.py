@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from polysharp.certificate.solution import Solution
-from polysharp.estimators.fitted import ShownRows
+from polysharp.estimators.scored_rows import ScoredRows
 from polysharp.estimators.stability import Stability
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.report.report_data import ReportData
@@ -123,7 +123,7 @@ def interval(report: ReportData) -> tuple[float | None, str]:
     return float(half), f"{folds} folds of the rows of the fit" if folds > 1 else "held-out rows"
 
 
-def accuracy(rows: ShownRows) -> str:
+def accuracy(rows: ScoredRows) -> str:
     """Return R2 and typical error of some rows."""
     error = f"root mean squared error is {number(rows.rmse, 4)}"
     return f"The {error}" if rows.r2 is None else f"R² is {r_squared(rows.r2)}; the {error}"

@@ -7,7 +7,7 @@ from here:
 
 Where the monomials are more than there is room or time for, each split works with those that its
 own training rows point at (``screening``).  Inputs are coded once, with the scales and means of all
-rows; the responses of the validation rows are never seen by the models they judge.
+rows; the responses of the validation rows are never seen by the models they scorer.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isqrt
+from typing import NamedTuple
 
 import numpy as np
 
 from polysharp.data.rows import Rows
 from polysharp.moments.fold_moments import Parts, Plan, RandomFolds, fold_moments, merge
-from polysharp.moments.moments import Moments, moments_of
+from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
-from polysharp.progress import Pace, Progress
-from polysharp.selection.judges import PartedRows, judges
+from polysharp.progress import Progress
+from polysharp.selection.holdout_scorers import PartedRows, scorers
 from polysharp.selection.screening import screened, screening_work
 from polysharp.selection.split_models import SplitModels
+from polysharp.time_budget import TimeBudget
 from polysharp.typing import Indices
 
 # G of f monomials takes 8 f^2 bytes, and every part, training and validation set has one.  So much
@@ -103,7 +105,7 @@ class Folds:
         """Return the moments of the parts in raw or centred variables.
 
         Where there are more monomials than ``limit``, so many are screened with models of at most
-        ``size`` terms, or of ``few``.  Screening and moments end with ``TooSlow`` where either
+        ``size`` terms, or of ``few``.  Screening and moments end with ``OutOfTime`` where either
         turns out to take longer than some ``seconds``.
         """
         scaling = Scaling.of(
@@ -125,11 +127,11 @@ class Folds:
                 limit,
                 size,
                 few=few,
-                on_block=Pace(seconds, progress.on_block("screening monomials")),
+                on_block=TimeBudget(seconds).callback(progress.on_block("screening monomials")),
             )
         stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
-        pace = Pace(seconds, progress.on_block(stage))
-        parts = fold_moments(rows, basis, self.parts, on_block=pace)
+        on_block = TimeBudget(seconds).callback(progress.on_block(stage))
+        parts = fold_moments(rows, basis, self.parts, on_block=on_block)
         if several is not None and parted is not None:
             parts = [
                 part.with_responses(parted.rows.take(chosen), basis)
@@ -142,6 +144,13 @@ def lowered(rules: TermRules, degree: int) -> TermRules:
     """Return the rules with another degree; terms that are beyond it need not be included."""
     few = tuple(m for m in rules.include_terms if len(m) <= degree)
     return replace(rules, degree=degree, include_terms=few)
+
+
+class KnownSums(NamedTuple):
+    """Moments of all rows over a list of monomials."""
+
+    basis: Basis
+    moments: Moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +175,7 @@ class FoldMoments:
         return self.folds.rules.coded(self.scaling.unit)
 
     def splits(self) -> list[SplitModels]:
-        """Return what finds and judges the models of each split."""
+        """Return what finds and scorers the models of each split."""
         plan, table = self.folds.plan, self.table
         pools = self.pools or [np.arange(len(self.basis))] * plan.n_splits
         each = [(self.parts, table)]
@@ -177,10 +186,12 @@ class FoldMoments:
                 ([part.response(t) for part in self.parts], replace(table, rows=own))
                 for t, own in enumerate(table.rows.each)
             ]
-        judged = (judges(self.basis, a, plan, b, clamp=self.folds.clamp) for a, b in each)
+        scored = (scorers(self.basis, a, plan, b, clamp=self.folds.clamp) for a, b in each)
         return [
-            SplitModels(merge(self.parts, train), judge, self.basis, self.rules, pool, units)
-            for train, judge, pool in zip(plan.train, zip(*judged, strict=True), pools, strict=True)
+            SplitModels(merge(self.parts, train), scorer, self.basis, self.rules, pool, units)
+            for train, scorer, pool in zip(
+                plan.train, zip(*scored, strict=True), pools, strict=True
+            )
         ]
 
     @property
@@ -192,8 +203,9 @@ class FoldMoments:
         between = weights @ (means - np.average(means, axis=0, weights=weights)) ** 2
         return float(np.sqrt(np.mean((within + between) / weights.sum())))
 
-    def whole(self) -> Moments:
-        """Return the moments of all rows."""
-        if self.table is None or self.table.whole:
-            return merge(self.parts, range(len(self.parts)))
-        return moments_of(self.table.rows, self.basis)
+    @property
+    def whole(self) -> Moments | None:
+        """The moments of all rows, None if the parts leave some out or have some twice."""
+        if self.table is not None and not self.table.whole:
+            return None
+        return merge(self.parts, range(len(self.parts)))

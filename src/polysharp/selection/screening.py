@@ -35,7 +35,7 @@ from polysharp.monomials.term_rules import TermRules
 from polysharp.pricing.leading import Leading
 from polysharp.pricing.pricer import Pricer
 from polysharp.problem.problem import Problem
-from polysharp.selection.judges import PartedRows
+from polysharp.selection.holdout_scorers import PartedRows
 from polysharp.typing import Array, Indices, Monomial, OnBlock
 
 LISTED_SHARE = 0.75  # of the room; for the degrees of which all monomials are listed

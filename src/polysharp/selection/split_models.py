@@ -22,13 +22,13 @@ from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.monomials.term_rules import TermRules
 from polysharp.problem.problem import Fit, Problem
-from polysharp.selection.judges import Judge, Model, RowJudge
-from polysharp.selection.parallel import NEVER, Deadline
+from polysharp.selection.holdout_scorers import Model, RowScorer, Scorer
+from polysharp.time_budget import TimeBudget
 from polysharp.typing import Array, Indices
 
 MANY_TERMS = 40  # from which on a single size is not reached by way of all the smaller ones
 # Of the work on models for one response: a sweep goes through the whole table, and each response
-# has rows of its own in it and on the side of the judges.
+# has rows of its own in it and on the side of the scorers.
 BASE_WORK, RESPONSE_WORK = 4.0, 0.2
 
 
@@ -63,21 +63,22 @@ class SplitModels:
     """What one job needs, and nothing more: it may run in another process."""
 
     train: Moments
-    judges: tuple[Judge, ...]  # of each response
+    scorers: tuple[Scorer, ...]  # of each response
     basis: Basis
     rules: TermRules
     pool: Indices  # the monomials that the split may use, ascending
     units: tuple[float, ...] = (1.0,)  # what the responses were divided by
 
-    def compare(self, gamma: float, budgets: Budgets, late: Deadline = NEVER) -> SizeErrors:
-        """Find a model for each of the budgets, and judge it; NaN for those after the deadline."""
+    def compare(self, gamma: float, budgets: Budgets, time: TimeBudget | None = None) -> SizeErrors:
+        """Find and score a model for each of the budgets, NaN for those after the time is up."""
+        time = TimeBudget() if time is None else time
         error, n_terms, n_inputs = np.full((3, *budgets.shape), np.nan)
         supports: list[list[Indices]] = [[] for _ in budgets.max_inputs]
         wider: list[Indices] = []
         for a, k in enumerate(budgets.max_inputs):
             problem = self.problem(gamma, max(budgets.max_terms), k)
-            wider = [] if late() else self._sizes(problem, budgets, wider, late)
-            if late():
+            wider = [] if time.expired else self._sizes(problem, budgets, wider, time)
+            if time.expired:
                 break
             found = wider or [self.pool[:0]]
             own = [found[min(size, len(found)) - 1] for size in budgets.max_terms]
@@ -95,32 +96,35 @@ class SplitModels:
     @property
     def work(self) -> float:
         """How long models take, beside those of one response."""
-        responses = len(self.judges)
+        responses = len(self.scorers)
         return 1.0 if responses == 1 else BASE_WORK + RESPONSE_WORK * responses
 
     def _errors(self, fits: list[Fit]) -> Array:
         """Return the errors of some models."""
         each = list(zip(*map(self.models, fits), strict=True))
-        first = self.judges[0]
+        first = self.scorers[0]
         if len(each) == 1:
             return first.errors(each[0])
         # All responses have the same rows: one design serves them.
-        design = first.design(each[0]) if isinstance(first, RowJudge) else None
-        found = [judge.errors(own, design) for judge, own in zip(self.judges, each, strict=True)]
+        design = first.design(each[0]) if isinstance(first, RowScorer) else None
+        found = [scorer.errors(own, design) for scorer, own in zip(self.scorers, each, strict=True)]
         return np.asarray(np.sqrt(np.mean(np.square(found), axis=0)))
 
     def _sizes(
-        self, problem: Problem, budgets: Budgets, wider: list[Indices], late: Deadline
+        self, problem: Problem, budgets: Budgets, wider: list[Indices], time: TimeBudget
     ) -> list[Indices]:
         """Return a support for every size up to the largest; for one size alone, only for that."""
         # Here and not above: the compiler is loaded when it is needed.
         from polysharp.engines.local_search import every_size, forward, improve
 
+        def out_of_time() -> bool:
+            return time.expired
+
         several = problem.n_responses > 1
         if several or len(budgets.max_terms) > 1 or max(budgets.max_terms) < MANY_TERMS or wider:
-            return every_size(problem, wider=wider, out_of_time=late)
+            return every_size(problem, wider=wider, out_of_time=out_of_time)
         try:
-            last = improve(problem, forward(problem).support, out_of_time=late).support
+            last = improve(problem, forward(problem).support, out_of_time=out_of_time).support
         except InfeasibleError:
             return []
         return [last] * max(1, len(last))

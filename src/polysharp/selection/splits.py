@@ -41,8 +41,8 @@ def chosen_cv(cv: Any, n: float) -> Any:
     return int(min(10 if n <= FEW_ROWS else 5, max(n, 2)))
 
 
-def dealt_folds(cv: Any, groups: Any) -> int:
-    """Return the number of folds that rows on Dask are dealt to; a collection is not small."""
+def random_folds(cv: Any, groups: Any) -> int:
+    """Return the number of random folds for rows on Dask; a collection is not small."""
     cv = chosen_cv(cv, np.inf)
     if groups is not None or not _is_number(cv):
         raise InputError(
@@ -95,7 +95,7 @@ def read_parts(
     """Cut X, y and sample_weight, n rows of positive weight, as ``cv`` says; deal those on Dask."""
     X, y, sample_weight = (as_host(part) for part in given)
     if is_dask(X):
-        n_folds = dealt_folds(cv, groups)
+        n_folds = random_folds(cv, groups)
         return RandomFolds(n_folds, seed), Plan.k_fold(n_folds)
     return cut(read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed), n)
 

@@ -20,7 +20,7 @@ from math import isclose
 import numpy as np
 
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import laws_of
+from polysharp.estimators.model import formulas_of
 from polysharp.estimators.parameters import read_rules
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.monomials.structure import inherits
@@ -30,7 +30,7 @@ from polysharp.typing import Monomial
 
 def check_agreement(model: SparsePolynomialRegressor) -> None:
     """Raise InputError for the first thing that cannot come from one fit."""
-    polynomial, *others = laws_of(model)
+    polynomial, *others = formulas_of(model)
     solution = model.solution_
     _demand(
         all(law.monomials == polynomial.monomials for law in others),

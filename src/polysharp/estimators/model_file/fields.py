@@ -2,7 +2,7 @@
 
 formula       intercept, terms, shifts and ranges of a ``Polynomial``, but for its names
 certificate   the fields of a ``Solution``; what follows from others is written for readers alone
-spread        base, mean and root (the rows of its lower triangle) of ``Spread``
+spread        base, mean and root (the rows of its lower triangle) of ``Leverage``
 calibration   heaviest weight, and for every fold its formula (null for the model's own), its
               spread (null likewise), its errors in order and the weights behind them
 parameters    those of the fit, mappings of terms to bounds as pairs
@@ -22,12 +22,12 @@ from polysharp.data.functions import FUNCTIONS, Applied, Library
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import settings_of
-from polysharp.estimators.intervals import Calibration, Judged
+from polysharp.estimators.intervals import Calibration, UnseenErrors
+from polysharp.estimators.leverage import Leverage
+from polysharp.estimators.model import settings_of
 from polysharp.estimators.model_file.schema import Reader
 from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.regressor import SparsePolynomialRegressor
-from polysharp.estimators.spread import Spread
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.ranking.ranking import Ranking
 
@@ -145,14 +145,14 @@ def read_ranking(at: Reader, p: int) -> Ranking | None:
     return Ranking.of_scores(scores, at["degree"].integer(1), at["gamma"].size())
 
 
-def describe_spread(spread: Spread) -> dict[str, Any]:
-    """Return the fields of a spread."""
-    lower = [row[: j + 1] for j, row in enumerate(spread.root)]
-    return {"base": spread.base, "mean": spread.mean, "root": lower}
+def describe_leverage(leverage: Leverage) -> dict[str, Any]:
+    """Return the fields of a leverage."""
+    lower = [row[: j + 1] for j, row in enumerate(leverage.root)]
+    return {"base": leverage.base, "mean": leverage.mean, "root": lower}
 
 
-def read_spread(at: Reader, terms: int) -> Spread:
-    """Return a spread with one line for each term."""
+def read_leverage(at: Reader, terms: int) -> Leverage:
+    """Return a leverage with one line for each term."""
     mean, lines = at["mean"].numbers(), list(at["root"].items())
     root = np.zeros((terms, terms))
     if len(mean) != terms or len(lines) != terms:
@@ -162,7 +162,7 @@ def read_spread(at: Reader, terms: int) -> Spread:
         if len(values) != j + 1:
             raise line.refusal(f"a list of {j + 1} numbers")
         root[j, : j + 1] = values
-    return Spread(at["base"].size(), mean, root)
+    return Leverage(at["base"].size(), mean, root)
 
 
 def describe_calibration(calibration: Calibration, own: Polynomial) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def describe_calibration(calibration: Calibration, own: Polynomial) -> dict[str,
         folds.append(
             {
                 "formula": None if same else describe_terms(fold.polynomial),
-                "spread": None if same else describe_spread(fold.spread),
+                "spread": None if same else describe_leverage(fold.leverage),
                 "errors": fold.scores,
                 "weights": fold.weights[0] if equal else fold.weights,
             }
@@ -182,14 +182,14 @@ def describe_calibration(calibration: Calibration, own: Polynomial) -> dict[str,
     return {"heaviest": calibration.heaviest, "folds": folds}
 
 
-def read_calibration(at: Reader, own: Polynomial, spread: Spread) -> Calibration:
-    """Return the calibration of a model with its own formula and spread."""
+def read_calibration(at: Reader, own: Polynomial, leverage: Leverage) -> Calibration:
+    """Return the calibration of a model with its own formula and leverage."""
     folds = []
     for fold in at["folds"].items():
-        law, unit = own, spread
+        law, unit = own, leverage
         if fold["formula"].value is not None:
             law = read_polynomial(fold["formula"], own.library, own.names, own.response)
-            unit = read_spread(fold["spread"], len(law))
+            unit = read_leverage(fold["spread"], len(law))
         errors, weights = fold["errors"].numbers(least=0), fold["weights"]
         listed = isinstance(weights.value, list)
         shares = weights.numbers(least=0) if listed else np.full(len(errors), weights.size())
@@ -199,7 +199,7 @@ def read_calibration(at: Reader, own: Polynomial, spread: Spread) -> Calibration
             )
         if not (shares > 0.0).all():
             raise weights.refusal("positive")
-        folds.append(Judged(law, unit, errors, shares))
+        folds.append(UnseenErrors(law, unit, errors, shares))
     heaviest = at["heaviest"].size()
     if not folds or heaviest == 0.0:
         raise at.refusal("of at least one fold, with a positive heaviest weight")

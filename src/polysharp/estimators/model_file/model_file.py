@@ -21,13 +21,16 @@ import numpy as np
 from polysharp._version import __version__
 from polysharp.data.file_writing import write_file
 from polysharp.errors import InputError
-from polysharp.estimators.fitted import laws_of
-from polysharp.estimators.intervals import calibrations
+from polysharp.estimators.fitted_model import FittedModel
+from polysharp.estimators.intervals import Calibration
+from polysharp.estimators.leverage import Leverage
+from polysharp.estimators.model import formulas_of
 from polysharp.estimators.model_file import fields
 from polysharp.estimators.model_file.agreement import check_agreement
 from polysharp.estimators.model_file.schema import Reader
 from polysharp.estimators.multitask import MultiTaskSparsePolynomialRegressor
 from polysharp.estimators.regressor import SparsePolynomialRegressor
+from polysharp.polynomial.polynomial import Polynomial
 
 FORMAT = "polysharp-model"
 VERSION = 3  # of models with several responses; 2 has one, 1 no ranges and no intervals
@@ -108,14 +111,15 @@ def _read(path: str | PathLike[str]) -> Any:
 
 def describe(model: Any) -> dict[str, Any]:
     """Return the document of a fitted model, made of dicts, lists, texts and numbers only."""
-    laws = laws_of(model)
+    laws = formulas_of(model)
     functions = laws[0].functions
     several = getattr(model, "response_scales_", None)
     formulas = [
         {"formula": law.formula(digits=6), "response": law.response, **fields.describe_terms(law)}
         for law in laws
     ]
-    spread, measured = getattr(model, "spread_", None), calibrations(model) or [None] * len(laws)
+    leverage = model.leverage_
+    measured = model.fitted_.calibrations or [None] * len(laws)
     intervals = [
         {"calibration": None if own is None else fields.describe_calibration(own, law)}
         for law, own in zip(laws, measured, strict=True)
@@ -131,7 +135,7 @@ def describe(model: Any) -> dict[str, Any]:
         "ranking": None if model.ranking_ is None else fields.describe_ranking(model.ranking_),
         "estimator": type(model).__name__,
         "parameters": fields.describe_parameters(model),
-        "spread": None if spread is None else fields.describe_spread(spread),
+        "spread": None if leverage is None else fields.describe_leverage(leverage),
     }
     if functions:
         document["functions"] = [fields.describe_function(applied) for applied in functions]
@@ -166,42 +170,39 @@ def restore(document: Any) -> SparsePolynomialRegressor:
         raise several.refusal("a list of at least one response")
     laws = [fields.read_polynomial(at, library, names, at["response"].text()) for at in each]
     settings = fields.read_parameters(root["parameters"])
-    model = SparsePolynomialRegressor(**settings)
+    kind = SparsePolynomialRegressor
+    scales: tuple[float, ...] | None = None
     if several is not None:
-        model = MultiTaskSparsePolynomialRegressor(**settings)
-        model.polynomials_ = tuple(laws)
-        model.intercept_ = np.array([law.intercept for law in laws])
-        model.response_scales_ = np.array([at["scale"].size() for at in each])
-    model.solution_ = fields.read_certificate(
-        root["certificate"], None if several is None else len(laws)
-    )
-    model.powers_, p = laws[0].powers, len(names)
+        kind, scales = MultiTaskSparsePolynomialRegressor, tuple(at["scale"].size() for at in each)
+    model, p = kind(**settings), len(names)
     kept = [item.integer(0, p - 1) for item in root["kept_inputs"].items()]
-    model.kept_inputs_ = np.array(kept, dtype=np.intp)
-    model.ranking_ = fields.read_ranking(root["ranking"], p)
-    model.gamma_, model.gamma_choice_ = model.solution_.gamma, None
+    spread = root.get("spread")  # not in version 1
+    leverage = None if spread is None else fields.read_leverage(spread, len(laws[0]))
+    model.fitted_ = FittedModel(
+        tuple(laws),
+        fields.read_certificate(root["certificate"], None if several is None else len(laws)),
+        np.array(kept, dtype=np.intp),
+        fields.read_ranking(root["ranking"], p),
+        leverage=leverage,
+        scales=scales,
+        calibrations=_calibrations(each, laws, leverage),
+    )
     model.n_features_in_ = p
     if root["named"].flag():
         model.feature_names_in_ = np.array(names, dtype=object)
-    if several is None:
-        model.polynomial_, model.intercept_ = laws[0], laws[0].intercept
     check_agreement(model)
-    _read_intervals(root, each, model)
     return model
 
 
-def _read_intervals(root: Reader, each: list[Reader], model: SparsePolynomialRegressor) -> None:
-    """Set what prediction intervals need, as far as the file has it; ``each`` is a response."""
-    laws, spread = laws_of(model), root.get("spread")  # not in version 1
+def _calibrations(
+    each: list[Reader], formulas: list[Polynomial], leverage: Leverage | None
+) -> tuple[Calibration, ...]:
+    """Return the calibration of each response, none unless the file has all of them."""
     found = [own for at in each if (own := at.get("calibration")) is not None]
-    if spread is None:
-        return
-    model.spread_ = fields.read_spread(spread, len(laws[0]))
-    if len(found) == len(laws):
-        pairs = zip(found, laws, strict=True)
-        model._set_calibrations(
-            tuple(fields.read_calibration(at, law, model.spread_) for at, law in pairs)
-        )
+    if leverage is None or len(found) < len(formulas):
+        return ()
+    pairs = zip(found, formulas, strict=True)
+    return tuple(fields.read_calibration(at, formula, leverage) for at, formula in pairs)
 
 
 def _refuse(constant: str) -> None:

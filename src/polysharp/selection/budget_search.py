@@ -25,7 +25,6 @@ is, the clock of the time limit cuts the comparison short, and that is said.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from math import isqrt
 
@@ -33,11 +32,13 @@ import numpy as np
 
 from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.moments.fold_moments import RandomFolds
+from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
-from polysharp.selection.folds import FoldMoments, Folds
-from polysharp.selection.parallel import NEVER, Deadline, Workers
+from polysharp.selection.folds import FoldMoments, Folds, KnownSums
+from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import NOTHING, Case, Scores, standard_error
 from polysharp.selection.split_models import Budgets, SplitModels
+from polysharp.time_budget import TimeBudget
 from polysharp.typing import Monomial
 
 SHARES = tuple(10.0**-e for e in range(10))  # gammas="auto": ridges relative to the rows
@@ -104,11 +105,11 @@ class BudgetSearch:
     folds: Folds
     wanted: Wanted
     workers: Workers
-    deadline: Deadline  # the first case is compared in any case
+    time: TimeBudget  # the first case is compared in any case
     seconds: float = np.inf  # that the comparison may take at the stated rates
     work: WorkClock = field(default_factory=WorkClock)
     done: list[Scores] = field(default_factory=list)
-    beyond: dict[int, Basis] = field(default_factory=dict)  # of degrees with short models only
+    sums: dict[tuple[int, bool], tuple[Basis, Moments | None]] = field(default_factory=dict)
     cut_short: int | None = None  # the last degree that was not compared to its end
     remarks: list[str] = field(default_factory=list)
 
@@ -146,13 +147,15 @@ class BudgetSearch:
         """The degrees that were compared so far."""
         return {scores.candidates[0].degree for scores in self.done}
 
-    def terms(self, scores: Scores, chosen: int) -> tuple[Monomial, ...]:
-        """Return the terms that most splits agree on, where few monomials were looked at."""
-        basis = self.beyond.get(scores.candidates[chosen].degree)
-        if basis is None:
-            return ()
-        supports = Counter(tuple(sorted(map(int, s))) for s in scores.supports[chosen])
-        return basis.select(supports.most_common(1)[0][0]).monomials
+    def for_refit(
+        self, scores: Scores, chosen: int
+    ) -> tuple[list[tuple[Monomial, ...]], KnownSums | None]:
+        """Return the terms of a candidate in every split, and the sums over all rows."""
+        case = scores.candidates[chosen]
+        basis, moments = self.sums[case.degree, case.center]
+        supports = {tuple(sorted(map(int, support))) for support in scores.supports[chosen]}
+        terms = [basis.select(support).monomials for support in sorted(supports)]
+        return terms, None if moments is None else KnownSums(basis, moments)
 
     @property
     def least(self) -> float:
@@ -170,7 +173,7 @@ class BudgetSearch:
         """Compare one degree; return whether there was time and room for it."""
         folds = self.folds.at(degree)
         first = not self.done
-        until = Deadline(self.seconds, self.work).share(1.0 if degree == 1 else DEGREE_SHARE)
+        until = self._work_left().share(1.0 if degree == 1 else DEGREE_SHARE)
         # With a free intercept centring changes nothing about linear models.
         once = degree == 1 and self.wanted.degrees is None and not folds.rules.constant
         centers = self.wanted.centers[:1] if once else self.wanted.centers
@@ -184,6 +187,7 @@ class BudgetSearch:
             moments = folds.moments(center, limit, size=size, progress=self.workers.progress)
             self.work.count_moments(folds, len(moments.basis))
             self._compare_ridges(moments, degree, until)
+            self._keep_sums(moments)
             first = False
         return True
 
@@ -206,20 +210,20 @@ class BudgetSearch:
 
     def _compare_short(self, degree: int) -> list[Scores]:
         """Compare short models of one degree; return nothing where there is no time for it."""
-        folds, until = self.folds.at(degree), Deadline(self.seconds, self.work)
-        if until() or self.deadline():
+        folds, until = self.folds.at(degree), self._work_left()
+        if until.expired or self.time.expired:
             return []
         work = folds.screening_work(few=True)
-        if folds.count > SHORTLISTED and not (folds.screens and work <= RATE * until.left):
+        if folds.count > SHORTLISTED and not (folds.screens and work <= RATE * until.remaining()):
             return []
         center, progress = self.wanted.centers[0], self.workers.progress
         moments = folds.moments(center, SHORTLISTED, size=SHORT, progress=progress, few=True)
         self.work.count_moments(folds, len(moments.basis), few=True)
-        self.beyond[degree] = moments.basis
         sizes = tuple(size for size in self.wanted.budgets.max_terms if size <= SHORT)
         own = replace(self.wanted, budgets=replace(self.wanted.budgets, max_terms=sizes))
         search = replace(self, wanted=own, done=[])
         search._compare_ridges(moments, degree, until)
+        self._keep_sums(moments)
         return search.done
 
     def _short(self, done: list[Scores], degree: int) -> Scores | None:
@@ -237,17 +241,32 @@ class BudgetSearch:
         gains = len(least) > 1 and min(least[at:]) <= GAIN * min(least[:at])
         return gains and not complete and not self.found
 
-    def _ended(self, degree: int, until: Deadline) -> bool:
+    def _work_left(self) -> TimeBudget:
+        """Return the work that the comparison may still do, in seconds at the stated rates."""
+        return TimeBudget(self.seconds - self.work.seconds, clock=self.work)
+
+    def _keep_sums(self, moments: FoldMoments) -> None:
+        """Keep the sums over all rows, for a refit; drop those of cases that fell behind."""
+        self.sums[moments.basis.degree, moments.center] = moments.basis, moments.whole
+        best = {(c.degree, c.center): np.inf for s in self.done for c in s.candidates[:1]}
+        for scores in self.done:
+            case = scores.candidates[0].degree, scores.candidates[0].center
+            best[case] = min(best[case], scores.least)
+        for case, least in best.items():
+            if least > BEHIND * self.least and case in self.sums:
+                self.sums[case] = self.sums[case][0], None
+
+    def _ended(self, degree: int, until: TimeBudget) -> bool:
         """Whether the time of a degree is up; remembers that it was."""
-        ended = until() or self.deadline()
+        ended = until.expired or self.time.expired
         if ended:
             self.cut_short = degree
         return ended
 
-    def _limit(self, folds: Folds, until: Deadline, n_codings: int) -> int | None:
+    def _limit(self, folds: Folds, until: TimeBudget, n_codings: int) -> int | None:
         """Return how many monomials there is room and time for; None where that is too few."""
         room, n = folds.capacity(n_codings), folds.rows.shape[0]
-        seconds = MOMENT_SHARE * until.left / n_codings
+        seconds = MOMENT_SHARE * until.remaining() / n_codings
         if np.isfinite(seconds):
             room = min(room, isqrt(int(2.0 * RATE * seconds / n)))
         first = not self.done
@@ -259,7 +278,7 @@ class BudgetSearch:
             return max(room, 2 * folds.plan.n_splits)
         return None
 
-    def _compare_ridges(self, moments: FoldMoments, degree: int, until: Deadline) -> None:
+    def _compare_ridges(self, moments: FoldMoments, degree: int, until: TimeBudget) -> None:
         """Compare the gammas that the user lists, or those that a walk over the grid meets."""
         splits = moments.splits()
 
@@ -287,7 +306,7 @@ class BudgetSearch:
 
     def _compared(self, splits: list[SplitModels], case: Case, scale: float) -> Scores:
         """Compare the sizes of one case: few first, all where more may be better."""
-        budgets, until = self.wanted.budgets, self.deadline if self.done else NEVER
+        budgets, until = self.wanted.budgets, self.time if self.done else None
         few = tuple(size for size in budgets.max_terms if size <= FEW_TERMS)
         for sizes in dict.fromkeys([few or budgets.max_terms, budgets.max_terms]):
             own = replace(budgets, max_terms=sizes)
@@ -334,7 +353,7 @@ class BudgetSearch:
                 f"{noun} {names} could not be compared in the time and memory there is, so the "
                 f"formula has degree {last} at most."
             )
-        elif self.cut_short is not None or self.deadline():
+        elif self.cut_short is not None or self.time.expired:
             self.remarks.append(
                 f"The time was up while degree {self.cut_short or last} was compared; a longer "
                 "time_limit compares more ridges and sizes."

@@ -1,4 +1,4 @@
-"""Judges: rows and moments agree on the errors of models, which are those of the predictions."""
+"""Scorers: rows and moments agree on the errors of models, which are those of the predictions."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from support import (
     Basis,
     MemoryRows,
     Model,
-    MomentJudge,
+    MomentScorer,
     PartedRows,
     Plan,
     Responses,
-    RowJudge,
+    RowScorer,
     SplitModels,
     TermRules,
     accumulate,
     fold_moments,
-    judges,
+    scorers,
 )
 
 
@@ -38,8 +38,8 @@ def models(basis, seed=1):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_rows_and_moments_agree(weighted):
     basis, held = Basis.full(3, 3, constant=False), rows(weighted=weighted)
-    by_moments = MomentJudge(accumulate(basis, held.X, held.y, held.sample_weight))
-    by_rows = RowJudge(held, basis)
+    by_moments = MomentScorer(accumulate(basis, held.X, held.y, held.sample_weight))
+    by_rows = RowScorer(held, basis)
     np.testing.assert_allclose(
         by_rows.errors(models(basis)), by_moments.errors(models(basis)), rtol=1e-9
     )
@@ -48,7 +48,7 @@ def test_rows_and_moments_agree(weighted):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_predictions_count_as_they_are(weighted):
     basis, held = Basis.full(3, 3), rows(weighted=weighted)
-    found = RowJudge(held, basis).errors(models(basis))
+    found = RowScorer(held, basis).errors(models(basis))
     M = basis.evaluate(held.X)
     for model, error in zip(models(basis), found, strict=True):
         squares = (held.y - M[:, model.support] @ model.w - model.intercept) ** 2
@@ -59,7 +59,7 @@ def test_predictions_count_as_they_are(weighted):
 def test_the_empty_model_alone():
     held = rows()
     nothing = [Model(np.zeros(0, dtype=np.intp), np.zeros(0), 0.25)]
-    (error,) = RowJudge(held, Basis.full(3, 2)).errors(nothing)
+    (error,) = RowScorer(held, Basis.full(3, 2)).errors(nothing)
     assert error == pytest.approx(np.sqrt(np.mean((held.y - 0.25) ** 2)))
 
 
@@ -67,14 +67,14 @@ def test_inputs_are_clamped_to_the_range_of_the_training_rows():
     basis, every = Basis.full(3, 1, constant=False), rows(30)
     folds = np.array_split(np.arange(30), 3)
     parts = fold_moments(every, basis, folds)
-    found = judges(basis, parts, Plan.k_fold(3), PartedRows(every, folds), clamp=True)
-    for v, judge in enumerate(found):
+    found = scorers(basis, parts, Plan.k_fold(3), PartedRows(every, folds), clamp=True)
+    for v, scorer in enumerate(found):
         seen = np.delete(every.X, folds[v], axis=0)
-        np.testing.assert_array_equal(judge.rows.y, every.y[folds[v]])
+        np.testing.assert_array_equal(scorer.rows.y, every.y[folds[v]])
         np.testing.assert_array_equal(
-            judge.rows.X, every.X[folds[v]].clip(seen.min(0), seen.max(0))
+            scorer.rows.X, every.X[folds[v]].clip(seen.min(0), seen.max(0))
         )
-        assert (every.X[folds[v]] != judge.rows.X).any()
+        assert (every.X[folds[v]] != scorer.rows.X).any()
 
 
 def test_several_parts_judge_together_with_their_weights():
@@ -82,10 +82,10 @@ def test_several_parts_judge_together_with_their_weights():
     folds = [np.arange(10), np.arange(10, 15), np.arange(15, 30)]
     parts = fold_moments(every, basis, folds)
     plan = Plan(train=((1,),), test=((0, 2),))
-    (judge,) = judges(basis, parts, plan, PartedRows(every, folds))
-    (by_moments,) = judges(basis, parts, plan, None)
+    (scorer,) = scorers(basis, parts, plan, PartedRows(every, folds))
+    (by_moments,) = scorers(basis, parts, plan, None)
     model = [Model(np.array([0, 4]), np.array([1.0, -2.0]), 0.0)]
-    np.testing.assert_allclose(judge.errors(model), by_moments.errors(model), rtol=1e-9)
+    np.testing.assert_allclose(scorer.errors(model), by_moments.errors(model), rtol=1e-9)
 
 
 def test_many_rows_judge_by_their_moments():
@@ -93,9 +93,9 @@ def test_many_rows_judge_by_their_moments():
     folds = [np.arange(12), np.arange(12, 30)]
     parts = fold_moments(every, basis, folds)
     table, plan = PartedRows(every, folds), Plan.k_fold(2)
-    chosen = judges(basis, parts, plan, table, most_rows=12)
-    assert [type(judge) for judge in chosen] == [RowJudge, MomentJudge]
-    assert [type(judge) for judge in judges(basis, parts, plan, None)] == [MomentJudge] * 2
+    chosen = scorers(basis, parts, plan, table, most_rows=12)
+    assert [type(scorer) for scorer in chosen] == [RowScorer, MomentScorer]
+    assert [type(scorer) for scorer in scorers(basis, parts, plan, None)] == [MomentScorer] * 2
 
 
 @pytest.mark.parametrize("responses", [1, 2])
@@ -118,6 +118,6 @@ def test_designs_that_are_kept_and_those_made_for_each_model_agree():
     rng = np.random.default_rng(0)
     rows = MemoryRows(rng.standard_normal((30, 3)), rng.standard_normal(30))
     models = [Model(np.array([2, 5, 11]), rng.standard_normal(3), 0.3)]
-    kept = RowJudge(rows, Basis.full(3, 3))
-    made = RowJudge(rows, Basis.full(3, 3), small_design=0)
+    kept = RowScorer(rows, Basis.full(3, 3))
+    made = RowScorer(rows, Basis.full(3, 3), small_design=0)
     assert np.array_equal(made.errors(models), kept.errors(models))

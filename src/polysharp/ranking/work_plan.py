@@ -3,7 +3,8 @@
 With n rows, f(p) monomials of p inputs and T seconds left, ``n_candidates="auto"`` takes the first
 of these that fits:
 
-    every input, listed      f(p) <= 8192, and the moments, n f^2 / 2 operations, in T/2
+    every input, listed      f(p) <= 8192, and the moments, n f^2 / 2 operations, in half of the
+                             whole time limit, whatever is left of it
     every input, priced      five passes over all monomials, 5 n f operations, in T
     a triage, then listed    the largest p' with f(p') <= 8192; ranking and moments in T/2
     a triage, then priced    the ranking in T/4, the largest p' with 5 n f(p') operations in T/2
@@ -16,7 +17,7 @@ functions or rules leave some out.  A ranking that must be done in T/4 sees so m
 operation is a multiply-add; how many a machine does in a second is measured by one product, unless
 the first choice fits even at the rate of a slow machine: small fits make the same choice
 everywhere.  What was estimated wrongly is noticed when the first blocks of rows are done
-(``progress.Pace``).
+(``TimeBudget.callback``).
 
 Without a limit every input is priced where that takes hours at most.  An integer or None for
 ``n_candidates`` is the user's own choice.  It is never changed; where it cannot be done in the time
@@ -54,7 +55,7 @@ LISTED = 30  # operations per row for each of them: half as many again are liste
 
 
 @dataclass(frozen=True)
-class Extent:
+class WorkPlan:
     """What a fit works on."""
 
     n_inputs: int  # p', those that are kept
@@ -65,9 +66,9 @@ class Extent:
     timed: bool = False  # whether it was chosen for the time there is
     shortened: bool = False  # and is less than it would have been without a limit
 
-    def smaller(self, rules: TermRules, seconds: float, left: float | None) -> Extent:
+    def smaller(self, rules: TermRules, seconds: float, left: float) -> WorkPlan:
         """Return fewer inputs where the moments of these, n f^2 / 2, would take some seconds."""
-        most = rules.count(self.n_inputs) * sqrt((left or 0.0) / (4.0 * seconds))
+        most = rules.count(self.n_inputs) * sqrt(left / (4.0 * seconds))
         fitting = bisect_right(range(1, self.n_inputs), most, key=rules.count)
         size = max(1, len(rules.required_inputs), fitting)
         few = self.kernel or KernelRows(0, share=0.0)  # one block, where nothing is ranked yet
@@ -83,10 +84,11 @@ class Machine:
     seconds: float
     rate: Callable[[], float]
     slow: float = SLOW_RATE
+    listing: float = 0.0  # seconds of which the moments of every input may take half, if more
 
-    def does(self, operations: float, share: float) -> bool:
+    def does(self, operations: float, share: float, seconds: float = 0.0) -> bool:
         """Whether operations fit into a share of the time."""
-        room = share * self.seconds
+        room = share * max(self.seconds, seconds)
         return operations <= self.slow * room or operations <= self.rate() * room
 
     def room(self, share: float) -> float:
@@ -109,7 +111,7 @@ def product_rate(place: Place) -> float:
     return EFFECTIVE * rows * rows * columns / best
 
 
-def choose_extent(
+def plan_work(
     n_candidates: NCandidates,
     rules: TermRules,
     shape: tuple[int, int],
@@ -117,7 +119,7 @@ def choose_extent(
     prices: bool,
     machine: Machine | None = None,
     most: int = MAX_DENSE,
-) -> Extent:
+) -> WorkPlan:
     """Choose what a fit works on; ``shape`` are its rows, and its inputs that are not excluded.
 
     ``prices`` says whether the search can do with monomials that are priced, ``machine`` what time
@@ -131,21 +133,22 @@ def choose_extent(
     if machine is None or n_candidates != "auto":
         priced = every and prices and f > most
         priced = priced and (n_candidates is None or passes <= MOST_WORK)
-        extent = Extent(p if priced else usual, priced)
-        return extent if machine is None else _estimated(extent, rules, shape, machine)
-    if f <= most and machine.does(moments_work(n, f), 1 / 2):
-        return Extent(p, False, timed=True)
+        plan = WorkPlan(p if priced else usual, priced)
+        return plan if machine is None else _estimated(plan, rules, shape, machine)
+    listing = moments_work(n, f)
+    if f <= most and machine.does(listing, 1 / 2, machine.listing):
+        return WorkPlan(p, False, timed=machine.does(listing, 1 / 2))
     if prices and machine.does(passes, 1.0):
-        return Extent(p, True, pool=_pool(n, machine))
+        return WorkPlan(p, True, pool=_pool(n, machine))
     work = ranking_work(n, p, rules.degree, KernelRows())
     if usual < p and machine.does(work + moments_work(n, rules.count(usual)), 1 / 2):
-        return Extent(usual, False, timed=True)
+        return WorkPlan(usual, False, timed=True)
     return _shortened(rules, shape, usual, prices, machine)
 
 
 def _shortened(
     rules: TermRules, shape: tuple[int, int], usual: int, prices: bool, machine: Machine
-) -> Extent:
+) -> WorkPlan:
     """Rank what fits of the rows, and keep what fits of the inputs."""
     n, p = shape
     required = max(1, len(rules.required_inputs))
@@ -158,23 +161,23 @@ def _shortened(
     listed = min(listed, usual)
     kernel = _kernel_rows(n, p, rules.degree, machine.room(1 / 4))
     if prices and priced > listed:
-        return Extent(priced, True, kernel, pool, timed=True, shortened=True)
-    return Extent(listed, False, kernel, timed=True, shortened=True)
+        return WorkPlan(priced, True, kernel, pool, timed=True, shortened=True)
+    return WorkPlan(listed, False, kernel, timed=True, shortened=True)
 
 
 def _estimated(
-    extent: Extent, rules: TermRules, shape: tuple[int, int], machine: Machine
-) -> Extent:
+    plan: WorkPlan, rules: TermRules, shape: tuple[int, int], machine: Machine
+) -> WorkPlan:
     """Return the user's choice with the seconds that its preparation takes."""
     n, p = shape
-    f = rules.count(extent.n_inputs)
+    f = rules.count(plan.n_inputs)
     listed = moments_work(n, f if f <= MAX_DENSE_GPU else MAX_DENSE)
-    work = n * float(rules.swept(p)) if extent.priced else listed
-    if extent.n_inputs < p:
+    work = n * float(rules.swept(p)) if plan.priced else listed
+    if plan.n_inputs < p:
         work += ranking_work(n, p, rules.degree, KernelRows())
     if machine.does(work, 1.0):
-        return extent
-    return Extent(extent.n_inputs, extent.priced, seconds=work / machine.rate())
+        return plan
+    return WorkPlan(plan.n_inputs, plan.priced, seconds=work / machine.rate())
 
 
 def moments_work(n: int, f: int) -> float:

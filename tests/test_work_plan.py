@@ -12,13 +12,13 @@ from support import (
     KernelSettings,
     Machine,
     MemoryRows,
-    Pace,
     TermRules,
-    TooSlow,
-    choose_extent,
+    TimeBudget,
     home,
+    inner,
     moments_work,
     passes_work,
+    plan_work,
     product_rate,
     rank_rows,
     ranking_work,
@@ -27,13 +27,15 @@ from support import (
 from polysharp import SparsePolynomialRegressor
 from polysharp.synthetic import make_sparse_polynomial
 
+OutOfTime = inner("OutOfTime", "time_budget")
+
 RULES = TermRules(degree=3, max_terms=5)
 RATE = 1e10
 
 
 def extent(n_candidates, n, p, *, seconds=60.0, rate=RATE, prices=True, rules=RULES):
     machine = None if seconds is None else Machine(seconds, lambda: rate)
-    return choose_extent(n_candidates, rules, (n, p), prices=prices, machine=machine)
+    return plan_work(n_candidates, rules, (n, p), prices=prices, machine=machine)
 
 
 @pytest.mark.parametrize(
@@ -83,8 +85,7 @@ def test_a_small_fit_asks_for_no_rate():
 
     for n, p in ((50, 5), (2000, 20), (50_000, 10)):
         assert (
-            choose_extent("auto", RULES, (n, p), prices=True, machine=Machine(60.0, rate)).n_inputs
-            == p
+            plan_work("auto", RULES, (n, p), prices=True, machine=Machine(60.0, rate)).n_inputs == p
         )
 
 
@@ -110,13 +111,13 @@ class Clock:
 
 def test_a_pace_ends_what_will_not_be_in_time():
     clock, told = Clock(), []
-    pace = Pace(10.0, lambda *done: told.append(done), clock)
+    pace = TimeBudget(10.0, clock=clock).callback(lambda *done: told.append(done))
     clock.now = 0.1
     pace(1, 1000)  # too early to tell
     clock.now = 1.0
     pace(100, 1000)
     clock.now = 3.0
-    with pytest.raises(TooSlow) as slow:
+    with pytest.raises(OutOfTime) as slow:
         pace(200, 1000)
     assert slow.value.seconds == pytest.approx(15.0)
     assert told == [(1, 1000), (100, 1000), (200, 1000)]
@@ -138,7 +139,7 @@ def test_blocks_done_in_time_are_averaged():
 
     def stop(done, total):
         if done == 2:
-            raise TooSlow(99.0)
+            raise OutOfTime(99.0)
 
     sizes, settings = KernelRows(0, 100), KernelSettings(4, 0.03, True)
     rows = MemoryRows(data.X, data.y)
@@ -153,7 +154,9 @@ def planted():
 def fitted(monkeypatch, rate, **options):
     """Fit as if the machine did so many operations a second."""
     monkeypatch.setattr(
-        home("open_fit"), "Machine", lambda left, _: Machine(left, lambda: rate, slow=0.0)
+        home("CodedTable"),
+        "Machine",
+        lambda left, _, listing: Machine(left, lambda: rate, slow=0.0, listing=listing),
     )
     data = planted()
     settings = {"degree": 3, "max_terms": 4, "gamma": 0.02, "engine": "local-search", **options}
@@ -178,21 +181,32 @@ def test_the_user_s_own_choice_is_kept_and_the_estimate_said(monkeypatch):
 
 
 def test_moments_that_take_too_long_are_begun_again_with_fewer_inputs(monkeypatch):
-    class Slow:
+    class Slow(TimeBudget):
         """Finds the first moments too slow, whatever they take."""
 
         calls = 0
 
-        def __init__(self, seconds, tell):
+        def callback(self, tell):
             del tell
-            self.seconds = seconds
 
-        def __call__(self, done, total):
-            Slow.calls += 1
-            if Slow.calls == 1:
-                raise TooSlow(16.0 * self.seconds)
+            def on_block(done, total):
+                Slow.calls += 1
+                if Slow.calls == 1:
+                    raise OutOfTime(16.0 * self.seconds)
 
-    monkeypatch.setattr(home("open_fit"), "Pace", Slow)
+            return on_block
+
+    own = home("FitContext")
+    before = own.FitContext.on_block
+
+    def on_block(self, stage, timed):
+        monkeypatch.setattr(own, "TimeBudget", Slow)
+        try:
+            return before(self, stage, timed)
+        finally:
+            monkeypatch.setattr(own, "TimeBudget", TimeBudget)
+
+    monkeypatch.setattr(own.FitContext, "on_block", on_block)
     with pytest.warns(ConvergenceWarning, match="a longer time_limit takes more"):
         data, model = fitted(monkeypatch, 1e12)
     assert 1 < len(model.kept_inputs_) < 30
@@ -205,8 +219,8 @@ def test_a_gpu_lists_more() -> None:
     rules = TermRules(degree=1, max_terms=5)
     for n_candidates in (None, "auto"):
         machine = Machine(60.0, lambda: 1e13)
-        small = choose_extent(n_candidates, rules, (2000, 12_000), prices=True, machine=machine)
-        large = choose_extent(
+        small = plan_work(n_candidates, rules, (2000, 12_000), prices=True, machine=machine)
+        large = plan_work(
             n_candidates, rules, (2000, 12_000), prices=True, machine=machine, most=20_000
         )
         assert small.priced

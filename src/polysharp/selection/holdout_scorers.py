@@ -1,9 +1,9 @@
-"""Judges: the error of many models on held-out rows.
+"""Scorers: the error of many models on held-out rows.
 
 The mean squared error of y = b + m'w is a quadratic form in the moments of the rows
-(``fold_moments.squared_error``), whatever their number.  Where a split holds out few enough rows
-they judge one by one: next to the law that loses no digits, and models that clamp their inputs can
-be judged, those of held-out rows moved into the range of the training rows first.
+(``fold_moments.squared_error``), whatever their number.  If a split holds out few enough rows they
+score one by one: next to the exact formula that loses no digits, and models that clamp their inputs
+can be scored, with held-out rows moved into the range of the training rows first.
 
 A prediction counts as ``predict`` would make it, however absurd.  A polynomial that takes such a
 value at a held-out row will do so at new rows too, and is told from its rivals by it.
@@ -24,8 +24,8 @@ from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
 from polysharp.typing import Array, Indices
 
-# Splits that hold out more rows are judged by moments: products with more would take longer than
-# the searches for the models that they judge.
+# Splits that hold out more rows are scored by moments: products with more would take longer than
+# the searches for the models that they scorer.
 MOST_ROWS = 10_000
 
 
@@ -38,7 +38,7 @@ class Model(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MomentJudge:
+class MomentScorer:
     """Held-out rows known by their moments."""
 
     moments: Moments
@@ -50,7 +50,7 @@ class MomentJudge:
 
 
 @dataclass(frozen=True, eq=False)
-class RowJudge:
+class RowScorer:
     """Held-out rows themselves."""
 
     rows: MemoryRows
@@ -58,7 +58,7 @@ class RowJudge:
     small_design: int = 2**21  # bytes of all monomials at the rows that are kept between models
 
     def errors(self, models: Sequence[Model], design: tuple[Indices, Array] | None = None) -> Array:
-        """Return the root mean squared error of every model, with the design of other judges."""
+        """Return the root mean squared error of every model, with the design of other scorers."""
         used, M = self.design(models) if design is None else design
         W = np.zeros((len(used), len(models)))
         for column, model in enumerate(models):
@@ -80,7 +80,7 @@ class RowJudge:
         return self.basis.evaluate(self.rows.X)
 
 
-Judge = MomentJudge | RowJudge
+Scorer = MomentScorer | RowScorer
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class PartedRows:
         return self.rows.take(np.concatenate([self.parts[a] for a in which]))
 
 
-def judges(
+def scorers(
     basis: Basis,
     parts: Sequence[Moments],
     plan: Plan,
@@ -109,15 +109,15 @@ def judges(
     *,
     clamp: bool = False,
     most_rows: int | None = None,
-) -> Iterator[Judge]:
-    """Yield the judge of every split: by moments where rows are not at hand, or too many."""
+) -> Iterator[Scorer]:
+    """Yield the scorer of every split: by moments where rows are not at hand, or too many."""
     most_rows = MOST_ROWS if most_rows is None else most_rows
     for train, test in zip(plan.train, plan.test, strict=True):
         if table is None or sum(len(table.parts[a]) for a in test) > most_rows:
-            yield MomentJudge(merge(parts, test))
+            yield MomentScorer(merge(parts, test))
             continue
         held = table.take(test)
         if clamp:
             seen = table.take(train).X
             held = replace(held, X=held.X.clip(seen.min(axis=0), seen.max(axis=0)))
-        yield RowJudge(held, basis)
+        yield RowScorer(held, basis)

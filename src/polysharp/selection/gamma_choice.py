@@ -4,8 +4,8 @@ Too strong a ridge spoils the fit, too weak a one follows the noise and makes pr
 
     gamma = 1 / (s n),     s = 1, 10^-1/2, 10^-1, ..., 10^-4, 10^-5, ..., 10^-9,
 
-models of the size asked for are found by local search without the rows of one fold and judged on
-them (``split_models``, ``judges``), fold after fold.  Chosen is the strongest ridge whose error
+models of the size asked for are found by local search without the rows of one fold and scored on
+them (``split_models``, ``scorers``), fold after fold.  Chosen is the strongest ridge whose error
 exceeds the least by at most one standard error of the difference and half a per cent, or by a
 thousandth.
 
@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from time import perf_counter
 
 import numpy as np
 
@@ -29,12 +28,13 @@ from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import InfeasibleError
 from polysharp.moments.fold_moments import Plan
 from polysharp.monomials.term_rules import TermRules
-from polysharp.progress import Progress, TooSlow
+from polysharp.progress import Progress
 from polysharp.selection.folds import FoldMoments, Folds, lowered
 from polysharp.selection.scores import standard_error, strongest
 from polysharp.selection.split_models import Budgets
 from polysharp.selection.splits import chosen_cv, content_folds, content_hash
 from polysharp.threads import one_blas_thread
+from polysharp.time_budget import OutOfTime, TimeBudget
 from polysharp.typing import Array
 
 GOLDEN = 0.6180339887498949
@@ -95,21 +95,20 @@ def choose_gamma(
     scale: bool,
     center: bool,
     progress: Progress,
-    time_limit: float | None,
+    time_limit: float,
 ) -> GammaChoice | None:
     """Choose gamma for models of some sizes; None where there are too few rows to hold any out.
 
     ``rows`` are as the user gave them; where they have several responses, models must serve all of
-    them.  Of several ``budgets`` each gamma is judged at its best size.  ``time_limit`` is that of
+    them.  Of several ``budgets`` each gamma is scored at its best size.  ``time_limit`` is that of
     the whole fit, of which the choice takes a small part.
     """
-    seconds = np.inf if time_limit is None else TIME_SHARE * max(1.0, time_limit)
-    until = perf_counter() + seconds
+    time = TimeBudget(TIME_SHARE * max(1.0, time_limit))
     deal = partial(_folds, rows, time_limit=time_limit, scale=scale)
     size = max(budgets.max_terms)
     of_folds = partial(Folds.moments, center=center, size=size, progress=progress)
     try:
-        moments = moments_in_time(rules, deal, of_folds, seconds)
+        moments = moments_in_time(rules, deal, of_folds, time.seconds)
     except InfeasibleError:
         return None  # the fit itself finds the empty model, or says what cannot be
     if moments is None:
@@ -119,7 +118,7 @@ def choose_gamma(
     with one_blas_thread():
         # In an order that is spread over the grid, however few there is time for.
         for a in np.argsort(GOLDEN * np.arange(len(SHARES)) % 1.0):
-            if len(found) >= FEWEST and perf_counter() > until:
+            if len(found) >= FEWEST and time.expired:
                 break
             gamma = 1.0 / (SHARES[a] * n)
             found[int(a)] = [split.compare(gamma, budgets).error.ravel() for split in splits]
@@ -154,21 +153,19 @@ def moments_in_time(
     degree = folds.rules.degree
     try:
         return of_folds(folds, limit=most, seconds=seconds if degree > 1 else np.inf)
-    except TooSlow:
+    except OutOfTime:
         lower = [lowered(rules, r) for r in range(1, degree)]
         listed = [own for own in lower if own.count(len(folds.inputs)) <= most]
         return moments_in_time((listed or lower[:1])[-1], deal, of_folds, seconds)
 
 
 def _folds(
-    rows: Rows, rules: TermRules, *, time_limit: float | None, scale: bool
+    rows: Rows, rules: TermRules, *, time_limit: float, scale: bool
 ) -> tuple[Folds | None, int]:
     """Return folds of the rows or of a sample, None where rows are too few; and most monomials."""
     p = len(rules.allowed(rows.shape[1]))
-    room, most = WORK, MOST_MONOMIALS
-    if time_limit is not None:
-        room = min(WORK, WORK_SHARE * max(1.0, time_limit))
-        most = int(MOST_MONOMIALS * min(1.0, max(0.2, time_limit / ENOUGH_SECONDS)))
+    room = min(WORK, WORK_SHARE * max(1.0, time_limit))
+    most = int(MOST_MONOMIALS * min(1.0, max(0.2, time_limit / ENOUGH_SECONDS)))
 
     def work(count: int) -> float:
         """Count the multiply-adds per row: listing, or three passes of screening in five folds."""

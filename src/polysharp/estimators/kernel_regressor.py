@@ -110,7 +110,7 @@ class PolynomialKernelRegressor(TableModel):
         """Return the polynomial's value at the rows of X."""
         check_is_fitted(self)
         if self.polynomial_ is not None:
-            return self._values(self.polynomial_, X)
+            return super().predict(X)
         U, a = self._scaling.apply(self._checked_rows(X)), self.gamma_ * self.dual_coef_
         y = np.full(len(U), self.intercept_)
         for start in range(0, len(U), PANEL):

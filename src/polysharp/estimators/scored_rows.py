@@ -1,8 +1,4 @@
-"""What pictures and reports take from a fitted model: its polynomial, and rows to show it on.
-
-Any estimator with a ``polynomial_`` will do, so the search over budgets is shown like a single
-fit.  Rows are checked as ``predict`` checks them; rows of weight zero are left out.
-"""
+"""Rows to judge a fitted model by: checked as ``predict`` checks them, with its predictions."""
 
 from __future__ import annotations
 
@@ -10,23 +6,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_array, check_consistent_length
 
 from polysharp.data.arrays import as_host
 from polysharp.data.checks import check_finite
+from polysharp.data.rows import evenly_spaced
 from polysharp.data.summary import Ranges
 from polysharp.errors import InputError
+from polysharp.estimators.model import fitted_polynomial, formulas_of, settings_of
 from polysharp.monomials.scaling import Scaling
-from polysharp.polynomial.polynomial import Polynomial
 from polysharp.ranking.ranking import Ranking, rank_inputs
 from polysharp.typing import Array, Indices
 
-RANKED_ROWS = 2000
+RANKED_ROWS = 2000  # the kernel is n x n
 
 
 @dataclass(frozen=True, eq=False)
-class ShownRows:
-    """Checked rows with their observed and predicted responses."""
+class ScoredRows:
+    """Checked rows of positive weight with their observed and predicted responses."""
 
     X: Array
     observed: Array
@@ -38,18 +35,18 @@ class ShownRows:
         """Number of rows."""
         return len(self.X)
 
-    def take(self, chosen: Indices) -> ShownRows:
+    def take(self, chosen: Indices) -> ScoredRows:
         """Return some of the rows."""
         weights = None if self.weights is None else self.weights[chosen]
-        return ShownRows(self.X[chosen], self.observed[chosen], self.predicted[chosen], weights)
+        return ScoredRows(self.X[chosen], self.observed[chosen], self.predicted[chosen], weights)
 
     @property
-    def each(self) -> list[ShownRows]:
-        """The same rows once for each response, where there are several."""
+    def each(self) -> list[ScoredRows]:
+        """The same rows once for each response."""
         if self.observed.ndim == 1:
             return [self]
         columns = zip(self.observed.T, self.predicted.T, strict=True)
-        return [ShownRows(self.X, *own, self.weights) for own in columns]
+        return [ScoredRows(self.X, *own, self.weights) for own in columns]
 
     @property
     def shares(self) -> Array:
@@ -80,28 +77,9 @@ class ShownRows:
         return float(centred**2 @ (np.ones(self.n) if self.weights is None else self.weights))
 
 
-def fitted_polynomial(estimator: Any) -> Polynomial:
-    """Return the polynomial of a fitted estimator of one response, or say what is wrong with it."""
-    check_is_fitted(estimator)
-    polynomial = getattr(estimator, "polynomial_", None)
-    if not isinstance(polynomial, Polynomial):
-        single = " of one response" if hasattr(estimator, "polynomials_") else ""
-        raise InputError(
-            f"estimator must be a fitted polysharp model{single}, got {type(estimator).__name__}"
-        )
-    return polynomial
-
-
-def laws_of(estimator: Any) -> tuple[Polynomial, ...]:
-    """Return the polynomials of a fitted estimator, one for each response."""
-    check_is_fitted(estimator)
-    several = getattr(estimator, "polynomials_", None)
-    return (fitted_polynomial(estimator),) if several is None else tuple(several)
-
-
 def inputs_of(estimator: Any, X: Any) -> Array:
     """Return X as a table of floats with the columns of the fit."""
-    polynomial = laws_of(estimator)[0]
+    polynomial = formulas_of(estimator)[0]
     table: Array = check_array(
         as_host(X), dtype=np.float64, ensure_all_finite=False, input_name="X"
     )
@@ -113,7 +91,7 @@ def inputs_of(estimator: Any, X: Any) -> Array:
     return table
 
 
-def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> ShownRows:
+def score_rows(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> ScoredRows:
     """Check rows and responses, and predict."""
     # The estimator compares the names of the columns with those of the fit.
     predicted = np.asarray(estimator.predict(X))
@@ -126,27 +104,17 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> ShownR
             f"{observed.shape}"
         )
     if sample_weight is None:
-        return ShownRows(table, observed, predicted, None)
+        return ScoredRows(table, observed, predicted, None)
     weights = np.asarray(as_host(sample_weight), dtype=np.float64)
     check_consistent_length(weights, observed)
     if weights.ndim != 1 or not weights.min() >= 0.0 or not weights.any():
         raise InputError("sample_weight must be >= 0 and not all 0, one number per row of X")
     used = weights > 0.0
-    return ShownRows(table[used], observed[used], predicted[used], weights[used])
+    return ScoredRows(table[used], observed[used], predicted[used], weights[used])
 
 
-def settings_of(estimator: Any) -> dict[str, Any]:
-    """Return the parameters of the fit; of a search over budgets, those of the model chosen.
-
-    Seed and time limit are the search's own: what was left of them for the last fit is nothing
-    that a reader would write again.
-    """
-    given: dict[str, Any] = getattr(estimator, "best_estimator_", estimator).get_params(deep=False)
-    return given | {name: getattr(estimator, name) for name in ("random_state", "time_limit")}
-
-
-def ranking_of(estimator: Any, rows: ShownRows) -> Ranking:
-    """Return the ranking of the fit; where it kept every input, rank them as it would have.
+def ranking_of(estimator: Any, rows: ScoredRows) -> Ranking:
+    """Return the ranking of the fit; rank the inputs if the fit kept all of them.
 
     Centring, degree and gamma are those of the model; inputs are always scaled, for scores compare
     coefficients.  The kernel is n x n, so of a long table evenly spaced rows are ranked.
@@ -156,7 +124,7 @@ def ranking_of(estimator: Any, rows: ShownRows) -> Ranking:
         return found
     settings = settings_of(estimator)
     weights = np.ones(len(rows.X)) if rows.weights is None else rows.weights
-    some = spread(len(rows.X), RANKED_ROWS)
+    some = evenly_spaced(len(rows.X), RANKED_ROWS)
     center = fitted_polynomial(estimator).shifts is not None
     scaling = Scaling.of(Ranges.of(rows.X, weights), scale=True, center=center)
     return rank_inputs(
@@ -167,8 +135,3 @@ def ranking_of(estimator: Any, rows: ShownRows) -> Ranking:
         sample_weight=weights[some],
         fit_intercept=bool(settings["fit_intercept"]),
     )
-
-
-def spread(n: int, at_most: int) -> Indices:
-    """Return all of n indices, or so many of them evenly spaced."""
-    return np.unique(np.linspace(0, n - 1, min(n, at_most)).round().astype(np.intp))

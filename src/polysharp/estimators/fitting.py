@@ -1,0 +1,170 @@
+"""From a coded table to a fitted model: choose what to search, search it, write the formula.
+
+The search goes one of two ways, which ``ranking.work_plan`` chooses:
+
+    two steps     rank the inputs, keep p' of them, list their monomials, search (the paper)
+    priced        no list of monomials: columns are generated on demand, as a rule of all inputs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polysharp.certificate.solution import Solution
+from polysharp.data.rows import Rows
+from polysharp.engines.started_search import START_SHARE, search
+from polysharp.estimators.coded_table import CodedTable, PreparedProblem
+from polysharp.estimators.fit_context import FitContext
+from polysharp.estimators.parameters import read_rules
+from polysharp.monomials.term_rules import TermRules
+from polysharp.pricing.design import Design
+from polysharp.problem.problem import Problem
+from polysharp.ranking.work_plan import NCandidates, WorkPlan
+from polysharp.selection.folds import KnownSums
+from polysharp.selection.gamma_choice import GammaChoice, choose_gamma
+from polysharp.selection.split_models import Budgets
+from polysharp.time_budget import OutOfTime
+from polysharp.typing import Indices, Monomial
+
+if TYPE_CHECKING:
+    from polysharp.engines.columns.priced_run import PricedRun
+
+Start = Collection[Sequence[Monomial]]  # sets of terms that a search may begin with
+
+
+def code_table(
+    model: Any,
+    tables: Sequence[Rows],
+    context: FitContext,
+    budgets: Budgets | None = None,
+    sums: KnownSums | None = None,
+) -> tuple[CodedTable, GammaChoice | None]:
+    """Read the rules about terms, choose gamma if it is "auto", and code the inputs.
+
+    ``budgets`` are the sizes that gamma is chosen for, by default those of the model.
+    """
+    table = tables[0]
+    rules = read_rules(model.get_params(deep=False), table.names, table.ranges)
+    gamma, choice = model.gamma, None
+    if gamma == "auto":
+        gamma, choice = _chosen_gamma(model, table, rules, context, budgets)
+    coding = {name: bool(getattr(model, name)) for name in ("scale", "center", "clamp")}
+    return CodedTable.of(
+        tables, rules, float(gamma), **coding, sums=sums, several=model._several
+    ), choice
+
+
+def _chosen_gamma(
+    model: Any, table: Rows, rules: TermRules, context: FitContext, budgets: Budgets | None
+) -> tuple[float, GammaChoice | None]:
+    """Choose gamma by validation; 1 / sqrt(n) if there are too few rows to hold any out."""
+    choice = choose_gamma(
+        table,
+        rules,
+        budgets or Budgets((rules.max_terms,), (rules.max_inputs,)),
+        scale=bool(model.scale),
+        center=bool(model.center),
+        progress=context.progress,
+        time_limit=context.time.seconds,
+    )
+    return (table.total_weight**-0.5, None) if choice is None else (choice.gamma, choice)
+
+
+def solve(
+    coded: CodedTable, n_candidates: NCandidates, context: FitContext, starts: Start = ()
+) -> tuple[PreparedProblem, Solution]:
+    """Search all monomials, listed or priced, from the best of some sets of terms."""
+    prices = context.engine.prices and not coded.several
+    plan = coded.plan(n_candidates, context, prices=prices)
+    if plan.priced:
+        return _search_priced(coded, plan, context, starts)
+    prepared = coded.prepare(plan, context)
+    preparation = context.time.spent()
+    solution = search(
+        context.engine,
+        prepared.problem,
+        context.search_time(),
+        best_start(prepared.problem, positions(prepared, starts), context),
+        gap_tol=context.gap_tol,
+        **context.options,
+        scope=prepared.scope,
+        device=coded.rows.place.device,
+    )
+    return prepared, context.timed(prepared.stated(solution), preparation)
+
+
+def positions(prepared: PreparedProblem, starts: Start) -> list[Indices]:
+    """Return the sets of terms whose monomials are all listed, as indices."""
+    index = prepared.basis.index if starts else {}
+    return [
+        np.array(sorted(index[m] for m in terms), dtype=np.intp)
+        for terms in starts
+        if terms and all(m in index for m in terms)
+    ]
+
+
+def best_start(
+    problem: Problem, supports: Iterable[Indices], context: FitContext
+) -> Indices | None:
+    """Improve some supports by local search; return the best of those that the rules allow."""
+    # The compiler is loaded only if there is something to improve.
+    from polysharp.engines.local_search import improve
+
+    allowed = [support for support in supports if problem.structure.allows(support)]
+    if not allowed:
+        return None
+    fits = sorted(map(problem.refit, allowed), key=lambda fit: fit.objective)
+    time, best = context.search_time().share(START_SHARE), fits[0]
+    for fit in fits:
+        better = improve(problem, fit.support, out_of_time=lambda: time.expired)
+        best = min(best, better, key=lambda fit: fit.objective)
+    return best.support
+
+
+def _search_priced(
+    coded: CodedTable, plan: WorkPlan, context: FitContext, starts: Start
+) -> tuple[PreparedProblem, Solution]:
+    """Generate columns on demand; the certificate covers every input that the plan has."""
+    from polysharp.engines.columns.priced_search import search_all_inputs
+
+    inputs, ranking = coded.choose_inputs(plan, context)
+    priced = priced_run(coded, inputs, plan, context)
+    preparation = context.time.spent()
+    for terms in starts:
+        with suppress(OutOfTime):
+            priced.improve(terms)
+    found = search_all_inputs(priced)
+    prepared = PreparedProblem(coded, found.basis, found.assembled, inputs, ranking, plan)
+    solution = replace(found.solution, scope=prepared.scope)
+    others = tuple(np.setdiff1d(np.arange(coded.rows.shape[1]), inputs).tolist())
+    stated = prepared.stated(solution, replace(coded.rules, exclude_inputs=others))
+    return prepared, context.timed(stated, preparation)
+
+
+def priced_run(
+    coded: CodedTable, inputs: Indices, plan: WorkPlan, context: FitContext
+) -> PricedRun:
+    """Open a search over all monomials of some inputs, none of them listed."""
+    from polysharp.engines.columns.priced_run import PricedRun, Sizes
+
+    rules = coded.rules
+    columns = np.array(rules.library.columns_of(inputs), dtype=np.intp)
+    return PricedRun(
+        Design(coded.rows, columns, rules.degree, fit_intercept=not rules.constant),
+        rules,
+        lam=1.0 / coded.gamma,
+        engine=context.engine,
+        time=context.search_time(),
+        gap_tol=context.gap_tol,
+        **context.options,
+        sizes=Sizes(
+            first=plan.pool,
+            added=min(Sizes.added, plan.pool),
+            listed=plan.pool + plan.pool // 2,
+        ),
+    )
