@@ -112,12 +112,12 @@ def best_start(
     problem: Problem, supports: Iterable[Indices], context: FitContext
 ) -> Indices | None:
     """Improve some supports by local search; return the best of those that the rules allow."""
-    # The compiler is loaded only if there is something to improve.
-    from polysharp.engines.local_search import improve
-
     allowed = [support for support in supports if problem.structure.allows(support)]
     if not allowed:
         return None
+    # The compiler is loaded only if there is something to improve.
+    from polysharp.engines.local_search import improve
+
     fits = sorted(map(problem.refit, allowed), key=lambda fit: fit.objective)
     time, best = context.search_time().share(START_SHARE), fits[0]
     for fit in fits:
