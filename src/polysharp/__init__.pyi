@@ -21,7 +21,9 @@ from polysharp.errors import InfeasibleError as InfeasibleError
 from polysharp.errors import InputError as InputError
 from polysharp.errors import MissingSolverError as MissingSolverError
 from polysharp.errors import TooLargeError as TooLargeError
-from polysharp.estimators.kernel_regressor import PolynomialKernelRegressor as PolynomialKernelRegressor
+from polysharp.estimators.kernel_regressor import (
+    PolynomialKernelRegressor as PolynomialKernelRegressor,
+)
 from polysharp.estimators.lasso import PolynomialLasso as PolynomialLasso
 from polysharp.estimators.model_file.model_file import load_model as load_model
 from polysharp.estimators.model_file.model_file import save_model as save_model
