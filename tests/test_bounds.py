@@ -33,7 +33,7 @@ from support import (
 from polysharp import SparsePolynomialRegressor
 from polysharp.engines import make_engine
 
-PriceRule = inner("Kind", "engines")
+PriceRule = inner("PriceRule", "engines")
 
 FAMILIES = (
     "plain", "duplicate", "near-duplicate", "collinear", "span", "nearly-span", "few-rows",
