@@ -146,7 +146,7 @@ class _Formulation(ScipModel):
         self.sound = bool(steepest < STEEPEST and self.error < 1.0)
         if not self.sound:
             return
-        low, high = (ends[0] / self.limits for ends in run.problem.boxes)
+        low, high = (rows[0] / self.limits for rows in run.problem.boxes)
         bounds = zip(np.maximum(low, -1.0), np.minimum(high, 1.0), strict=True)
         self.w = [add(lb=float(least), ub=float(most)) for least, most in bounds]
         self.v = [add(lb=None, ub=None) for _ in self.limits]

@@ -115,6 +115,5 @@ class _GurobiTree:
     def _separate(self) -> None:
         """Cut off a candidate whose eta is below c(s)."""
         s = np.asarray(self.model.cbGetSolution(self.columns))[: len(self.talk.master.kept)]
-        cut = self.talk.cut(s, float(self.model.cbGetSolution(self.eta)))
-        if cut is not None:
+        for cut in self.talk.cuts(s, float(self.model.cbGetSolution(self.eta))):
             self.model.cbLazy(self._inequality(cut))

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from polysharp.certificate.solution import Stop
-from polysharp.engines.cutting_planes.highs_model import HighsModel
 from polysharp.engines.cutting_planes.master import TOLERANCE
 from polysharp.engines.cutting_planes.outer import Dialogue, OuterApproximation
+from polysharp.engines.cutting_planes.root import HighsModel
 from polysharp.engines.interrupts import DeferredInterrupt
 from polysharp.typing import Array
 
@@ -36,15 +36,16 @@ class CuttingPlanesMultitree(OuterApproximation):
             answer = programme.next()
             run.rounds += 1
             run.report("integer programme")
-            cut = None if answer is None else talk.cut(*answer)
-            if cut is None:
+            cuts = [] if answer is None else talk.cuts(*answer)
+            if not cuts:
                 break
-            programme.add(cut)
+            for cut in cuts:
+                programme.add(cut)
         return None
 
 
 class _Programme(HighsModel):
-    """The master in HiGHS, growing by one cut a round."""
+    """The master in HiGHS, growing by a cut or two a round."""
 
     def __init__(self, talk: Dialogue) -> None:
         run = talk.run

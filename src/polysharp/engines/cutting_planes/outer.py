@@ -17,9 +17,11 @@ from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.cutting_planes.master import Cut, Master
 from polysharp.engines.cutting_planes.root import prepare
+from polysharp.engines.local_search.swap_state import SwapState
 from polysharp.problem.subproblem import least_cost
 from polysharp.typing import Array
 
+MOST_EXTENDED = 100  # monomials up to which sets larger than a support are worth a cut
 ACCEPT = 1e-6  # shortfall of eta below c(S), relative to the open gap, that needs no cut
 
 
@@ -69,7 +71,7 @@ def branch_again(
 class Dialogue:
     """What a solver is told about the run, and the run about the solver.
 
-    A candidate (s, eta) of the solver is answered with the cut it breaks, or with none.
+    A candidate (s, eta) of the solver is answered with the cuts it breaks, or with none.
     """
 
     run: Run
@@ -121,26 +123,50 @@ class Dialogue:
         value = self.master.eta(fit.objective)
         return value - eta <= ACCEPT * max(1.0, abs(value))
 
-    def cut(self, s: Array, eta: float) -> Cut | None:
-        """Return a cut that removes (s, eta), or None where nothing more can be asked.
+    def cuts(self, s: Array, eta: float) -> list[Cut]:
+        """Return cuts that remove (s, eta), none where no more can be said.
 
-        A support that comes back gets its corner; one that comes back even then is let pass,
-        which costs tightness of the bound and never its validity.
+        A support gets its tangent and, among few monomials, the corner of a larger set that costs
+        too much as well; if it comes back, its own corner.  If it comes back even then it is let pass, which costs
+        tightness of the bound and never its validity.
         """
         if self.accepts(s, eta):
-            return None
+            return []
         key = np.packbits(s > 0.5).tobytes()
         visits = self._seen[key] = self._seen.get(key, 0) + 1
         s = np.where(s > 0.5, 1.0, 0.0)
         floor = self.run.bound if self.clip else 0.0
+        cuts = list[Cut]()
         if visits == 1:
-            cut = self.master.tangent(s).clipped(floor)
+            cuts.append(self.master.tangent(s).clipped(floor))
+            larger = self._extended(s) if self.clip and len(s) <= MOST_EXTENDED else s
+            if larger.sum() > s.sum():
+                cuts.append(self._corner(larger, floor))
         elif visits == 2:
-            problem = self.run.problem
-            value = least_cost(problem, problem.refit(self.master.kept[s > 0.5]))
-            cut = self.master.corner(s, value, floor)
-        else:
-            return None
-        self.added.append(cut)
-        self.run.cuts += 1
-        return cut
+            cuts.append(self._corner(s, floor))
+        self.added += cuts
+        self.run.cuts += len(cuts)
+        return cuts
+
+    def _corner(self, s: Array, floor: float) -> Cut:
+        """Return the corner of a set of monomials, of whatever size: no part of it costs less."""
+        problem = self.run.problem
+        value = least_cost(problem, problem.refit(self.master.kept[s > 0.5]))
+        return self.master.corner(s, value, floor)
+
+    def _extended(self, s: Array) -> Array:
+        """Add the monomials that gain least to a support while it costs more than is sought.
+
+        Nothing within such a set is a better model, so that one cut removes all supports in it:
+        with little ridge and few rows, tangents alone would remove one after another.
+        """
+        kept, problem, more = self.master.kept, self.run.problem, s.copy()
+        state = SwapState(problem, len(kept), kept[s > 0.5])
+        while len(state.support) < len(kept):
+            gains = np.where(more > 0.5, np.inf, state.gains()[kept])
+            j = int(np.argmin(gains))
+            if not state.objective - gains[j] > self.run.threshold:
+                break
+            more[j] = 1.0
+            state.load(kept[more > 0.5])
+        return more

@@ -205,11 +205,12 @@ class _ScipTree(ScipModel):
 
     def separate(self) -> Any:
         """Cut off the LP solution of the node, or accept it."""
-        cut = self.talk.cut(*self.candidate(None))
+        cuts = self.talk.cuts(*self.candidate(None))
         self.follow()
-        if cut is None:
+        if not cuts:
             return self.scip.SCIP_RESULT.FEASIBLE
-        self.add(cut)
+        for cut in cuts:
+            self.add(cut)
         return self.scip.SCIP_RESULT.CONSADDED
 
     def verify(self, solution: Any) -> Any:
