@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from support import (
     REFRESH,
     Basis,
     BestBySize,
+    Boxes,
     DesignGram,
     Heredity,
     LocalSearch,
@@ -119,6 +121,20 @@ def test_a_model_after_many_moves_is_a_fresh_one(seed: int) -> None:
         model.state.z, fresh.state.z, atol=1e-9 * float(np.abs(problem.q).max())
     )
     np.testing.assert_allclose(model.gains(), fresh.gains(), atol=1e-9 * problem.yy)
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_gains_beyond_all_numbers_are_infinite_and_those_of_members_zero(bounded: bool) -> None:
+    """A gain that overflows, times zero for a member, was no number and a warning."""
+    structure = Structure.of_basis(Basis.full(3, 1, constant=False), 2)
+    if bounded:
+        structure = replace(structure, boxes=Boxes(np.full(3, -np.inf), np.full(3, np.inf)))
+    G = np.diag([1.0, 1e-160, 1.0])
+    problem = Problem.dense(G, np.array([1e200, 1e200, 1.0]), 1e300, 1e-170, structure)
+    state = SwapState(problem, 2, np.array([0]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert state.gains().tolist() == [0.0, np.inf, 0.5]
 
 
 def test_a_duplicate_of_a_member_gains_nothing() -> None:

@@ -127,8 +127,8 @@ class Dialogue:
         """Return cuts that remove (s, eta), none where no more can be said.
 
         A support gets its tangent and, among few monomials, the corner of a larger set that costs
-        too much as well; if it comes back, its own corner.  If it comes back even then it is let pass, which costs
-        tightness of the bound and never its validity.
+        too much as well; if it comes back, its own corner.  If it comes back even then it is let
+        pass, which costs tightness of the bound and never its validity.
         """
         if self.accepts(s, eta):
             return []

@@ -108,11 +108,12 @@ class SwapState:
         z, d = self.state.z[:, able], d[able]
         gains = np.zeros(self.state.f)
         with np.errstate(all="ignore"):  # a gain that overflows is infinite
-            if self.boxes is None:
-                gains[able] = (0.5 * z * (z / d)).sum(axis=0)
-            else:
-                step = np.clip(z[0] / d, self.boxes.low[able], self.boxes.high[able])
-                gains[able] = step * (z[0] - 0.5 * d * step)
+            free = z / d
+            gains[able] = (0.5 * z * free).sum(axis=0)
+            if self.boxes is not None:
+                step = np.clip(free[0], self.boxes.low[able], self.boxes.high[able])
+                stopped = step * (z[0] - 0.5 * d * step)
+                gains[able] = np.where(step == free[0], gains[able], stopped)
         return gains
 
     def costs(self) -> Array:
