@@ -54,7 +54,7 @@ def test_a_pattern_with_validation(capsys, folder):
     words = ("--target", "power", "--degree", "1,2", "--max-terms", 3, "--cv", 3, "--quiet")
     code, out, _ = run(capsys, "fit", folder / "*.csv", *words)
     assert code == 0
-    assert "chosen by validation: degree 2" in out
+    assert "chosen by cross-validation: degree 2" in out
     assert "mean of 3 splits" in out
 
 

@@ -462,7 +462,7 @@ def test_sizes_are_chosen_for_several_targets(table, capsys):
     given = ["fit", "t.csv", "-q", "-t", "heat,flow", "-x", "p, q".join('""'), "--degree", "2"]
     assert main([*given, "--cv", "3", "--max-terms", "3", "-o", "m.json"]) == 0
     said = capsys.readouterr().out
-    assert "chosen by validation: degree 2, at most 2 terms" in said
+    assert "chosen by cross-validation: degree 2, at most 2 terms" in said
     assert load_model("m.json").get_feature_names_out().tolist() == ["c", "a b"]
 
 

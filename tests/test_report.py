@@ -221,13 +221,14 @@ def test_held_out_rows_and_other_methods_stand_beside_the_fit(model, rides):
 
 def test_peers_are_judged_on_rows_they_have_not_seen(rides):
     X, y = rides
-    linear, _ = compare_peers(X, y, cv=4, seed=7)
+    mean, linear, _ = compare_peers(X, y, cv=4, seed=7)
     errors = []
     for train, test in KFold(4, shuffle=True, random_state=7).split(X):
         fitted = LinearRegression().fit(X.iloc[train], y.iloc[train]).predict(X.iloc[test])
         errors.append(np.sqrt(np.mean((y.iloc[test] - fitted) ** 2)))
     assert linear.error == pytest.approx(np.mean(errors))
     assert linear.std_error == pytest.approx(np.std(errors, ddof=1) / 2)
+    assert mean.error == pytest.approx(y.std(), rel=0.05)
 
 
 def test_the_chosen_size_is_in_the_table_however_many_there_are(model, rides):

@@ -37,7 +37,8 @@ from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 from polysharp.estimators.scored_rows import score_rows
 from polysharp.report import write_report
-from polysharp.report.peers import compare_peers, mean_alone
+from polysharp.report.peers import compare_peers
+from polysharp.report.verdict import verdict_of
 from polysharp.wording import plural
 
 OUTPUTS = ("output", "report", "proof")
@@ -112,16 +113,25 @@ def finish(model: Any, fitted: Any, held_out: Any, options: Namespace) -> ExitCo
     """Print, compare, write what was asked for, and return the code of the end."""
     about: dict[str, Any] = {}
     interrupted = model.solution_.stop is Stop.INTERRUPTED
+    each = formulas_of(model)
+    print("", *(polynomial.formula(options.digits) for polynomial in each), "", sep="\n")
+    print(model.solution_, flush=True)
+    if said := covers(model):
+        print(said)
+    compared = fitted is not None and fitted.y.ndim == 1 and not options.brief and not interrupted
     try:  # from here on the model is there, and no interrupt may lose it
-        show(model, fitted, held_out, options)
+        if compared:
+            about = compare(model, fitted, options)
+        show_verdict(model, about, held_out)
+        show_errors(model, fitted, held_out)
         if fitted is not None and not interrupted:
             calibrate(model, fitted, held_out, options)
-            if not options.brief and fitted.y.ndim == 1:
-                about = compare(model, fitted, options)
-                if options.report is not None:
-                    about["stability"] = resampled(
-                        options, model, fitted, RESAMPLES, time_limit=SECONDS
-                    )
+        if compared:
+            show_comparison(model, about)
+            if options.report is not None:
+                about["stability"] = resampled(
+                    options, model, fitted, RESAMPLES, time_limit=SECONDS
+                )
     except KeyboardInterrupt:
         interrupted = True
         say("the comparison was interrupted")
@@ -138,17 +148,17 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
     search: Any = SparsePolynomialRegressorCV
     given = settings(options)
     if len(targets) > 1:
-        for option, given_one in (
-            (f"--engine {options.engine}", options.engine not in (None, "auto", "tree")),
-        ):
-            if given_one:
-                raise InputError(f"{option} is for one target, got --target {joined(targets)}")
+        if options.engine not in (None, "auto", "tree"):
+            raise InputError(
+                f"--engine {options.engine} is for one target, got --target {joined(targets)}"
+            )
         single, search = MultiTaskSparsePolynomialRegressor, MultiTaskSparsePolynomialRegressorCV
     if options.max_terms is not None and options.cv is None:
         one_number(given, ("degree", "gamma", "max_inputs"), " without --cv")
         if options.rule is not None:
             raise InputError(
-                "--rule chooses among budgets, which --max-terms without --cv does not"
+                "--rule has no effect with --max-terms unless --cv is given: add --cv, or drop "
+                "--max-terms"
             )
         return single(**given)
     given = {CV_NAMES.get(name, name): value for name, value in given.items()}
@@ -159,26 +169,42 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
     return search(**given)
 
 
-def show(model: Any, fitted: Any, held_out: Any, options: Namespace) -> None:
-    """Print formula, certificate and errors."""
-    laws = formulas_of(model)
-    print("", *(law.formula(options.digits) for law in laws), "", sep="\n")
-    print(model.solution_)
-    if said := covers(model):
-        print(said)
+def compare(model: Any, sample: Any, options: Namespace) -> dict[str, Any]:
+    """Return what other sizes and methods do on the rows of the fit, for print and report."""
+    searched = hasattr(model, "cv_results_")
+    with every_core(options):
+        near = size_table.sizes_near(model, sample, None if searched else CHECKED_SPLITS)
+    cv = model.n_splits_ if searched else CHECKED_SPLITS
+    peers = compare_peers(*sample.given, cv=cv, seed=check_seed(options.seed))
+    return {"path": near, "peers": peers}
+
+
+def show_verdict(model: Any, about: dict[str, Any], held_out: Any) -> None:
+    """Say how the formula predicts beside other methods, and on held-out rows."""
+    if held_out is not None and held_out.y.ndim > 1:
+        return
+    error = size_table.error_not_seen(model, about["path"]) if about else None
+    rows = None if held_out is None else score_rows(model, *held_out.given)
+    verdict = verdict_of(formulas_of(model)[0], error, about.get("peers", ()), rows)
+    if verdict is not None:
+        print(verdict.sentence)
+
+
+def show_errors(model: Any, fitted: Any, held_out: Any) -> None:
+    """Print how the budgets were chosen, and the errors of each response."""
+    print()
+    several = len(formulas_of(model)) > 1
     if hasattr(model, "best_params_"):
-        print(f"chosen by validation: {_in_words(**model.best_params_)}")
-        scaled = " of scaled responses" if len(laws) > 1 else ""
+        print(f"chosen by cross-validation: {_in_words(**model.best_params_)}")
+        scaled = " of scaled responses" if several else ""
         print(
             f"RMSE{scaled} {-model.best_score_:.4g} by cross-validation, mean of "
             f"{model.n_splits_} splits"
         )
     for sample, what in ((fitted, "rows of the fit"), (held_out, "held-out rows")):
         if sample is not None:
-            for name, own in zip(
-                sample.targets, score_rows(model, *sample.given).each, strict=True
-            ):
-                whose = f"{name}: " if len(laws) > 1 else ""
+            for name, own in zip(sample.targets, score_rows(model, *sample.given).each, strict=True):
+                whose = f"{name}: " if several else ""
                 print(f"{whose}{accuracy(own)} on the {len(sample):,} {what}")
 
 
@@ -191,25 +217,14 @@ def _in_words(
     return f"degree {degree}, at most {terms}{limit}, gamma {gamma:.4g}, {coding}"
 
 
-def compare(model: Any, sample: Any, options: Namespace) -> dict[str, Any]:
-    """Print what other sizes and methods do on the rows of the fit; return it for a report."""
-    searched = hasattr(model, "cv_results_")
-    with every_core(options):
-        near = size_table.sizes_near(model, sample, None if searched else CHECKED_SPLITS)
+def show_comparison(model: Any, about: dict[str, Any]) -> None:
+    """Print the table of sizes, and the errors of other methods."""
+    near, peers = about["path"], about["peers"]
     print(f"\n{size_table.table_of(model, near)}")
-    cv = model.n_splits_ if searched else CHECKED_SPLITS
-    how = {"cv": cv, "seed": check_seed(options.seed)}
-    peers = compare_peers(*sample.given, **how)
     others = "; ".join(f"{peer.name} {peer.error:.4g} ± {peer.std_error:.2g}" for peer in peers)
-    own = size_table.error_of(model, near)
-    print(f"errors on rows not seen, {plural(cv, 'fold')}: this formula {own}; {others}")
-    for hint in (
-        size_table.as_the_mean(model, near, mean_alone(*sample.given, **how)),
-        size_table.at_higher_degree(model),
-    ):
-        if hint is not None:
-            print(hint)
-    return {"path": near, "peers": peers}
+    print(f"errors on rows not seen: this formula {size_table.error_of(model, near)}; {others}")
+    if (hint := size_table.at_higher_degree(model)) is not None:
+        print(hint)
 
 
 def remark(model: Any) -> None:

@@ -33,8 +33,10 @@ from polysharp.estimators.stability import stability
 from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.stationary import stationary_points
 from polysharp.report import write_report
+from polysharp.report.peers import compare_peers
 from polysharp.wording import plural, rounded_down, rounded_up
 
+FOLDS = 5  # by which sizes and other methods are compared
 COEFFICIENTS = """\
 What it is not: an interval holds the middle 90 % of the coefficients that resamples of the rows
 give, zero where they do not pick the term. That is no confidence interval of a true coefficient:
@@ -90,6 +92,8 @@ def run_report(options: Namespace) -> int:
     if hasattr(model, "polynomial_"):
         seconds = options.time_limit
         about["path"] = _sizes(options, model, sample)
+        if about["path"] is not None:
+            about["peers"] = compare_peers(*sample.given, cv=FOLDS, seed=options.seed)
         if options.rivals is not None:
             about["rivals"] = rivals(
                 model, *sample.given, within=options.rivals, time_limit=seconds
@@ -110,7 +114,7 @@ def _sizes(options: Namespace, model: Any, sample: Any) -> Any:
     if most == 0:
         return None
     with every_core(options):
-        return path_of(model, sample, most, options.time_limit, 5, 0 if options.quiet else 1)
+        return path_of(model, sample, most, options.time_limit, FOLDS, 0 if options.quiet else 1)
 
 
 def run_explain(options: Namespace) -> int:

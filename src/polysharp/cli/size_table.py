@@ -9,12 +9,10 @@ import numpy as np
 from polysharp.estimators.model import settings_of
 from polysharp.estimators.path import Path, PathPoint, path
 from polysharp.plots.path_plots import curves_of
-from polysharp.report.peers import Peer
 from polysharp.wording import rounded_up
 
 AROUND = 4  # sizes to either side of the model's
 WORTH = 0.05  # part of the error that a higher degree must gain to be worth a hint
-HARDLY = 0.1  # part of the error of the mean from which on a gain is worth a formula
 EXACT = 1.0 - 1e-6  # R2 of a law without noise: what is left is the ridge's bias
 SECONDS = 2.0  # for the proofs of all these sizes: what is not proved by then is a looser ceiling
 
@@ -66,25 +64,14 @@ def _told_apart(sizes: Path, own: int) -> list[PathPoint]:
 
 def error_of(model: Any, sizes: Path, size: int | None = None) -> str:
     """Return the error of a size on rows not seen, by default of the model's own, in words."""
-    known = judged(model, sizes, size)
+    known = error_not_seen(model, sizes, size)
     return "-" if known is None else f"{known[0]:.4g} ± {known[1]:.2g}"
 
 
-def judged(model: Any, sizes: Path, size: int | None = None) -> tuple[float, float] | None:
+def error_not_seen(model: Any, sizes: Path, size: int | None = None) -> tuple[float, float] | None:
     """Return the error of a size on rows not seen and its standard error, where they are known."""
     size = int(settings_of(model)["max_terms"]) if size is None else size
-    return curves_of(model, sizes)[0].judged(size)
-
-
-def as_the_mean(model: Any, sizes: Path, mean: Peer) -> str | None:
-    """Say where the formula is hardly better than the mean of the target, if at all."""
-    own = judged(model, sizes)
-    if own is None or own[0] + min(own[1], HARDLY * mean.error) < mean.error:
-        return None
-    return (
-        f"the mean of {model.polynomial_.response} alone errs by {mean.error:.4g} ± "
-        f"{mean.std_error:.2g}: this formula is hardly better, if at all"
-    )
+    return curves_of(model, sizes)[0].measured(size)
 
 
 def at_higher_degree(model: Any) -> str | None:

@@ -42,7 +42,7 @@ class SizeCurve:
         assert found is not None
         return found
 
-    def judged(self, size: int) -> tuple[float, float] | None:
+    def measured(self, size: int) -> tuple[float, float] | None:
         """Return mean and standard error of a size on rows not seen, where they are known."""
         at = np.flatnonzero(self.sizes == size)
         if not len(at) or self.validation_error is None:
@@ -53,12 +53,12 @@ class SizeCurve:
     @classmethod
     def of(cls, points: Sequence[PathPoint]) -> SizeCurve:
         """Read the points of one budget of inputs."""
-        judged = any(point.validation_error is not None for point in points)
+        validated = any(point.validation_error is not None for point in points)
         return cls(
             points[0].max_inputs,
             np.array([point.max_terms for point in points], dtype=np.intp),
             np.array([point.training_error for point in points]),
-            np.array([point.validation_error for point in points], float) if judged else None,
+            np.array([point.validation_error for point in points], float) if validated else None,
             np.array([point.validation_std_error or 0.0 for point in points]),
         )
 

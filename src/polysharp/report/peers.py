@@ -1,14 +1,14 @@
-"""How other methods do on the same rows: linear regression, and boosted trees.
+"""How other methods do on the same rows: the mean of the responses, linear regression, boosting.
 
-The first says what the terms of higher degree buy, the second what a model that nobody can read
-would buy.  Both are judged as the sizes of a path are: the mean over the splits of the root mean
-squared error on the rows that the split left out.  So is the mean of the responses, which knows
-nothing of the inputs: a formula that does no better has found nothing.
+A formula that is no better than the mean has found nothing; linear regression says what terms of
+higher degree buy, boosted trees what a model that nobody can read would buy.  All are measured as
+the sizes of a path are: the mean over the splits of the root mean squared error on the rows that
+the split left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from polysharp.selection.splits import read_splits
 from polysharp.threads import limited_threads
 from polysharp.typing import Array
 
+MEAN, LINEAR, BOOSTING = "the mean", "linear regression", "boosting"
 MOST_ROWS = 20_000  # boosting takes a second or two for so many; of more, evenly spaced ones
 
 
@@ -37,26 +38,16 @@ class Peer:
 def compare_peers(
     X: Any, y: Any, sample_weight: Any = None, *, cv: int = 5, seed: int = 0
 ) -> tuple[Peer, ...]:
-    """Cross-validate linear regression and boosting on so many folds of the rows.
+    """Cross-validate the mean, linear regression and boosting on ``cv`` folds of the rows.
 
-    ``seed`` shuffles the rows into folds, and is that of boosting; of more than 20,000 rows, evenly
-    spaced ones are taken.
+    ``seed`` shuffles the rows into folds, and is that of boosting.  More than 20,000 rows are
+    thinned to evenly spaced ones.
     """
     methods = {
-        "linear regression": LinearRegression(),
-        "boosting": HistGradientBoostingRegressor(random_state=seed),
+        MEAN: DummyRegressor(),
+        LINEAR: LinearRegression(),
+        BOOSTING: HistGradientBoostingRegressor(random_state=seed),
     }
-    return _judged(methods, X, y, sample_weight, cv, seed)
-
-
-def mean_alone(X: Any, y: Any, sample_weight: Any = None, *, cv: int = 5, seed: int = 0) -> Peer:
-    """Judge the mean of the responses as a prediction of all rows, on the same folds."""
-    return _judged({"the mean": DummyRegressor()}, X, y, sample_weight, cv, seed)[0]
-
-
-def _judged(
-    methods: Mapping[str, Any], X: Any, y: Any, sample_weight: Any, cv: int, seed: int
-) -> tuple[Peer, ...]:
     table, observed = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     weights = np.ones(len(table)) if sample_weight is None else np.asarray(sample_weight, float)
     some = np.flatnonzero(weights > 0.0)

@@ -23,6 +23,7 @@ from polysharp.polynomial.importance import Importance, errors_without, measure_
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.polynomial.stationary import StationaryPoints, stationary_points
 from polysharp.ranking.ranking import Ranking
+from polysharp.report.verdict import Verdict, verdict_of
 from polysharp.typing import Array
 
 if TYPE_CHECKING:
@@ -104,13 +105,13 @@ class ReportData:
         """The names of the sections that have something to say."""
         single = not self.several
         known = {
-            "Certificate": True,
-            "Terms": True,
-            "Rivals": single and self.rivals is not None,
-            "Size": single and bool(self.curves) and len(self.curves[0].sizes) > 0,
             "Accuracy": True,
-            "Inputs": single,
             "Response": single and bool(self.importance.order),
+            "Terms": True,
+            "Certificate": True,
+            "Size": single and bool(self.curves) and len(self.curves[0].sizes) > 0,
+            "Rivals": single and self.rivals is not None,
+            "Inputs": single,
             "Data": True,
             "Reproduce": True,
         }
@@ -185,7 +186,14 @@ class ReportData:
     @property
     def validation(self) -> tuple[float, float] | None:
         """Mean and standard error of the model's error on rows not seen, where they are known."""
-        return None if self.place is None else self.place[0].judged(self.budget)
+        return None if self.place is None else self.place[0].measured(self.budget)
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """What to make of the predictions, where other methods or held-out rows tell."""
+        if self.several:
+            return None
+        return verdict_of(self.polynomial, self.validation, self.peers, self.held_out)
 
     @property
     def proved(self) -> bool:

@@ -82,8 +82,8 @@ def keys(curves: list[SizeCurve]) -> list[tuple[str, str]]:
     if len(curves) > 1:
         return [(_shade(a), _budget(curve)) for a, curve in enumerate(curves)]
     known = [("first", "training error")] if curves[0].training_error is not None else []
-    judged = curves[0].validation_error is not None
-    return [*known, ("second", "validation error")] if judged else known
+    validated = curves[0].validation_error is not None
+    return [*known, ("second", "validation error")] if validated else known
 
 
 def _shade(a: int) -> str:
@@ -127,6 +127,6 @@ def _row(curve: SizeCurve, a: int) -> list[str]:
         row.append(number(float(curve.training_error[a]), 4))
     if curve.validation_error is not None:
         # A size that some split could not reach has no error.
-        known = curve.judged(int(curve.sizes[a]))
+        known = curve.measured(int(curve.sizes[a]))
         row.append(DASH if known is None else plus_minus(*known))
     return row

@@ -1,0 +1,117 @@
+"""What to make of a formula, in words: how it predicts beside the simplest and the best of others.
+
+Errors are root mean squares on rows that were not seen, means over folds with standard errors.  One
+error counts as below another where the difference exceeds the smaller standard error and a
+hundredth of the larger error: folds share rows, so that their errors rise and fall together.
+Held-out rows come first where there are some: a formula that predicts them worse than their mean
+has failed, whatever the folds say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from polysharp.report.peers import BOOSTING, LINEAR, MEAN, Peer
+
+HARDLY = 0.01  # part of an error that nobody would choose a method by
+
+Error = tuple[float, float]  # and its standard error
+
+
+class Grade(StrEnum):
+    """How a badge is coloured."""
+
+    GOOD = "good"
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A judgement of a formula's predictions, short for a badge and in a sentence."""
+
+    grade: Grade
+    badge: str
+    sentence: str
+
+
+def is_below(one: Error, other: Error) -> bool:
+    """Whether an error is smaller than another by more than chance and by enough to matter.
+
+    Examples
+    --------
+    >>> is_below((1.0, 0.1), (2.0, 0.1)), is_below((1.95, 0.1), (2.0, 0.1))
+    (True, False)
+    """
+    margin = max(min(one[1], other[1]), HARDLY * other[0])
+    return one[0] < other[0] - margin
+
+
+def verdict_of(
+    polynomial: Any, error: Error | None, peers: Sequence[Peer], held_out: Any = None
+) -> Verdict | None:
+    """Return what to make of a formula with this error beside others; None where nothing is known.
+
+    ``held_out`` are rows with predictions that the fit has not seen, as ``rows_of`` returns them.
+    """
+    if held_out is not None and held_out.r2 is not None and held_out.r2 <= 0.0:
+        return Verdict(
+            Grade.OPEN,
+            "Fails on held-out rows",
+            f"On {held_out.n:,} held-out rows it predicts worse than their mean would (R2 "
+            f"{held_out.r2:.3g}): do not use it to predict.",
+        )
+    others = {peer.name: (peer.error, peer.std_error) for peer in peers}
+    if error is None or not {MEAN, LINEAR} <= set(others):
+        return None
+    return _beside(polynomial, error, others)
+
+
+def _beside(polynomial: Any, own: Error, others: dict[str, Error]) -> Verdict:
+    mean, linear, boosting = (others.get(name) for name in (MEAN, LINEAR, BOOSTING))
+    assert mean is not None
+    assert linear is not None
+    measured = f"error {own[0]:.3g} on rows not seen"
+    if not is_below(own, mean):
+        return Verdict(
+            Grade.OPEN,
+            "Predicts no better than the mean",
+            f"It predicts no better than the mean of {polynomial.response} ({measured}, the mean "
+            f"{mean[0]:.3g}): these inputs explain little, or there are too few rows.",
+        )
+    if is_below(linear, own):
+        return Verdict(
+            Grade.OPEN,
+            "Linear regression predicts better",
+            f"Linear regression predicts better: use that ({measured}, linear regression "
+            f"{linear[0]:.3g}).",
+        )
+    straight = all(len(m) <= 1 for m in polynomial.monomials) and not polynomial.functions
+    if not is_below(own, linear) and straight:
+        used, all_of = len(polynomial.inputs), len(polynomial.names)
+        fewer = f" with {used} of its {all_of} inputs" if used < all_of else ""
+        return Verdict(
+            Grade.GOOD,
+            "As good as linear regression",
+            f"It is a straight line and predicts as well as linear regression{fewer} "
+            f"({measured}, linear regression {linear[0]:.3g}).",
+        )
+    if not is_below(own, linear):
+        return Verdict(
+            Grade.OPEN,
+            "No better than a straight line",
+            f"It predicts no better than a straight line: use that ({measured}, linear regression "
+            f"{linear[0]:.3g}).",
+        )
+    said = f"It predicts better than linear regression ({measured}, linear regression "
+    said += f"{linear[0]:.3g}"
+    if boosting is None:
+        return Verdict(Grade.GOOD, "Better than linear regression", f"{said}).")
+    if is_below(boosting, own):
+        said += f"), but boosted trees predict better still ({boosting[0]:.3g})."
+        return Verdict(Grade.GOOD, "Better than linear regression", said)
+    how = "better than" if is_below(own, boosting) else "as well as"
+    badge = "Better than boosting" if how == "better than" else "As good as boosting"
+    return Verdict(Grade.GOOD, badge, f"{said}), and {how} boosted trees ({boosting[0]:.3g}).")
