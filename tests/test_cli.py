@@ -282,7 +282,7 @@ def test_what_the_formula_costs_and_buys(folder, capsys):
     rows = re.findall(r"^([> ]) +(\d+) +([\d.]+) ± \S+ +(0\.\d+|-)$", out, re.M)
     assert [int(row[1]) for row in rows] == [1, 2, 3, 4, 5, 6]
     assert [row[1] for row in rows if row[0] == ">"] == ["2"]
-    assert re.search(r"this formula \S+ ± \S+; linear regression \S+ ± .*boosting", out)
+    assert re.search(r"this formula \S+ ± \S+; the mean .*; linear regression \S+ ± .*", out)
     page = Path("r.html").read_text(encoding="utf-8")
     assert "2 (this model)" in page
     assert "linear regression" in page

@@ -203,7 +203,9 @@ def show_errors(model: Any, fitted: Any, held_out: Any) -> None:
         )
     for sample, what in ((fitted, "rows of the fit"), (held_out, "held-out rows")):
         if sample is not None:
-            for name, own in zip(sample.targets, score_rows(model, *sample.given).each, strict=True):
+            for name, own in zip(
+                sample.targets, score_rows(model, *sample.given).each, strict=True
+            ):
                 whose = f"{name}: " if several else ""
                 print(f"{whose}{accuracy(own)} on the {len(sample):,} {what}")
 

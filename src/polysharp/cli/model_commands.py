@@ -89,7 +89,7 @@ def run_report(options: Namespace) -> int:
     about: Any = {"title": options.title, "sample_weight": sample.sample_weight}
     if held_out is not None:
         about["held_out"] = held_out.given
-    if hasattr(model, "polynomial_"):
+    if model.fitted_.scales is None:
         seconds = options.time_limit
         about["path"] = _sizes(options, model, sample)
         if about["path"] is not None:

@@ -190,7 +190,7 @@ def rows_for(options: Namespace, model: Any, file: str) -> tuple[Sample, Sample 
     another number of rows is not split.
     """
     each, own = formulas_of(model), getattr(options, "target", None)
-    recipe, several = Recipe.read(load_columns(file)), hasattr(model, "polynomials_")
+    recipe, several = Recipe.read(load_columns(file)), model.fitted_.scales is not None
     recipe.adopt(options)
     targets = [column(options, own) if own else polynomial.response for polynomial in each]
     sample = read_rows(options, each[0].names, targets, recipe, several=several)

@@ -73,7 +73,7 @@ class ReportData:
             listed = f"{', '.join(names)} and {last}" if len(laws) < 5 else f"{len(laws)} responses"
             title = f"Formulas for {listed}" if names else f"A formula for {last}"
         whole = cls(model, rows[0], title, held_out=others[0], **about)
-        if not hasattr(model, "polynomials_"):
+        if model.fitted_.scales is None:
             return whole
         pairs = enumerate(zip(rows, others, strict=True))
         responses = [replace(whole, rows=own, held_out=other, at=t) for t, (own, other) in pairs]
