@@ -29,7 +29,8 @@ or two monomials may join, such a screening may name columns ``along`` in place 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
+from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
@@ -128,3 +129,22 @@ class ProofRecord:
         """All vectors that it rests on."""
         own = [node.vector for node in self.nodes if node.vector is not None]
         return own + [screening.vector for node in self.nodes for screening in node.screenings]
+
+
+def all_finite(proof: Any) -> bool:
+    """Return whether every number of a proof is one; only intervals may be open."""
+    stack, seen = [proof], set[int]()
+    while stack:
+        record = stack.pop()
+        if isinstance(record, int | float):
+            if not isfinite(record):
+                return False
+        elif isinstance(record, np.ndarray):
+            if not np.isfinite(record).all():
+                return False
+        elif isinstance(record, tuple | list):
+            stack += record
+        elif is_dataclass(record) and id(record) not in seen:  # vectors are shared by nodes
+            seen.add(id(record))
+            stack += [getattr(record, f.name) for f in fields(record) if f.name != "coefficients"]
+    return True

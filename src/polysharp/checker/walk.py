@@ -59,6 +59,7 @@ from polysharp.checker.evidence import (
     ProofRecord,
     Screening,
     Vector,
+    all_finite,
 )
 from polysharp.checker.inequalities import Tangent, added, certified, prices
 from polysharp.checker.inner_products import InnerProducts
@@ -156,6 +157,7 @@ def verify(
     objective = nan
     try:
         with np.errstate(all="ignore"):  # a number that overflows is not finite, and is refused
+            demand(all_finite(proof), "it has a number that is none, or infinite")
             check_statement(proof.statement)
             reader = make_reader(proof, (X, y, sample_weight), exact, functions or {})
             objective = reader.objective()
