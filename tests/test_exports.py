@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import identifiers
 
-from polysharp import Polynomial
+from polysharp import Polynomial, SparsePolynomialRegressor
 from polysharp.errors import InputError, MissingSolverError
 
 CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -364,3 +364,28 @@ def test_a_missing_library_is_named(method, monkeypatch):
     monkeypatch.setitem(sys.modules, method.removeprefix("to_"), None)
     with pytest.raises(MissingSolverError, match="pip install"):
         getattr(LAWS["plain"], method)()
+
+
+def test_excel_says_the_same():
+    """Cells as names, functions as Python's: a formula in Excel is an expression without powers."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(0.5, 2.0, (40, 30))
+    y = X[:, 1] ** 2 * X[:, 28] - 3.0 / X[:, 4] + np.sqrt(X[:, 28]) + 2.0 * np.log(X[:, 1])
+    functions = ["inverse", "square-root", "log"]
+    model = SparsePolynomialRegressor(
+        3, 6, gamma=1e3, clamp=True, functions=functions, engine="local-search", gap_tol=0.99
+    )
+    law = model.fit(X, y).polynomial_
+    new = rng.uniform(0.1, 3.0, (5, 30))
+    calls = {"SQRT": np.sqrt, "LN": np.log, "MEDIAN": lambda *v: float(np.median(v))}
+    for row, expected in zip(new, law(new), strict=True):
+        cells = {f"{chr(65 + at)}7": row[i] for at, i in enumerate(law.inputs)}
+        found = eval(law.to_excel(row=7).removeprefix("="), calls | cells)
+        assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_columns_of_excel_have_letters():
+    names = tuple(f"x{i}" for i in range(60))
+    law = Polynomial(tuple((i,) for i in range(60)), np.ones(60), 0.0, names)
+    assert "1.0 * Z2 + 1.0 * AA2 + 1.0 * AB2" in law.to_excel()
+    assert law.to_excel().endswith("* BH2")

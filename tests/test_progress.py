@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 
 import numpy as np
 import pytest
-from support import Event, Share, inner, open_progress, watching
+from support import Event, Share, announced, announcing, inner, open_progress, watching
 
 from polysharp import SparsePolynomialRegressor
 
@@ -80,3 +81,19 @@ def test_fit_shows_it(capfd, verbose, shown):
         assert "ranking inputs: 100 %" in err
         assert "moments: 100 %" in err
         assert re.search(r"done [\d.]+ s: objective", err)
+
+
+def test_slow_work_is_announced_to_whoever_watches():
+    heard, done = [], threading.Event()
+
+    def tell(share):
+        heard.append(describe(share))
+        done.set()
+
+    with announcing(tell), announced("compiling (once)"):
+        assert done.wait(10.0)
+    with announcing(tell), announced("a blink"):
+        pass
+    with announced("nobody listens"):
+        pass
+    assert heard == ["compiling (once) ..."]

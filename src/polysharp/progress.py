@@ -13,18 +13,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from threading import Timer
 from time import perf_counter
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from polysharp.wording import plural, rounded_down
 
-if TYPE_CHECKING:  # it loads NumPy, which the help of a command can do without
-    pass
-
 PERIOD = 1.0  # seconds between the first two plain lines; each pause is half as long again
 LONGEST_PAUSE = 30.0
-
-Clock = Callable[[], float]
+BLINK = 0.5  # seconds that work may take without being announced
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Share:
-    """One moment of work in blocks: how many of them are done."""
+    """One moment of work in blocks: how many of them are done; 0 of 0 where nobody counts."""
 
     stage: str
     done: int
@@ -66,6 +63,7 @@ class Share:
 
 Tell = Callable[[Event | Share], None]
 _watcher: ContextVar[Tell | None] = ContextVar("watcher", default=None)
+_announcer: ContextVar[Tell | None] = ContextVar("announcer", default=None)
 
 
 @dataclass(frozen=True)
@@ -92,6 +90,8 @@ def describe(event: Event | Share) -> str:
     >>> describe(Share("moments", 1, 4))
     'moments: 25 %'
     """
+    if isinstance(event, Share) and not event.total:
+        return f"{event.stage} ..."
     if isinstance(event, Share):
         return f"{event.stage}: {100 * event.done // event.total} %"
     counted = {"node": event.nodes, "cut": event.cuts, "round": event.rounds}
@@ -120,6 +120,32 @@ def watching(tell: Tell) -> Iterator[None]:
 
 
 @contextmanager
+def announcing(tell: Tell) -> Iterator[None]:
+    """Hand announcements of slow work to a function, until a fit has a display of its own."""
+    before = _announcer.set(tell)
+    try:
+        yield
+    finally:
+        _announcer.reset(before)
+
+
+@contextmanager
+def announced(stage: str) -> Iterator[None]:
+    """Announce some work if it takes longer than a blink, to whoever watches."""
+    tell = _watcher.get() or _announcer.get()
+    if tell is None:
+        yield
+        return
+    timer = Timer(BLINK, tell, [Share(stage, 0, 0)])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
 def open_progress(verbose: int, stream: TextIO | None = None) -> Iterator[Progress]:
     """Choose who is told: a watcher, nobody, a live line in a terminal, plain lines elsewhere."""
     out = sys.stderr if stream is None else stream
@@ -129,10 +155,12 @@ def open_progress(verbose: int, stream: TextIO | None = None) -> Iterator[Progre
     elif not verbose:
         yield Progress()
     elif out.isatty():
-        with _live_line(out) as tell:
+        with _live_line(out) as tell, announcing(tell):
             yield Progress(tell)
     else:
-        yield Progress(_Lines(out))
+        lines = _Lines(out)
+        with announcing(lines):
+            yield Progress(lines)
 
 
 @contextmanager

@@ -26,8 +26,9 @@ from importlib import import_module
 
 from polysharp._version import __version__
 from polysharp.cli.command import ExitCode, add_command, help_text
-from polysharp.cli.messages import say, say_warning
+from polysharp.cli.messages import say, say_once, say_warning
 from polysharp.errors import ClusterError, first_line
+from polysharp.progress import announcing, describe
 
 HOMES = {  # the files, and the commands whose functions they hold
     **{"fit_command": "fit", "table_commands": "path rank", "predict_command": "predict"},
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_streams()
     traceback = "--traceback" in words
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), announcing(lambda slow: say_once(describe(slow))):
             warnings.showwarning = say_warning
             try:
                 options = make_parser(everything="--help-all" in words).parse_args(words)

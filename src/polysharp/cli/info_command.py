@@ -11,6 +11,7 @@ from typing import Any
 
 from polysharp._version import __version__
 from polysharp.cli.command import ExitCode
+from polysharp.cli.messages import say
 from polysharp.cli.model_commands import check_single
 from polysharp.cli.outputs import check_outputs
 from polysharp.data.file_writing import write_file
@@ -67,12 +68,16 @@ def exported(model: Any, options: Namespace) -> str | bytes:
         "sympy": lambda polynomial, _: str(polynomial.to_sympy()),
         "python": lambda polynomial, name: polynomial.to_python(name),
         "c": lambda polynomial, name: polynomial.to_c(name),
+        "excel": lambda polynomial, _: polynomial.to_excel(),
         "sql": lambda polynomial, _: polynomial.to_sql(options.table),
     }
     names = [options.name]
     if len(each) > 1:
         names = [f"{options.name}_{t}" for t in range(len(each))]
     written = [writers[form](*pair).rstrip() for pair in zip(each, names, strict=True)]
+    if form == "excel":
+        used = [each[0].names[i] for i in each[0].inputs]
+        say(f"for a row with {', '.join(used)} in its cells A2, B2, ... in this order")
     # A comment in each function says which response it is for.
     return ("\n\n\n" if form in ("python", "c") else "\n").join(written) + "\n"
 

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 NOT_PROVED = "The model is not proved"  # the certificate that is printed says the same
@@ -14,6 +15,12 @@ NOT_PROVED = "The model is not proved"  # the certificate that is printed says t
 def say(text: object) -> None:
     """Print a remark, on one line whatever it holds."""
     print(f"polysharp: {' '.join(str(text).split())}", file=sys.stderr)
+
+
+@cache
+def say_once(text: str) -> None:
+    """Print a remark that a process makes once."""
+    say(text)
 
 
 def say_warning(message: Any, *_: Any, **__: Any) -> None:

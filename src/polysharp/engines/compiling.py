@@ -25,6 +25,8 @@ from zlib import crc32
 
 import numba
 
+from polysharp.progress import announced
+
 
 def can_cache() -> bool:
     """Whether kernels can be cached, if need be in the temporary folder."""
@@ -84,7 +86,7 @@ class Compiler:
 
     def compile(self) -> None:
         """Compile what is waiting, or load it from the cache."""
-        with self._lock:
+        with self._lock, announced("compiling (once)"):
             for dispatcher, signature in self._waiting:
                 dispatcher.compile(signature)
                 dispatcher.disable_compile()

@@ -241,6 +241,7 @@ class Polynomial:
     to_sympy = code.to_sympy
     to_python = code.to_python
     to_c = code.to_c
+    to_excel = code.to_excel
     to_sql = code.to_sql
     to_onnx = onnx_graph.to_onnx
 

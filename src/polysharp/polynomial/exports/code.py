@@ -7,6 +7,7 @@ the inputs in use, in the order of the columns.  SymPy turns the names into symb
 
     Python   imports nothing but NumPy's log, exp, sin and cos; takes numbers or arrays
     C        C99, also valid C++; compilers that fuse products and sums differ in the last digit
+    Excel    one cell's formula, with the functions' English names; inputs in cells beside it
     SQL      needs no POWER; functions are the standard's (LN, which SQL Server calls LOG); numbers
              have an exponent, so that the standard reads floats and not decimals; a NULL in a
              column of the formula gives NULL
@@ -111,6 +112,12 @@ C = Language(
     comment="//",
     reserved=frozenset({*C_WORDS.split(), "sqrt", *NUMPY}),
 )
+EXCEL = Language(
+    {name: call.upper() for name, call in CALLS.items()}
+    | {"inverse": "(1 / {})", "square-root": "SQRT({})", "log": "LN({})"},
+    clamp="MEDIAN({a}, {x}, {b})",
+    number=lambda value: repr(value).upper(),
+)
 SQL = Language(
     {name: call.upper() for name, call in CALLS.items()}
     | {"inverse": "(1.0e0 / {})", "square-root": "SQRT({})", "log": "LN({})"},
@@ -177,6 +184,30 @@ def to_c(polynomial: Polynomial, name: str = "predict") -> str:
 
 def _indented(lines: Iterable[str]) -> list[str]:
     return [f"    {line}" for line in lines]
+
+
+def to_excel(polynomial: Polynomial, row: int = 2) -> str:
+    """Return a cell's formula; the inputs in use stand in the cells A, B, ... of a row.
+
+    Examples
+    --------
+    >>> from polysharp import Polynomial
+    >>> law = Polynomial(((0, 0), (2,)), np.array([2.0, -0.5]), 1.5, ("a", "b", "air gap"))
+    >>> print(law.to_excel())
+    =1.5 + 2.0 * A2 * A2 - 0.5 * B2
+    """
+    cells = {i: f"{_column(at)}{row}" for at, i in enumerate(polynomial.inputs)}
+    terms = EXCEL.terms(polynomial, cells | EXCEL.clamped(polynomial, cells))
+    return f"={' '.join(terms)}"
+
+
+def _column(at: int) -> str:
+    """Return the letters of a column, numbered from 0."""
+    letters = ""
+    while at >= 0:
+        at, letter = divmod(at, 26)
+        letters, at = f"{chr(ord('A') + letter)}{letters}", at - 1
+    return letters
 
 
 def to_sql(polynomial: Polynomial, table: str | None = None, quote: str = '"') -> str:
