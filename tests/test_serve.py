@@ -316,6 +316,23 @@ def test_from_a_table_to_a_report(page, tmp_path):
     assert [list(folder.iterdir()) for folder in page.folder.iterdir()] == [[]]
 
 
+def test_one_row_is_predicted(page):
+    assert page.post("predict", {"values": [1]})[0] == 400  # no formula yet
+    page.table(csv())
+    page.post("fit", request(**{"max-terms": 1, "degree": 1}))
+    result = page.wait()["task"]["result"]
+    middle = [(one["low"] + one["high"]) / 2 for one in result["inputs"]]
+    status, told = page.post("predict", {"values": middle})
+    assert status == 200
+    assert (told["response"], told["outside"]) == ("power", "")
+    assert float(told["half"]) > 0.0
+    far = page.post("predict", {"values": [1e6 for _ in middle]})[1]
+    assert far["outside"]
+    assert far["half"] is None
+    for bad in (None, [], ["1"], [True] * len(middle), [*middle, 1.0], "12"):
+        assert page.post("predict", {"values": bad})[0] == 400
+
+
 def test_what_the_command_line_refuses_is_said(page):
     page.table(b"a,b\n1,x\n2,y\n3,\n")
     page.post("fit", {"target": 1, "inputs": [0]})
@@ -389,7 +406,13 @@ def test_in_a_browser_from_an_empty_folder_to_a_downloaded_report(browser, tmp_p
     tab.locator("#go").click()
     tab.locator("#result").wait_for(timeout=1000 * SECONDS)
     assert "Proved" in tab.locator("#verdict").inner_text()
-    assert SCRIPT in tab.locator("#formula").inner_text()
+    assert tab.locator("#formula").is_hidden()  # the report has it set for reading
+    assert "linear regression" in tab.locator("#sentence").inner_text()
+    tab.locator("#predict button").click()
+    tab.locator("#predicted", has_text="power = ").wait_for()
+    tab.locator("#values input").first.fill("1e9")
+    tab.locator("#predict button").click()
+    tab.locator("#outside", has_text="outside the range of the table").wait_for()
     assert tab.locator("#chart path.line").count() == 2
     assert tab.frame_locator("#report").locator("h1").inner_text() == "A formula for power"
     with tab.expect_download() as download:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,7 @@ def finish(model: Any, fitted: Any, held_out: Any, options: Namespace) -> ExitCo
     try:  # from here on the model is there, and no interrupt may lose it
         if compared:
             about = compare(model, fitted, options)
-        show_verdict(model, about, held_out)
+        about["verdict"] = show_verdict(model, about, held_out)
         show_errors(model, fitted, held_out)
         if fitted is not None and not interrupted:
             calibrate(model, fitted, held_out, options)
@@ -179,15 +180,16 @@ def compare(model: Any, sample: Any, options: Namespace) -> dict[str, Any]:
     return {"path": near, "peers": peers}
 
 
-def show_verdict(model: Any, about: dict[str, Any], held_out: Any) -> None:
+def show_verdict(model: Any, about: dict[str, Any], held_out: Any) -> Any:
     """Say how the formula predicts beside other methods, and on held-out rows."""
     if held_out is not None and held_out.y.ndim > 1:
-        return
-    error = size_table.error_not_seen(model, about["path"]) if about else None
+        return None
+    error = size_table.error_not_seen(model, about["path"]) if "path" in about else None
     rows = None if held_out is None else score_rows(model, *held_out.given)
     verdict = verdict_of(formulas_of(model)[0], error, about.get("peers", ()), rows)
     if verdict is not None:
         print(verdict.sentence)
+    return verdict
 
 
 def show_errors(model: Any, fitted: Any, held_out: Any) -> None:
@@ -244,7 +246,10 @@ def write(
 ) -> None:
     """Write what was asked for, and say so."""
     if options.output is not None:
-        save_model(model, options.output, columns=fitted and fitted.recipe.as_document())
+        columns = fitted and fitted.recipe.as_document()
+        if columns and about.get("verdict") is not None:
+            columns["verdict"] = asdict(about["verdict"])
+        save_model(model, options.output, columns=columns)
         print(f"wrote the model to {options.output}")
     if options.proof is not None:
         proof = model.solution_.proof
@@ -259,6 +264,7 @@ def write(
             if held_out is not None:
                 say(f"the proof is about the rows fitted: verify with --holdout {options.holdout}")
     if options.report is not None:
+        about.pop("verdict", None)  # the report comes to it by itself
         about["command"] = options.command
         about["sample_weight"] = fitted.sample_weight
         if held_out is not None:

@@ -18,7 +18,7 @@ from polysharp.data.file_writing import write_file
 from polysharp.engines import HOMES, engine_class
 from polysharp.errors import InputError
 from polysharp.estimators.model import covers, formulas_of
-from polysharp.estimators.model_file.model_file import load_model
+from polysharp.estimators.model_file.model_file import load_columns, load_model
 
 REQUIRED = ("numpy", "scipy", "scikit-learn", "numba", "rich")
 OPTIONAL = {
@@ -43,7 +43,8 @@ def run_info(options: Namespace) -> int:
         content: str | bytes = installed()
     else:
         model = load_model(options.model)
-        content = described(model) if form is None else exported(model, options)
+        kept = (load_columns(options.model) or {}).get("verdict") or {}
+        content = exported(model, options) if form else described(model, kept.get("sentence"))
     if options.output is None:
         if isinstance(content, bytes):
             raise InputError("--as onnx is no text: name a file with --output")
@@ -82,8 +83,8 @@ def exported(model: Any, options: Namespace) -> str | bytes:
     return ("\n\n\n" if form in ("python", "c") else "\n").join(written) + "\n"
 
 
-def described(model: Any) -> str:
-    """Return formulas, certificate and settings in words."""
+def described(model: Any, verdict: str | None) -> str:
+    """Return formulas, certificate, how it predicts, and settings in words."""
     laws, said = formulas_of(model), covers(model)
     law = laws[0]
     parameters = {k: v for k, v in model.get_params().items() if v is not None and k != "verbose"}
@@ -98,7 +99,7 @@ def described(model: Any) -> str:
     lines = [
         *(f"{each.formula(6)}\n" for each in laws),
         f"{model.solution_}\n",
-        *([f"{said}\n"] if said else []),
+        *(f"{words}\n" for words in (said, verdict) if words),
         f"inputs used ({len(law.inputs)} of {len(law.names)}): {used}",
         "coefficients:",
         *terms,

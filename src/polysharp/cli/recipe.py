@@ -166,8 +166,15 @@ class Recipe:
                 str(name): list(map(str, texts)) for name, texts in document["values"].items()
             }
             bases = {str(name): str(text) for name, text in document.get("bases", {}).items()}
-            later = [dict(document.get(name, {})) for name in ("reading", "ranges")]
-            return cls(values, dict(document["fills"]), bases, *later)
+            reading = dict(document.get("reading", {}))
+            if "holdout" in reading:
+                kinds = {"holdout": float, "seed": int, "rows": int}
+                reading |= {name: kind(reading[name]) for name, kind in kinds.items()}
+            ranges = {
+                str(name): [float(low), float(high)]
+                for name, (low, high) in document.get("ranges", {}).items()
+            }
+            return cls(values, dict(document["fills"]), bases, reading, ranges)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InputError(f"columns must hold values and fills, got {document!r}") from error
 

@@ -2,7 +2,7 @@
 // Everything on the page is made with textContent: a name is a name, whatever it holds.
 
 const $ = (id) => document.getElementById(id);
-const NOTES = { comma: "decimal commas?", date: "dates", few: "text, as 0/1 columns", text: "text", mark: "some text", mixed: "some text", dressed: "numbers with signs or units" };
+const NOTES = { empty: "empty", comma: "decimal commas?", date: "dates", few: "text, as 0/1 columns", text: "text", mark: "some text", mixed: "some text", dressed: "numbers with signs or units" };
 const USABLE = new Set(["numbers", "few"]);
 const PAUSE = 400; // milliseconds between two looks at a search
 let table = null, moments = [], watching = false, shownReport = false, maxBytes = Infinity;
@@ -83,6 +83,8 @@ function showTable(given) {
   for (const [name, value] of Object.entries(table.form)) {
     $("form").elements[name].value = name === "header" ? (value ? "yes" : "no") : value;
   }
+  $("remarks").replaceChildren(...table.remarks.map((remark) => make("li", remark)));
+  $("remarks").hidden = !table.remarks.length;
   showPreview(columns);
   showColumns(columns);
 }
@@ -141,6 +143,8 @@ function showTask(task) {
   $("now").textContent = task.stopping && task.running ? "stopping …" : task.now;
   $("now").hidden = $("stop").hidden = !task.running;
   $("stop").disabled = task.stopping;
+  $("share").hidden = !task.running || task.share === null;
+  if (task.share !== null) $("share").value = task.share;
   moments.push(...task.moments);
   showClosing();
   if (task.error) complain(task.error);
@@ -157,7 +161,7 @@ function showClosing() {
     const unit = 10 ** (Math.floor(Math.log10(value || 1)) - 5);
     return (Math.floor(value / unit) * unit).toLocaleString(undefined, { maximumSignificantDigits: 6 });
   };
-  $("best").textContent = last[2].toLocaleString(undefined, { maximumSignificantDigits: 6 });
+  $("best").textContent = short(last[2]);
   $("bound").textContent = down(Math.min(last[3], last[2]));
   $("gap").textContent = `${(last[2] > last[3] ? (100 * (last[2] - last[3])) / last[2] : 0).toLocaleString(undefined, { maximumSignificantDigits: 2 })} %`;
   draw(own, short);
@@ -181,8 +185,8 @@ function draw(own, short) {
   $("chart").replaceChildren(
     $("chart-title"),
     svg("path", { class: "axis", d: `M${left},${top}V${bottom}H${right}` }),
-    svg("path", { class: "line thick first", d: steps(3) }),
-    svg("path", { class: "line thick second", d: steps(2) }),
+    svg("path", { class: "line thick second", d: steps(3) }),
+    svg("path", { class: "line thick first", d: steps(2) }),
     svg("text", { x: left - 8, y: top + 8, "text-anchor": "end" }, short(high)),
     svg("text", { x: left - 8, y: bottom, "text-anchor": "end" }, short(low)),
     svg("text", { x: left, y: bottom + 20 }, "0 s"),
@@ -194,7 +198,14 @@ function showResult(task) {
   const { result } = task, names = { report: "Download the report", model: "Download the model", proof: "Download the proof" };
   $("verdict").textContent = result.proved ? "Proved to be the best of its kind" : result.stopped ? "Stopped: the best formula found so far" : "The best formula found; the proof was not completed in time";
   $("verdict").className = `badge ${result.proved ? "good" : "open"}`;
+  const second = result.verdict;
+  $("second-verdict").hidden = !second;
+  $("second-verdict").textContent = second ? second.badge : "";
+  $("second-verdict").className = `badge ${second ? second.grade : ""}`;
+  $("sentence").textContent = second ? second.sentence : "";
   $("formula").textContent = result.formula;
+  $("formula").hidden = result.files.includes("report"); // which has it set for reading
+  showInputs(result.inputs);
   $("said").textContent = `${task.said}\n${task.remarks}`.trim();
   $("downloads").replaceChildren();
   for (const what of ["report", "model", "proof"]) {
@@ -206,6 +217,28 @@ function showResult(task) {
     $("report").hidden = false;
   }
   shownReport = true;
+}
+
+function showInputs(inputs) {
+  $("predict").hidden = !inputs.length;
+  if ($("values").childElementCount) return; // of the same result
+  $("predicted").textContent = $("outside").textContent = "";
+  for (const { name, low, high } of inputs) {
+    const label = make("label", `${name} (${low} to ${high} in the table)`);
+    label.append(make("input", undefined, { type: "number", step: "any", required: "", value: Number(((low + high) / 2).toPrecision(3)) }));
+    $("values").append(label);
+  }
+}
+
+async function predict() {
+  const values = [...$("values").querySelectorAll("input")].map((input) => Number(input.value));
+  try {
+    const told = await ask("predict", JSON.stringify({ values }));
+    $("predicted").textContent = `${told.response} = ${told.value}${told.half ? ` ± ${told.half}` : ""}`;
+    $("outside").textContent = told.outside ? `outside the range of the table: ${told.outside}` : told.half ? "nine of ten new rows lie within" : "";
+  } catch (error) {
+    complain(error.message);
+  }
 }
 
 async function watch() {
@@ -231,6 +264,7 @@ function show(told, more = false) {
   if (!more) moments = [];
   if (!told.task || told.task.running) {
     shownReport = false;
+    $("values").replaceChildren();
     $("report").hidden = true;
     if ($("report").src) $("report").removeAttribute("src");
   }
@@ -255,6 +289,10 @@ $("form").addEventListener("submit", (event) => {
 $("request").addEventListener("submit", (event) => {
   event.preventDefault();
   send("fit", chosen());
+});
+$("predict").addEventListener("submit", (event) => {
+  event.preventDefault();
+  predict();
 });
 $("target").addEventListener("change", chooseTarget);
 for (const [id, value] of [["all", true], ["none", false]]) {

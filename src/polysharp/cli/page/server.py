@@ -149,6 +149,8 @@ class PageRequest(BaseHTTPRequestHandler):
         if path == "table":
             session.receive(query.get("name", ""), self._body(session.max_bytes, "a table"))
             return _json(session.state())
+        if path == "predict":
+            return _json(session.predict(self._form()))
         actions: dict[str, Callable[[dict[str, Any]], None]] = {
             "read": session.read_as,
             "fit": session.start,

@@ -29,6 +29,7 @@ from typing import Any
 
 from polysharp.cli.command import ExitCode
 from polysharp.cli.page.form_request import FILES, UploadedTable, form_of, look, words_of
+from polysharp.cli.page.prediction import predict_row, result_of
 from polysharp.errors import InputError
 from polysharp.progress import Event, Share, describe, watching
 
@@ -49,6 +50,7 @@ class Task:
     said: StringIO = field(default_factory=StringIO)  # what it printed, and
     remarks: StringIO = field(default_factory=StringIO)  # beside its results
     now: str = "reading the table"
+    share: float | None = None  # of the work that is going on, where it is known
     searches: int = 0
     moments: list[tuple[int, float, float | None, float]] = field(default_factory=list)
     error: str | None = None
@@ -56,8 +58,9 @@ class Task:
 
     def note(self, event: Event | Share) -> None:
         """Keep what happened: the number of the search, seconds, incumbent and bound."""
-        self.now = describe(event)
+        self.now, self.share = describe(event), None
         if isinstance(event, Share):
+            self.share = event.done / event.total if event.total else None
             return
         if not self.moments or event.seconds < self.moments[-1][1]:
             self.searches += 1
@@ -117,6 +120,13 @@ class Session:
         """Remove the table and all that was made of it."""
         self._hand(self._clear).result()
 
+    def predict(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return what the last formula predicts for one row, and how far off it may be."""
+        task = self.task
+        if task is None or task.result is None:
+            raise InputError("there is no formula yet")
+        return predict_row(self.folder / FILES["model"], request.get("values"))
+
     def state(self, since: int = 0) -> dict[str, Any]:
         """Return what the page shows; of the moments of the search, those after ``since``."""
         task, told = self.task, None
@@ -125,6 +135,7 @@ class Session:
                 "running": task.result is None and task.error is None,
                 "stopping": self._stopping,
                 "now": task.now,
+                "share": task.share,
                 "moments": task.moments[max(0, since) :],
                 "error": task.error,
                 "result": task.result,
@@ -214,15 +225,8 @@ class Session:
                         sleep(0.01)  # time for an interrupt that is under way
 
     def _result(self, code: int) -> dict[str, Any]:
-        from polysharp.certificate.solution import Status
-        from polysharp.estimators.model_file.model_file import load_model
-
-        model = load_model(self.folder / FILES["model"])
-        return {
-            "formula": model.polynomial_.formula(4),
-            "proved": model.solution_.status is Status.OPTIMAL,
+        return result_of(self.folder / FILES["model"]) | {
             "stopped": code == ExitCode.INTERRUPTED,
-            "certificate": str(model.solution_),
             "files": [what for what, name in FILES.items() if (self.folder / name).is_file()],
         }
 
