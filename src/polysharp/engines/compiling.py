@@ -67,6 +67,9 @@ def _private_folder() -> Path | None:
 CACHED = can_cache()
 
 
+CONTRACTING = {"contract", "reassoc"}
+
+
 class Compiler:
     """Compiles kernels from some source files, at once or, where not every fit needs them, later.
 
@@ -80,7 +83,7 @@ class Compiler:
     ) -> None:
         self._options: dict[str, Any] = {"_nrt": allocating}
         if contracting:
-            self._options["fastmath"] = {"contract", "reassoc"}
+            self._options["fastmath"] = CONTRACTING
         self._later, self._waiting, self._lock = later, list[tuple[Any, Any]](), Lock()
         self.stamp = f"{crc32(b''.join(Path(file).read_bytes() for file in files)):08x}"
 
@@ -93,15 +96,23 @@ class Compiler:
             self._waiting.clear()
 
     def __call__(
-        self, signature: Any = None, *, entry: bool = False, any_order: bool = False
+        self,
+        signature: Any = None,
+        *,
+        entry: bool = False,
+        any_order: bool = False,
+        contracting: bool = False,
     ) -> Callable[[Any], Any]:
         """Return a decorator; Python can call what is an ``entry``, kernels can call all.
 
         Without a signature a kernel is compiled for what it is called with, when it is.
-        Sums in ``any_order`` can be vectorised; such kernels must not meet NaN.
+        Sums in ``any_order`` can be vectorised; such kernels must not meet NaN.  Those that are
+        ``contracting`` can be too, whatever their numbers are.
         """
         options = {"cache": CACHED, "nogil": True, "error_model": "numpy", **self._options}
         options["no_cfunc_wrapper"] = True  # nobody calls these from C
+        if contracting:
+            options["fastmath"] = CONTRACTING
         if any_order:
             options["fastmath"] = {"reassoc", "contract", "arcp", "nsz", "nnan", "ninf"}
         if not entry:

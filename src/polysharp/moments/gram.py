@@ -11,7 +11,6 @@ and evaluates monomials block by block: slow to answer, but its memory is one bl
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from threading import Lock
@@ -60,46 +59,8 @@ class DenseGram:
         return self.G[:, J] @ w
 
 
-class ImplicitGram(ABC):
-    """G = M'M as a sum over blocks of rows of the design M, weighted and centred."""
-
-    diagonal: Array
-
-    @abstractmethod
-    def design(self, J: Indices | None = None) -> Iterator[Array]:
-        """Yield the columns J of M, all without, a block of rows at a time."""
-
-    @property
-    def size(self) -> int:
-        """Number of monomials f."""
-        return len(self.diagonal)
-
-    def block(self, I: Indices, J: Indices) -> Array:  # noqa: E741
-        """Return G[I, J]."""
-        both, where = np.unique(np.concatenate([I, J]), return_inverse=True)
-        left, right = np.split(where, [len(I)])
-        total = np.zeros((len(I), len(J)))
-        for M in self.design(both):
-            total += M[:, left].T @ M[:, right]
-        return total
-
-    def columns(self, J: Indices) -> Array:
-        """Return G[:, J]."""
-        total = np.zeros((self.size, len(J)))
-        for M in self.design():
-            total += M.T @ M[:, J]
-        return total
-
-    def times(self, J: Indices, w: Array) -> Array:
-        """Return G[:, J] w."""
-        total = np.zeros(self.size)
-        for M in self.design():
-            total += M.T @ (M[:, J] @ w)
-        return total
-
-
 @dataclass(frozen=True, eq=False)
-class DesignGram(ImplicitGram):
+class DesignGram:
     """G answered from the design M (n, f), which is held with contiguous columns.
 
     Columns are kept once they were asked for, up to KEPT_BYTES.  G itself is formed, and kept, once
@@ -124,9 +85,10 @@ class DesignGram(ImplicitGram):
         """The number of rows, which the rank of G does not exceed."""
         return len(self.M)
 
-    def design(self, J: Indices | None = None) -> Iterator[Array]:
-        """Yield the columns J of M in one block."""
-        yield self.M if J is None else self.M[:, J]
+    @property
+    def size(self) -> int:
+        """Number of monomials f."""
+        return len(self.diagonal)
 
     def block(self, I: Indices, J: Indices) -> Array:  # noqa: E741
         """Return G[I, J]."""
@@ -143,6 +105,10 @@ class DesignGram(ImplicitGram):
             kept.update(zip(new, self.M.T[new] @ self.M, strict=True))
         return np.array([kept[j] for j in J.tolist()]).reshape(len(J), self.size).T
 
+    def times(self, J: Indices, w: Array) -> Array:
+        """Return G[:, J] w."""
+        return np.asarray((self.M[:, J] @ w) @ self.M)
+
     def matrix(self) -> Array | None:
         """Return G where it is formed; form it where another relaxation would rather read it."""
         with self._forming:
@@ -157,7 +123,7 @@ class DesignGram(ImplicitGram):
 
 
 @dataclass(frozen=True, eq=False)
-class StreamedGram(ImplicitGram):
+class StreamedGram:
     """G answered from X, whose monomials are evaluated when they are asked for."""
 
     basis: Basis
@@ -171,6 +137,11 @@ class StreamedGram(ImplicitGram):
         """The number of rows, which the rank of G does not exceed."""
         return len(self.X)
 
+    @property
+    def size(self) -> int:
+        """Number of monomials f."""
+        return len(self.diagonal)
+
     def design(self, J: Indices | None = None) -> Iterator[Array]:
         """Yield the columns J of M, evaluated anew."""
         basis, mean = self.basis, self.mean
@@ -181,6 +152,29 @@ class StreamedGram(ImplicitGram):
             M -= mean
             M *= self.root_weight[rows, None]
             yield M
+
+    def block(self, I: Indices, J: Indices) -> Array:  # noqa: E741
+        """Return G[I, J]."""
+        both, where = np.unique(np.concatenate([I, J]), return_inverse=True)
+        left, right = np.split(where, [len(I)])
+        total = np.zeros((len(I), len(J)))
+        for M in self.design(both):
+            total += M[:, left].T @ M[:, right]
+        return total
+
+    def columns(self, J: Indices) -> Array:
+        """Return G[:, J]."""
+        total = np.zeros((self.size, len(J)))
+        for M in self.design():
+            total += M.T @ M[:, J]
+        return total
+
+    def times(self, J: Indices, w: Array) -> Array:
+        """Return G[:, J] w."""
+        total = np.zeros(self.size)
+        for M in self.design():
+            total += M.T @ (M[:, J] @ w)
+        return total
 
 
 Gram = DenseGram | DesignGram | StreamedGram

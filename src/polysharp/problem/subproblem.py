@@ -28,6 +28,7 @@ from polysharp.problem.diagonal import first_start, smallest_eigenvalue
 from polysharp.problem.problem import CLEAR, Fit, Problem
 from polysharp.typing import Array, Indices
 
+FEW = 4  # columns of a Q that is not formed; more of them cost more than a product with F
 RETREAT, RETREATS = 0.9, 10  # a diagonal that is not proved shrinks by this factor, so often
 DENSE = 400  # monomials of several responses up to which curvature is moved for each by itself
 INWARDS = (0.98, 0.9, 0.5)  # multiples of such a diagonal that are tried until one is proved
@@ -116,6 +117,12 @@ class Subproblem:
     def d(self) -> Array:
         """The curvature moved."""
         return self.system.ridge - self.problem.lam
+
+    def times(self, J: Indices, W: Array) -> Array:
+        """Return Q[:, J] w for every row w of W, by columns that are kept where they are few."""
+        if len(self.system.F) and len(J) <= FEW:
+            return np.asarray(W @ self.problem.gram.columns(J).T)
+        return self.system.times(J, W)
 
     def gram(self, among: Indices | None = None) -> Array:
         """Return G over some of the monomials, all by default, as a new matrix."""

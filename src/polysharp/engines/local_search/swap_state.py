@@ -37,6 +37,7 @@ from polysharp.problem.problem import Problem
 from polysharp.typing import Array, Indices
 
 CACHE_BYTES = 64 * 2**20  # for rows of a G that is not in memory
+AHEAD = 11  # rows that are formed beside one that is needed
 LOAD_ONLY = SwapTask(0, 0, np.inf, 0.0)
 KEEP_NONE = BestBySize.blank(0, 0)
 EMPTY: Indices = np.zeros(0, dtype=np.intp)
@@ -132,7 +133,10 @@ class SwapState:
         found = kernel(self._rows.equations, self.boxes, self.rules, self.state, cursor, *task)
         self.count, self.progress, self.objective, self.moves, need = found
         if need >= 0:
-            self._rows.fetch(np.array([need]), self.state.members)
+            # One product forms several rows in little more time than one: monomials that gain
+            # most now are likely to be needed next.
+            next_ones = self._rows.worth_forming(self.gains)
+            self._rows.fetch(np.append(next_ones[next_ones != need], need), self.state.members)
         return int(need)
 
     def fill_and_swap(self, task: SwapTask, kept: BestBySize = KEEP_NONE) -> bool:
@@ -189,6 +193,10 @@ class _GramRows:
         self._owner = np.full(len(table), -1)  # the monomial of each row of the table
         self._next = 0
         self.equations = Equations(table, place, problem.yy, problem.lam)
+
+    def worth_forming(self, gains: Callable[[], Array]) -> Indices:
+        """Return the monomials whose rows are formed beside one that is needed."""
+        return EMPTY if self._dense else np.argsort(-gains())[:AHEAD]
 
     def fetch(self, S: Indices, members: Indices) -> None:
         """See that some rows are at hand, in place of the oldest ones; members' rows stay."""

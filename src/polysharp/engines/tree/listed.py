@@ -158,7 +158,8 @@ class ListedNode(Node):
             self.start_at(np.zeros_like(self.core.q), 1.0)
         assert self.warm is not None
         self.core = self.core.read_once_more()
-        return solve_relaxation(self.core.systems, self.terms, self.budget, self.warm, aim)
+        core = self.core
+        return solve_relaxation(core.systems, self.terms, self.budget, self.warm, aim, core.times)
 
     def written(self, W: Array, among: Indices | slice = slice(None)) -> Vector:
         """Return coefficients as a proof lists them: of response t and monomial j at t f + j."""

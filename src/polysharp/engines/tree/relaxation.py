@@ -33,7 +33,9 @@ from polysharp.engines.tree.relaxation_pricing import Goal, Iterate, Part, Relax
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.problem.bounds import Quadratic
 from polysharp.problem.propagation import OUT, States
-from polysharp.typing import Array
+from polysharp.typing import Array, Indices
+
+Times = Callable[[Indices, Array], Array]
 
 # A compiled relaxation sees neither the clock nor Ctrl-C, and with thousands of monomials and
 # hardly any ridge it may sweep for ten seconds.  It gets so many multiplications per second left,
@@ -104,9 +106,17 @@ class Relaxed:
 
 
 def solve_relaxation(
-    systems: Sequence[Quadratic], state: States, budget: int, warm: Warm, aim: Aim
+    systems: Sequence[Quadratic],
+    state: States,
+    budget: int,
+    warm: Warm,
+    aim: Aim,
+    times: Times | None = None,
 ) -> Relaxed:
-    """Solve the relaxation of a node, one quadratic per response; ``warm`` is updated in place."""
+    """Solve the relaxation of a node, one quadratic per response; ``warm`` is updated in place.
+
+    ``times`` is ``Quadratic.times`` where columns of Q are kept.
+    """
     if len(systems) > 1:
         # Here and not above: this kernel is compiled when it is needed.
         from polysharp.engines.tree.relaxation_rows import solve_rows
@@ -119,7 +129,7 @@ def solve_relaxation(
     best, Z = Iterate(w.copy(), rho.copy()), np.zeros(size)
     dropped = np.flatnonzero((state == OUT) & (w != 0.0))
     if len(dropped):
-        rho += system.times(dropped, w[dropped])
+        rho += (times or system.times)(dropped, w[dropped])
         warm.products += len(dropped)
         warm.mass += float(np.abs(w[dropped]) @ system.sizes[dropped])
         w[dropped] = 0.0

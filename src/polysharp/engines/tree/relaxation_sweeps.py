@@ -65,6 +65,15 @@ _scaled_cost = kernel(f8(f8, f8, f8, PAIR, f8))(scaled_cost)
 _steered = kernel(types.Tuple((f8, b1, f8))(f8, f8, b1, f8))(steered)
 
 
+@kernel(f8(VEC, VEC), contracting=True)
+def _dot(u, v):  # type: ignore[no-untyped-def]
+    """Return u'v, summed in any order: calls of BLAS would cost more than short sums do."""
+    total = 0.0
+    for t in range(len(u)):
+        total += u[t] * v[t]
+    return total
+
+
 @kernel(f8(f8, f8, f8, f8, f8, f8))
 def _best(c, curvature, ridge, end, nu, cut):  # type: ignore[no-untyped-def]
     """Return the best coefficient, whose absolute value may not exceed ``end``; cut is 0 when in.
@@ -93,7 +102,7 @@ def _sweep(system, part, point, nu, squares, cuts):  # type: ignore[no-untyped-d
         cuts[a] = np.sqrt(2.0 * nu * system.ridge[a]) if part.state[a] == 0 else 0.0
     for a in range(len(point.w)):
         curvature, ridge, old = squares[a], system.ridge[a], point.w[a]
-        rho = system.q[a] - np.dot(system.F[a], image) if by_rows else image[a]
+        rho = system.q[a] - _dot(system.F[a], image) if by_rows else image[a]
         c = rho + curvature * old
         end = system.high[a] if c > 0.0 else -system.low[a]
         new = _best(c, curvature, ridge, end, nu, cuts[a])
@@ -220,7 +229,7 @@ def _gather(system, work, small, w, z, squares):  # type: ignore[no-untyped-def]
             for t in range(len(z)):
                 small.F[a, t] = system.F[j, t]
                 z[t] += w[a] * small.F[a, t]
-            squares[a] = np.dot(small.F[a], small.F[a])
+            squares[a] = _dot(small.F[a], small.F[a])
         else:
             for b in range(a, len(w)):  # half of a row is read, which costs more than to write
                 small.Q[a, b] = small.Q[b, a] = system.Q[j, work[b]]
@@ -262,7 +271,7 @@ def solve_working_set(system, part, goal, point, at, scratch, count):  # type: i
                 break
         if by_rows:
             for a in range(count):
-                rho[a] = q[a] - np.dot(F[a], z)
+                rho[a] = q[a] - _dot(F[a], z)
         # The bound on the working set only steers: nothing is rounded.
         bound, _, aa, _ = dual_value(small, among, here, 0.0, 0.0, Z)
         chosen, value = _primal(small, among, here, nu, aa)
