@@ -89,7 +89,9 @@ def look(table: UploadedTable, max_bytes: int) -> UploadedTable:
     try:
         _check_unpacked(table.file, UNPACKED * max_bytes)
         with chdir(table.file.parent):
-            frame = read_table(table.file.name, table.form, remarks.append)
+            frame = read_table(
+                table.file.name, table.form, lambda said: remarks.append(said.partition("; --")[0])
+            )
         if frame.shape[1] > MOST_COLUMNS:
             raise InputError(
                 f"a table on this page has at most {MOST_COLUMNS:,} columns, got "

@@ -4,6 +4,7 @@
 const $ = (id) => document.getElementById(id);
 const NOTES = { empty: "empty", comma: "decimal commas?", date: "dates", few: "text, as 0/1 columns", text: "text", mark: "some text", mixed: "some text", dressed: "numbers with signs or units" };
 const USABLE = new Set(["numbers", "few"]);
+const WORTH_A_CHART = 1; // seconds of a search
 const PAUSE = 400; // milliseconds between two looks at a search
 let table = null, moments = [], watching = false, shownReport = false, maxBytes = Infinity;
 let turn = Promise.resolve(); // one request that changes something after another
@@ -155,6 +156,7 @@ function showClosing() {
   const last = moments[moments.length - 1];
   $("closing").hidden = !last || last[2] === null;
   if ($("closing").hidden) return;
+  $("course").hidden = last[1] < WORTH_A_CHART;
   const own = moments.filter((moment) => moment[0] === last[0] && moment[2] !== null);
   const short = (value) => Number(value.toPrecision(5)).toLocaleString(undefined, { maximumSignificantDigits: 5 });
   const down = (value) => { // never more than is proved
