@@ -10,8 +10,9 @@ import threading
 
 import numpy as np
 import pytest
-from support import Basis, DeferredInterrupt, Problem, Stop, Structure, TimeBudget
+from support import Basis, DeferredInterrupt, Problem, Stop, Structure, TimeBudget, home
 
+from polysharp import SparsePolynomialRegressorCV
 from polysharp.engines import make_engine
 
 TERMS = {"enumeration": 3, "big-m": 8, "tree": 12}  # each far from done when the signal comes
@@ -94,3 +95,37 @@ def test_other_threads_leave_the_signal_alone():
     thread.start()
     thread.join()
     assert seen == [(before, False)]
+
+
+@pytest.mark.parametrize("case", [1, 4])
+def test_an_interrupted_search_over_budgets_keeps_the_best_so_far(monkeypatch, case):
+    """As Ctrl-C does it: the comparison ends after so many cases, and the best is refitted."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 4))
+    y = X[:, 0] * X[:, 1] + X[:, 2] + 0.1 * rng.standard_normal(120)
+    compared, seen = home("SplitModels").SplitModels.compare, []
+
+    def interrupted_later(*arguments):
+        seen.append(arguments)
+        if len(seen) > 5 * case:  # five splits
+            raise KeyboardInterrupt
+        return compared(*arguments)
+
+    monkeypatch.setattr(home("SplitModels").SplitModels, "compare", interrupted_later)
+    search = SparsePolynomialRegressorCV(max_terms=6, cv=5, random_state=0)
+    with pytest.warns(UserWarning, match="The comparison was interrupted at degree"):
+        search.fit(X, y)
+    assert search.interrupted_
+    assert len(search.cv_results_["params"]) > 0
+    assert search.polynomial_.monomials
+    assert search.solution_.bound <= search.solution_.objective
+
+
+def test_an_interrupt_before_anything_was_compared_is_raised(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(home("SplitModels").SplitModels, "compare", interrupt)
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    with pytest.raises(KeyboardInterrupt):
+        SparsePolynomialRegressorCV(max_terms=4, cv=3).fit(X, X[:, 0])

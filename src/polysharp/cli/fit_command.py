@@ -113,7 +113,7 @@ def widths(model: Any, rows: Any) -> str:
 def finish(model: Any, fitted: Any, held_out: Any, options: Namespace) -> ExitCode:
     """Print, compare, write what was asked for, and return the code of the end."""
     about: dict[str, Any] = {}
-    interrupted = model.solution_.stop is Stop.INTERRUPTED
+    interrupted = model.solution_.stop is Stop.INTERRUPTED or vars(model).get("interrupted_", False)
     each = formulas_of(model)
     print("", *(polynomial.formula(options.digits) for polynomial in each), "", sep="\n")
     print(model.solution_, flush=True)

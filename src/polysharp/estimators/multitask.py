@@ -131,7 +131,8 @@ clamp, functions, units, constants, coefficient_bounds, positive
         Of ``best_estimator_``, as in ``MultiTaskSparsePolynomialRegressor``.
     best_estimator_ : MultiTaskSparsePolynomialRegressor
         The refitted model.
-    best_params_, best_index_, cv_results_, remarks_, n_splits_, search_time_, refit_time_
+    best_params_, best_index_, cv_results_, remarks_, interrupted_, n_splits_, search_time_, \
+refit_time_
         As in ``SparsePolynomialRegressorCV``.
     best_score_ : float
         Minus the root mean squared error on held-out rows, mean over the splits, where squares are

@@ -117,6 +117,8 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
         can obey.
     remarks_ : tuple of str
         What was not compared, in plain sentences.
+    interrupted_ : bool
+        Whether Ctrl-C ended the comparison; the best of what was compared by then was refitted.
     n_splits_ : int
         Number of splits.
     search_time_, refit_time_ : float
@@ -222,6 +224,7 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
             self.best_params_ = self.cv_results_["params"][self.best_index_]
             self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
             self.search_time_ = context.time.spent()
+            self.interrupted_ = search.interrupted
             if self.refit:
                 self._refit(tables, context, search, scores)
                 self.refit_time_ = context.time.spent() - self.search_time_
@@ -293,7 +296,10 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
     ) -> None:
         """Fit the choice to all rows, from the terms and the sums that the search has found."""
         limit = context.time.seconds
-        if limit < inf:
+        if search.interrupted:  # whoever stops a search waits for no long proof
+            short = TimeBudget(min(HOPELESS_AFTER, context.time.remaining()))
+            context = replace(context, time=short)
+        elif limit < inf:
             time = context.time.share(1.0, at_least=REFIT_SHARE * limit)
             context = replace(context, time=time, hopeless_after=HOPELESS_AFTER)
         model = self._kind(**self._shared, **self.best_params_).set_params(

@@ -112,9 +112,27 @@ class BudgetSearch:
     sums: dict[tuple[int, bool], tuple[Basis, Moments | None]] = field(default_factory=dict)
     cut_short: int | None = None  # the last degree that was not compared to its end
     remarks: list[str] = field(default_factory=list)
+    interrupted: bool = False
 
     def run(self) -> Scores:
-        """Compare degree after degree; return the errors of all candidates."""
+        """Compare degree after degree; return the errors of all candidates.
+
+        An interrupt ends the comparison; what was compared before counts, if there is any.
+        """
+        try:
+            self._compare()
+        except KeyboardInterrupt:
+            if not self.done:
+                raise
+            self.interrupted = True
+            self.remarks.append(
+                f"The comparison was interrupted at degree {max(self.compared)}: the formula is "
+                "the best of what was compared by then."
+            )
+        return self.scores
+
+    def _compare(self) -> None:
+        """Compare the degrees that are wanted, and what may come after them."""
         degrees = self.wanted.degrees or tuple(range(1, HIGHEST + 1))
         needed = max(map(len, self.folds.rules.include_terms), default=0)
         left_out: list[int] = []
@@ -135,7 +153,6 @@ class BudgetSearch:
             self._go_on()
             left_out = [degree for degree in left_out if degree > max(self.compared)]
         self._remark(left_out)
-        return self.scores
 
     @property
     def scores(self) -> Scores:
@@ -186,8 +203,12 @@ class BudgetSearch:
             size = min(FEW_TERMS, max(self.wanted.budgets.max_terms))
             moments = folds.moments(center, limit, size=size, progress=self.workers.progress)
             self.work.count_moments(folds, len(moments.basis))
-            self._compare_ridges(moments, degree, until)
-            self._keep_sums(moments)
+            before = len(self.done)
+            try:
+                self._compare_ridges(moments, degree, until)
+            finally:
+                if len(self.done) > before:
+                    self._keep_sums(moments)
             first = False
         return True
 
