@@ -185,7 +185,7 @@ def test_a_search_that_runs_out_of_time_leaves_what_it_has_proved(limit):
 @pytest.mark.parametrize("kept", [8, 64])
 def test_a_reader_that_names_few_proves_no_more_than_is_true(kept, monkeypatch):
     """Monomials beyond those named are bounded together; enough are named to accept."""
-    for module in (home("largest_products"), home("ProofReader")):
+    for module in (home("largest_products"), home("Pricing")):
         monkeypatch.setattr(module, "KEPT", kept)
     for seed in range(6):
         case = Drawn(seed)

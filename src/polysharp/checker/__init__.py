@@ -11,8 +11,10 @@ Read the files in this order:
     curvature      what may be moved from G into the ridge
     inequalities   the lower bounds themselves, rounded downwards
     all_supports   leaves whose supports, or sets of inputs, are gone through one by one
-    priced_terms   monomials that nobody has listed: products with a vector, and ``point_pairs``
-    walk           one node after the other, and ``verify``
+    unlisted       prices of monomials that nobody has listed, from their products with a vector
+                   (``priced_products``); ``point_pairs`` has those of which one or two may join
+    walk           one node after the other
+    verdict        ``verify``
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ _HOMES = {
     "Screening": "evidence",
     "Statement": "claim",
     "Vector": "evidence",
-    "Verdict": "walk",
+    "Verdict": "verdict",
     "read_proof": "archive",
-    "verify": "walk",
+    "verify": "verdict",
 }
 __all__ = sorted(_HOMES)  # noqa: PLE0605
 

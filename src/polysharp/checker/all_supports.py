@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from itertools import combinations
-from math import comb, inf, isfinite, log, sqrt
+from math import comb, inf, isnan, log, sqrt
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ AT_ONCE = 2048  # supports refitted at a time
 ENTRIES = 2**16  # of matrices formed at a time, which stay in a cache
 SORTED = 4  # members to come from which an order of their own is worth it
 TOO_MANY = "it has more completions than a reader can try"
-DEPENDENT = "its completions are too nearly dependent to be tried"
+TOO_CLOSE = "too many of its completions come close to the bound"
 
 
 class Completions:
@@ -114,11 +114,13 @@ class Completions:
         demand(ruled or comb(len(self.J), self.L) <= MOST_CHOICES, TOO_MANY)
         demand(self.products.floats_hold, "its completions can be tried in floats only")
         for _ in range(fixed):
-            demand(H[0, 0] > 0.0, DEPENDENT)
+            if not H[0, 0] > 0.0:  # rounding has left no pivot: all may do
+                T = -inf
+                break
             rate, own = H[0, 1:] / H[0, 0], B[:, 0]
             T -= float(own @ own / H[0, 0])
             H, B = H[1:, 1:] - np.multiply.outer(H[0, 1:], rate), B[:, 1:] - own[:, None] * rate
-        demand(isfinite(T), "its completions leave the floats")
+        demand(not isnan(T), "its completions leave the floats")
         search = Marking(self.L, uses if ruled else uses[:, :0], room, self.doubt, self.work)
         found = search.run(H, B, T, exact_size=self.rules.exact_size)
         self.work = search.work
@@ -218,13 +220,30 @@ class Marking:
         sets = np.concatenate([first, more], axis=1)
         sets = sets[self.uses[sets].any(axis=1).sum(axis=1) <= self.room]
         self.count += len(sets)
-        demand(self.count <= MOST_HITS, "too many of its completions come close to the bound")
+        demand(self.count <= MOST_HITS, TOO_CLOSE)
         self.found.setdefault(size, []).append(sets)
+
+    def _note_all(self, members: Support, J: Positions, least: int = 0) -> None:
+        """Take down members with any of the candidates J, at least some and as many as may join."""
+        for k in range(least, min(self.L - len(members), len(J)) + 1):
+            demand(self.count + comb(len(J), k) <= MOST_HITS, TOO_CLOSE)
+            more = np.array(list(combinations(J.tolist(), k)), dtype=np.intp)
+            self._note(members, more.reshape(-1, k))
 
     def _go(self, H: Floats, B: Floats, T: float, J: Positions, members: Support) -> None:
         """Mark what comes after some members; H, B and T are what those leave, over J."""
-        left, m = self.L - len(members), len(J)
-        if not m or not left:
+        left = self.L - len(members)
+        if not T > 0.0 or not left:  # with nothing left to gain all may do
+            self._note_all(members, J, 1)
+            return
+        lost = np.flatnonzero(~(np.diagonal(H) > 0.0))
+        for a in lost.tolist():  # rounding has left no pivot: it may gain anything
+            self._note_all((*members, int(J[a])), np.delete(J, lost[lost <= a]))
+        if len(lost):
+            rest = np.delete(np.arange(len(J)), lost)
+            H, B, J = H[np.ix_(rest, rest)], B[:, rest], J[rest]
+        m = len(J)
+        if not m:
             return
         h, S = np.diagonal(H), (B * B).sum(axis=0)
         self._mark_single(h[None], S[None], np.array([T]), J, members, None)
@@ -246,28 +265,36 @@ class Marking:
             for a in range(min(last, m)):
                 self._go(*self._taken(H, B, T, J, members, a), (*members, int(J[a])))
             return
-        # Three members: matrices of two are formed for several first members at a time.
         cuts = np.full(m, m)
         gained = T - (B * B).sum(axis=0) / h
         if factor is not None:
             cuts = _cut(_squares_with(F, z), gained, self.doubt)
-        start = 0
-        while start < min(last, m):
-            size = m - start
-            some = np.arange(start, min(last, start + max(1, ENTRIES // size**2)))
-            behind = slice(start, m)
-            valid, root = np.arange(start, m) > some[:, None], np.sqrt(h[some])[:, None]
-            V = np.where(valid, H[some, behind] / root, 0.0)
-            rest = B[:, None, behind] - V * (B[:, some] / root.T)[:, :, None]
-            left_h = np.where(valid, h[behind] - V * V, 1.0)
-            S = np.where(valid, (rest * rest).sum(axis=0), 0.0)
-            whole = left_h, np.where(valid, S, -1e100), rest, gained[some]
-            self._mark_single(left_h, S, gained[some], J[behind], members, (J[some], valid))
-            self._mark_pairs(
-                H[behind, behind], (V, *whole), J[behind], members,
-                some - start, cuts[some] - start, J[some],
-            )  # fmt: skip
-            start = int(some[-1]) + 1
+        start, last = 0, min(last, m)
+        while start < last:  # several first members at a time
+            stop = min(last, start + max(1, ENTRIES // (m - start) ** 2))
+            self._mark_triples(H[start:, start:], B[:, start:], J[start:], members,
+                               gained[start:stop], cuts[start:stop] - start)  # fmt: skip
+            start = stop
+
+    def _mark_triples(
+        self, H: Floats, B: Floats, J: Positions, members: Support, T: Floats, cuts: Positions
+    ) -> None:
+        """Mark completions by three members, or two, of which the first is one of the first."""
+        h, some, places = np.diagonal(H), np.arange(len(T)), np.arange(len(J))
+        valid, root = places > some[:, None], np.sqrt(h[some])
+        V = np.where(valid, H[some] / root[:, None], 0.0)
+        rest = B[:, None, :] - V * (B[:, some] / root)[:, :, None]
+        left = np.where(valid, h - V * V, 1.0)
+        lost = ~(left > 0.0)
+        for a, k in zip(*np.nonzero(lost), strict=True):  # no pivot: these two may gain anything
+            pair = int(J[a]), int(J[k])
+            self._note_all((*members, *pair), J[(places > a) & (places != k)])
+        valid = valid & ~lost
+        left = np.where(valid, left, 1.0)
+        S = np.where(valid, (rest * rest).sum(axis=0), 0.0)
+        self._mark_single(left, S, T, J, members, (J[some], valid))
+        given = V, left, np.where(valid, S, -1e100), rest, T
+        self._mark_pairs(H, given, J, members, some, cuts, J[some])
 
     def _taken(
         self, H: Floats, B: Floats, T: float, J: Positions, members: Support, a: int
@@ -285,7 +312,6 @@ class Marking:
         self, h: Floats, S: Floats, T: Floats, J: Positions, members: Support, firsts: Any
     ) -> None:
         """Mark completions by one more member; rows stand for different first members."""
-        demand(bool((h > 0.0).all()), DEPENDENT)
         self.work += h.size
         marked = ~(self._lowered(h, S, T)[:, None] * h >= S)
         if firsts is None:

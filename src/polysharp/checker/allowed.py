@@ -96,7 +96,7 @@ def check_statement(s: Statement) -> None:
 def _check_intervals(s: Statement) -> None:
     """Reject intervals that are none, do not hold 0 or speak of inputs that are not there."""
     everywhere, inputs, terms = s.coefficients
-    pairs = [everywhere, *(ends for _, ends in (*inputs, *terms))]
+    pairs = [everywhere, *(interval for _, interval in (*inputs, *terms))]
     demand(all(low <= 0.0 <= high for low, high in pairs), "an interval of coefficients lacks 0")
     width = len(s.names) + len(s.functions)
     inside = all(0 <= i < len(s.names) for i, _ in inputs)

@@ -89,7 +89,7 @@ def packed(proof: ProofRecord) -> bytes:
         arrays |= _joined("monomials", stated.pop("monomials"))
         arrays |= {"shift": stated.pop("shift"), "scale": stated.pop("scale")}
         everywhere, inputs, terms = stated["coefficients"]
-        keyed = [[[key, _or_none(ends)] for key, ends in one] for one in (inputs, terms)]
+        keyed = [[[key, _or_none(interval)] for key, interval in one] for one in (inputs, terms)]
         header["statement"] = stated | {"coefficients": [_or_none(everywhere), *keyed]}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     file = BytesIO()
@@ -130,9 +130,9 @@ def _triangle(pairs: Any) -> NDArray[np.uint16]:
     return np.concatenate([np.zeros(0, np.int32), *rows]).astype(np.uint16)
 
 
-def _or_none(ends: tuple[float, float]) -> list[float | None]:
+def _or_none(interval: tuple[float, float]) -> list[float | None]:
     """Return an interval as JSON has it: infinite ends are null."""
-    return [value if isfinite(value) else None for value in ends]
+    return [value if isfinite(value) else None for value in interval]
 
 
 # Reading ------------------------------------------------------------------------------------------

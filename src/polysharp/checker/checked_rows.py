@@ -33,6 +33,7 @@ U = 2.0**-53
 SAFE = 1.001  # covers the rounding of the error bounds themselves
 TINY = 1e-290  # covers underflow
 BLOCK = 4096  # rows of the design kept at once
+REFINED = 3  # fits of what the last one leaves, which long doubles know
 ROUNDS = 100  # of freeing and stopping coefficients, before any answer is taken
 FUNCTIONS = {
     "inverse": lambda x: 1.0 / x,
@@ -152,22 +153,25 @@ class Columns:
         self.lam, self.total = 1.0 / s.gamma, float(rows.v.sum())
         self.unit = SAFE * (self.block + n / self.block + 4.0) * U
         self.every = np.arange(f)
-        self.mean, raw, squares, self.drift = (np.zeros(f + T) for _ in range(4))
+        self.mean, raw, squares, self.drift, peak = (np.zeros(f + T) for _ in range(5))
         if s.fit_intercept:
             first = self._plain(slice(0, 1), self.every)[0]
             for b in blocks_of(n, BLOCK):  # about the first row: constants centre to zeros
                 self.mean += rows.v[b] @ (self._plain(b, self.every) - first) / self.total
             self.mean += first
         for b in blocks_of(n, BLOCK):
-            raw += rows.v[b] @ self._plain(b, self.every) ** 2
+            plain = self._plain(b, self.every)
+            raw, peak = raw + rows.v[b] @ plain**2, np.maximum(peak, np.abs(plain).max(axis=0))
             M = self.centred(b, self.every)
             squares += _sum_of_rows(M**2)
             if s.fit_intercept:
                 self.drift += _sum_of_rows(self.root[b, None] * M)
         demand(np.isfinite(raw).all() and np.isfinite(squares).all(), "its powers leave the floats")
-        self.sizes = np.sqrt(squares) * (1.0 + (16.0 + n / BLOCK) * U)
+        # If squares are too small to be floats, the largest entry bounds them.
+        peak *= sqrt(self.total) * np.where(raw < 1e-250, 2.0, 0.0)
+        self.sizes = np.sqrt(squares) * (1.0 + (16.0 + n / BLOCK) * U) + peak
         roundings = np.array([*(3.0 * len(m) + 3.0 for m in monomials), *T * [0.0]])
-        self.entries = roundings * U * np.sqrt(raw)
+        self.entries = roundings * U * (np.sqrt(raw) + peak)
         self.off = self.entries + 4.0 * U * self.sizes
         self.off[:f][raw[:f] < 1e-250] += 1e-120  # too small for its square to be a float
         self.off *= SAFE
@@ -211,13 +215,28 @@ class Columns:
         for b in blocks_of(len(self.root), BLOCK):
             M = self.centred(b, index, np.longdouble)
             parts.append(M[:, k + t] - M[:, :k] @ w.astype(np.longdouble))
-        return np.concatenate(parts).astype(np.float64)
+        a = np.concatenate(parts)
+        if self.s.fit_intercept:  # the means that were taken off are rounded
+            root = np.sqrt(self.rows.v.astype(np.longdouble))
+            a -= root * (root @ a / np.longdouble(self.total))
+        return a.astype(np.float64)
+
+    def residual_error(self, t: int, index: Positions, w: Floats, a: Floats) -> float:
+        """Return by how much ``residual`` is wrong, but for a constant: entries, terms, storing."""
+        u, size = float(np.finfo(np.longdouble).eps) / 2, np.abs(w)
+        reach = float(self.y_norm[t]) + float(size @ self.norms[index])
+        off = float(size @ self.entries[index]) * (u / U) + (len(index) + 8.0) * u * reach
+        return SAFE * (off + U * float(self.length(a)))
 
     def closer(
         self, t: int, index: Positions, w: Floats, alive: Positions, real: Any = np.longdouble
     ) -> Point:
         """Evaluate a vector by the products of its residual with the columns that are alive."""
-        a, f, k = self.residual(t, index, w), len(self.monomials), len(alive)
+        return self.point_of(t, self.residual(t, index, w), alive, real)
+
+    def point_of(self, t: int, a: Floats, alive: Positions, real: Any = np.longdouble) -> Point:
+        """Evaluate any vector over the rows by its products with the columns that are alive."""
+        f, k = len(self.monomials), len(alive)
         size, rho, off = float(self.length(a)), np.zeros(f), np.zeros(f)
         sums, slack = (part[:, 0] for part in self.products(a[:, None], alive, real))
         rho[alive], off[alive] = sums[:k].astype(np.float64), slack[alive]
@@ -250,13 +269,29 @@ class Columns:
         mean = np.multiply.outer(drift, along) * self.s.fit_intercept
         return sums, SAFE * (np.multiply.outer(unit, size) + mean) + TINY
 
+    def best_residual(self, t: int, S: Positions) -> Floats:
+        """Return about the residual of the ridge fit on S, all of its digits right.
+
+        Coefficients of nearly equal columns may be so large that rounding them changes the
+        residual by more than it is; taking off a projection leaves an error of a few u |y|.
+        """
+        M, k = self.centred(slice(None), S), len(S)
+        A = np.vstack([M[:, :k], sqrt(self.lam) * np.eye(k)])
+        Q = np.linalg.qr(A / np.sqrt((A * A).sum(axis=0)))[0]
+        a = np.append(M[:, k + t], np.zeros(k))
+        for _ in range(2):
+            a = a - Q @ (Q.T @ a)
+        return np.asarray(a[: len(M)])
+
     def refit(self, t: int, S: Positions, rcond: float = 1e-15) -> Floats:
         """Return coefficients of a support from the rows, which keeps more digits than G does."""
         M, k = self.centred(slice(None), S), len(S)
         A = np.vstack([M[:, :k], sqrt(self.lam) * np.eye(k)])
-        size = np.sqrt((A * A).sum(axis=0))
-        w = np.linalg.lstsq(A / size, np.append(M[:, k + t], np.zeros(k)), rcond=rcond)[0] / size
-        return np.asarray(w, dtype=np.float64)
+        size, w = np.sqrt((A * A).sum(axis=0)), np.zeros(k)
+        for _ in range(REFINED):
+            left = np.append(self.residual(t, S, w), -sqrt(self.lam) * w)
+            w = w + np.linalg.lstsq(A / size, left, rcond=rcond)[0] / size
+        return w
 
     def cost_at_most(self, S: Positions) -> float:
         """Return an upper bound on the cost of a support, all responses together."""
@@ -277,9 +312,7 @@ class Columns:
     def loss_at_most(self, t: int, S: Positions, w: Floats) -> float:
         """Return an upper bound on |y - Mw|^2, with whatever intercept the residual has."""
         a = self.residual(t, S, w)
-        reach = float(self.y_norm[t]) + float(np.abs(w) @ self.norms[S])
-        off = float(np.abs(w) @ self.entries[S]) + (len(S) + 8.0) * U * reach
-        size = sqrt(float(a @ a)) * (1.0 + len(a) * U) + SAFE * off
+        size = float(self.length(a)) + self.residual_error(t, S, w, a)
         return size * size * (1.0 + 8.0 * U)
 
 
@@ -301,19 +334,19 @@ class CheckedBoxes:
         everywhere, inputs, terms = s.coefficients
         self.stated = bool(inputs or terms or everywhere != ANYTHING)
         own, of_inputs = dict(terms), dict(inputs)
-        ends = np.full((len(monomials), 2), inf) * [-1.0, 1.0]
+        interval = np.full((len(monomials), 2), inf) * [-1.0, 1.0]
         for j, m in enumerate(monomials if self.stated else ()):
             if m in own:
-                ends[j] = own[m]
+                interval[j] = own[m]
             elif m:
                 used = {owner(c, s) for c in m} & of_inputs.keys()
                 among = [of_inputs[i] for i in used] or [everywhere]
-                ends[j] = max(low for low, _ in among), min(high for _, high in among)
+                interval[j] = max(low for low, _ in among), min(high for _, high in among)
         unit = np.array([np.prod(s.scale[list(m)]) for m in monomials], dtype=np.float64)
         factor = (unit / scale) / units[:, None]
         # A factor that is lost would make nothing of any interval; one too large leaves it open.
         demand(not self.stated or np.all(factor >= 1e-290), "its coefficients leave the floats")
-        both = ends.T[:, None, :]  # by side, then response and monomial
+        both = interval.T[:, None, :]  # by side, then response and monomial
         scaled = np.where(both == 0.0, 0.0, both * factor)
         margin = (4.0 * s.degree + 32.0) * U
         tiny = np.where(scaled == 0.0, 0.0, np.copysign(TINY, scaled))

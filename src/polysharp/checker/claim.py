@@ -147,12 +147,12 @@ class Statement:
         everywhere, inputs, terms = self.coefficients
         every = "every other term" if inputs or terms else "every term"
         lines = [] if everywhere == ANYTHING else [f"{_interval(everywhere)} for {every}"]
-        lines += [f"{_interval(ends)} for terms with {self.names[i]}" for i, ends in inputs]
-        return lines + [f"{_interval(ends)} for {self._written([m])}" for m, ends in terms]
+        lines += [f"{_interval(interval)} for terms with {self.names[i]}" for i, interval in inputs]
+        return lines + [f"{_interval(interval)} for {self._written([m])}" for m, interval in terms]
 
 
-def _interval(ends: Any) -> str:
-    low, high = ends
+def _interval(interval: Any) -> str:
+    low, high = interval
     if low == -inf:
         return f"at most {high!r}"
     return f"at least {low!r}" if high == inf else f"from {low!r} to {high!r}"

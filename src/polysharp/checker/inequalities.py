@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from math import inf
 from typing import Any
 
@@ -41,23 +42,24 @@ CLOSER = 100  # supports evaluated from the rows, at most, if G has too few digi
 
 def certified(products: InnerProducts, moved: Curvature, what: str) -> Curvature:
     """Return d with G - diag(d) - K >= 0: as given, or a little less if rounding asks for it."""
-    step = products.slack(moved) * products.lengths(moved) ** 2
-    step += 4.0 * U * products.lam  # d may be a difference of two ridges
-    for times in (0.0, 1.0, 4.0):
+    for times, by_ridge in product((0.0, 1.0, 4.0), (False, True)):
+        step = products.slack(moved, by_ridge=by_ridge)
+        step += 4.0 * U * products.lam  # d may be a difference of two ridges
         lowered = replace(moved, d=moved.d - times * step)
-        if products.is_curvature(lowered):
+        left = times == 4.0 or np.all(lowered.d + products.lam > 0.0)  # or another way is better
+        if left and products.is_curvature(lowered, by_ridge=by_ridge):
             return lowered
     raise Rejected(f"{what} exceeds the curvature there is")
 
 
-def prices(lam: float, up: Floats, down: Floats, ends: Any = None, d: Any = 0.0) -> Floats:
-    """Return upper bounds on Z_j for intervals with these ends; without any, for d = 0."""
-    if ends is None:
+def prices(lam: float, up: Floats, down: Floats, interval: Any = None, d: Any = 0.0) -> Floats:
+    """Return upper bounds on Z_j within intervals; without any, for d = 0."""
+    if interval is None:
         rho = np.maximum(up, down)
         return np.asarray(rho * rho * ((0.5 + 4.0 * U) / lam))
     ridge = lam + d - 4.0 * U * (lam + np.abs(d))
-    right = _one_side(np.maximum(up, 0.0), ridge, ends[1])
-    left = _one_side(np.maximum(down, 0.0), ridge, -ends[0])
+    right = _one_side(np.maximum(up, 0.0), ridge, interval[1])
+    left = _one_side(np.maximum(down, 0.0), ridge, -interval[0])
     return np.asarray(np.maximum(right, left))
 
 
@@ -179,7 +181,7 @@ def _costs(
     plain, shifted = list[Any](), list[Any]()
     for t in range(products.T):
         v, q, yy = w[:, :, t], products.q[sets, t], products.yy[t]
-        ends = boxes.low[t, sets], boxes.high[t, sets]
+        interval = boxes.low[t, sets], boxes.high[t, sets]
         Gv = np.einsum("sij,sj->si", G, v)
         reach = products.y_norm[t] + np.einsum("si,si->s", np.abs(v), n)
         moved = products.y_error[t] + np.einsum("si,si->s", np.abs(v), e)
@@ -188,14 +190,14 @@ def _costs(
         slack = SAFE * (n * step[:, None] + e * (reach + step)[:, None])
         vGv, ya = np.einsum("si,si->s", v, Gv), yy - np.einsum("si,si->s", q, v)
         base, aa = 0.5 * (yy - vGv) - error, 2.0 * ya - yy + vGv + error
-        own = ends if boxes.stated else None
+        own = interval if boxes.stated else None
         plain.append((base, ya - error, aa, prices(lam, *sides(q - Gv, slack), own)))
         if d is not None:
             dv = d * v
             slack = slack + 4.0 * U * (np.abs(dv) + np.abs(q))
             extra = 0.5 * np.einsum("si,si->s", dv, v)
             extra -= (size + 4.0) * U * np.einsum("si,si->s", np.abs(dv), np.abs(v))
-            Z = prices(lam, *sides(q - Gv + dv, slack), ends, d)
+            Z = prices(lam, *sides(q - Gv + dv, slack), interval, d)
             shifted.append((base + extra, ya, aa, Z))
     values = _value_of(plain, fixed, L, scalable=not boxes.stated)
     if d is not None:
@@ -215,14 +217,15 @@ def _value_of(parts: Sequence[Any], fixed: Any, L: int, *, scalable: bool) -> An
 
 def _closer_cost(products: InnerProducts, J: Positions, fixed: Any, L: int) -> float:
     """Bound one set by products with the residuals, from the rows or exactly."""
-    boxes, points, Z = products.boxes, list[Point](), np.zeros(len(J))
+    boxes, points, Z, interval = products.boxes, list[Point](), np.zeros(len(J)), None
     for t in range(products.T):
-        w, ends = products.refit(t, J), None
         if boxes.stated:
             H = products.G(J[:, None], J) + products.lam * np.eye(len(J))
-            w, ends = boxes.fit(t, H, products.q[J, t], J), (boxes.low[t, J], boxes.high[t, J])
-        points.append(products.closer(t, J, w, J))
-        Z += prices(products.lam, points[-1].up[J], points[-1].down[J], ends)
+            w, interval = boxes.fit(t, H, products.q[J, t], J), (boxes.low[t, J], boxes.high[t, J])
+            points.append(products.closer(t, J, w, J))
+        else:
+            points.append(products.point_of(t, products.best_residual(t, J), J))
+        Z += prices(products.lam, points[-1].up[J], points[-1].down[J], interval)
     spent = _spent(Z[None] * (1.0 + (products.T + 4.0) * U), fixed, L)
     return float(value(added(points), spent[0], scalable=not boxes.stated))
 

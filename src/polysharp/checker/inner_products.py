@@ -110,34 +110,67 @@ class InnerProducts(Columns):
             *sides(rho, slack),
         )
 
-    def slack(self, moved: Curvature) -> Floats:
-        """By how much rounding may falsify G - diag(d) - K, on the diagonal, in units of lengths.
+    def closer_at(
+        self, t: int, index: Positions, w: Floats, moved: Curvature, alive: Positions
+    ) -> Point:
+        """Evaluate the same by the rows: yy - w'Gw = y'a + w'M'a, with a = y - Mw.
 
-        Columns are scaled to unit length.  The matrix is then wrong by at most unit + r_i + r_j in
-        each entry, r = error / norms, hence by no more than the row sums on the diagonal; and a
-        Cholesky factorisation that succeeds shows A + c I >= 0 with c = 4 (s + 4) u trace(A)
-        (Rump: its backward error is gamma_(s+1) trace(A), doubled for reciprocals of pivots, and
-        again to be safe).  An entry of K goes through 4 roundings, and one more as it is taken off.
+        If a is wrong by ``off``, M'a is wrong by norms off besides, and y'a + w'M'a = (y + Mw)'a
+        by reach off.
         """
-        index, size, norms = moved.index, len(moved.index), self.lengths(moved)
-        ratio, part = self.error[index] / norms, moved.d / norms**2
-        slack = size * (self.unit + 4.0 * U + ratio) + ratio.sum()
-        slack[moved.places] += 16.0 * U * np.abs(moved.scaled(norms)).sum(axis=1)
-        slack += 8.0 * U * (1.0 + np.abs(part) + slack)
-        trace = float(np.maximum(self.G(index, index) / norms**2 - part, 0.0).sum())
-        return np.asarray(SAFE * (slack + 4.0 * (size + 4.0) * U * trace) + TINY)
+        some, size = np.union1d(index, alive), np.abs(w)
+        a, k, (reach, _, _) = self.residual(t, index, w), len(some), self.margins(t, index, w)
+        off = self.residual_error(t, index, w, a)
+        sums, wrong = (part[:, 0] for part in self.products(a[:, None], some, np.longdouble))
+        rho, slack = np.zeros(len(self.every)), np.zeros(len(self.every))
+        rho[some], slack[some] = sums[:k].astype(np.float64), wrong[some]
+        slack += SAFE * (self.norms + self.error) * off
+        ya, error = float(sums[k + t]), float(wrong[len(self.every) + t]) + reach * off
+        error += float(size @ slack[index]) + 4.0 * U * abs(ya)
+        error += (len(w) + 4.0) * U * float(size @ np.abs(rho[index]))
+        whole = ya + float(w @ rho[index])
+        more, doubt, own = moved.applied(index, w, len(rho))
+        base = 0.5 * (whole + own) - SAFE * error - 4.0 * U * (abs(whole) + abs(own))
+        slack += doubt + 4.0 * U * (np.abs(more) + np.abs(rho))
+        return Point(base, 0.0, 0.0, *sides(rho + more, slack))
+
+    def slack(self, moved: Curvature, *, by_ridge: bool) -> Floats:
+        """By how much rounding may falsify G - diag(d) - K, on the diagonal.
+
+        An entry of the matrix is wrong by at most E_ij = unit n_i n_j + e_i n_j + n_i e_j, n being
+        norms and e errors.  For any weights c that is no more than the diagonal of
+        sum_j E_ij c_j / c_i, since 2 |x_i x_j| <= x_i^2 c_j / c_i + x_j^2 c_i / c_j.  Weights that
+        balance lengths serve most, those that balance what is left as ridge do if some columns are
+        little but rounding.  An entry of K goes through 4 roundings, and
+        one more as it is taken off.  A Cholesky factorisation of the matrix with columns of unit
+        length that succeeds shows A + c I >= 0 with c = 4 (s + 4) u trace(A) (Rump: its backward
+        error is gamma_(s+1) trace(A), doubled for reciprocals of pivots, and again to be safe).
+        """
+        index, size, lengths = moved.index, len(moved.index), self.lengths(moved)
+        e, ridge = self.error[index], np.maximum(self.lam + moved.d, TINY)
+        n, K = self.norms[index] + e, np.abs(moved.scaled(np.ones(size)))
+        c = 1.0 / (np.sqrt(ridge) if by_ridge else lengths)
+        rows = ((self.unit + 4.0 * U) * n + e) * float(n @ c) + n * float(e @ c)
+        rows[moved.places] += 16.0 * U * (K @ c[moved.places])
+        shift = rows / c
+        shift += 8.0 * U * (lengths**2 + np.abs(moved.d) + shift)
+        diagonal = np.maximum(self.G(index, index) - moved.d, 0.0)
+        trace = float((diagonal / lengths**2).sum())
+        return np.asarray(SAFE * (shift + 4.0 * (size + 4.0) * U * trace * lengths**2))
 
     def lengths(self, moved: Curvature) -> Floats:
         """Lengths of columns of G, d < 0 and K with all errors, none of them zero."""
         norms = np.maximum(self.norms[moved.index] + self.error[moved.index], 1e-140)
         return np.asarray(np.sqrt(norms**2 + np.maximum(-moved.d, 0.0) + moved.own()))
 
-    def is_curvature(self, moved: Curvature) -> bool:
+    def is_curvature(self, moved: Curvature, *, by_ridge: bool = False) -> bool:
         """Whether G - diag(d) - K >= 0 on some monomials, beyond the doubts of rounding."""
         index, norms = moved.index, self.lengths(moved)
         C = self.G(index[:, None], index) / np.multiply.outer(norms, norms)
         C[np.ix_(moved.places, moved.places)] -= moved.scaled(norms)
-        C[np.diag_indices(len(index))] -= moved.d / norms**2 + self.slack(moved)
+        C[np.diag_indices(len(index))] -= (
+            moved.d + self.slack(moved, by_ridge=by_ridge)
+        ) / norms**2 + TINY
         return is_definite(C)
 
 

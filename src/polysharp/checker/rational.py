@@ -132,6 +132,29 @@ class Exact(InnerProducts):
         del real
         return self.at(t, index, w, None, alive)
 
+    def closer_at(
+        self, t: int, index: Positions, w: Floats, moved: Curvature, alive: Positions
+    ) -> Point:
+        """Evaluate a vector with what has been moved; nothing is closer than exact."""
+        return self.at(t, index, w, moved, alive)
+
+    def point_of(self, t: int, a: Floats, alive: Positions, real: Any = None) -> Point:
+        """Evaluate any vector over the rows exactly."""
+        del real
+        numbers, scale = _integers([Fraction(x) for x in (a / self.root).tolist()])
+        y, y_scale = self.y[t]
+        b, unit = self._weighted(numbers), self.sum_v * self.v_scale * scale
+        rho = np.zeros(len(self.P))
+        rho[alive] = [self._in_floats(j, _dot(self.P[j], b), unit) for j in alive.tolist()]
+        ya, aa = Fraction(_dot(y, b), unit * y_scale), Fraction(_dot(numbers, b), unit * scale)
+        slack = 8.0 * U * np.abs(rho) + TINY
+        return Point(_down(ya - aa / 2), _down(ya), -_down(-aa), *sides(rho, slack))
+
+    def _in_floats(self, j: int, total: int, unit: int) -> float:
+        """Return m_j'a, four roundings away, from a sum over the rows in units of 1 / unit."""
+        g = self.g[j]
+        return total * g.numerator / (g.denominator * unit) * sqrt(self.orderings[j])
+
     def loss_at_most(self, t: int, S: Positions, w: Floats) -> float:
         """Return an upper bound on |y - Mw|^2."""
         return float(self.at(t, S, w, None, S).aa)
@@ -168,10 +191,8 @@ class Exact(InnerProducts):
             unit = self.sum_v * self.v_scale * scale
             rho = np.zeros(len(self.P))
             rho[np.array(where, dtype=np.intp)] = [
-                int(x) * self.g[j].numerator / (self.g[j].denominator * unit)
-                * sqrt(self.orderings[j])
-                for j, x in zip(where, row, strict=True)
-            ]  # fmt: skip
+                self._in_floats(j, int(x), unit) for j, x in zip(where, row, strict=True)
+            ]
             ya = Fraction(_dot(y, b), unit * y_scale)
             w = self._coefficients(index, c, s)
             found.append(Products(ya, Fraction(_dot(a, b), unit * scale), rho, w))
@@ -203,8 +224,9 @@ class Exact(InnerProducts):
         mean = _dot(self.v, a)
         return [v * (self.sum_v * x - mean) for v, x in zip(self.v, a, strict=True)]
 
-    def is_curvature(self, moved: Curvature) -> bool:
+    def is_curvature(self, moved: Curvature, *, by_ridge: bool = False) -> bool:
         """Whether G - diag(d) - K >= 0 on some monomials, by an integer identity."""
+        del by_ridge
         some = moved.index.tolist()
         columns = [self.P[j] for j in some]
         K = self._stacked(columns) * self._stacked([*map(self._weighted, columns)]).transpose()
