@@ -75,7 +75,18 @@ FOUND_IN_BOXES = {
     501257: "local-search",
     501525: "local-search",
 }
-FOUND_IN_PROOFS = {31002916: None}  # a shift that leaves a mean no digits
+FOUND_IN_PROOFS = {
+    31002916: None,  # a shift that leaves a mean no digits
+    83015153: "branching",  # honest: columns of rounding beside others, and a weak ridge
+    83020047: "branching",  # honest: columns of 1e99 and of 1e-133
+    83025615: "branching",
+    86010097: "branching",  # honest: equal columns and a weak ridge
+    86011386: "branching",
+    86006500: "branching",  # honest: a perfect fit, weights over ten decades
+    83009192: "branching",  # honest: large coefficients whose last digits count
+    83012301: "branching",
+    86008561: "branching",
+}
 AGAIN = """
 from argparse import Namespace
 from fuzz import Tally, {check}

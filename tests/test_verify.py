@@ -960,6 +960,23 @@ def enumerated(X, y, **options):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("terms", [2, 3, 4])
+@pytest.mark.parametrize("gamma", [1e6, 1e12, 1e17])
+def test_enumerations_of_dependent_columns_are_checked(terms, gamma, monkeypatch):
+    """Rounding loses pivots of equal columns; every support with them is refitted then."""
+    monkeypatch.setattr(home("Completions"), "FEW", 0)
+    X, y = make_data(4, 30)
+    X[:, 3], X[:, 4] = X[:, 0], X[:, 1] * (1.0 + 1e-13)
+    given = {"degree": 1, "max_terms": terms, "gamma": gamma}
+    solution = fit(X, y, **given, gap_tol=0.0).solution_
+    best = enumerated(X, y, **given)
+    end = one_node(solution.proof, kind="enumeration", vector=None)
+    verdict = verify(replace(end, bound=best * (1.0 - 1e-9)), X, y)
+    assert verdict, verdict.reason
+    assert not verify(replace(end, bound=best * (1.0 + 1e-9)), X, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_an_end_with_too_many_completions_is_refused():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 12)), rng.standard_normal(60)
