@@ -27,9 +27,7 @@ from polysharp.time_budget import TimeBudget
 from polysharp.typing import Array, Indices
 
 MANY_TERMS = 40  # from which on a single size is not reached by way of all the smaller ones
-# Of the work on models for one response: a sweep goes through the whole table, and each response
-# has rows of its own in it and on the side of the scorers.
-BASE_WORK, RESPONSE_WORK = 4.0, 0.2
+RESPONSE_WORK = 0.2  # of models for one response: what each further one adds to it, scorers included
 
 
 @dataclass(frozen=True)
@@ -96,8 +94,7 @@ class SplitModels:
     @property
     def work(self) -> float:
         """How long models take, beside those of one response."""
-        responses = len(self.scorers)
-        return 1.0 if responses == 1 else BASE_WORK + RESPONSE_WORK * responses
+        return 1.0 + RESPONSE_WORK * (len(self.scorers) - 1)
 
     def _errors(self, fits: list[Fit]) -> Array:
         """Return the errors of some models."""
@@ -120,8 +117,7 @@ class SplitModels:
         def out_of_time() -> bool:
             return time.expired
 
-        several = problem.n_responses > 1
-        if several or len(budgets.max_terms) > 1 or max(budgets.max_terms) < MANY_TERMS or wider:
+        if len(budgets.max_terms) > 1 or max(budgets.max_terms) < MANY_TERMS or wider:
             return every_size(problem, wider=wider, out_of_time=out_of_time)
         try:
             last = improve(problem, forward(problem).support, out_of_time=out_of_time).support
