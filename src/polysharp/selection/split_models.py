@@ -27,7 +27,7 @@ from polysharp.time_budget import TimeBudget
 from polysharp.typing import Array, Indices
 
 MANY_TERMS = 40  # from which on a single size is not reached by way of all the smaller ones
-RESPONSE_WORK = 0.2  # of models for one response: what each further one adds to it, scorers included
+RESPONSE_WORK = 0.2  # what a further response adds to the work of one, scorers included
 
 
 @dataclass(frozen=True)
