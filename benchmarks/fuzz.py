@@ -106,17 +106,17 @@ def branching_tree(seed: int) -> Tree:
     """Return the tree engine with settings that take it through all it has for large problems."""
     rng = np.random.default_rng([41, seed])
     return Tree(
-        ends_worth=0.0,
+        leaf_worth=0.0,
         late_share=0.0,
         outright_share=0.0,
-        best_diagonals=bool(rng.random() < 0.7),
-        sharp_tol=float(rng.choice([0.1, 0.5, 1.0])),
+        diagonal_shifts=bool(rng.random() < 0.7),
+        diagonal_tol=float(rng.choice([0.1, 0.5, 1.0])),
         longest_chain=int(rng.integers(1, 5)),
         explore_after=int(rng.choice([0, 4])),
         shrink=float(rng.choice([0.5, 0.9, 1.0])),
         smallest=int(rng.choice([0, 3, 40])),
-        couplings=bool(rng.random() < 0.8),
-        coupling_worth=float(rng.choice([0.0, 1.0])),
+        pairwise_shifts=bool(rng.random() < 0.8),
+        pairwise_worth=float(rng.choice([0.0, 1.0])),
     )
 
 

@@ -35,7 +35,7 @@ DEVICES = [
     ),
 ]
 # Nothing is tried support by support.
-NO_ENDS = {"ends_worth": 0.0, "late_share": 0.0, "outright_share": 0.0}
+NO_ENDS = {"leaf_worth": 0.0, "late_share": 0.0, "outright_share": 0.0}
 
 
 def correlated(size: int, terms: int, box: float | None = None, lam: float = 1.0) -> Problem:
@@ -87,7 +87,7 @@ def test_trees_end_where_enumeration_does(device: str, seed: int) -> None:
     """All kinds of data and rules; no bound above the optimum."""
     instance = make_instance(seed)
     best = make_engine("enumeration").solve(instance.problem).objective
-    tree = Tree(**NO_ENDS, descents_on=(device,), width=8, descents_from=3)
+    tree = Tree(**NO_ENDS, device_types=(device,), width=8, device_from=3)
     found = tree.solve(instance.problem, device=torch.device(device))
     assert found.bound <= best * (1.0 + 1e-9) + 1e-12
     assert found.status == "optimal"
@@ -103,7 +103,7 @@ def test_proofs_of_descents_are_verified(device: str, box: float | None) -> None
     bounds = None if box is None else (-box, box)
     model = SparsePolynomialRegressor(3, 4, gamma=0.1, coefficient_bounds=bounds, engine="tree")
     here = model.fit(X, y).solution_
-    tree = Tree(**NO_ENDS, descents_on=(device,), descents_from=10, couplings=False)
+    tree = Tree(**NO_ENDS, device_types=(device,), device_from=10, pairwise_shifts=False)
     rows = torch.as_tensor(X, device=device)
     there = model.set_params(engine=tree).fit(rows, y).solution_
     assert there.status == here.status == "optimal"
@@ -114,7 +114,7 @@ def test_proofs_of_descents_are_verified(device: str, box: float | None) -> None
 
 def test_a_search_cut_short_keeps_a_bound() -> None:
     problem = correlated(60, 8)
-    tree = Tree(**NO_ENDS, descents_on=("cpu",), descents_from=20, width=16)
+    tree = Tree(**NO_ENDS, device_types=("cpu",), device_from=20, width=16)
     time = TimeBudget(0.5)
     found = tree.solve(problem, device=torch.device("cpu"), time=time, gap_tol=1e-9)
     assert 0.0 < found.bound <= problem.refit(np.arange(8)).objective * (1.0 + 1e-9)

@@ -9,9 +9,9 @@ import pytest
 from instances import RULES, make_instance, optimum
 from support import (
     Basis,
-    InputSets,
     ListedNode,
     Problem,
+    SetsBelow,
     Structure,
     Subproblem,
     TimeBudget,
@@ -32,14 +32,14 @@ def root_of(problem: Problem) -> ListedNode:
     terms[core.structure.required_terms] = 1
     inputs = np.zeros(core.structure.n_inputs, dtype=np.int8)
     assert propagate(core.structure, terms, inputs)
-    return ListedNode(0.0, core, terms, inputs, None)
+    return ListedNode(0, 0, core, terms, inputs)
 
 
 @pytest.mark.parametrize("seed", BINDING)
 def test_the_best_support_lies_in_a_set_that_is_left(seed):
     problem = make_instance(seed).problem
     best = optimum(problem)
-    sets = InputSets(root_of(problem))
+    sets = SetsBelow(root_of(problem))
     above = best.objective * (1.0 + 1e-6) + 10.0 * problem.resolution
     sifted = sets.sift(above, lambda: False)
     assert sifted is not None
@@ -53,7 +53,7 @@ def test_the_best_support_lies_in_a_set_that_is_left(seed):
 def test_the_bound_of_a_set_holds_for_all_its_supports(seed):
     problem = make_instance(seed).problem
     structure = problem.structure
-    sifted = InputSets(root_of(problem)).sift(np.inf, lambda: False)
+    sifted = SetsBelow(root_of(problem)).sift(np.inf, lambda: False)
     assert sifted is not None
     for kept in sifted.left:
         for size in range(min(structure.max_terms, 2) + 1):
@@ -74,13 +74,13 @@ def binding_problem(p: int, k: int, degree: int = 2) -> Problem:
 
 
 def test_sets_beyond_counting_are_not_gone_through():
-    sets = InputSets(root_of(binding_problem(400, 200, degree=1)))
+    sets = SetsBelow(root_of(binding_problem(400, 200, degree=1)))
     assert sets.count > 10**100
     assert not sets.affordable
 
 
 def test_out_of_time_gives_up():
-    assert InputSets(root_of(binding_problem(8, 3))).sift(np.inf, lambda: True) is None
+    assert SetsBelow(root_of(binding_problem(8, 3))).sift(np.inf, lambda: True) is None
 
 
 def test_the_tree_goes_through_the_sets_and_agrees():

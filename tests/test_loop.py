@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from support import (
     BranchAndBound,
-    ListedKind,
-    Node,
     NodeKind,
     Problem,
     Run,
+    Scheduler,
     Stop,
     Structure,
     TimeBudget,
@@ -18,28 +19,29 @@ from support import (
 )
 
 
-class Ended(Node):
-    """A node that nothing is left to do about."""
+@dataclass(frozen=True)
+class Part:
+    """A node of a given bound."""
 
-    @property
-    def closed(self) -> bool:
-        return True
+    bound: float
+    discarded: float = np.inf
+    closed: bool = False
 
 
-class Given(NodeKind[Node]):
-    """A root that is divided once, into ended nodes of given bounds."""
+class Given(NodeKind[Part]):
+    """A root that is divided once, into closed nodes of given bounds."""
 
     def __init__(self, bounds: list[float]) -> None:
         self.bounds = bounds
 
-    def root(self) -> Node:
-        return Node(0.0)
+    def root(self) -> Part:
+        return Part(0.0)
 
-    def divide(self, node):
-        return (Ended(bound) for bound in self.bounds)
+    def divide(self, nodes):
+        return (Part(bound, closed=True) for bound in self.bounds)
 
 
-def run_over(bounds: list[float]) -> BranchAndBound[Node]:
+def run_over(bounds: list[float]) -> BranchAndBound[Part]:
     structure = Structure(np.ones((2, 1), dtype=bool), 1, 1)
     problem = Problem.dense(np.eye(2), np.array([1.0, 2.0]), 100.0, 1.0, structure)
     run = Run(problem, TimeBudget(10.0), 0.0)
@@ -61,28 +63,32 @@ def test_a_part_about_which_nothing_is_known_leaves_no_bound(place, useless):
     assert run_over(bounds).record.bound == 0.0
 
 
-def test_what_is_set_aside_in_hand_counts_when_the_search_is_interrupted():
-    """A node may be screened while it is in hand: its bound rises, and what went out is cheaper."""
+def test_a_node_in_hand_counts_when_the_search_is_interrupted():
+    """Parts that were made before the interrupt count too, with what screening has discarded."""
 
-    class Screened(Given):
-        def divide(self, node):
-            node.bound, node.set_aside = 30.0, 20.0
+    class Interrupted(Given):
+        def divide(self, nodes):
+            yield Part(30.0, discarded=20.0)
             raise KeyboardInterrupt
+
+        def root(self):
+            return Part(25.0)
 
     structure = Structure(np.ones((2, 1), dtype=bool), 1, 1)
     problem = Problem.dense(np.eye(2), np.array([1.0, 2.0]), 100.0, 1.0, structure)
-    loop = BranchAndBound(Run(problem, TimeBudget(10.0), 0.0), Screened([]))
+    loop = BranchAndBound(Run(problem, TimeBudget(10.0), 0.0), Interrupted([]))
     with pytest.raises(KeyboardInterrupt):
         loop.run()
-    assert loop.record.bound == 20.0
+    assert loop.bound == 20.0
+    assert loop.record.bound == 25.0  # which had been proved of the whole
 
 
-def still(width: int) -> BranchAndBound[Node]:
+def still(width: int) -> BranchAndBound[Part]:
     """Return a search whose bound never moves, each division leaving what was divided."""
 
     class Still(Given):
-        def divide(self, node):
-            return iter([Node(0.0)])
+        def divide(self, nodes):
+            return iter([Part(0.0)])
 
     structure = Structure(np.ones((2, 1), dtype=bool), 1, 1)
     problem = Problem.dense(np.eye(2), np.array([1.0, 2.0]), 100.0, 1.0, structure)
@@ -97,43 +103,40 @@ def test_a_search_ends_when_its_bound_has_stopped_but_not_before_it_has_divided_
     assert loop.run() is Stop.TIME
 
 
-def test_supports_of_open_nodes_are_counted_once():
+def test_supports_of_open_nodes_are_counted_once(monkeypatch):
     """When every node is closed none are left, also of nodes that moved to smaller subproblems."""
     rng = np.random.default_rng(3)
     M = rng.standard_normal((100, 120))
     y = M[:, :6] @ rng.uniform(0.4, 1.0, 6) + 0.5 * rng.standard_normal(100)
     structure = Structure(np.ones((120, 1), dtype=bool), 8, 1)
     problem = Problem.dense(M.T @ M, M.T @ y, float(y @ y), 5.0, structure)
-    seen, cores = list[ListedKind](), set[int]()
+    seen, cores, plain = list[Scheduler](), set[int](), Scheduler.wait
 
-    class Watched(ListedKind):
-        def wait(self, node):
-            super().wait(node)
-            cores.add(node.core.size)
-            seen[:] = [self]
+    def watched(self, node):
+        plain(self, node)
+        cores.add(node.core.size)
+        seen[:] = [self]
 
-    class WatchedTree(Tree):
-        kind = Watched
-
-    none = dict.fromkeys(("ends_worth", "late_share", "outright_share"), 0.0)
-    solution = WatchedTree(best_diagonals=False, shrink=1.0, patience=np.inf, **none).solve(problem)
+    monkeypatch.setattr(Scheduler, "wait", watched)
+    none = dict.fromkeys(("leaf_worth", "late_share", "outright_share"), 0.0)
+    solution = Tree(diagonal_shifts=False, shrink=1.0, patience=np.inf, **none).solve(problem)
     assert solution.status == "optimal"
     assert len(cores) > 1
-    assert abs(seen[0].effort.ends_left) < 1e-6
+    assert abs(seen[0].waiting) < 1e-6
 
 
-class Wide(NodeKind[Node]):
+class Wide(NodeKind[Part]):
     """A root that is divided into itself for ever, at a bound of its own."""
 
     def __init__(self, bound: float) -> None:
         self.bound, self.divided = bound, 0
 
-    def root(self) -> Node:
-        return Node(self.bound)
+    def root(self) -> Part:
+        return Part(self.bound)
 
-    def divide(self, node):
+    def divide(self, nodes):
         self.divided += 1
-        yield node
+        yield from nodes
 
 
 @pytest.mark.parametrize(("bound", "seconds"), [(30.0, 0.05), (46.0, 0.5)])

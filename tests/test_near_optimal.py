@@ -20,8 +20,8 @@ from support import (
 )
 
 WITHIN = (0.001, 0.01, 0.03, 0.1)
-BRANCHING = Tree(ends_worth=0.0, late_share=0.0, outright_share=0.0)  # no leaf enumeration
-DESCENT = Tree(ends_worth=0.0, late_share=0.0, outright_share=0.0, sharp_seconds=0.0, smallest=2)
+BRANCHING = Tree(leaf_worth=0.0, late_share=0.0, outright_share=0.0)  # no leaf enumeration
+DESCENT = Tree(leaf_worth=0.0, late_share=0.0, outright_share=0.0, diagonal_seconds=0.0, smallest=2)
 
 
 def costs_of_all(problem: Problem, size: int) -> dict[tuple[int, ...], float]:

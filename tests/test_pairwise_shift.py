@@ -29,7 +29,7 @@ _Method = inner("_Method", "pairwise_shift_method")
 Array = inner("Array", "typing")
 
 # No end tries everything, and every node that a diagonal does not close is coupled.
-COUPLING = Tree(ends_worth=0.0, late_share=0.0, outright_share=0.0, coupling_worth=0.0)
+COUPLING = Tree(leaf_worth=0.0, late_share=0.0, outright_share=0.0, pairwise_worth=0.0)
 
 
 def random_coupling(seed: int, size: int) -> PairwiseMatrix:
@@ -168,7 +168,7 @@ def test_a_search_uses_couplings_and_needs_fewer_nodes() -> None:
     structure = Structure.of_basis(basis, 6)
     problem = Problem.dense(X.T @ X, X.T @ y, float(y @ y), 0.01, structure)
     solution = COUPLING.solve(problem)
-    without = replace(COUPLING, couplings=False).solve(problem)
+    without = replace(COUPLING, pairwise_shifts=False).solve(problem)
     assert has_coupling(solution)
     assert not has_coupling(without)
     assert solution.status == without.status == "optimal"

@@ -77,7 +77,7 @@ def by_fits(model: SparsePolynomialRegressor, X: Any, y: Any, within: float) -> 
     return {terms for terms, cost in costs.items() if cost <= limit}
 
 
-BRANCHING = Tree(ends_worth=0.0, late_share=0.0, outright_share=0.0)  # no end tries everything
+BRANCHING = Tree(leaf_worth=0.0, late_share=0.0, outright_share=0.0)  # no end tries everything
 
 
 @pytest.mark.parametrize("engine", ["tree", BRANCHING], ids=["ends", "splits"])

@@ -25,11 +25,11 @@ from support import (
     Diagonal,
     Exact,
     ProofError,
+    Scheduler,
     Screening,
     Statement,
     Tree,
     Vector,
-    home,
     inner,
     value,
 )
@@ -44,7 +44,7 @@ CHECKER = Path(polysharp.__file__).parent / "checker"
 
 
 # Small problems are ended by trying everything; here they are to be split.
-SPLITTING = Tree(ends_worth=0.0, outright_share=0.0, late_share=0.0, couplings=False)
+SPLITTING = Tree(leaf_worth=0.0, outright_share=0.0, late_share=0.0, pairwise_shifts=False)
 
 
 def make_data(seed=2, n=40):
@@ -272,7 +272,7 @@ def test_an_interrupt_between_two_steps_leaves_a_proof_of_the_bound(step, monkey
 @pytest.mark.parametrize("call", [1, 2, 5, 9])
 def test_an_interrupt_within_a_step_leaves_a_bound_that_holds(call, monkeypatch):
     """The node in hand has no end yet, so that there is no proof to write."""
-    X, y, solution = interrupted(monkeypatch, home("ListedKind"), "evaluate", call)
+    X, y, solution = interrupted(monkeypatch, Scheduler, "_settled", call)
     best = enumerated(X, y, degree=2, max_terms=4)
     assert solution.proof is None
     assert solution.bound <= best * (1.0 + 1e-9) <= solution.objective * (1.0 + 2e-9)

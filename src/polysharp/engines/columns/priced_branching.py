@@ -122,13 +122,14 @@ class PricedKind(NodeKind[PricedNode]):
             self._vectors[id(dual)] = dual, named
         return self._vectors[id(dual)][1]
 
-    def divide(self, node: PricedNode) -> Iterator[PricedNode]:
-        """Return a node evaluated, if it has not been, and its children otherwise."""
-        if not node.evaluated:
-            self._evaluate(node)
-            yield node
-        else:
-            yield from self._split(node)
+    def divide(self, nodes: list[PricedNode]) -> Iterator[PricedNode]:
+        """Return nodes evaluated, if they have not been, and their children otherwise."""
+        for node in nodes:
+            if not node.evaluated:
+                self._evaluate(node)
+                yield node
+            else:
+                yield from self._split(node)
 
     def _child(self, node: PricedNode, **fixed: frozenset[Monomial] | frozenset[int]) -> PricedNode:
         """Return a node with more fixed, and what the node's dual point proves about it."""

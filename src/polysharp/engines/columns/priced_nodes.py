@@ -18,7 +18,6 @@ from polysharp.certificate.proof import Proof
 from polysharp.data.functions import PLAIN, Library
 from polysharp.engines.columns.dual_point import Bounded, DualPoint
 from polysharp.engines.columns.priced_run import PricedRun
-from polysharp.engines.tree.loop import Node
 from polysharp.engines.tree.relaxation import Aim, Relaxed, fresh_warm, shares, solve_relaxation
 from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED
 from polysharp.engines.tree.relaxation_pricing import kernel
@@ -49,9 +48,10 @@ class SubproblemResult:
 
 
 @dataclass(eq=False)
-class PricedNode(Node):
+class PricedNode:
     """Monomials and inputs that are in or out; all others are reached by pricing."""
 
+    bound: float
     terms_in: frozenset[Monomial]
     terms_out: frozenset[Monomial]
     inputs_in: frozenset[int]
@@ -66,6 +66,7 @@ class PricedNode(Node):
     listed: list[Monomial] = field(default_factory=list)  # largest prices of the last pass
     solved: SubproblemResult | None = None
     record: int = 0  # number in the proof
+    discarded: float = np.inf  # no support is, without being counted in the bound
 
     @property
     def closed(self) -> bool:

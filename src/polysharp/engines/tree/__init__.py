@@ -1,19 +1,19 @@
 """Branch and bound on the perspective relaxation: polysharp's own engine.
 
-loop         the open nodes, least bound first
-branching    how a node over listed monomials is made, split and written into the proof
-listed       the node itself: what it fixes, what is proved about it
-bounding     how it is bounded: rules, few supports, relaxation, screening
-few_supports nodes whose supports are tried one by one
-sharpening   relaxations with their best diagonals, and with couplings
-effort       settings, and what may be spent on a node
-outlook      whether a node is coupled before it is split
-ends         all supports of a node, tried one by one; ends_kernel has the compiled search
-relaxation   the relaxation of a node with its safe bound; relaxation_kernel solves it, compiled
-input_sets   all sets of inputs that fill the budget k, bounded one by one
-rounding     incumbents
-near_optimal every support within a factor of the best one
-support_sink, support_store  where supports go that are found
+loop             the open nodes, least bound first
+branching        how a node over listed monomials is made, divided and written into the proof
+listed_node      the node itself: what it fixes, what is proved about it; where its bounders start
+chains           what a node is branched on
+scheduler        what is tried next at a node, with strengthening_policy and cost_model
+bounder          the interface of what raises bounds:
+    relaxation_bounder  coordinate descent (relaxation), or a device (descents)
+    shifts              best diagonals, pairwise shifts
+    leaf_bounder        all supports of a node one by one (leaf_enumeration, leaf_kernel)
+    input_sets          all sets of inputs that fill the budget k
+search_state     settings, and what all parts of a search share
+rounding         incumbents
+near_optimal     every support within a factor of the best one
+support_sink, support_store   where supports go that are found
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.tree import relaxation_pricing
 from polysharp.engines.tree.branching import ListedKind
-from polysharp.engines.tree.effort import Settings, Spending
-from polysharp.engines.tree.ends import ready, ways
+from polysharp.engines.tree.leaf_enumeration import compile_leaf_kernels, count_tests
 from polysharp.engines.tree.loop import BranchAndBound
+from polysharp.engines.tree.search_state import SearchState, Settings
 from polysharp.engines.tree.support_sink import SupportSink
 from polysharp.problem.problem import Problem
 from polysharp.threads import one_blas_thread
 
-FEW_TERMS, FEW_WAYS = 20, 1e6  # all supports are tried sooner than a relaxation is solved
+FEW_TERMS, FEW_TESTS = 20, 1e6  # all supports are enumerated sooner than a relaxation is solved
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class Tree(Settings, Engine):
     def check(self, problem: Problem) -> None:
         """Refuse problems whose Gram matrix would not fit in memory, and compile for the others."""
         super().check(problem)
-        # No clock runs yet.  Where supports are so few that they are tried one by one, relaxations
-        # are compiled only if it comes to them; where they are fewer still, nothing is.
+        # No clock runs yet.  If supports are so few that they are enumerated, relaxations are
+        # compiled only when they are needed; if they are fewer still, nothing is.
         terms = problem.structure.max_terms
-        if terms > FEW_TERMS or ways(problem.size, terms) > FEW_WAYS:
+        if terms > FEW_TERMS or count_tests(problem.size, terms) > FEW_TESTS:
             relaxation_pricing.kernel.compile()
-        ready(problem.structure, problem.size, problem.n_responses)
+        compile_leaf_kernels(problem.structure, problem.size, problem.n_responses)
 
     def search(self, run: Run, sink: SupportSink | None = None) -> Stop:
         """Prove the incumbent or improve it until the gap is closed.
@@ -63,20 +63,16 @@ class Tree(Settings, Engine):
         ``sink`` takes the supports that are found; by default they become incumbents.
         """
         with one_blas_thread(), ThreadPoolExecutor(max(1, run.threads)) as pool:
-            kind = ListedKind(self, run, pool, sink or SupportSink(run))
-            width = self._width(kind.effort, run)
+            state = SearchState(self, run, sink or SupportSink(run))
+            kind = ListedKind(state, pool)
+            # With children of several nodes at hand no thread waits for another's last child; for a
+            # device one product with G serves all nodes.
+            width = self.width if kind.scheduler.device else max(1, run.threads)
             loop = BranchAndBound(run, kind, self.max_open, self.patience, width)
             try:
                 return loop.run()
             finally:
-                kind.effort.cancelled = True
+                state.cancelled = True
                 # Interrupted with nodes in hand, the search leaves them unended: no proof.
                 if loop.whole and not loop.hand:
                     run.proof = kind.proof([node for _, _, node in loop.open])
-
-    def _width(self, effort: Spending, run: Run) -> int:
-        """Return how many nodes are split at a time."""
-        if effort.descents is not None:  # one product with G serves all of them
-            return self.width
-        # With children of several nodes at hand no thread waits for another's last child.
-        return max(1, run.threads)

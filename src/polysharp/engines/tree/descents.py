@@ -15,23 +15,35 @@ What comes out is w and rho = q - G w, summed in some order; ``bounds`` makes a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from polysharp.engines.tree.relaxation import Descent
+from polysharp.engines.tree.listed_node import Evidence, ListedNode, PricedPoint
+from polysharp.engines.tree.relaxation import Descent, Warm
+from polysharp.engines.tree.relaxation_bounder import (
+    EXPLORATIONS,
+    Relaxation,
+    explored_budget,
+    squares,
+)
 from polysharp.engines.tree.relaxation_sweeps import scaled_cost
+from polysharp.engines.tree.search_state import SearchState
 from polysharp.moments.gram import DenseGram
+from polysharp.problem.bounds import priced_bound
 from polysharp.problem.problem import Problem
-from polysharp.problem.propagation import FREE, IN, OUT
+from polysharp.problem.propagation import FREE, IN, OUT, States
+from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array
 
 BISECTIONS = 9  # of a range of NARROW to both sides in log nu, around the last one
 NARROW, WIDE = 1.0, 40.0
 LOOK_EVERY = 20  # steps between two looks at the bounds
 MEMORY = 4e8  # numbers in one batch: nodes times monomials
+MANY = 32  # nodes; the time of fewer says nothing of many
 
 
 class DeviceDescents:
@@ -65,10 +77,10 @@ class DeviceDescents:
         most = max(1, int(MEMORY // max(len(self.q), 1)))
         found = list[tuple[Array, Array, float]]()
         for start in range(0, len(nodes), most):
-            found += self._together(nodes[start : start + most], tol, slack, max_steps, expired)
+            found += self._batch(nodes[start : start + most], tol, slack, max_steps, expired)
         return found
 
-    def _together(
+    def _batch(
         self,
         nodes: Sequence[Descent],
         tol: float,
@@ -179,3 +191,74 @@ class _AtWork(NamedTuple):
     aim: Any
     w: Any
     nu: Any
+
+
+class DeviceRelaxation(Relaxation):
+    """The relaxation bounder that leaves nodes over thousands of monomials to a device."""
+
+    def __init__(self, state: SearchState) -> None:
+        super().__init__(state)
+        self.descents = DeviceDescents(state.run.problem, state.run.device)
+
+    def takes(self, node: ListedNode) -> bool:
+        """Whether the device relaxes a node."""
+        plain = self.state.starts[node.number].diagonal is None and node.core.diagonal < 0
+        return plain and len(node.free) >= self.state.settings.device_from
+
+    def batches(self, nodes: Sequence[ListedNode]) -> list[list[ListedNode]]:
+        """Return the nodes of the device as one group, all others one by one."""
+        large = [node for node in nodes if self.takes(node)]
+        small = [[node] for node in nodes if not self.takes(node)]
+        return [large, *small] if large else small
+
+    def apply(self, nodes: Sequence[ListedNode]) -> list[ListedNode]:
+        """Relax nodes, those of the device with one product with G for all of them."""
+        large = [node for node in nodes if self.takes(node)]
+        small = [node for node in nodes if not self.takes(node)]
+        done = {node.number: node for node in super().apply(small)}
+        if not large:
+            return list(done.values())
+        state, tasks, began = self.state, list[Descent](), perf_counter()
+        size, threshold = state.run.problem.size, state.threshold
+        for node in large:
+            terms, w = np.full(size, OUT, dtype=np.int8), np.zeros(size)
+            terms[node.core.index] = node.terms
+            if (warm := state.starts[node.number].warm) is not None:
+                w[node.core.index] = warm.w[0]
+            tasks.append(Descent(terms, node.budget, w, threshold))
+        found = self.descents.solved(tasks, expired=state.expired)
+        for node, own in zip(large, found, strict=True):
+            done[node.number] = self._bounded(node, threshold, *own)
+        if len(large) >= MANY:
+            self.rate.note(squares(large), perf_counter() - began)
+        return [done[node.number] for node in nodes]
+
+    def again(self, before: ListedNode, after: ListedNode) -> bool:
+        """Whether it is worth applying once more."""
+        if not self.takes(before):
+            return super().again(before, after)
+        return super(Relaxation, self).again(before, after) and self.takes(after)
+
+    def points(self, core: Subproblem, terms: States, start: Callable[[], Warm]) -> Iterator[Array]:
+        """Yield the shares of relaxations with other budgets."""
+        del start
+        budgets = {explored_budget(core, terms, share) for share, own in EXPLORATIONS if own == 1.0}
+        aim, none = self.state.run.objective, np.zeros(core.size)
+        tasks = [Descent(terms, budget, none, aim) for budget in sorted(budgets)]
+        for w, _, _ in self.descents.solved(tasks, expired=self.state.expired):
+            yield np.abs(w)
+
+    def _bounded(
+        self, node: ListedNode, threshold: float, w: Array, rho: Array, nu: float
+    ) -> ListedNode:
+        """Return a node bounded with a point of its relaxation, no curvature moved."""
+        core, alive, index = node.core, node.alive, node.core.index
+        system = core.problem.system(index[alive], np.zeros((0, 0)))
+        inn, Z = node.terms[alive] == IN, np.zeros(core.size)
+        v, r = w[index], rho[index]
+        bound, Z[alive] = priced_bound(system, v[alive], inn, node.budget, r[alive])
+        mass = float(np.abs(v) @ core.system.sizes)
+        warm = Warm(v[None], r[None], nu, float(np.count_nonzero(v)), mass)
+        self.state.starts[node.number].warm = warm
+        evidence = Evidence(node.written(warm.w))
+        return node.screened(PricedPoint(bound, Z, evidence), threshold)

@@ -16,8 +16,8 @@ become nodes of their own, each with a few dozen monomials.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import comb
@@ -25,12 +25,16 @@ from math import comb
 import numpy as np
 from scipy.linalg.lapack import dposv
 
-from polysharp.engines.tree.listed import ListedNode
+from polysharp.checker.evidence import Vector
+from polysharp.engines.tree.bounder import Bounder
+from polysharp.engines.tree.listed_node import Evidence, ListedNode, StartingPoint
+from polysharp.engines.tree.relaxation import fresh_warm
 from polysharp.problem.bounds import Quadratic, ridge_bound
-from polysharp.problem.propagation import FREE, IN
+from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.typing import Array, Indices
 
 MOST_WORK = 2e10  # multiply-adds of all factorisations together: some seconds
+WORK_RATE = 2e9  # multiply-adds a second
 MOST_SETS = 100_000
 MOST_LEFT = 2_000  # sets kept; more, and the bound was of no use
 
@@ -53,7 +57,7 @@ class Sifted:
     closed: float
 
 
-class InputSets:
+class SetsBelow:
     """The sets of inputs that fill the budget below a node."""
 
     def __init__(self, node: ListedNode) -> None:
@@ -86,15 +90,19 @@ class InputSets:
         return comb(len(self.undecided), self.room)
 
     @property
-    def affordable(self) -> bool:
-        """Whether all sets can be bounded within the work allowed, on the largest of them."""
-        if self.room >= len(self.undecided) or self.count > MOST_SETS:
-            return False
+    def work(self) -> float:
+        """Multiply-adds that bound all sets, each as if it were the largest of them."""
         sizes = np.zeros(self.widest + 1)  # of the largest group with so many inputs
         for key, terms in self.groups.items():
             sizes[len(key)] = max(sizes[len(key)], len(terms))
         largest = sum(comb(self.room, d) * size for d, size in enumerate(sizes))
-        return self.count * (largest**3 / 3.0 + 2e4) <= MOST_WORK
+        return float(self.count * (largest**3 / 3.0 + 2e4))
+
+    @property
+    def affordable(self) -> bool:
+        """Whether all sets can be bounded within the work allowed."""
+        few = self.room < len(self.undecided) and self.count <= MOST_SETS
+        return few and self.work <= MOST_WORK
 
     def sift(self, threshold: float, expired: Callable[[], bool]) -> Sifted | None:
         """Bound every set; None where too many are left or the time has run out."""
@@ -120,6 +128,57 @@ class InputSets:
             keys = (key for d in widths for key in combinations(inputs, d))
             terms = np.concatenate([self.groups.get(key, nothing) for key in keys])
             yield inputs, np.sort(terms)
+
+
+class InputSets(Bounder):
+    """Divides nodes into the sets of inputs that may hold a better model."""
+
+    most_sets = MOST_SETS
+
+    def estimate(self, nodes: Sequence[ListedNode]) -> float:
+        """Return the seconds that it takes; infinite if there are too many sets.
+
+        Sets are bounded for one response only.
+        """
+        if self.state.run.problem.n_responses > 1:
+            return np.inf
+        return sum(self._seconds(SetsBelow(node)) for node in nodes)
+
+    def apply(self, nodes: Sequence[ListedNode]) -> list[ListedNode]:
+        """Return the parts of nodes, or nodes as they are if too many sets are left."""
+        return [part for node in nodes for part in self._divided(node)]
+
+    def _seconds(self, sets: SetsBelow) -> float:
+        able = sets.count <= self.most_sets and sets.affordable
+        return sets.work / WORK_RATE if able else np.inf
+
+    def _divided(self, node: ListedNode) -> list[ListedNode]:
+        state, sets = self.state, SetsBelow(node)
+        sifted = sets.sift(state.threshold, lambda: state.run.expired)
+        if sifted is None:
+            self.most_sets = MOST_LEFT  # next time only if no more than that can be left
+            return [node]
+        node = replace(node, discarded=min(node.discarded, sifted.closed))
+        if not sifted.left:
+            return [replace(node.ended("enumeration", sifted.closed), by_inputs=True)]
+        children = [self._child(node, sets.undecided, left) for left in sifted.left]
+        state.writer.write_input_sets(
+            node.record,
+            state.screenings(node),
+            [tuple(left.inputs.tolist()) for left in sifted.left],
+            [child.record for child in children],
+        )
+        return children
+
+    def _child(self, node: ListedNode, undecided: Indices, left: InputSet) -> ListedNode:
+        """Return the part of a node that lies in one set of inputs, on a subproblem of its own."""
+        core, warm = node.core.restrict(left.terms), self.state.starts[node.number].warm
+        inputs = node.inputs.copy()
+        inputs[np.setdiff1d(undecided, left.inputs)] = OUT
+        start = StartingPoint(fresh_warm(core.systems, left.w[None], warm.nu if warm else 1.0))
+        terms = node.terms[left.terms]
+        child = self.state.child(node, start, core=core, terms=terms, inputs=inputs)
+        return child.bounded(left.bound, Evidence(Vector(core.index, left.w)))
 
 
 def _ridge_fit(system: Quadratic) -> Array:

@@ -1,9 +1,9 @@
 """Leaf enumeration for several responses: all supports of a node, tried one by one.
 
-As for one response (``tree.ends``): H and b are Schur complements, monomials are chosen depth first
-in order, and each choice turns H and b into those of the later monomials.  The gain of a monomial
-is  1/2 sum_t b_tj^2 / H_jj.  Rounding changes gains by the slack stated there, with the sum of the
-responses' squares in place of one.
+As for one response (``leaf_enumeration``): H and b are Schur complements, monomials are chosen
+depth first in order, and each choice turns H and b into those of the later monomials.  The gain of
+a monomial is  1/2 sum_t b_tj^2 / H_jj.  Rounding changes gains by the slack stated there, with the
+sum of the responses' squares in place of one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ import numpy as np
 from numba import f8, i8
 
 from polysharp.engines.compiling import Compiler
-from polysharp.engines.tree.ends import Exhausted, ways
-from polysharp.engines.tree.ends_kernel import Quest
+from polysharp.engines.tree.leaf_enumeration import LeafQuery, LeafResult, count_tests
 from polysharp.typing import Array
 
 kernel = Compiler(__file__, later=True)
 
 
-def exhaust_rows(H: Array, b: Array, budget: int, task: Quest, most: int) -> Exhausted | None:
+def enumerate_rows(
+    H: Array, b: Array, budget: int, task: LeafQuery, most: int
+) -> LeafResult | None:
     """Try all choices of ``budget`` monomials; None where more than ``most`` come close.
 
     Forbidden supports are listed as well, and the clock is not looked at.
@@ -33,13 +34,13 @@ def exhaust_rows(H: Array, b: Array, budget: int, task: Quest, most: int) -> Exh
     levels[0], rests[0] = H, b
     bar = np.array([task.need, task.cost, task.share, task.room])
     began = thread_time()
-    count = _exhaust(levels, rests, bar, hits)
-    seconds, work = thread_time() - began, ways(size, L)
-    return None if count > most else Exhausted(hits[:count], float(bar[0]), seconds, work)
+    count = _enumerate(levels, rests, bar, hits)
+    seconds, work = thread_time() - began, count_tests(size, L)
+    return None if count > most else LeafResult(hits[:count], float(bar[0]), seconds, work)
 
 
 @kernel(i8(f8[:, :, ::1], f8[:, :, ::1], f8[::1], i8[:, ::1]), entry=True)
-def _exhaust(levels, rests, bar, hits):  # type: ignore[no-untyped-def]
+def _enumerate(levels, rests, bar, hits):  # type: ignore[no-untyped-def]
     """List the supports; return how many there are, one more than the list has room for at most.
 
     ``bar`` holds the gain needed, which rises with what is found, and cost, share and room.

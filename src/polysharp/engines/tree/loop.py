@@ -6,9 +6,10 @@ itself with more proved.  A node whose bound passes the threshold is closed.  At
 
     min(bounds of the open nodes, of those in hand, of the closed ones)
 
-is a bound of the whole, so that a search may be ended at any moment by time or by Ctrl-C.
-
-Nodes may be taken several at a time, for a device that is only fast with many at once.
+is a bound of the whole, so that a search may be ended at any moment by time or by Ctrl-C.  What
+screening discards on the way to a node counts when the node is closed or kept open.  Three rules
+stop a search: the gap is closed, the time is over, or the bound has stopped moving; that a wide gap
+is hopeless is a rule of the time budget.
 
 A kind of node (``NodeKind``) knows how to make the root, to divide a node and what else closing it
 takes, such as writing it into a proof.
@@ -20,8 +21,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import chain, count
-from typing import Generic, TypeVar
+from itertools import count
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -33,18 +34,20 @@ LEAST_PROGRESS = 0.01  # share of the gap
 LEAST_DIVIDED = 16  # times as many nodes as are taken at once: fewer tell nothing
 
 
-@dataclass(eq=False)
-class Node:
+class Node(Protocol):
     """A part of the search space and what is proved about it."""
 
-    bound: float
-    # Least cost of the supports that were set aside on the way here, by screening for example.
-    set_aside: float = field(default=np.inf, kw_only=True)
+    @property
+    def bound(self) -> float:
+        """What its supports cost at least."""
+
+    @property
+    def discarded(self) -> float:
+        """Least cost of the supports that were discarded on the way here, by screening say."""
 
     @property
     def closed(self) -> bool:
         """Whether no division can raise the bound."""
-        return False
 
 
 N = TypeVar("N", bound=Node)
@@ -55,15 +58,11 @@ class NodeKind(ABC, Generic[N]):
 
     @abstractmethod
     def root(self) -> N:
-        """Return the whole search space, evaluated as far as that is done at once."""
+        """Return the whole search space, bounded as far as that is done at once."""
 
     @abstractmethod
-    def divide(self, node: N) -> Iterator[N]:
-        """Return nodes that cover a node: its children, or itself with more proved."""
-
-    def divide_together(self, nodes: list[N]) -> Iterator[N]:
-        """Return nodes that cover several; by default each is divided by itself."""
-        return chain.from_iterable(map(self.divide, nodes))
+    def divide(self, nodes: list[N]) -> Iterator[N]:
+        """Yield nodes that cover these: their children, or themselves with more proved."""
 
     def close(self, node: N) -> None:
         """Do what closing a node takes beyond counting its bound; by default nothing."""
@@ -126,8 +125,7 @@ class BranchAndBound(Generic[N]):
         if not self.whole:
             return 0.0
         first = self.open[0][0] if self.open else np.inf
-        hand = (min(node.bound, node.set_aside) for node in self.hand)
-        return min(first, self.closed_bound, *hand)
+        return min(first, self.closed_bound, *map(_sound, self.hand))
 
     def _tell(self, phase: str, *, force: bool = False) -> None:
         self.record.raise_bound(min(self.bound, self.record.objective))
@@ -164,23 +162,23 @@ class BranchAndBound(Generic[N]):
             else:
                 left.append(node)
         self._divided += len(left)
-        for part in self.kind.divide_together(left):
+        for part in self.kind.divide(left):
             self._settle(part)
-        for node in left:
-            self.closed_bound = min(self.closed_bound, node.set_aside)
 
     def _settle(self, node: N) -> None:
         """Close a node or keep it open."""
-        # Nothing costs less than nothing, and what is no number proves nothing: it must not get
-        # into a minimum, from which it would vanish.
-        node.bound = node.bound if node.bound >= 0.0 else 0.0
-        self.closed_bound = min(self.closed_bound, node.set_aside)
+        self.closed_bound = min(self.closed_bound, node.discarded)
         if node.closed or node.bound >= self.record.threshold:
             self._close(node)
         else:
             self.kind.wait(node)
-            heappush(self.open, (node.bound, next(self._tickets), node))
+            heappush(self.open, (_sound(node), next(self._tickets), node))
 
     def _close(self, node: N) -> None:
-        self.closed_bound = min(self.closed_bound, node.bound)
+        self.closed_bound = min(self.closed_bound, _sound(node))
         self.kind.close(node)
+
+
+def _sound(node: Node) -> float:
+    """Return the bound of a node, 0 if it is negative or no number: NaN vanishes in a minimum."""
+    return node.bound if node.bound >= 0.0 else 0.0

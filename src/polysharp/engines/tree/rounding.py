@@ -11,24 +11,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
 from polysharp.engines import local_search
 from polysharp.engines.base import Run
-from polysharp.engines.tree.listed import ListedNode
-from polysharp.engines.tree.relaxation import Aim, Descent, Warm, fresh_warm, solve_relaxation
-from polysharp.problem.propagation import IN, States
+from polysharp.engines.tree.listed_node import ListedNode, StartingPoint
+from polysharp.engines.tree.relaxation import Warm, fresh_warm
+from polysharp.engines.tree.relaxation_bounder import Relaxation
+from polysharp.problem.propagation import IN
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 
 WALK_EVERY = 48  # roundings between two walks
 WALKING = 0.1  # share of the time that walks may take however few roundings there are
 WALK = 0.2  # seconds of one, about
-# Relaxations rounded when a proof is not easy: (share of the budget, of the ridge).
-EXPLORATIONS = ((1.0, 1.0), (0.5, 1.0), (1.0, 10.0), (1.0, 0.1), (2.0, 1.0))
-EXPLORING = 0.05  # share of the time spent that each of them may take: they only point somewhere
 
 
 @dataclass(eq=False)
@@ -48,54 +45,30 @@ class Rounding:
         """Improve what the run starts from."""
         self.improve(self.state.best.support)
 
-    def start(self, core: Subproblem, factor: float = 1.0) -> Warm:
+    def start(self, core: Subproblem) -> Warm:
         """Return the incumbent as the starting point of a relaxation over a whole core."""
         best = self.state.best
         W = np.zeros_like(core.q)
         W[:, best.support] = best.w
         warm = fresh_warm(core.systems, W, 1.0)
-        prices = np.square(warm.rho).sum(axis=0) / (2.0 * factor * core.system.ridge)
+        prices = np.square(warm.rho).sum(axis=0) / (2.0 * core.system.ridge)
         warm.nu = _first_price(prices, core.structure.max_terms)
         return warm
 
-    def explore(self, descents: Any = None) -> None:
-        """Round relaxations with other budgets and ridges, and walk from each: new basins.
-
-        Where a device relaxes thousands of monomials (``descents``), only the budgets differ.
-        """
+    def explore(self, relaxation: Relaxation) -> None:
+        """Round relaxations with other budgets and ridges, and walk from each: new basins."""
+        if self.state.problem.n_responses > 1:
+            return
         core = Subproblem.of(self.state.problem)
         terms = np.zeros(core.size, dtype=np.int8)
         terms[core.structure.required_terms] = IN
-        if descents is not None:
-            self._explore_there(core, terms, descents)
-            return
-        for share, factor in EXPLORATIONS:
-            if self.state.expired:
-                return
-            budget = max(1, round(share * (core.structure.max_terms - int(terms.sum()))))
-            systems = [own._replace(ridge=factor * own.ridge) for own in core.systems]
-            seconds = min(EXPLORING * self.state.seconds, self.state.time_left)
-            aim = Aim(tol=1e-3, slack=0.0, seconds=seconds)
-            start = self.start(core, factor)
-            relaxed = solve_relaxation(systems, terms, min(budget, core.size), start, aim)
-            order = np.argsort(-np.abs(relaxed.warm.w).max(axis=0), kind="stable")
-            self.walk(np.sort(core.structure.greedy(order)))
+        for shares in relaxation.points(core, terms, lambda: self.start(core)):
+            self.walk(np.sort(core.structure.greedy(np.argsort(-shares, kind="stable"))))
 
-    def _explore_there(self, core: Subproblem, terms: States, descents: Any) -> None:
-        left = core.structure.max_terms - int(terms.sum())
-        budgets = {max(1, round(share * left)) for share, factor in EXPLORATIONS if factor == 1.0}
-        nodes = [
-            Descent(terms, min(budget, core.size), np.zeros(core.size), self.state.objective)
-            for budget in sorted(budgets)
-        ]
-        for w, _, _ in descents.solved(nodes, expired=self.expired):
-            order = np.argsort(-np.abs(w), kind="stable")
-            self.walk(np.sort(core.structure.greedy(order)))
-
-    def round(self, node: ListedNode) -> None:
+    def round(self, node: ListedNode, start: StartingPoint) -> None:
         """Offer the support a node's relaxation points at; now and then walk on from it."""
         structure = node.core.structure
-        share = node.shares()
+        share = start.shares(node)
         share[node.terms == IN] = np.inf
         order = np.argsort(-share, kind="stable")
         support = node.core.index[structure.greedy(order[share[order] > 0.0])]

@@ -1,7 +1,7 @@
-"""Ends: all supports of a root, tried depth first on one core, most of them passed over.
+"""Leaf enumeration: all supports of a root on one core, depth first, most of them passed over.
 
-    python benchmarks/ends.py
-    python benchmarks/ends.py --tables concrete:3:5 diabetes:2:8
+    python benchmarks/leaf_enumeration.py
+    python benchmarks/leaf_enumeration.py --tables concrete:3:5 diabetes:2:8
 
 For a table, a degree and a number of terms every support is tried against what forward selection
 gains, inputs centred, gamma 1.  "tried" is the work as a share of all supports: pairs of last terms
@@ -21,8 +21,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from real_tables import RESULTS, read
 
-from polysharp.engines.tree.ends import exhaust, ready, term_rules
-from polysharp.engines.tree.ends_kernel import Quest
+from polysharp.engines.tree.leaf_enumeration import (
+    LeafQuery,
+    compile_leaf_kernels,
+    enumerate_leaf,
+    support_rules,
+)
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 
@@ -66,16 +70,17 @@ def main() -> None:
         H, b, cost = moments(*table, int(degree))
         size = len(b)
         structure = Structure(np.ones((size, 1), dtype=bool), L, 1)
-        ready(structure, size)
-        rules = term_rules(structure, np.zeros(size, dtype=np.int8), np.zeros(1, dtype=np.int8))
+        compile_leaf_kernels(structure, size, 1)
+        rules = support_rules(structure, np.zeros(size, dtype=np.int8), np.zeros(1, dtype=np.int8))
         began = perf_counter()
-        ended = exhaust(H, b, L, Quest(selected(H, b, L), cost, 1e-4), rules)
+        query = LeafQuery(selected(H, b, L), cost, 1e-4)
+        result = enumerate_leaf(H, b, L, query, rules, 5_000)
         seconds, supports = perf_counter() - began, comb(size, L)
-        tried = "" if ended is None else f"{ended.work / supports:.2g}"
+        tried = "" if result is None else f"{result.work / supports:.2g}"
         cells = (name, degree, size, L, f"{supports:.2g}", tried, f"{seconds:.2g}")
         page.append(f"| {' | '.join(map(str, cells))} |")
         print(page[-1], flush=True)
-    (RESULTS / "ends.md").write_text("\n".join([*page, ""]))
+    (RESULTS / "leaf-enumeration.md").write_text("\n".join([*page, ""]))
 
 
 if __name__ == "__main__":

@@ -8,22 +8,19 @@ import numpy as np
 import pytest
 from instances import make_instance
 from support import (
-    Exhausted,
+    PAIR_TEST,
+    LeafEnumeration,
+    LeafResult,
     ListedNode,
     Run,
-    Spending,
+    SearchState,
     Subproblem,
     SupportSink,
     TimeBudget,
     Tree,
-    ended,
-    inner,
-    try_all,
-    ways,
+    count_tests,
 )
 from test_multitask import joint_problem
-
-PAIR = inner("PAIR", "effort")
 
 
 class KeepingSink(SupportSink):
@@ -48,13 +45,13 @@ def random_node(rng, problem):
     terms[rng.permutation(core.size)[: rng.integers(0, structure.max_terms + 1)]] = 1
     terms[structure.required_terms] = 1
     inputs = np.zeros(structure.n_inputs, dtype=np.int8)
-    return ListedNode(0.0, core, terms, inputs, None)
+    return ListedNode(0, 0, core, terms, inputs)
 
 
 def least_cost(node):
     problem, structure = node.core.problem, node.core.structure
     supports = (
-        np.sort(np.append(node.held, chosen)).astype(np.intp)
+        np.sort(np.append(node.fixed_in, chosen)).astype(np.intp)
         for size in range(max(node.budget, -1) + 1)
         for chosen in combinations(node.free, size)
     )
@@ -62,41 +59,50 @@ def least_cost(node):
     return min(costs, default=np.inf)
 
 
-@pytest.mark.parametrize("close", [ended, try_all])
+def settled(leaves, node):
+    return leaves.settled(node)
+
+
+def enumerated(leaves, node):
+    return leaves.apply([node])[0]
+
+
+@pytest.mark.parametrize("close", [settled, enumerated])
 @pytest.mark.parametrize("make", [lambda seed: make_instance(seed).problem, joint_problem])
 @pytest.mark.parametrize("seed", range(30))
-def test_no_end_claims_more_than_its_supports_cost(seed, make, close):
+def test_no_bound_claims_more_than_the_supports_of_a_node_cost(seed, make, close):
     problem = make(seed)
     rng, run = np.random.default_rng(seed), Run(problem, TimeBudget(), 0.0)
     sink = KeepingSink(run)
-    effort = Spending(Tree(), run, sink, Subproblem.of(problem).least_eigenvalue())
+    leaves = LeafEnumeration(SearchState(Tree(), run, sink))
+    leaves.level = Subproblem.of(problem).least_eigenvalue()
     for _ in range(10):
-        node = random_node(rng, problem)
-        if not node.forced():
-            assert least_cost(node) == np.inf
-            continue
+        node = random_node(rng, problem).propagated()
         least, sink.found = least_cost(node), []
-        if close(node, effort) and node.closed:
+        if node.closed:
+            assert least == np.inf
+            continue
+        node = close(leaves, node)
+        if node.closed:
             assert node.bound <= least * (1.0 + 1e-12)
-            if least < run.threshold * (1.0 - 1e-6):  # and what is better than the best was seen
+            if least < run.threshold * (1.0 - 1e-6):  # and what is better than the best was found
                 found = [problem.refit(S).objective for S in sink.found]
                 assert min(found) <= least * (1.0 + 1e-6)
-        elif close is ended and not len(node.free):
-            pytest.fail("nothing was left to choose")
+        elif close is settled:
+            assert len(node.free) > 0
 
 
-def test_ends_are_foreseen_from_the_supports_that_were_tried():
-    """Of many more terms too, and though none of those ends took long enough to be timed."""
-    problem = make_instance(0).problem
-    run = Run(problem)
-    effort = Spending(Tree(), run, SupportSink(run), 0.1)
-    before = [effort.ends(130, budget) for budget in (3, 5, 6)]
-    tried = Exhausted(np.zeros((0, 5), dtype=np.int64), 0.0, 1e-5, 1e-4 * ways(130, 5))
-    effort.note_ends(130, 5, tried)
-    after = [effort.ends(130, budget) for budget in (3, 5, 6)]
+def test_seconds_are_foreseen_from_the_supports_that_were_tried():
+    """Of many more terms too, and though no enumeration took long enough to be timed."""
+    run = Run(make_instance(0).problem)
+    leaves = LeafEnumeration(SearchState(Tree(), run, SupportSink(run)))
+    before = [leaves.seconds(130, budget) for budget in (3, 5, 6)]
+    none = np.zeros((0, 5), dtype=np.int64)
+    leaves.note(130, 5, LeafResult(none, 0.0, 1e-5, 1e-4 * count_tests(130, 5)))
+    after = [leaves.seconds(130, budget) for budget in (3, 5, 6)]
     assert after[0] == before[0]
     assert after[1] < 0.1 * before[1]
     assert after[2] < 0.01 * before[2]
-    assert effort.pair == PAIR
-    effort.note_ends(130, 5, None)
-    assert effort.tried[5] == pytest.approx(2e-4)
+    assert leaves.rate.seconds == PAIR_TEST
+    leaves.note(130, 5, None)
+    assert leaves.tried[5] == pytest.approx(2e-4)

@@ -1,9 +1,9 @@
-"""Exhaustive ends: a node with few supports left is finished by trying all of them.
+"""Leaf enumeration: a node with few supports left is closed by trying all of them.
 
 H is the Schur complement of G + lam I on the free monomials, b what is left of q, both scaled so
 that H has unit diagonal; at most L monomials join.  Choosing j turns H and b into Schur complements
 on the other monomials.  Few choices are followed side by side, one array operation for all of them;
-many are gone through depth first, which is compiled (``ends_kernel``).
+many are gone through depth first, which is compiled (``leaf_kernel``).
 
 Rounding (see ``bounds``): k eliminations are exact for data changed by a relative eps in every
 entry, eps = unit (s_j / sqrt(H_jj))^2 + (k + 12) u; if mu bounds the eigenvalues of the scaled H
@@ -11,9 +11,9 @@ from below, gains of k terms change by at most
 
     slack = eps (B + B^2 / 2) + (k + 12) u  times |y|^2,     B^2 = k / mu.
 
-So supports that come within twice that of the threshold are listed.  The caller bounds the listed
-ones one by one.  What all later monomials gain together is wrong by more: a factorisation of m
-columns, and SORTED - 2 changes of it (``ends_kernel``), each on both sides of H.
+So supports that come within twice that of the threshold are listed, and the caller bounds these one
+by one.  What all later monomials gain together is wrong by more: a factorisation of m
+columns, and SORTED - 2 changes of it (``leaf_kernel``), each on both sides of H.
 """
 
 from __future__ import annotations
@@ -25,32 +25,94 @@ from functools import cache
 from itertools import combinations
 from math import comb, log, sqrt
 from time import thread_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.engines.tree.ends_kernel import SORTED, Demands, Levels, Quest, search
+from polysharp.engines.tree.leaf_kernel import BLOCK, CUT_FROM, NAMES, ROWS, SORTED, search
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import UNIT, Quadratic
 from polysharp.problem.propagation import FREE, IN, States
 from polysharp.typing import Array, Indices
 
 LONG, LOOK_AROUND = 3e8, 0.1  # pair tests, seconds: a longer search looks around now and then
-MOST_HITS = 5_000  # supports listed; more, and the threshold is too far below the optimum
 AT_ONCE, SHORT = 2_000, 4  # supports, and terms of one, that are tried at once, uncompiled
 
 
-def ways(free: int, budget: int) -> float:
-    """Return the number of supports, in units of one pair test, with what rows and levels cost."""
+class LeafQuery(NamedTuple):
+    """What a leaf enumeration looks for."""
+
+    need: float  # gain from which a support is listed
+    cost: float  # before any gain
+    share: float  # of the cost of a support that is listed, by which others need not beat it
+    room: float = 0.0  # supports whose gain is less by no more than this are listed all the same
+    fewest: float = 0.0  # terms of a support that is listed
+    doubt: float = 0.0  # what rounding may take off the gain of all monomials together
+    work: float = np.inf  # pair tests, or what takes as long, after which to give up
+
+    def raised(self, need: float, gain: float) -> float:
+        """Return what is needed once a support is found: to be better by the tolerance."""
+        if not gain <= self.cost:  # it is rounding
+            return need
+        return max(need, gain + self.share * (self.cost - gain) - self.room)
+
+
+class EliminationStack(NamedTuple):
+    """H, b and D after 0, 1, 2, ... monomials have been chosen, and room to work in.
+
+    Few arrays: kernels pass them on field by field.
+    """
+
+    H: Array  # of the levels, above its diagonal
+    U: Array  # of the levels, column by column
+    rows: Array  # b, D and z of each level by turns, then those named below
+    places: NDArray[np.int64]  # the rows named below, then the monomials of each level
+
+    @classmethod
+    def of(cls, H: Array, b: Array, L: int, inputs: int) -> EliminationStack:
+        """Return room for a search for L monomials, of H with unit diagonal."""
+        size, depth = len(b), max(L - 2, 1)
+        width = size + BLOCK
+        levels = cls(
+            np.zeros((depth, width, width)),
+            np.zeros((depth, width, width) if L > CUT_FROM - 1 else (1, 1, 1)),
+            np.zeros((3 * max(L, 2) + ROWS, width)),
+            np.zeros((NAMES + depth, max(width, L + 2, inputs)), dtype=np.int64),
+        )
+        levels.H[0, :size, :size] = H
+        levels.rows[0, :size], levels.rows[1, :size] = b, 1.0
+        levels.places[NAMES, :size] = np.arange(size)
+        return levels
+
+
+class SupportRules(NamedTuple):
+    """What a choice of free monomials must satisfy, given what is in.
+
+    Row i of a list of lists, ``items[starts[i] : starts[i + 1]]``, names free monomials.  One of
+    each of the first ``always`` rows must be chosen in any case; one (or all, if ``strong``) of row
+    ``always + j`` when monomial j is chosen.
+    """
+
+    uses: NDArray[np.uint8]  # inputs of the free monomials that are not in yet
+    room: int  # how many of those inputs may join
+    starts: NDArray[np.int64]
+    items: NDArray[np.int64]
+    always: int
+    strong: bool
+    plain: bool  # whether there are no rules beyond the number of terms
+
+
+def count_tests(free: int, budget: int) -> float:
+    """Return the pair tests of all supports, with what rows and levels cost beside them."""
     return comb(free, budget) + sum(
         cost * comb(free, budget - less) for less, cost in ((1, 50), (2, 200)) if budget >= less
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Exhausted:
-    """Supports (positions, ends filled with -1) that may cost less than the threshold."""
+class LeafResult:
+    """Supports (positions, filled up with -1) that may cost less than the threshold."""
 
     hits: NDArray[np.int64]
     need: float  # gain that nothing but the hits exceeds
@@ -58,15 +120,15 @@ class Exhausted:
     work: float = 0.0  # of the processor, in pair tests
 
 
-def exhaust(
+def enumerate_leaf(
     H: Array,
     b: Array,
     budget: int,
-    task: Quest,
-    rules: Demands,
-    most: int = MOST_HITS,
+    task: LeafQuery,
+    rules: SupportRules,
+    most: int,
     expired: Callable[[], bool] = lambda: False,
-) -> Exhausted | None:
+) -> LeafResult | None:
     """Try all choices of at most ``budget`` monomials, best with the strongest ones first.
 
     None where more than ``most`` come close, where that would be too much work, and when the time
@@ -74,12 +136,12 @@ def exhaust(
     """
     L, root = min(budget, len(b)), np.sqrt(np.diagonal(H))
     H, b = H / np.multiply.outer(root, root), b / root
-    if rules.plain and few(len(b), L):
-        return _at_once(H, b, L, task, most)
-    return one_by_one(H, b, L, task, rules, most, expired)
+    if rules.plain and is_small(len(b), L):
+        return _enumerate_small(H, b, L, task, most)
+    return enumerate_depth_first(H, b, L, task, rules, most, expired)
 
 
-def few(size: int, budget: int) -> bool:
+def is_small(size: int, budget: int) -> bool:
     """Whether no choice among so many monomials, or fewer, needs the compiled search."""
     return budget <= SHORT and comb(size, budget) <= AT_ONCE
 
@@ -92,7 +154,7 @@ def _choices(size: int, L: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return chosen, chosen[first] * size + chosen[second]
 
 
-def _at_once(H: Array, b: Array, L: int, task: Quest, most: int) -> Exhausted | None:
+def _enumerate_small(H: Array, b: Array, L: int, task: LeafQuery, most: int) -> LeafResult | None:
     """Eliminate the monomials of all choices, the first of each, then the second, ..."""
     chosen, pairs = _choices(len(b), L)
     rows = iter(np.take(H, pairs))
@@ -112,28 +174,28 @@ def _at_once(H: Array, b: Array, L: int, task: Quest, most: int) -> Exhausted | 
         if not gains[hit] <= need:
             hits.append(hit)
             need = task.raised(need, gains[hit])
-    return Exhausted(chosen.T[hits], float(need)) if len(hits) <= most else None
+    return LeafResult(chosen.T[hits], float(need)) if len(hits) <= most else None
 
 
-def one_by_one(
+def enumerate_depth_first(
     H: Array,
     b: Array,
     L: int,
-    task: Quest,
-    rules: Demands,
+    task: LeafQuery,
+    rules: SupportRules,
     most: int,
     expired: Callable[[], bool],
-) -> Exhausted | None:
+) -> LeafResult | None:
     """Go through the choices depth first."""
-    size, levels = len(b), Levels.of(H, b, L, rules.uses.shape[1])
+    size, levels = len(b), EliminationStack.of(H, b, L, rules.uses.shape[1])
     hits = np.empty((most, max(L, 1)), dtype=np.int64)
     need = np.array([task.need, 0.0, 0.0])  # a flag that ends the search, and what it has done
-    task, asked = Quest(*map(float, task)), None if rules.plain else rules
+    task, own_rules = LeafQuery(*map(float, task)), None if rules.plain else rules
     if task.work < LONG:
-        count, seconds = _timed_search(levels, size, L, task, asked, need, hits)
+        count, seconds = _timed_search(levels, size, L, task, own_rules, need, hits)
     else:  # beside this thread, which stays awake for the clock and for Ctrl-C
         with ThreadPoolExecutor(1) as beside:
-            running = beside.submit(_timed_search, levels, size, L, task, asked, need, hits)
+            running = beside.submit(_timed_search, levels, size, L, task, own_rules, need, hits)
             try:
                 while not wait([running], LOOK_AROUND).done:
                     need[1] = float(expired())
@@ -142,7 +204,7 @@ def one_by_one(
             count, seconds = running.result()
     if not 0 <= count <= most:
         return None
-    return Exhausted(hits[:count], float(need[0]), seconds, float(need[2]))
+    return LeafResult(hits[:count], float(need[0]), seconds, float(need[2]))
 
 
 def _timed_search(*task: Any) -> tuple[int, float]:
@@ -151,8 +213,8 @@ def _timed_search(*task: Any) -> tuple[int, float]:
     return search(*task), thread_time() - began
 
 
-def ready(structure: Structure, size: int, responses: int) -> None:
-    """Compile what the ends of a problem need, or load it: no clock runs yet."""
+def compile_leaf_kernels(structure: Structure, size: int, responses: int) -> None:
+    """Compile the kernels that a problem needs, or load them: no clock runs yet."""
     if responses > 1:
         from polysharp.engines.tree import leaf_rows
 
@@ -160,16 +222,16 @@ def ready(structure: Structure, size: int, responses: int) -> None:
     elif not structure.plain or structure.inputs_bind:
         _compile(plain=False)
         _compile(plain=True)
-    elif not few(size, structure.max_terms):
+    elif not is_small(size, structure.max_terms):
         _compile(plain=True)
 
 
 @cache
 def _compile(*, plain: bool) -> None:
     nothing = np.zeros(1, dtype=np.int64)
-    rules = Demands(np.zeros((1, 0), dtype=np.uint8), 1, nothing, nothing[:0], 0, False, plain)
-    task = Quest(np.inf, 0.0, 0.0, work=0.0)
-    one_by_one(np.ones((1, 1)), np.zeros(1), 1, task, rules, 1, lambda: False)
+    rules = SupportRules(np.zeros((1, 0), dtype=np.uint8), 1, nothing, nothing[:0], 0, False, plain)
+    task = LeafQuery(np.inf, 0.0, 0.0, work=0.0)
+    enumerate_depth_first(np.ones((1, 1)), np.zeros(1), 1, task, rules, 1, lambda: False)
 
 
 def rounding_slack(
@@ -181,25 +243,25 @@ def rounding_slack(
     ``roundings``, by default those of the eliminations.
     """
     roundings = terms + 12.0 if roundings is None else roundings
-    H = np.diagonal(system.Q) + system.ridge
+    H = system.diagonal(np.arange(len(system.ridge))) + system.ridge
     worst = float((system.sizes**2 / H).max(initial=1.0))
     eps = 1.01 * (system.unit * worst + roundings * UNIT)
     B = sqrt(1.01 * terms / least)
     return 1.01 * (eps * (B + 0.5 * B * B) + (terms + 12.0) * UNIT) * system.response**2
 
 
-def doubt_of_all(system: Quadratic, least: float, size: int, terms: int) -> float:
+def slack_of_all(system: Quadratic, least: float, size: int, terms: int) -> float:
     """Return by how much rounding may change what all of so many monomials gain together."""
     changed = 2.0 * (SORTED - 2) * (size + 12.0) * (1.0 + 2.0 * sqrt(max(0.0, -log(least))))
     return rounding_slack(system, least, size, size + terms + 24.0 + changed)
 
 
-def term_rules(
+def support_rules(
     structure: Structure, terms: States, inputs: States, free: Indices | None = None
-) -> Demands:
+) -> SupportRules:
     """Return what the rules ask of the free monomials of a node, in a given order."""
     free = np.flatnonzero(terms == FREE) if free is None else free
-    held = np.flatnonzero(terms == IN)
+    fixed_in = np.flatnonzero(terms == IN)
     nothing = np.zeros(0, dtype=np.int64)
     plain = structure.heredity is None and not len(structure.required_inputs)
     undecided = inputs == FREE
@@ -209,18 +271,20 @@ def term_rules(
     if not plain:
         place = np.full(len(terms), -1, dtype=np.int64)
         place[free] = np.arange(len(free))
-        used = structure.inputs_of(held)
+        used = structure.inputs_of(fixed_in)
         rows = [
             place[free[structure.uses[free, i]]] for i in structure.required_inputs if not used[i]
         ]
         if structure.heredity == "weak":
             rows += [
-                place[_wanted(structure, terms, j)] for j in held if _orphan(structure, terms, j)
+                place[_wanted(structure, terms, j)]
+                for j in fixed_in
+                if _orphan(structure, terms, j)
             ]
     always = len(rows)
     if structure.heredity is not None:
         rows += [place[_wanted(structure, terms, j)] for j in free]
-    return Demands(
+    return SupportRules(
         np.ascontiguousarray(uses, dtype=np.uint8),
         room,
         np.cumsum([0, *map(len, rows)], dtype=np.int64),

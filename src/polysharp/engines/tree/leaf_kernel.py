@@ -1,4 +1,4 @@
-"""The compiled search of exhaustive ends: all choices of L monomials, depth first.
+"""The compiled search of leaf enumeration: all choices of L monomials, depth first.
 
 The last two are chosen together: with D the diagonal of H and T twice the gain that is still
 needed, a pair gains more than T/2 iff
@@ -9,10 +9,10 @@ without a division or a branch.  Summed as positive parts over two rows this tak
 pair (and 20 a row); the update of H by the monomial before the pair is part of the same pass.  Rows
 are padded with zeros, which add nothing, to whole blocks of BLOCK numbers.
 
-Most supports are never looked at (leaps and bounds, after Furnival and Wilson): more monomials
-never gain less, so where all from one on gain too little *together*, nothing among them is chosen,
-be it in front of a pair or as its first.  What they gain follows from a factor of H that is made
-from the last monomial backwards,
+Most supports are never looked at (leaps and bounds, the rule of Furnival and Wilson): more
+monomials never gain less, so if all from one on gain too little *together*, nothing among them is
+chosen, be it in front of a pair or as its first.  What they gain follows from a factor of H that is
+made from the last monomial backwards,
 
     H_rs = sum_k U_rk U_sk,   k >= max(r, s),       b_r = sum_k U_rk z_k,   k >= r:
 
@@ -27,15 +27,15 @@ No p_rk is longer than its row times sqrt(sigma_k), so nothing is lost: a row of
 most (m + 12) u (1 + 2 sqrt(log(1/mu))) times what U_r is long, mu below the eigenvalues of H: the
 squares of u_k / sqrt(sigma_(k+1)) add up to log(H_jj / U_jj^2) at most.
 
-Which monomials come last decides how much is passed over.  Where SORTED terms or more are to come
-the last one is that which gains least, the one before it that which gains least beside it, and so
-on: what cannot matter stands together.  Later levels keep the order.
+Which monomials come last decides how much is passed over.  If SORTED terms or more are to come, the
+last one is that which gains least, the one before it that which gains least beside it, and so on:
+what cannot matter stands together.  Later levels keep the order.
 
 Rules are met on the way where that is cheap: monomials that need too many inputs are skipped.
 Whatever gains enough is then asked for all rules.  Without rules only supports of L terms count,
 since more terms never cost more; with rules, shorter ones count too, down to ``fewest``.
 
-A pair is listed where its test is positive up to its own rounding: less than 64 u (b^2/D + |T|) D_a
+A pair is listed if its test is positive up to its own rounding: less than 64 u (b^2/D + |T|) D_a
 D_k, where b^2/D and |T| are at most twice the cost before any gain, so that NOISE times that cost
 is added to it.
 
@@ -47,15 +47,11 @@ they are passed to is compiled once for the literal and once more.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import i8, u8
-from numpy.typing import NDArray
 
 from polysharp.engines.compiling import Compiler
 from polysharp.problem.bounds import UNIT
-from polysharp.typing import Array
 
 ROW = 50.0  # pair tests that take as long as what a row takes beside them
 SORTED = 4
@@ -63,79 +59,14 @@ FACTORED = 0.5  # pair tests that take as long as a product in a factorisation
 BLOCK = 16  # numbers that one turn of the vectorised loop takes
 NOISE = 512.0 * UNIT
 
-
-class Quest(NamedTuple):
-    """What to look for."""
-
-    need: float  # gain from which a support is listed
-    cost: float  # before any gain
-    share: float  # of the cost of a support that is listed, by which others need not beat it
-    room: float = 0.0  # supports whose gain is less by no more than this are listed all the same
-    fewest: float = 0.0  # terms of a support that is listed
-    doubt: float = 0.0  # what rounding may take off the gain of all monomials together
-    work: float = np.inf  # pair tests, or what takes as long, after which to give up
-
-    def raised(self, need: float, gain: float) -> float:
-        """Return what is needed once a support is found: to be better by the tolerance."""
-        if not gain <= self.cost:  # it is rounding
-            return need
-        return max(need, gain + self.share * (self.cost - gain) - self.room)
-
-
-class Levels(NamedTuple):
-    """H, b and D after 0, 1, 2, ... monomials have been chosen, and room to work in.
-
-    Few arrays: kernels pass them on field by field.
-    """
-
-    H: Array  # of the levels, above its diagonal
-    U: Array  # of the levels, column by column
-    rows: Array  # b, D and z of each level by turns, then those named below
-    places: NDArray[np.int64]  # the rows named below, then the monomials of each level
-
-    @classmethod
-    def of(cls, H: Array, b: Array, L: int, inputs: int) -> Levels:
-        """Return room for a search for L monomials, of H with unit diagonal."""
-        size, depth = len(b), max(L - 2, 1)
-        width = size + BLOCK
-        levels = cls(
-            np.zeros((depth, width, width)),
-            np.zeros((depth, width, width) if L > CUT_FROM - 1 else (1, 1, 1)),
-            np.zeros((3 * max(L, 2) + ROWS, width)),
-            np.zeros((NAMES + depth, max(width, L + 2, inputs)), dtype=np.int64),
-        )
-        levels.H[0, :size, :size] = H
-        levels.rows[0, :size], levels.rows[1, :size] = b, 1.0
-        levels.places[NAMES, :size] = np.arange(size)
-        return levels
-
-
 # Rows of numbers: b^2, the update of H, the gains of the levels, z^2 of the next level, u, sigma
 # and p of b; and room for what is left of D, of b, and for a sum.
 ROWS = 10
 BB, V, GAINS, SQUARES, U_J, SIGMA, P, LEFT_D, LEFT_B, SUM = range(-ROWS, 0)
-# Rows of places: the positions chosen, where levels end, how often inputs are used, and the
+# Rows of places: the positions chosen, where levels stop, how often inputs are used, and the
 # monomials that stand at the positions chosen.
-CHOSEN, ENDS, USED, PICKED, NAMES = range(5)
+CHOSEN, STOPS, USED, PICKED, NAMES = range(5)
 CUT_FROM = 4  # terms from which monomials are passed over: of three there are few
-
-
-class Demands(NamedTuple):
-    """What a choice of free monomials must satisfy, given what is in.
-
-    Row i of a list of lists, ``items[starts[i] : starts[i + 1]]``, names free monomials.  One of
-    each of the first ``always`` rows must be chosen in any case; one (or all, if ``strong``) of row
-    ``always + j`` when monomial j is chosen.
-    """
-
-    uses: NDArray[np.uint8]  # inputs of the free monomials that are not in yet
-    room: int  # how many of those inputs may join
-    starts: NDArray[np.int64]
-    items: NDArray[np.int64]
-    always: int
-    strong: bool
-    plain: bool  # whether there are no rules beyond the number of terms
-
 
 kernel = Compiler(__file__, allocating=False)
 
@@ -409,8 +340,8 @@ def search(levels, size, L, task, rules, need, hits):  # type: ignore[no-untyped
     ``need`` is the gain from which one is, a flag that ends the search, and the work it has been.
     """
     rows, places = levels.rows, levels.places
-    chosen, ends, used, picked, gains = (
-        places[CHOSEN], places[ENDS], places[USED], places[PICKED], rows[GAINS]
+    chosen, stops, used, picked, gains = (
+        places[CHOSEN], places[STOPS], places[USED], places[PICKED], rows[GAINS]
     )  # fmt: skip
     room, noted, depth, new, work = i8(0), i8(0), i8(0), i8(0), 0.0
     if rules is not None:
@@ -429,22 +360,22 @@ def search(levels, size, L, task, rules, need, hits):  # type: ignore[no-untyped
             where = (depth, first, top, size, noted)
             noted = _pairs(task, rules, levels, names, hits, need, where, gains[depth])
             work += (top - first) * (ROW + size - 0.5 * (first + top))
-            j = ends[depth] = size
+            j = stops[depth] = size
         else:
             chosen[depth] += 1
             j = chosen[depth]
             if j == first:
                 # Without rules a choice that cannot be completed is left to others.
-                ends[depth] = size
+                stops[depth] = size
                 if rules is None:
-                    ends[depth] = size - (L - depth) + 1
+                    stops[depth] = size - (L - depth) + 1
                 if cuts:
                     if depth <= last_sorted:
                         _factored(levels, depth, j, size)
                         work += FACTORED * (size - j) ** 3 / 6.0
                     cut = _cut(rows[SQUARES], j, size, missing)
-                    ends[depth] = cut if cut < ends[depth] else ends[depth]
-        if j >= ends[depth]:
+                    stops[depth] = cut if cut < stops[depth] else stops[depth]
+        if j >= stops[depth]:
             depth -= 1
             if depth < 0:
                 break

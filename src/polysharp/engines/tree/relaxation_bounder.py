@@ -1,0 +1,87 @@
+"""Bounds nodes by coordinate descent on the perspective relaxation (``relaxation``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+
+from polysharp.engines.tree.bounder import Bounder
+from polysharp.engines.tree.cost_model import Rate
+from polysharp.engines.tree.listed_node import Evidence, ListedNode, PricedPoint
+from polysharp.engines.tree.relaxation import Aim, Warm, fresh_warm, solve_relaxation
+from polysharp.engines.tree.search_state import SearchState
+from polysharp.problem.propagation import OUT, States
+from polysharp.problem.subproblem import Subproblem
+from polysharp.typing import Array
+
+# Relaxations rounded when a proof is not easy: (share of the budget, of the ridge).
+EXPLORATIONS = ((1.0, 1.0), (0.5, 1.0), (1.0, 10.0), (1.0, 0.1), (2.0, 1.0))
+EXPLORING = 0.05  # share of the time spent that each of them may take: they only point somewhere
+
+
+class Relaxation(Bounder):
+    """Coordinate descent, one node at a time."""
+
+    def __init__(self, state: SearchState) -> None:
+        super().__init__(state)
+        self.rate = Rate(2e-9, memory=0.5, least=0.0)  # of the square of the free monomials
+
+    def estimate(self, nodes: Sequence[ListedNode]) -> float:
+        """Return the seconds that relaxations take."""
+        return self.rate.seconds * squares(nodes)
+
+    def apply(self, nodes: Sequence[ListedNode]) -> list[ListedNode]:
+        """Solve relaxations from where they stand, and screen."""
+        return [self._relaxed(node) for node in nodes]
+
+    def again(self, before: ListedNode, after: ListedNode) -> bool:
+        """Whether the relaxation changes: fixing out what it leaves at zero does not move it."""
+        if np.count_nonzero(after.terms == 1) > len(before.fixed_in):
+            return True
+        out, start = (after.terms == OUT) & (before.terms != OUT), self.state.starts[after.number]
+        return start.warm is not None and bool(np.any(start.warm.w[:, out] != 0.0))
+
+    def batches(self, nodes: Sequence[ListedNode]) -> list[list[ListedNode]]:
+        """Return the nodes in groups, each of which is best bounded at once."""
+        return [[node] for node in nodes]
+
+    def points(self, core: Subproblem, terms: States, start: Callable[[], Warm]) -> Iterator[Array]:
+        """Yield the shares of relaxations with other budgets and ridges: they lie elsewhere."""
+        run = self.state.run
+        for share, factor in EXPLORATIONS:
+            if run.expired:
+                return
+            systems = [own._replace(ridge=factor * own.ridge) for own in core.systems]
+            seconds = min(EXPLORING * run.seconds, run.time_left)
+            aim, warm = Aim(tol=1e-3, slack=0.0, seconds=seconds), start()
+            warm.nu /= factor
+            budget = explored_budget(core, terms, share)
+            yield np.abs(solve_relaxation(systems, terms, budget, warm, aim).warm.w).max(axis=0)
+
+    def _relaxed(self, node: ListedNode) -> ListedNode:
+        state, core, began = self.state, node.core.read_once_more(), perf_counter()
+        start, aim = state.starts[node.number], state.aim()
+        if start.warm is None:
+            start.warm = fresh_warm(core.systems, np.zeros_like(core.q), 1.0)
+        relaxed = solve_relaxation(
+            core.systems, node.terms, node.budget, start.warm, aim, core.times
+        )
+        self.rate.note(len(node.free) ** 2, perf_counter() - began)
+        start.warm = relaxed.warm
+        node = node if core is node.core else replace(node, core=core)
+        evidence = Evidence(node.written(relaxed.w))
+        return node.screened(PricedPoint(relaxed.bound, relaxed.Z, evidence), aim.threshold)
+
+
+def squares(nodes: Sequence[ListedNode]) -> float:
+    """Return the sum of the squares of the free monomials."""
+    return float(sum(len(node.free) ** 2 for node in nodes))
+
+
+def explored_budget(core: Subproblem, terms: States, share: float) -> int:
+    """Return a share of the terms that are left, at least one."""
+    left = core.structure.max_terms - int(np.count_nonzero(terms == 1))
+    return min(max(1, round(share * left)), core.size)
