@@ -30,6 +30,7 @@ from support import (
     Statement,
     Tree,
     Vector,
+    home,
     inner,
     value,
 )
