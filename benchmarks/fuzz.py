@@ -53,7 +53,7 @@ from polysharp.engines import make_engine
 from polysharp.engines.columns.priced_run import PricedRun, Sizes
 from polysharp.engines.columns.priced_search import search_all_inputs
 from polysharp.engines.tree import Tree
-from polysharp.engines.tree import ends as searched_ends
+from polysharp.engines.tree import leaf_enumeration as searched_supports
 from polysharp.errors import InfeasibleError, InputError
 from polysharp.estimators.coded_table import CodedTable
 from polysharp.estimators.fit_context import FitContext
@@ -377,7 +377,7 @@ def load_kernels(only: str | None) -> None:
     Of "ends" few supports are tried as many are, by the tree and by the checker.
     """
     if only == "ends":
-        vars(searched_ends)["few"], vars(checked_supports)["FEW"] = lambda *_: False, 0
+        vars(searched_supports)["is_small"], vars(checked_supports)["FEW"] = lambda *_: False, 0
     for seed in range(3):
         for engine in ("tree", "branching", "priced", "enumeration", "local-search"):
             attempt(make_case(seed, engine), Tally())
