@@ -111,7 +111,7 @@ def test_weights_count_and_their_unit_does_not():
         model.polynomial_, model.leverage_, model_rows(model, X[rows], y[rows]), 1000
     )
     # A new row counts as much as the heaviest, of weight two.
-    same = Calibration((repeated,), 2.0).ends(X, 0.7)
+    same = Calibration((repeated,), 2.0).limits(X, 0.7)
     np.testing.assert_allclose(same, some, rtol=1e-12)
 
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 import re
 
 import pytest
-from support import BUDGETS, FIT, LASSO, SEARCH, TERM_RULES, option_help, option_names
+from support import (
+    BUDGETS,
+    FIT,
+    LASSO,
+    SEARCH,
+    TERM_RULES,
+    option_help,
+    option_names,
+    parameters_of,
+)
 
 from polysharp import PolynomialLasso, SparsePolynomialRegressor
 from polysharp.cli import make_parser
 
-KNOWN = {own.name: own for own in FIT}
+KNOWN = parameters_of(*FIT)
 
 
 def documented(kind):
@@ -27,7 +36,7 @@ def test_the_table_has_the_parameters_of_the_estimator_and_their_defaults():
 
 
 def test_the_lasso_differs_only_as_the_table_says():
-    table = KNOWN | {own.name: own for own in LASSO}
+    table = parameters_of(*FIT, LASSO)
     for name, default in PolynomialLasso().get_params(deep=False).items():
         assert table[name].default == default, name
 
@@ -50,5 +59,5 @@ def test_every_option_of_the_table_is_an_option_of_fit():
 
 
 def test_defaults_obey_their_rules():
-    for own in (*FIT, *LASSO):
+    for own in (*KNOWN.values(), *parameters_of(LASSO).values()):
         assert own.rule is None or own.rule.holds(own.default), own.name

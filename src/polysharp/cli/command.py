@@ -31,7 +31,7 @@ from typing import Any
 
 from polysharp.estimators.parameter_table import BUDGETS, SEARCH, TERM_RULES, option_help
 
-Kind = Callable[[str], Any]
+OptionReader = Callable[[str], Any]
 
 NONE = object()  # what the user wrote as "none" or "all", where None means: not written
 
@@ -47,7 +47,7 @@ class ExitCode(IntEnum):
     BROKEN_PIPE = 141
 
 
-def list_of(number: Kind) -> Kind:
+def list_of(number: OptionReader) -> OptionReader:
     """Return a reader of one number, or of several with commas between them."""
 
     def read(text: str) -> Any:
@@ -63,7 +63,7 @@ def list_of(number: Kind) -> Kind:
     return read
 
 
-def word_or(number: Kind, **words: Any) -> Kind:
+def word_or(number: OptionReader, **words: Any) -> OptionReader:
     """Return a reader of a number or of one of the words."""
 
     def read(text: str) -> Any:
@@ -90,7 +90,7 @@ def bounds(text: str) -> tuple[str, tuple[float | None, ...]]:
     return whose.strip() or "*", (low, high)
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, OptionReader] = {
     "BOUNDS": bounds,
     "N": int,
     "L": int,

@@ -36,7 +36,7 @@ NAMELESS = "Unnamed: {}"  # columns without a name, numbered from 0 as pandas do
 USUAL, WINDOWS = "utf-8-sig", "cp1252"  # UTF-8, with or without a mark at its beginning
 BYTE_ORDERS = (b"\xff\xfe", b"\xfe\xff")  # marks at the beginning of UTF-16
 
-Tell = Callable[[str], None]
+Remark = Callable[[str], None]  # takes a sentence for the user
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class _Layout:
     decimal: str
 
 
-def read_text(pd: Any, source: str, form: Format, tell: Tell) -> Any:
+def read_text(pd: Any, source: str, form: Format, tell: Remark) -> Any:
     """Return a data frame of a file of text, or of standard input for ``-``."""
     content = _standard_input() if source == "-" else None
     encoding = form.encoding or _marked_encoding(source, content)
@@ -90,7 +90,7 @@ def read_text(pd: Any, source: str, form: Format, tell: Tell) -> Any:
 
 
 def _read(
-    pd: Any, source: str, content: bytes | None, form: Format, encoding: str, tell: Tell
+    pd: Any, source: str, content: bytes | None, form: Format, encoding: str, tell: Remark
 ) -> Any:
     with _opened(source, content, encoding) as file:
         sample = file.read(SAMPLE)
@@ -107,7 +107,7 @@ def _read(
     return frame
 
 
-def _layout(source: str, sample: str, form: Format, tell: Tell) -> _Layout:
+def _layout(source: str, sample: str, form: Format, tell: Remark) -> _Layout:
     """Look at the first lines."""
     delimiter = spelled(form.delimiter)
     # The last line of a sample that was cut off proves nothing.

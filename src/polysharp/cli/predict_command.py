@@ -38,19 +38,19 @@ def run_predict(options: Namespace) -> int:
     formulas = formulas_of(model)
     names, read = formulas[0].names, list(formulas)
     made = [f"{COLUMN}_{each.response}" for each in formulas] if len(formulas) > 1 else [COLUMN]
-    ends: list[list[str]] = []
+    pairs: list[list[str]] = []
     measured: Sequence[Any] = ()
     if options.interval is not None:
         measured = calibrations_of(model, options)
         read += [fold.polynomial for own in measured for fold in own.folds]
-        ends = [[name.replace(COLUMN, end, 1) for end in (LOWER, UPPER)] for name in made]
+        pairs = [[name.replace(COLUMN, end, 1) for end in (LOWER, UPPER)] for name in made]
     recipe = Recipe.read(load_columns(options.model))
     recipe.adopt(options)
     raw = read_frame(options)
     keep = list(raw.columns) if options.keep_all else columns(options, "keep") or []
     used = sorted({i for each in read for i in each.inputs})  # formulas of folds may use others
     needed = [names[i] for i in used]
-    written = [*made, *(name for pair in ends for name in pair), OUTSIDE]
+    written = [*made, *(name for pair in pairs for name in pair), OUTSIDE]
     check_columns(raw, options, formulas, recipe, needed, keep, written)
     recipe.say_unseen(raw, needed)
     frame = recipe.apply(raw)
@@ -63,13 +63,13 @@ def run_predict(options: Namespace) -> int:
         result[name] = np.where(incomplete, np.nan, values)
     outside = recipe.outside(X[:, used], needed)
     beyond = np.array([bool(inputs) for inputs in outside])
-    for pair, own in zip(ends, measured, strict=True):
-        limits = own.ends(np.nan_to_num(X), options.interval)
+    for pair, own in zip(pairs, measured, strict=True):
+        limits = own.limits(np.nan_to_num(X), options.interval)
         result[pair] = np.where((incomplete | beyond)[:, None], np.nan, limits)
     if beyond.any():
         result[OUTSIDE] = outside
         clamped = "; their inputs were clamped" if formulas[0].ranges is not None else ""
-        missing = ", and they have no interval" if ends else ""
+        missing = ", and they have no interval" if pairs else ""
         say(
             f"{beyond.sum()} of {len(X)} rows lie outside the range of the fit, where nothing is "
             f"known of the error{missing}: the column {OUTSIDE!r} names the inputs{clamped}"

@@ -144,8 +144,8 @@ class Recipe:
             found["left_out"] = list(left_out)
         if getattr(options, "holdout", None) is not None:
             found |= {"holdout": options.holdout, "seed": options.seed, "rows": len(inputs)}
-        ends = zip(inputs.columns, inputs.min().tolist(), inputs.max().tolist(), strict=True)
-        return replace(self, reading=found, ranges={str(n): [low, high] for n, low, high in ends})
+        limits = zip(inputs.columns, inputs.min().tolist(), inputs.max().tolist(), strict=True)
+        return replace(self, reading=found, ranges={str(n): [low, high] for n, low, high in limits})
 
     def outside(self, X: Any, names: Sequence[str]) -> list[str]:
         """Return for every row the inputs in use that are beyond the range of the fit."""

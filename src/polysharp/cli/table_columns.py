@@ -19,17 +19,13 @@ import numpy as np
 from polysharp.cli.delimited import NAMELESS
 from polysharp.cli.messages import say
 from polysharp.cli.recipe import MOST_VALUES, few_texts, to_numbers
-from polysharp.cli.table_cells import is_number
+from polysharp.cli.table_cells import is_dressed, is_number
 from polysharp.errors import InputError
 from polysharp.estimators.scored_rows import ScoredRows
 from polysharp.wording import plural
 
 MOST_NAMES = 8  # of the columns a message lists
 SPARED_ROWS = 0.2  # share of the rows that is left out for missing values without being told to
-DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
-DRESSED = re.compile(  # a number with currency, marks for thousands, a per cent sign or a unit
-    r"\s*[-+]?[$£¥€]?\s*[-+]?(\d{1,3}([,.' ]\d{3})+|\d+)([.,]\d+)?\s*([%$£¥€°]|[^\W\d_]{1,3})?\s*"
-)
 DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
 
 
@@ -135,25 +131,25 @@ def _not_numbers(frame: Any, source: str, wrong: dict[str, Any], spared: Sequenc
         row = int(np.flatnonzero(cells)[0])
         shown.append(f"{frame[name].iloc[row]!r} in row {row + 1} of column {name!r}")
         kinds[name] = _kind(frame[name], cells)
-    marks = {kind for kind in kinds.values() if kind.startswith("mark ")}
-    single = [kind.removeprefix("mark ") for kind in marks] if len(marks) == 1 else []
-    ways = {
-        "comma": ["if the comma is a decimal mark, say --decimal ','"],
-        "mark": [f"if {m!r} stands for a missing value, say --missing '{m}'" for m in single],
-        "few": [f"make 0/1 columns of texts with up to {MOST_VALUES} values by --indicators"],
-        "date": ["turn dates into numbers first, such as days since the first one"],
-        "dressed": ["write numbers without currency, marks for thousands, per cent signs or units"],
-    }
+    marks = {kind.removeprefix("mark ") for kind in kinds.values() if kind.startswith("mark ")}
     met = {kind.partition(" ")[0] for kind in kinds.values()}
+    ways = {
+        "mark": f"if {min(marks, default='')!r} stands for a missing value, say "
+        f"--missing '{min(marks, default='')}'",
+        "few": f"make 0/1 columns of texts with up to {MOST_VALUES} values by --indicators",
+        "date": "turn dates into numbers first, such as days since the first one",
+        "dressed": "write numbers without currency, marks for thousands, per cent signs or units",
+        "mixed": "where other rows hold numbers, correct the cell, or empty it",
+    }
+    if len(marks) > 1:
+        met = met - {"mark"} | {"mixed"}
     if "few" in met and not any(kinds[name] == "few" for name in kinds if name in spared):
-        ways["few"] = ["write numbers in place of its texts, such as 0 and 1"]
-    advice = [words for kind, way in ways.items() if kind in met for words in way]
-    told = {"comma", *(marks if single else ())}
-    advice += _exclude("", [name for name, kind in kinds.items() if kind not in told], spared)
-    if len(marks) > 1 and not any(cells[1:].any() for cells in wrong.values()):
-        advice.append("if row 1 holds units and no data, remove it")
-    elif "mixed" in met or len(marks) > 1:
-        advice.append("where other rows hold numbers, correct the cell, or empty it")
+        ways["few"] = "write numbers in place of its texts, such as 0 and 1"
+    advice = [words for kind, words in ways.items() if kind in met and kind != "mixed"]
+    told = marks if len(marks) == 1 else set()
+    others = [name for name, kind in kinds.items() if kind.removeprefix("mark ") not in told]
+    advice += _exclude("", others, spared)
+    advice += [ways["mixed"]] if "mixed" in met else []
     more = f" and {len(shown) - MOST_NAMES} columns more" if len(shown) > MOST_NAMES else ""
     given = ", ".join(shown[:MOST_NAMES]) + more + "".join(f"; {words}" for words in advice)
     return f"the columns used of {source!r} must hold numbers, got {given}"
@@ -168,11 +164,9 @@ def kind_of(column: Any) -> str:
 def _kind(column: Any, wrong: Any) -> str:
     """Return what a column holds that is no number: "mark ?" where it is one text among numbers."""
     texts = column[wrong].astype(str)
-    if DECIMAL_COMMA.fullmatch(texts.iloc[0]):
-        return "comma"
     if DATE.fullmatch(texts.iloc[0]):
         return "date"
-    if texts.nunique() > 1 and texts.map(DRESSED.fullmatch).notna().all():
+    if texts.nunique() > 1 and texts.map(is_dressed).all():
         return "dressed"
     if (~wrong & column.notna()).any():
         return f"mark {texts.iloc[0]}" if texts.nunique() == 1 else "mixed"

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from polysharp.cli.delimited import Format, Tell, check_names, named, numbered, read_text
+from polysharp.cli.delimited import Format, Remark, check_names, named, numbered, read_text
 from polysharp.cli.messages import say
 from polysharp.cli.table_cells import find_header, is_number, tidy
 from polysharp.data.file_writing import replacement
@@ -25,7 +25,7 @@ FEATHER = frozenset({".feather", ".arrow"})
 EXCEL = frozenset({".xlsx", ".xlsm", ".xls", ".ods"})
 
 
-def read_table(source: str, form: Format | None = None, tell: Tell = say) -> Any:
+def read_table(source: str, form: Format | None = None, tell: Remark = say) -> Any:
     """Return a data frame of the file, or of standard input for ``-``, with distinct names.
 
     ``tell`` is called with a sentence for everything that was found out and is not the usual.
@@ -57,7 +57,7 @@ def read_table(source: str, form: Format | None = None, tell: Tell = say) -> Any
         frame = frame.mask(frame.isin(marks))
     if not len(frame):
         raise InputError(f"{source!r} has a header and no rows")
-    return frame if kind in PARQUET | FEATHER else tidy(frame, form, tell)
+    return tidy(frame, form, tell)
 
 
 def write_table(frame: Any, target: str) -> None:
@@ -101,7 +101,7 @@ def _read_arrow(source: str, kind: str) -> Any:
     return table.to_pandas(ignore_metadata=True)
 
 
-def _read_excel(pd: Any, source: str, form: Format, tell: Tell) -> Any:
+def _read_excel(pd: Any, source: str, form: Format, tell: Remark) -> Any:
     if Path(source).suffix.lower() in {".xlsx", ".xlsm"}:
         need("openpyxl", "reading Excel")
     try:
@@ -131,7 +131,7 @@ def _read_excel(pd: Any, source: str, form: Format, tell: Tell) -> Any:
     return frame.infer_objects()
 
 
-def _title_rows(cells: Any, tell: Tell) -> int:
+def _title_rows(cells: Any, tell: Remark) -> int:
     """Return how many rows of at most one cell stand above the names."""
     filled = cells.head(21).notna().sum(axis=1).tolist()
     above = next((at for at, count in enumerate(filled) if count > 1), 0)

@@ -100,7 +100,7 @@ class Calibration:
         weights = np.concatenate([fold.weights for fold in self.folds])[order]
         return float(scores[order[np.searchsorted(np.cumsum(weights), needed)]])
 
-    def ends(self, X: Array, coverage: float) -> Array:
+    def limits(self, X: Array, coverage: float) -> Array:
         """Return lower and upper ends of the intervals at the rows of X, shape (n, 2)."""
         q, needed = self.quantile(coverage), self._needed(coverage)
         middles = np.array([fold.polynomial(X) for fold in self.folds])

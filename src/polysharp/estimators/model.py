@@ -230,8 +230,8 @@ class CertifiedModel(RecordedModel):
         if is_dask(X):
             raise InputError("X must be in memory for predict_interval, got a Dask collection")
         rows = self._checked_rows(X)
-        ends = [own.ends(rows, float(coverage)) for own in self.fitted_.calibrations]
-        return np.stack(ends, axis=1) if self._several else ends[0]
+        limits = [own.limits(rows, float(coverage)) for own in self.fitted_.calibrations]
+        return np.stack(limits, axis=1) if self._several else limits[0]
 
     def _check_calibrated(self, what: str, coverage: Any) -> None:
         check_is_fitted(self)

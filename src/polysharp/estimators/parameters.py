@@ -20,18 +20,18 @@ from sklearn.utils import check_random_state
 from polysharp.data.functions import read_functions
 from polysharp.data.summary import Ranges
 from polysharp.errors import InputError, TooLargeError
-from polysharp.estimators.parameter_table import FIT, FUNCTIONS, LASSO, Rule, rules_of
+from polysharp.estimators.parameter_table import LASSO, ValueRule, rules_of
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.monomials.coefficient_bounds import read_bounds
 from polysharp.monomials.term_rules import TermRules
 from polysharp.monomials.terms import read_inputs, read_terms, write_term
 from polysharp.monomials.units import Units
 
-RULES = rules_of(*FIT, *FUNCTIONS)
-LASSO_RULES = rules_of(*FIT, *FUNCTIONS, *LASSO)
+RULES = rules_of()
+LASSO_RULES = RULES | rules_of(LASSO)
 
 
-def check_parameters(parameters: dict[str, Any], rules: dict[str, Rule] = RULES) -> None:
+def check_parameters(parameters: dict[str, Any], rules: dict[str, ValueRule] = RULES) -> None:
     """Raise InputError for the first parameter that breaks its rule."""
     for name, rule in rules.items():
         if name in parameters and not rule.holds(parameters[name]):

@@ -24,7 +24,7 @@ LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 46  # room for the axes' numbers and name
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 Numbers = NDArray[Any]
-Floats = Numbers | Sequence[float]
+Values = Numbers | Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Scale:
     stop: float
 
     @classmethod
-    def over(cls, values: Floats, start: float, stop: float, margin: float = 0.04) -> Scale:
+    def over(cls, values: Values, start: float, stop: float, margin: float = 0.04) -> Scale:
         """Span the finite values, with some margin; a single value gets room on both sides."""
         given = np.asarray(values, dtype=np.float64)
         known = given[np.isfinite(given)].tolist() or [0.0]
@@ -53,7 +53,7 @@ class Scale:
         share = (float(value) - self.low) / (self.high - self.low)
         return round(self.start + share * (self.stop - self.start), 2)
 
-    def of(self, values: Floats) -> list[float]:
+    def of(self, values: Values) -> list[float]:
         """Map many values."""
         return [self(v) for v in np.asarray(values, dtype=np.float64).tolist()]
 
@@ -130,7 +130,13 @@ class Chart:
 
     @classmethod
     def over(
-        cls, xs: Floats, ys: Floats, x_name: str, y_name: str, height: int = 300, **how: bool
+        cls,
+        xs: Values,
+        ys: Values,
+        x_name: str,
+        y_name: str,
+        height: int = 300,
+        **how: bool,
     ) -> Chart:
         """Make a chart that shows all of the given values."""
         x, y = Scale.over(xs, LEFT, WIDTH - RIGHT), Scale.over(ys, height - BOTTOM, TOP)

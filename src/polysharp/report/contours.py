@@ -12,8 +12,6 @@ import numpy as np
 
 from polysharp.typing import Array
 
-Point = tuple[float, float]
-
 
 def region_above(z: Array, level: float, x: Array, y: Array) -> str:
     """Return the path of {z >= level}; ``z[b, a]`` belongs to the point ``x[a], y[b]``.
@@ -34,16 +32,16 @@ def region_above(z: Array, level: float, x: Array, y: Array) -> str:
             points = [(float(x[i]), float(y[j])) for i, j in cell]
             pieces.append(_cut(points, [float(z[j, i]) - level for i, j in cell]))
         # Where whole cells begin and where they end, in turns.
-        ends = np.flatnonzero(np.diff(count[b] == 4, prepend=False, append=False))
-        for first, last in ends.reshape(-1, 2).tolist():
+        limits = np.flatnonzero(np.diff(count[b] == 4, prepend=False, append=False))
+        for first, last in limits.reshape(-1, 2).tolist():
             left, right, low, high = x[first], x[last], y[b], y[b + 1]
             pieces.append(_polygon([(left, low), (right, low), (right, high), (left, high)]))
     return "".join(pieces)
 
 
-def _cut(points: list[Point], heights: list[float]) -> str:
+def _cut(points: list[tuple[float, float]], heights: list[float]) -> str:
     """Return the part of one cell where the height is not negative."""
-    corners: list[Point] = []
+    corners: list[tuple[float, float]] = []
     for a in range(4):
         here, there = points[a], points[(a + 1) % 4]
         h, k = heights[a], heights[(a + 1) % 4]
@@ -56,5 +54,5 @@ def _cut(points: list[Point], heights: list[float]) -> str:
     return _polygon(corners)
 
 
-def _polygon(points: list[Point]) -> str:
+def _polygon(points: list[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{px:.4g} {py:.4g}" for px, py in points) + "Z"

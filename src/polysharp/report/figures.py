@@ -39,9 +39,9 @@ def predictions(report: ReportData) -> Markup:
     clouds = _clouds(report, lambda rows: (rows.observed, rows.predicted))
     both = np.concatenate([v for x, y, _ in clouds for v in (x, y)])
     chart = Chart.over(both, both, f"observed {name}", f"predicted {name}")
-    ends = np.array([chart.x.low, chart.x.high])
+    limits = np.array([chart.x.low, chart.x.high])
     return chart.draw(
-        chart.line(ends, ends, "reference"),
+        chart.line(limits, limits, "reference"),
         *(chart.dots(*cloud) for cloud in clouds),
         title="Observed against predicted",
         description="One dot per row; on the diagonal the prediction is exact. "
@@ -113,8 +113,8 @@ def response_curve(report: ReportData, i: int) -> tuple[Markup, str]:
     name, response = report.polynomial.names[i], report.polynomial.response
     curve = slices.response_curve(report.polynomial, report.rows.X, i)
     chart = Chart.over(curve.x, curve.response, name, response, 250)
-    ends = [number(float(v), 4) for v in (curve.response.min(), curve.response.max())]
-    runs = f"between {ends[0]} and {ends[1]}"
+    limits = [number(float(v), 4) for v in (curve.response.min(), curve.response.max())]
+    runs = f"between {limits[0]} and {limits[1]}"
     drawn = chart.draw(
         chart.rug(report.rows.X[drawn_rows(report.rows), i]),
         chart.line(curve.x, curve.response, "first thick"),

@@ -23,7 +23,7 @@ from polysharp.polynomial.importance import Importance, errors_without, measure_
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.polynomial.stationary import StationaryPoints, stationary_points
 from polysharp.ranking.ranking import Ranking
-from polysharp.report.verdict import Verdict, verdict_of
+from polysharp.report.verdict import Assessment, verdict_of
 from polysharp.typing import Array
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class ReportData:
         return None if self.place is None else self.place[0].measured(self.budget)
 
     @cached_property
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> Assessment | None:
         """What to make of the predictions, where other methods or held-out rows tell."""
         if self.several:
             return None

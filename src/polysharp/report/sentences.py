@@ -119,7 +119,7 @@ def interval(report: ReportData) -> tuple[float | None, str]:
     if found is None or found.most < INTERVAL:
         return None, ""
     rows = report.rows if report.held_out is None else report.held_out
-    half, folds = 0.5 * np.median(np.diff(found.ends(rows.X, INTERVAL))), len(found.folds)
+    half, folds = 0.5 * np.median(np.diff(found.limits(rows.X, INTERVAL))), len(found.folds)
     return float(half), f"{folds} folds of the rows of the fit" if folds > 1 else "held-out rows"
 
 

@@ -29,7 +29,7 @@ class Grade(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Assessment:
     """A judgement of a formula's predictions, short for a badge and in a sentence."""
 
     grade: Grade
@@ -51,13 +51,13 @@ def is_below(one: Error, other: Error) -> bool:
 
 def verdict_of(
     polynomial: Any, error: Error | None, peers: Sequence[Peer], held_out: Any = None
-) -> Verdict | None:
+) -> Assessment | None:
     """Return what to make of a formula with this error beside others; None where nothing is known.
 
     ``held_out`` are rows with predictions that the fit has not seen, as ``rows_of`` returns them.
     """
     if held_out is not None and held_out.r2 is not None and held_out.r2 <= 0.0:
-        return Verdict(
+        return Assessment(
             Grade.OPEN,
             "Fails on held-out rows",
             f"On {held_out.n:,} held-out rows it predicts worse than their mean would (R2 "
@@ -69,20 +69,20 @@ def verdict_of(
     return _beside(polynomial, error, others)
 
 
-def _beside(polynomial: Any, own: Error, others: dict[str, Error]) -> Verdict:
+def _beside(polynomial: Any, own: Error, others: dict[str, Error]) -> Assessment:
     mean, linear, boosting = (others.get(name) for name in (MEAN, LINEAR, BOOSTING))
     assert mean is not None
     assert linear is not None
     measured = f"error {own[0]:.3g} on rows not seen"
     if not is_below(own, mean):
-        return Verdict(
+        return Assessment(
             Grade.OPEN,
             "Predicts no better than the mean",
             f"It predicts no better than the mean of {polynomial.response} ({measured}, the mean "
             f"{mean[0]:.3g}): these inputs explain little, or there are too few rows.",
         )
     if is_below(linear, own):
-        return Verdict(
+        return Assessment(
             Grade.OPEN,
             "Linear regression predicts better",
             f"Linear regression predicts better: use that ({measured}, linear regression "
@@ -92,14 +92,14 @@ def _beside(polynomial: Any, own: Error, others: dict[str, Error]) -> Verdict:
     if not is_below(own, linear) and straight:
         used, all_of = len(polynomial.inputs), len(polynomial.names)
         fewer = f" with {used} of its {all_of} inputs" if used < all_of else ""
-        return Verdict(
+        return Assessment(
             Grade.GOOD,
             "As good as linear regression",
             f"It is a straight line and predicts as well as linear regression{fewer} "
             f"({measured}, linear regression {linear[0]:.3g}).",
         )
     if not is_below(own, linear):
-        return Verdict(
+        return Assessment(
             Grade.OPEN,
             "No better than a straight line",
             f"It predicts no better than a straight line: use that ({measured}, linear regression "
@@ -108,10 +108,10 @@ def _beside(polynomial: Any, own: Error, others: dict[str, Error]) -> Verdict:
     said = f"It predicts better than linear regression ({measured}, linear regression "
     said += f"{linear[0]:.3g}"
     if boosting is None:
-        return Verdict(Grade.GOOD, "Better than linear regression", f"{said}).")
+        return Assessment(Grade.GOOD, "Better than linear regression", f"{said}).")
     if is_below(boosting, own):
         said += f"), but boosted trees predict better still ({boosting[0]:.3g})."
-        return Verdict(Grade.GOOD, "Better than linear regression", said)
+        return Assessment(Grade.GOOD, "Better than linear regression", said)
     how = "better than" if is_below(own, boosting) else "as well as"
     badge = "Better than boosting" if how == "better than" else "As good as boosting"
-    return Verdict(Grade.GOOD, badge, f"{said}), and {how} boosted trees ({boosting[0]:.3g}).")
+    return Assessment(Grade.GOOD, badge, f"{said}), and {how} boosted trees ({boosting[0]:.3g}).")

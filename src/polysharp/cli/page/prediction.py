@@ -49,7 +49,7 @@ def predict_row(file: Path, values: Any) -> dict[str, Any]:
     if model.fitted_.calibrations and not outside:
         own = model.fitted_.calibrations[0]
         if own.most >= COVERAGE:
-            half = f"{0.5 * float(np.diff(own.ends(row, COVERAGE))[0, 0]):.3g}"
+            half = f"{0.5 * float(np.diff(own.limits(row, COVERAGE))[0, 0]):.3g}"
     value = float(polynomial(row)[0])
     shown = f"{value:.{DIGITS}g}"
     return {"response": polynomial.response, "value": shown, "half": half, "outside": outside}

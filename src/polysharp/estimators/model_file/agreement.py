@@ -1,7 +1,7 @@
 """Whether a formula, its certificate and the settings can belong to one fit.
 
 A certificate says "no polynomial that obeys these rules costs less than the bound"; it says nothing
-about a formula that breaks the rules, or with a tolerance that nobody asked for.  So a model file
+about a formula that breaks the rules, or with a tolerance that nobody given for.  So a model file
 must agree with itself:
 
     terms          within degree and budgets, of kept inputs, as include, exclude and heredity say
@@ -55,12 +55,12 @@ def check_agreement(model: SparsePolynomialRegressor) -> None:
         f"certificate.support and scaled_coefficients must have one value for each of {count} terms"
         f", got {len(set(solution.support))} and {solution.coefficients.shape[-1]}",
     )
-    for name, asked in (("gamma", model.gamma), ("gap_tol", model.gap_tol)):
+    for name, given in (("gamma", model.gamma), ("gap_tol", model.gap_tol)):
         stated = float(getattr(solution, name))
         _demand(
             # gamma comes back as 1 / (1 / gamma)
-            asked == "auto" or isclose(stated, float(asked), rel_tol=1e-12),
-            f"certificate.{name} must be that of the parameters, {asked!r}, got {stated!r}",
+            given == "auto" or isclose(stated, float(given), rel_tol=1e-12),
+            f"certificate.{name} must be that of the parameters, {given!r}, got {stated!r}",
         )
     _demand(solution.gamma > 0.0, f"certificate.gamma must be positive, got {solution.gamma!r}")
     allowed = set(range(len(polynomial.names))) - set(rules.exclude_inputs)

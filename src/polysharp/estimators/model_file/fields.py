@@ -50,8 +50,8 @@ def read_polynomial(
     terms, last = list(at["terms"].items()), len(library.owners) - 1
     ranges, shifts = at.get("ranges"), at["shifts"]  # no ranges in version 1
     if ranges is not None:
-        ends = [end.numbers(len(names), "input") for end in ranges.items()]
-        if len(ends) != 2 or not (ends[0] <= ends[1]).all():
+        limits = [end.numbers(len(names), "input") for end in ranges.items()]
+        if len(limits) != 2 or not (limits[0] <= limits[1]).all():
             raise ranges.refusal("two lists, the least and the largest value of every input")
     return Polynomial(
         tuple(tuple(i.integer(0, last) for i in term["inputs"].items()) for term in terms),
@@ -60,7 +60,7 @@ def read_polynomial(
         names,
         shifts=None if shifts.value is None else shifts.numbers(len(names), "input"),
         response=response,
-        ranges=None if ranges is None else np.array(ends),
+        ranges=None if ranges is None else np.array(limits),
         functions=library.applied,
     )
 
