@@ -13,19 +13,19 @@ import pytest
 from support import (
     Curvature,
     Diagonal,
+    DiagonalStart,
     InnerProducts,
     PairwiseMatrix,
     ProofError,
     ProofNode,
     ProofWriter,
     Screening,
-    Start,
     Vector,
+    best_diagonal,
     find_pairwise_shift,
     first_start,
     inner,
     make_reader,
-    sharpen,
 )
 
 from polysharp import (
@@ -119,7 +119,7 @@ def coupled(case: Case) -> Coupled:
     H, q, L, yy, every = case.H, case.q, case.L, case.yy, np.arange(case.f)
     start = first_start(H, L)
     assert start is not None
-    plain = sharpen(H, q, L, start, aim=0.0, tol=1e-4, max_steps=60)
+    plain = best_diagonal(H, q, L, start, aim=0.0, tol=1e-4, max_steps=60)
     found = find_pairwise_shift(
         H, q, L, start, aim=0.5 * yy - case.least(), worthwhile=while_it_gains
     )
@@ -127,8 +127,8 @@ def coupled(case: Case) -> Coupled:
     assert found is not None
     coupling = found.matrix_over(every)
     K = coupling.matrix(every, np.ones(case.f, dtype=bool), L)
-    shares = Start(0.98 * found.delta, 0.5 * found.delta, found.shares)
-    better = sharpen(H - K, q, L, shares, aim=0.0, tol=1e-4, max_steps=60)
+    shares = DiagonalStart(0.98 * found.delta, 0.5 * found.delta, found.shares)
+    better = best_diagonal(H - K, q, L, shares, aim=0.0, tol=1e-4, max_steps=60)
     assert better is not None
     delta = (1.0 - 1e-7) * better.delta
     R = H - np.diag(delta) - K

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from support import (
     Basis,
+    DiagonalStart,
     MemoryRows,
-    Start,
     Structure,
     Subproblem,
     assemble,
+    best_diagonal,
     first_start,
-    sharpen,
     smallest_eigenvalue,
 )
 
@@ -42,7 +42,7 @@ def test_the_bound_holds_and_is_the_best(seed: int) -> None:
     budget = 1 + seed % 5
     start = first_start(H, budget)
     assert start is not None
-    found = sharpen(H, b, budget, start, aim=0.0, tol=1e-4, max_steps=60)
+    found = best_diagonal(H, b, budget, start, aim=0.0, tol=1e-4, max_steps=60)
     assert found is not None
     gain = best_gain(H, b, budget)
     assert found.gain >= gain * (1.0 - 1e-9)
@@ -55,7 +55,9 @@ def test_the_bound_holds_and_is_the_best(seed: int) -> None:
     assert value == pytest.approx(found.gain, rel=1e-6)
     # One eigenvalue for all monomials does no better.
     uniform = 0.99 * smallest_eigenvalue(H, 0.0) * np.diag(H)
-    other = sharpen(H, b, budget, Start(uniform, uniform, start.shares), aim=0.0, max_steps=0)
+    other = best_diagonal(
+        H, b, budget, DiagonalStart(uniform, uniform, start.shares), aim=0.0, max_steps=0
+    )
     assert other is not None
     assert found.gain <= other.gain * (1.0 + 1e-6)
 
@@ -65,11 +67,11 @@ def test_a_child_starts_from_its_parent() -> None:
     H, b = instance(3, 12)
     start = first_start(H, 4)
     assert start is not None
-    whole = sharpen(H, b, 4, start, aim=0.0, tol=1e-2)
+    whole = best_diagonal(H, b, 4, start, aim=0.0, tol=1e-2)
     assert whole is not None
     keep = np.arange(1, 12)
-    child = Start(whole.delta, start.inside, whole.shares).among(keep)
-    part = sharpen(H[1:, 1:], b[1:], 4, child, aim=0.0, tol=1e-2)
+    child = DiagonalStart(whole.delta, start.inside, whole.shares).among(keep)
+    part = best_diagonal(H[1:, 1:], b[1:], 4, child, aim=0.0, tol=1e-2)
     assert part is not None
     assert part.gain <= whole.gain * (1.0 + 1e-2)
     assert part.steps < 20
@@ -79,9 +81,9 @@ def test_it_stops_at_the_aim() -> None:
     H, b = instance(5)
     start = first_start(H, 3)
     assert start is not None
-    tight = sharpen(H, b, 3, start, aim=0.0, tol=1e-4)
+    tight = best_diagonal(H, b, 3, start, aim=0.0, tol=1e-4)
     assert tight is not None
-    aimed = sharpen(H, b, 3, start, aim=1.2 * tight.gain)
+    aimed = best_diagonal(H, b, 3, start, aim=1.2 * tight.gain)
     assert aimed is not None
     assert aimed.gain <= 1.2 * tight.gain
     assert aimed.steps <= tight.steps

@@ -10,16 +10,16 @@ import pytest
 from support import (
     MOST_STEPS,
     Basis,
+    BestDiagonal,
+    DiagonalStart,
     PairwiseMatrix,
     Problem,
-    Sharpened,
-    Start,
     Structure,
     Tree,
+    best_diagonal,
     find_pairwise_shift,
     first_start,
     inner,
-    sharpen,
 )
 
 from polysharp import Solution
@@ -89,17 +89,19 @@ def best_gain(H: np.ndarray, b: np.ndarray, terms: int) -> float:
     return max(float(0.5 * b[S] @ np.linalg.solve(H[np.ix_(S, S)], b[S])) for S in sets)
 
 
-def coupled(H: np.ndarray, b: np.ndarray, terms: int, aim: float) -> tuple[Sharpened, Sharpened]:
+def coupled(
+    H: np.ndarray, b: np.ndarray, terms: int, aim: float
+) -> tuple[BestDiagonal, BestDiagonal]:
     """Return the best diagonal alone, and the one that goes with a coupling."""
     start = first_start(H, terms)
     assert start is not None
-    alone = sharpen(H, b, terms, start, aim=aim, tol=0.01)
+    alone = best_diagonal(H, b, terms, start, aim=aim, tol=0.01)
     found = find_pairwise_shift(H, b, terms, start, aim=aim, worthwhile=while_it_gains)
     assert alone is not None
     assert found is not None
     K = found.matrix_over(np.arange(len(b))).matrix(np.arange(len(b)), True, terms)
-    near = Start(0.9 * found.delta, 0.5 * found.delta, found.shares)
-    together = sharpen(H - K, b, terms, near, aim=aim, tol=0.01)
+    near = DiagonalStart(0.9 * found.delta, 0.5 * found.delta, found.shares)
+    together = best_diagonal(H - K, b, terms, near, aim=aim, tol=0.01)
     assert together is not None
     return alone, together
 
@@ -129,7 +131,7 @@ def test_a_coupling_is_gone_on_from() -> None:
     first = find_pairwise_shift(H, b, 3, start, aim=best, worthwhile=twice)
     assert first is not None
     K = first.matrix_over(np.arange(len(b))).matrix(np.arange(len(b)), True, 3)
-    near = Start(0.98 * first.delta, 0.5 * first.delta, first.shares)
+    near = DiagonalStart(0.98 * first.delta, 0.5 * first.delta, first.shares)
     again = find_pairwise_shift(H, b, 3, near, K=K, aim=best, worthwhile=while_it_gains)
     assert again is not None
     assert again.gain < first.gain
@@ -179,7 +181,7 @@ def test_a_search_uses_couplings_and_needs_fewer_nodes() -> None:
 def test_derivatives_are_those_of_the_value() -> None:
     rng, m = np.random.default_rng(5), 9
     A = rng.standard_normal((20, m)) + rng.standard_normal((20, 1))
-    start = Start(np.full(m, 0.1), np.full(m, 0.1), np.full(m, 0.3))
+    start = DiagonalStart(np.full(m, 0.1), np.full(m, 0.1), np.full(m, 0.3))
     method = _Method(A.T @ A, rng.standard_normal(m), 3, start, 0.0, lambda: False)
 
     def moved(scale: float) -> Array:

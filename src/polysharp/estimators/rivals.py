@@ -46,8 +46,7 @@ from polysharp.estimators.fit_context import FitContext
 from polysharp.estimators.fitting import code_table, priced_run
 from polysharp.estimators.model import check_single
 from polysharp.estimators.parameters import check_parameters
-from polysharp.estimators.rivals_found import Rivals, line
-from polysharp.estimators.rivals_usage import UsageCounts, Used
+from polysharp.estimators.rivals_found import Rivals, UsageCounts, Used, line
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import Progress

@@ -46,24 +46,24 @@ OLD_SHARES = 0.75  # weight of the parent's shares; the rest is spread evenly
 INSIDE = 0.95  # how much of the way to the boundary a step may go
 FIRST_CENTRE = 0.3  # first barrier weight, in units of nu L / m
 SHRINKS = 0.75  # a step that leaves the cone is shortened by this factor
-HELD_RIDGE = 1e-6  # of lam, for monomials that are in: none is best, but a ridge is positive
+FIXED_RIDGE = 1e-6  # of lam, for monomials that are in: none is best, but a ridge is positive
 LIKELY = 0.2  # shares from here on are candidates for branching
 INWARDS = (1e-9, 1e-6, 1e-4, 1e-2, 0.2)  # ways to the interior that a diagonal goes to be proved
 
 
-class Start(NamedTuple):
+class DiagonalStart(NamedTuple):
     """Where to start from: a feasible diagonal, one well inside, and shares."""
 
     delta: Array
     inside: Array
     shares: Array
 
-    def among(self, J: Any) -> Start:
+    def among(self, J: Any) -> DiagonalStart:
         """Return the start for some of the monomials."""
-        return Start(self.delta[J], self.inside[J], self.shares[J])
+        return DiagonalStart(self.delta[J], self.inside[J], self.shares[J])
 
 
-class Sharpened(NamedTuple):
+class BestDiagonal(NamedTuple):
     """A diagonal, the coefficients w = R^-1 p and the shares that go with it."""
 
     gain: float  # what L free monomials can gain at most, not rounded
@@ -74,7 +74,7 @@ class Sharpened(NamedTuple):
     steps: int
 
 
-def first_start(H: Array, budget: int) -> Start | None:
+def first_start(H: Array, budget: int) -> DiagonalStart | None:
     """Return a start from nothing: the largest multiple of 1/(H^-1)_jj; None if H is singular.
 
     Monomials that others hardly explain get large entries at once.  A multiple of the identity
@@ -94,7 +94,7 @@ def first_start(H: Array, budget: int) -> Start | None:
     if not level > 0.0:
         return None
     delta = level * (root / inverse) ** 2
-    return Start(0.9 * delta, 0.5 * delta, np.full(size, min(1.0, budget / size)))
+    return DiagonalStart(0.9 * delta, 0.5 * delta, np.full(size, min(1.0, budget / size)))
 
 
 def smallest_eigenvalue(G: Array, lam: float) -> float:
@@ -124,17 +124,17 @@ def smallest_eigenvalue(G: Array, lam: float) -> float:
     return 1.0 / float(largest[0])
 
 
-def sharpen(
+def best_diagonal(
     H: Array,
     b: Array,
     budget: int,
-    start: Start,
+    start: DiagonalStart,
     *,
     aim: float = -np.inf,
     tol: float = 0.1,
     max_steps: int = 40,
     expired: Callable[[], bool] | None = None,
-) -> Sharpened | None:
+) -> BestDiagonal | None:
     """Return a diagonal for 0 < L < m monomials to choose; None where the start is not feasible.
 
     Ends when the gain is at most ``aim``, or when no diagonal could bring it closer to the aim than
@@ -153,7 +153,7 @@ def sharpen(
 class _Method:
     """State of the method, in coordinates in which H has unit diagonal."""
 
-    def __init__(self, H: Array, b: Array, budget: int, start: Start) -> None:
+    def __init__(self, H: Array, b: Array, budget: int, start: DiagonalStart) -> None:
         self.L, self.m = budget, len(b)
         self.root = np.sqrt(np.diagonal(H))
         self.C, self.c = H / np.multiply.outer(self.root, self.root), b / self.root
@@ -176,9 +176,11 @@ class _Method:
         self.share_of_centre = 0.3
         self._measure()
 
-    def result(self) -> Sharpened:
+    def result(self) -> BestDiagonal:
         delta, w, s = self.best
-        return Sharpened(self.gain, self.least, delta * self.root**2, w / self.root, s, self.steps)
+        return BestDiagonal(
+            self.gain, self.least, delta * self.root**2, w / self.root, s, self.steps
+        )
 
     def done(self, aim: float, tol: float) -> bool:
         return self.gain <= aim or self.gain - self.least <= tol * (self.gain - aim)

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from polysharp.problem.diagonal import Start, factor_inverse, sharpen
+from polysharp.problem.diagonal import DiagonalStart, best_diagonal, factor_inverse
 from polysharp.problem.pairwise_shift import PairwiseMatrix
 from polysharp.typing import Array, Indices
 
@@ -73,7 +73,7 @@ def find_pairwise_shift(
     H: Array,
     b: Array,
     budget: int,
-    start: Start,
+    start: DiagonalStart,
     *,
     K: Array | None = None,
     aim: float,
@@ -122,7 +122,7 @@ class _Method:
         H: Array,
         b: Array,
         budget: int,
-        start: Start,
+        start: DiagonalStart,
         aim: float,
         expired: Callable[[], bool],
     ) -> None:
@@ -162,8 +162,8 @@ class _Method:
         """Go towards the best diagonal for K as it is, and its shares."""
         R, delta, mu, _ = self._matrices(self.x)
         R.ravel()[:: self.m + 1] += delta
-        near = Start(0.98 * delta, 0.5 * delta, self.s)
-        found = sharpen(
+        near = DiagonalStart(0.98 * delta, 0.5 * delta, self.s)
+        found = best_diagonal(
             R, self.c, self.L, near, aim=self.aim, tol=CLOSE, max_steps=DIAGONAL_STEPS,
             expired=self.expired,
         )  # fmt: skip

@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from polysharp.estimators.rivals_found import Rivals
-from polysharp.estimators.rivals_usage import Swap
+from polysharp.estimators.rivals_found import Rivals, Swap
 from polysharp.report.chart import RIGHT, TOP, WIDTH, shorten, svg
 from polysharp.report.markup import tag
 from polysharp.typing import Monomial

@@ -4,8 +4,8 @@ loop             the open nodes, least bound first
 branching        how a node over listed monomials is made, divided and written into the proof
 listed_node      the node itself: what it fixes, what is proved about it; where its bounders start
 chains           what a node is branched on
-scheduler        what is tried next at a node, with strengthening_policy and cost_model
-bounder          the interface of what raises bounds:
+scheduler        what is tried next at a node, with strengthening_policy
+bounder          the interface of what raises bounds, and the cost model:
     relaxation_bounder  coordinate descent (relaxation), or a device (descents)
     shifts              best diagonals, pairwise shifts
     leaf_bounder        all supports of a node one by one (leaf_enumeration, leaf_kernel)
@@ -13,7 +13,7 @@ bounder          the interface of what raises bounds:
 search_state     settings, and what all parts of a search share
 rounding         incumbents
 near_optimal     every support within a factor of the best one
-support_sink, support_store   where supports go that are found
+support_store    where supports go that are found
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from polysharp.engines.tree.branching import ListedKind
 from polysharp.engines.tree.leaf_enumeration import compile_leaf_kernels, count_tests
 from polysharp.engines.tree.loop import BranchAndBound
 from polysharp.engines.tree.search_state import SearchState, Settings
-from polysharp.engines.tree.support_sink import SupportSink
+from polysharp.engines.tree.support_store import SupportSink
 from polysharp.problem.problem import Problem
 from polysharp.threads import one_blas_thread
 

@@ -164,8 +164,8 @@ class DeviceDescents:
         top = torch.where(batch.state == FREE, Z, 0.0).topk(int(batch.budget.max()), dim=1)[0]
         spent = top.cumsum(1).gather(1, (batch.budget.long() - 1).clamp(min=0))
         spent = torch.where(batch.budget > 0.0, spent, 0.0) + (Z * inn).sum(1, keepdim=True)
-        ends = torch.where(w > 0.0, self.high, -self.low).clamp(min=1e-300)
-        s = w.abs() * torch.maximum((0.5 * lam / batch.nu).sqrt(), 1.0 / ends)
+        limit = torch.where(w > 0.0, self.high, -self.low).clamp(min=1e-300)
+        s = w.abs() * torch.maximum((0.5 * lam / batch.nu).sqrt(), 1.0 / limit)
         s = torch.where(inn, 0.0, s.clamp(max=1.0))
         penalty = torch.where(s > 0.0, 0.5 * lam * w * w / s.clamp(min=1e-300), 0.0)
         penalties = 0.5 * lam * (w * w * inn).sum(1, keepdim=True), penalty.sum(1, keepdim=True)

@@ -12,8 +12,7 @@ from math import comb
 
 import numpy as np
 
-from polysharp.engines.tree.bounder import Bounder
-from polysharp.engines.tree.cost_model import Rate
+from polysharp.engines.tree.bounder import Bounder, Rate
 from polysharp.engines.tree.leaf_enumeration import (
     LeafQuery,
     LeafResult,

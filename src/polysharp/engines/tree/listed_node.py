@@ -20,7 +20,7 @@ import numpy as np
 from polysharp.checker.evidence import Diagonal, Kind, Screening, Vector
 from polysharp.engines.tree.relaxation import Warm, fresh_warm, shares
 from polysharp.problem.bounds import forcing_costs
-from polysharp.problem.diagonal import Start
+from polysharp.problem.diagonal import DiagonalStart
 from polysharp.problem.pairwise_shift import PairwiseMatrix
 from polysharp.problem.propagation import FREE, IN, OUT, States, propagate
 from polysharp.problem.subproblem import Subproblem
@@ -145,7 +145,7 @@ class StartingPoint:
     """
 
     warm: Warm | None
-    diagonal: Start | None = None
+    diagonal: DiagonalStart | None = None
     pairs: PairwiseMatrix | None = None
     paired: bool = False  # whether the node has looked for a pairwise shift of its own
     leaf_seconds: float = 0.0  # to enumerate the node's supports, while it waits
@@ -161,7 +161,7 @@ class StartingPoint:
         diagonal = None if self.diagonal is None else self.diagonal.among(alive)
         return StartingPoint(None, diagonal, self.pairs, self.paired, self.leaf_seconds)
 
-    def keep(self, diagonal: Start, pairs: PairwiseMatrix | None) -> None:
+    def keep(self, diagonal: DiagonalStart, pairs: PairwiseMatrix | None) -> None:
         """Take a solution with a best diagonal in place of what was there."""
         self.warm, self.diagonal, self.pairs = None, diagonal, pairs
 

@@ -27,8 +27,7 @@ from polysharp.certificate.proof import CLAIM_ROOM, Proof
 from polysharp.certificate.solution import Counters, Stop
 from polysharp.engines.base import Listener, Run
 from polysharp.engines.tree import Tree
-from polysharp.engines.tree.support_sink import SupportSink
-from polysharp.engines.tree.support_store import SupportStore
+from polysharp.engines.tree.support_store import SupportSink, SupportStore
 from polysharp.problem.problem import Fit, Problem
 from polysharp.time_budget import TimeBudget
 from polysharp.typing import Indices

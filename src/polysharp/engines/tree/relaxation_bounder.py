@@ -8,8 +8,7 @@ from time import perf_counter
 
 import numpy as np
 
-from polysharp.engines.tree.bounder import Bounder
-from polysharp.engines.tree.cost_model import Rate
+from polysharp.engines.tree.bounder import Bounder, Rate
 from polysharp.engines.tree.listed_node import Evidence, ListedNode, PricedPoint
 from polysharp.engines.tree.relaxation import Aim, Warm, fresh_warm, solve_relaxation
 from polysharp.engines.tree.search_state import SearchState

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from polysharp.engines.tree import cost_model
+from polysharp.engines.tree.bounder import eigenvalue_seconds
 from polysharp.engines.tree.input_sets import InputSets
 from polysharp.engines.tree.leaf_bounder import LeafEnumeration
 from polysharp.engines.tree.listed_node import ListedNode
@@ -93,7 +93,7 @@ class Scheduler:
 
     def eigenvalue_pays(self, size: int) -> bool:
         """Whether the smallest eigenvalue of so many monomials is worth looking for."""
-        return cost_model.smallest_eigenvalue(size) <= 0.2 * self.state.left
+        return eigenvalue_seconds(size) <= 0.2 * self.state.left
 
     def wait(self, node: ListedNode) -> None:
         """Count what enumerating a node that waits would take."""

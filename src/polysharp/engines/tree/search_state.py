@@ -12,7 +12,7 @@ from polysharp.checker.evidence import Diagonal, Kind, ProofNode, Screening, Vec
 from polysharp.engines.base import Run
 from polysharp.engines.tree.listed_node import ListedNode, StartingPoint
 from polysharp.engines.tree.relaxation import RATE, Aim
-from polysharp.engines.tree.support_sink import SupportSink
+from polysharp.engines.tree.support_store import SupportSink
 
 WITHOUT_LIMIT = 1800.0  # seconds left that a search without a time limit plans with
 

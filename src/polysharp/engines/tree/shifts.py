@@ -17,9 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polysharp.checker.evidence import Diagonal, Vector
-from polysharp.engines.tree import cost_model
-from polysharp.engines.tree.bounder import Bounder
-from polysharp.engines.tree.cost_model import LEAST_MEASURED, Rate
+from polysharp.engines.tree.bounder import (
+    LEAST_MEASURED,
+    Bounder,
+    Rate,
+    diagonal_step,
+    pairwise_search,
+)
 from polysharp.engines.tree.listed_node import Evidence, ListedNode, PricedPoint
 from polysharp.engines.tree.relaxation import fresh_warm, solve_relaxation
 from polysharp.engines.tree.search_state import SearchState
@@ -27,13 +31,13 @@ from polysharp.engines.tree.strengthening_policy import StrengtheningPolicy
 from polysharp.moments.gram import solve_spd
 from polysharp.problem.bounds import Quadratic, priced_bound
 from polysharp.problem.diagonal import (
-    HELD_RIDGE,
+    FIXED_RIDGE,
     INWARDS,
     LIKELY,
-    Sharpened,
-    Start,
+    BestDiagonal,
+    DiagonalStart,
+    best_diagonal,
     first_start,
-    sharpen,
 )
 from polysharp.problem.pairwise_shift import PairwiseMatrix
 from polysharp.problem.pairwise_shift_method import find_pairwise_shift
@@ -46,13 +50,15 @@ KEPT_BYTES = 4e9  # of all pairwise shifts that were made, whether they are stil
 TINY = 1e-300  # in place of a threshold of zero
 BEYOND = 1.0 + 1e-7  # times the threshold: what a diagonal aims at, since rounding takes a little
 
-Candidate = tuple[PairwiseMatrix | None, Start]  # a pairwise shift, and a diagonal to start from
+ShiftStart = tuple[
+    PairwiseMatrix | None, DiagonalStart
+]  # a pairwise shift, and a diagonal to start from
 
 
 class Shifted(NamedTuple):
     """A relaxation with its best diagonal, the pairwise shift it goes with, one well inside."""
 
-    result: Sharpened
+    result: BestDiagonal
     pairs: PairwiseMatrix | None
     inside: Array
 
@@ -85,7 +91,7 @@ class DiagonalShift(Bounder):
         return 2.0 * self._guess(free) <= min(allowed, 0.5 * state.left)
 
     def _guess(self, free: int) -> float:
-        return self.steps * self.rate.seconds * cost_model.diagonal_step(free)
+        return self.steps * self.rate.seconds * diagonal_step(free)
 
     def apply(self, nodes: Sequence[ListedNode]) -> list[ListedNode]:
         """Go on from what the nodes above have left; return nodes as they are if that fails."""
@@ -109,11 +115,11 @@ class DiagonalShift(Bounder):
             return node
         steps, seconds = found.result.steps, perf_counter() - began
         if steps and seconds > LEAST_MEASURED:
-            self.rate.note(steps * cost_model.diagonal_step(len(node.free)), seconds)
+            self.rate.note(steps * diagonal_step(len(node.free)), seconds)
             self.steps = self.rate.memory * self.steps + (1.0 - self.rate.memory) * steps
         return self.proved(node, found)
 
-    def _inherited(self, node: ListedNode) -> Iterator[Candidate]:
+    def _inherited(self, node: ListedNode) -> Iterator[ShiftStart]:
         """Yield what the node above has left, to be tried until one will do.
 
         With a monomial taken in, less of the curvature among the others is left.
@@ -130,13 +136,13 @@ class DiagonalShift(Bounder):
             yield start.pairs if factor == 1.0 else start.pairs.times(factor), less
 
     def best(
-        self, node: ListedNode, H: Array, b: Array, candidates: Iterable[Candidate], aim: float
+        self, node: ListedNode, H: Array, b: Array, candidates: Iterable[ShiftStart], aim: float
     ) -> Shifted | None:
         """Return the best diagonal from the first candidate that will do."""
         tol: Any = {"tol": self.state.settings.diagonal_tol, "expired": self.state.expired}
         for pairs, start in candidates:
             K = None if pairs is None else pairs.matrix(node.listed_free, True, node.budget)
-            result = sharpen(H if K is None else H - K, b, node.budget, start, aim=aim, **tol)
+            result = best_diagonal(H if K is None else H - K, b, node.budget, start, aim=aim, **tol)
             if result is not None:
                 return Shifted(result, pairs, start.inside)
         return None
@@ -145,7 +151,7 @@ class DiagonalShift(Bounder):
         """Keep a solution as the start of children, and bound the node if it can be proved."""
         core, free, fixed_in, among = node.core, node.free, node.fixed_in, node.alive
         result, pairs, inside = shifted
-        kept = Start(*np.zeros((3, core.size)))
+        kept = DiagonalStart(*np.zeros((3, core.size)))
         kept.delta[free], kept.inside[free], kept.shares[free] = result.delta, inside, result.shares
         self.state.starts[node.number].keep(kept, pairs)
         w, K = np.zeros(core.size), None
@@ -155,7 +161,7 @@ class DiagonalShift(Bounder):
             w[fixed_in] = solve_spd(core.problem.hessian(core.index[fixed_in]), rest)
         if pairs is not None:
             K = pairs.matrix(core.index[among], node.terms[among] == FREE, node.budget)
-        ridge = np.full(core.size, HELD_RIDGE * core.problem.lam)
+        ridge = np.full(core.size, FIXED_RIDGE * core.problem.lam)
         # A diagonal that is not proved as it stands is moved inwards.
         for inwards in INWARDS:
             ridge[free] = (1.0 - inwards) * result.delta + inwards * inside
@@ -220,7 +226,7 @@ class PairwiseShift(Bounder):
 
     def note(self, before: list[ListedNode], after: list[ListedNode], seconds: float) -> None:
         """Learn what shifts have brought and taken."""
-        guess = sum(cost_model.pairwise_search(len(node.free)) for node in before)
+        guess = sum(pairwise_search(len(node.free)) for node in before)
         self.rate.note(guess, seconds)
         for old, new in zip(before, after, strict=True):
             reached = 0.0 if new.closed else self.short(new.bound)
@@ -242,7 +248,7 @@ class PairwiseShift(Bounder):
             and BYTES_PER_PAIR * free * free <= MOST_BYTES
             and self.bytes + 2.0 * free * free <= KEPT_BYTES
         )
-        return self.rate.seconds * cost_model.pairwise_search(free) if able else np.inf
+        return self.rate.seconds * pairwise_search(free) if able else np.inf
 
     def _paired(self, node: ListedNode) -> ListedNode:
         start, budget = self.state.starts[node.number], node.budget
@@ -261,7 +267,7 @@ class PairwiseShift(Bounder):
         )  # fmt: skip
         if found is None or not cost - found.gain > node.bound:
             return node
-        near = Start(0.98 * found.delta, 0.5 * found.delta, found.shares)
+        near = DiagonalStart(0.98 * found.delta, 0.5 * found.delta, found.shares)
         candidate = found.matrix_over(node.listed_free), near
         shifted = self.diagonal.best(node, H, b, [candidate], aim)
         if shifted is None or not cost - shifted.result.gain > node.bound:
@@ -274,7 +280,9 @@ class PairwiseShift(Bounder):
         return self.policy.continues(short, more, seconds, self.state.left)
 
 
-def drop_chain(node: ListedNode, point: Start, K: Array | None, length: int) -> Indices | None:
+def drop_chain(
+    node: ListedNode, point: DiagonalStart, K: Array | None, length: int
+) -> Indices | None:
     """Return monomials whose loss would hurt most, each with those before it taken in.
 
     With A = H + diag(delta (1/s - 1)) and omega = A^-1 b, leaving j out lowers the gain of the

@@ -1,4 +1,9 @@
-"""The support store: supports of one size with their costs, each support once.
+"""Where the supports go that a search finds where its tree ends: a sink, and the support store.
+
+Nodes are bounded in threads; what they find waits in the sink until the search takes it, between
+two steps, so that the threshold moves only there.
+
+The support store: supports of one size with their costs, each support once.
 
 A near-optimal search may find millions of supports, some of them twice (by rounding a relaxation,
 and where the tree ends), and which of them are close enough is known only when it is over.  So all
@@ -8,8 +13,12 @@ the limit are read at the end.
 
 from __future__ import annotations
 
+from collections import deque
+from typing import ClassVar
+
 import numpy as np
 
+from polysharp.engines.base import Run
 from polysharp.typing import Array, Indices
 
 FRESH = 10_000  # supports at least that wait to be merged into the arrays
@@ -64,3 +73,25 @@ class SupportStore:
             _, first = np.unique(every.view(row)[:, 0], return_index=True)
         self._supports, self._costs = every[first], np.append(self._costs, costs)[first]
         self._fresh.clear()
+
+
+class SupportSink:
+    """Offers supports to a run as incumbents."""
+
+    wants_all: ClassVar[bool] = False  # or only the best support of a node
+    most_listed: ClassVar[int] = 5_000  # supports below one node: with more, it is split first
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._found = deque[Indices]()
+
+    def take(self, support: Indices, cost: float) -> bool:
+        """Take a support that costs at least ``cost``; return whether bounds need not cover it."""
+        del cost
+        self._found.append(support)
+        return False
+
+    def drain(self) -> None:
+        """Offer what was taken."""
+        while self._found:
+            self.run.offer(self._found.popleft())
