@@ -74,12 +74,13 @@ class Campaign:
     check: Check
     options: Any
     folder: Path
-    warm: Callable[[], None]  # what a worker does first
+    warm: Callable[[], Any]  # what a worker does first
+    prefix: str = "fuzz"  # of the files
 
     @property
     def path(self) -> Path:
         """Where finished groups are kept."""
-        return self.folder / f"fuzz-{self.what}.jsonl"
+        return self.folder / f"{self.prefix}-{self.what}.jsonl"
 
     def run(self, first: int, last: int, processes: int, seconds: float, *, store: bool) -> int:
         """Go through the seeds that are not done yet; return 1 if anything was found."""
@@ -101,7 +102,7 @@ class Campaign:
         spent = time.time() - began
         facts = summary([*old, *lines], spent, processes)
         if store:
-            (self.folder / f"fuzz-{self.what}.json").write_text(json.dumps(facts, indent=1) + "\n")
+            self.path.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
         done = sum(line["last"] - line["first"] for line in lines)
         cpu = sum(line["cpu"] for line in lines)
         print(f"{done:,} seeds in {spent:.0f} s, {done / max(cpu, 1e-9):.1f} a second of a core")
@@ -146,7 +147,7 @@ class Campaign:
         pool.shutdown(wait=not running, cancel_futures=True)
 
 
-def _enlist(shared: Any, warm: Callable[[], None]) -> None:
+def _enlist(shared: Any, warm: Callable[[], Any]) -> None:
     Worker.deadline = shared
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warm()
@@ -219,6 +220,16 @@ def _commit() -> str:
         return "unknown"
 
 
+AROUND = {  # of benchmarks/surroundings.py
+    "intervals": "prediction intervals, at three promises",
+    "bounded": "bounded coefficients and several responses against all supports",
+    "exports": "formulas as code against `predict`",
+    "files": "damaged and hostile model files",
+    "tables": "rows in eight forms, Dask among them",
+    "interrupts": "commands interrupted at random moments",
+    "commands": "hostile tables and options on the command line",
+    "pages": "requests to the local page",
+}
 TITLES = {
     "solves": "hostile problems solved",
     "boxes": "hostile problems with bounded coefficients, each by five engines",
@@ -231,10 +242,14 @@ def page(folder: Path) -> str:
     """Return the results of all campaigns in a folder as a table, with the commands."""
     lines = ["| what | seeds | outcomes | faults | commit |", "|---|---|---|---|---|"]
     commands = []
-    files = [(kind, path) for kind in TITLES for path in sorted(folder.glob(f"fuzz-{kind}*.json"))]
-    for what, path in files:
-        engine = path.stem.removeprefix(f"fuzz-{what}").strip("-")
-        title = TITLES[what] + (f", by {engine}" if engine else "")
+    files = [
+        (title, path, path.stem.removeprefix(f"{prefix}-{kind}").strip("-"))
+        for prefix, titles in (("fuzz", TITLES), ("around", AROUND))
+        for kind, title in titles.items()
+        for path in sorted(folder.glob(f"{prefix}-{kind}*.json"))
+    ]
+    for kind, path, engine in files:
+        title = f"{kind}, by {engine}" if engine else kind
         facts = json.loads(path.read_text())
         counts = facts["counts"]
         outcomes = "; ".join(
