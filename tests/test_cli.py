@@ -64,7 +64,7 @@ def test_fit_prints_formula_certificate_and_errors(folder, capsys, table):
     expected = SparsePolynomialRegressor(2, 2, gamma=100.0, engine="enumeration")
     expected.fit(table[NAMES], table["load"])
     assert str(expected.polynomial_) in out
-    assert "Proved best: no formula within these budgets fits these rows better" in out
+    assert "Proved best: no formula with at most 2 terms fits these rows better" in out
     assert re.search(r"RMSE 0\.0\d+, R2 0\.999\d+ on the 60 rows of the fit", out)
     assert "t.csv: 60 rows, 3 inputs, target load" in out
     assert "wrote the model to model.json" in out

@@ -96,7 +96,7 @@ def test_the_demo_finds_the_planted_law_and_saves_its_plot(printed):
     law = lines[headings[0] + 1 : headings[1]]
     assert len(law) == 5
     assert not any(line.endswith(" -") for line in law)
-    assert text.count("Proved best: no formula within these budgets") == 2
+    assert text.count("Proved best: no formula with at most ") == 2
 
 
 @pytest.mark.needs("matplotlib", "scikit-learn>=1.8")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from instances import make_instance, optimum
-from support import Status, Stop, certify, relative_gap
+from support import Problem, Status, Stop, Structure, certify, proved_at, relative_gap, with_refit
 
 from polysharp import Solution, SparsePolynomialRegressor
+from polysharp.engines import make_engine
 from polysharp.errors import CertificateError
 
 
@@ -89,12 +92,14 @@ def test_relative_gap() -> None:
 
 def test_the_certificate_reads_as_a_sentence() -> None:
     text = str(certified(0, 0.0))
-    assert text.startswith("Not proved best: within these budgets the objective could be up to ")
+    assert re.match(
+        r"Not proved best: with at most \d+ terms( in \d+ inputs)? the objective could", text
+    )
     assert "feasible: objective " in text
     assert "over every input given" in text
     assert text.endswith("stopped: the gap tolerance was reached")
     kept = str(certified(0, 0.0, scope="kept-inputs"))
-    assert "within these budgets and the inputs kept" in kept
+    assert " among the inputs kept the objective could be up to " in kept
     assert "over the kept inputs only" in kept
 
 
@@ -125,3 +130,59 @@ def test_no_support_with_smaller_coefficients_exceeds_the_ceiling(seed):
     assert solution.r2 <= solution.r2_ceiling <= solution.r2 + 1e-3
     assert best <= solution.r2_ceiling
     assert f"R2 {solution.r2:.4f}; at most " in str(solution)
+
+
+def test_the_words_name_the_budgets() -> None:
+    X = np.random.default_rng(0).standard_normal((60, 4))
+    y = X[:, 0] * X[:, 1] + X[:, 2] + 0.1 * np.random.default_rng(1).standard_normal(60)
+    model = SparsePolynomialRegressor(2, 2, gamma=1.0).fit(X, y)
+    assert model.solution_.in_words() == (
+        "Proved best: no formula with at most 2 terms fits these rows better"
+    )
+    model = SparsePolynomialRegressor(2, 3, max_inputs=2, gamma=1.0).fit(X, y)
+    assert model.solution_.in_words() == (
+        "Proved best: no formula with at most 3 terms in 2 inputs fits these rows better"
+    )
+
+
+def test_the_words_of_two_ridges_say_what_was_proved() -> None:
+    """The terms at one ridge, the coefficients at another: in print, in files, in the proof."""
+    instance = make_instance(1)
+    answer = make_engine("tree").solve(instance.problem, gap_tol=1e-6)
+    refitted = with_refit(answer, instance.problem, 100.0 * instance.problem.gamma)
+    assert refitted.support == answer.support
+    assert (refitted.objective, refitted.bound) == (answer.objective, answer.bound)
+    assert refitted.shown is refitted.refit.coefficients
+    M = instance.basis.evaluate(instance.X)[:, answer.support]
+    weak = 0.01 * instance.problem.lam
+    direct = np.linalg.solve(M.T @ M + weak * np.eye(M.shape[1]), M.T @ instance.y)
+    assert refitted.shown == pytest.approx(direct, rel=1e-8)
+    assert f"{100.0 * instance.problem.gamma:.4g}" in refitted.in_words()
+    assert "smaller penalised error at gamma" in str(refitted)
+    assert with_refit(refitted, instance.problem, instance.problem.gamma).refit is None
+
+
+def test_terms_are_proved_at_stronger_ridges() -> None:
+    """The optimum at every ridge of the range, by enumeration."""
+    found, rules = 0, Structure(np.eye(5, dtype=bool), 2, 5)
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((60, 5))
+        y = X @ [3.0, -2.0, 0.5, 0.0, 0.0] + rng.standard_normal(60)
+        U = (X - X.mean(axis=0)) / X.std(axis=0)
+        t = y - y.mean()
+        problem = Problem.dense(U.T @ U, U.T @ t, t @ t, 0.01, rules)
+        at = proved_at(problem, np.array([0, 1]), 1e-9)
+        if at is None:
+            continue
+        found += 1
+        low, high = at
+        assert 0.0 < low <= high <= problem.gamma * (1.0 + 1e-12)
+        for gamma in np.geomspace(low, high, 7):
+            own = replace(problem, lam=1.0 / gamma)
+            costs = {
+                S: own.refit(np.array(S)).objective for S in itertools.combinations(range(5), 2)
+            }
+            assert min(costs, key=costs.get) == (0, 1)
+    assert found >= 5
+    assert proved_at(problem, np.array([0]), 1e-9) is None

@@ -7,13 +7,14 @@ the support is allowed, and refuses a bound above the objective.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from polysharp.certificate.proved_at import proved_at
 from polysharp.errors import CertificateError
 from polysharp.problem.problem import Fit, Problem
 from polysharp.progress import Event, relative_gap
@@ -68,6 +69,25 @@ class Counters:
 
 
 @dataclass(frozen=True, eq=False)
+class Refit:
+    """Coefficients of the chosen terms, estimated with another ridge than chose them.
+
+    Parameters
+    ----------
+    gamma : float
+        The ridge is 1 / gamma.
+    coefficients : ndarray
+        In the scaled basis, as those of the solution.
+    r2 : float or None
+        R2 on the rows of the fit.
+    """
+
+    gamma: float
+    coefficients: Array
+    r2: float | None
+
+
+@dataclass(frozen=True, eq=False)
 class Solution:
     """A support, its coefficients and the certificate.
 
@@ -104,6 +124,13 @@ class Solution:
     total_squares : float or None
         Sum of squares of the response on the rows of the fit, weighted, about its mean where the
         intercept is free; None where it is not known.
+    max_terms, max_inputs : int or None
+        The budgets that the bound is about; None if one is not known or excludes nothing.
+    proved_at : tuple of float or None
+        If the terms are not proved best: the least and largest gamma of a range throughout which
+        they are.
+    refit : Refit or None
+        The coefficients shown, if another ridge than ``gamma`` was used for them.
     """
 
     support: tuple[int, ...]
@@ -121,6 +148,15 @@ class Solution:
     trace: tuple[Event, ...] = ()
     proof: Proof | None = None
     total_squares: float | None = None
+    max_terms: int | None = None
+    max_inputs: int | None = None
+    proved_at: tuple[float, float] | None = None
+    refit: Refit | None = None
+
+    @property
+    def shown(self) -> Array:
+        """The coefficients of the formula shown, in the scaled basis."""
+        return self.coefficients if self.refit is None else self.refit.coefficients
 
     @property
     def gap(self) -> float:
@@ -154,19 +190,53 @@ class Solution:
 
     def in_words(self) -> str:
         """Return the claim of the certificate in one clause."""
-        among = "" if self.scope == "all-inputs" else " and the inputs kept"
-        if self.status is Status.OPTIMAL:
-            other = "no formula" if self.coefficients.ndim == 1 else "no other choice of terms"
-            return f"Proved best: {other} within these budgets{among} fits these rows better"
+        kind = self._budgets()
+        if self.status is not Status.OPTIMAL:
+            return (
+                f"Not proved best: {kind} the objective could be up to {100.0 * self.gap:.3g} % "
+                "lower"
+            )
+        if self.refit is not None:
+            return (
+                f"Proved best: no other choice of terms {kind} has a smaller penalised error at "
+                f"gamma {self.gamma:.4g}; coefficients were then estimated with gamma "
+                f"{self.refit.gamma:.4g}"
+            )
+        other = "no formula" if self.coefficients.ndim == 1 else "no other choice of terms"
+        return f"Proved best: {other} {kind} fits these rows better"
+
+    def _budgets(self) -> str:
+        """Return what the bound is about, as "with at most 5 terms in 4 inputs"."""
+        kind = "within these budgets"
+        if self.max_terms is not None:
+            kind = f"with at most {plural(self.max_terms, 'term')}"
+            if self.max_inputs is not None:
+                kind += f" in {plural(self.max_inputs, 'input')}"
+        return kind if self.scope == "all-inputs" else f"{kind} among the inputs kept"
+
+    def _elsewhere(self) -> str | None:
+        """Return at which ridges these terms are proved best, None if nothing is to be said."""
+        if self.proved_at is None or self.status is Status.OPTIMAL:
+            return None
+        low, high = self.proved_at
+        if low == high:
+            return f"These terms are proved the best of their number at gamma {high:.2g}"
         return (
-            f"Not proved best: within these budgets{among} the objective could be up to "
-            f"{100.0 * self.gap:.3g} % lower"
+            f"These terms are proved the best of their number at gamma {high:.2g} and stronger "
+            f"ridges, down to {low:.2g}"
         )
 
     def in_r2(self) -> str | None:
         """Return the limit of other formulas in terms of R2, None if it is not known."""
         if self.r2 is None or self.r2_ceiling is None:
             return None
+        if self.refit is not None:
+            own = "not known" if self.refit.r2 is None else f"{self.refit.r2:.4f}"
+            limit = rounded_up(min(1.0, self.r2_ceiling))
+            return (
+                f"R2 {own}; at gamma {self.gamma:.4g} these terms have {self.r2:.4f}, and others "
+                f"at most {limit} without larger coefficients"
+            )
         own = f"R2 {self.r2:.{r2_decimals(self.r2_ceiling)}f}"
         if self.coefficients.ndim > 1:  # a row for each response
             own = f"mean {own}"
@@ -190,6 +260,7 @@ class Solution:
         lines = [
             self.in_words(),
             self.in_r2(),
+            self._elsewhere(),
             f"{self.status}: objective {self.objective:.6g}, proven lower bound "
             f"{rounded_down(self.bound)}, gap {100.0 * self.gap:.3g} %, over {covers}",
             f"{self.engine}, gamma {self.gamma:.4g}, {plural(self.counters.nodes, 'node')}, "
@@ -227,7 +298,13 @@ def certify(
         raise CertificateError(
             f"{engine} reported the lower bound {best!r} above the objective {objective!r}"
         )
-    return Solution(
+    if whole:
+        structure = problem.structure
+        facts = {
+            "max_terms": structure.max_terms,
+            "max_inputs": structure.max_inputs if structure.inputs_bind else None,
+        } | facts
+    solution = Solution(
         support=tuple(int(j) for j in fit.support),
         coefficients=fit.w[0] if len(fit.w) == 1 else fit.w,
         objective=objective,
@@ -238,6 +315,26 @@ def certify(
         total_squares=problem.yy,
         **facts,
     )
+    if whole and solution.status is not Status.OPTIMAL:
+        at = proved_at(problem, fit.support, solution.gap_tol)
+        solution = replace(solution, proved_at=at)
+    return solution
+
+
+def with_refit(solution: Solution, problem: Problem, gamma: float) -> Solution:
+    """Return a solution with coefficients of its terms estimated with another ridge.
+
+    The problem is the one that the positions of the support are about.  Objective and bound stay
+    those at which the terms were chosen.
+    """
+    if gamma == solution.gamma:
+        return replace(solution, refit=None)
+    other = replace(problem, lam=1.0 / gamma)
+    fit = other.refit(np.array(solution.support, dtype=np.intp))
+    loss = 2.0 * fit.objective - other.lam * float(np.vdot(fit.w, fit.w))
+    r2 = 1.0 - loss / solution.total_squares if solution.total_squares else None
+    w = fit.w[0] if len(fit.w) == 1 else fit.w
+    return replace(solution, refit=Refit(gamma, w, r2))
 
 
 def _needed(problem: Problem, fit: Fit) -> Fit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from polysharp.certificate.proof import CLAIM_ROOM
+from polysharp.certificate.proof import CLAIM_ROOM, Proof
 from polysharp.certificate.solution import Solution
 from polysharp.checker.claim import Intervals, Statement
 from polysharp.data.rows import Rows
@@ -46,6 +46,7 @@ def state(
         scale=scaling.unit,
         fit_intercept=not rules.constant,
         gamma=solution.gamma,
+        refit_gamma=None if solution.refit is None else solution.refit.gamma,
         max_terms=structure.max_terms if named is None else rules.max_terms,
         max_inputs=structure.max_inputs if named is None else max_inputs,
         required_terms=rules.include_terms,
@@ -68,3 +69,20 @@ def with_statement(solution: Solution, *fit: Any) -> Solution:
     if proof.bound < WORTHLESS * statement.objective:
         proof = replace(proof, bound=0.0)
     return replace(solution, proof=proof)
+
+
+def terms_proof(proof: Proof, model: Any) -> Proof:
+    """Return a proof with a fitted model's own terms and ridges in its statement.
+
+    The checker computes anew what these terms cost at the ridge that chose them, and compares it
+    with the model's objective.
+    """
+    solution = model.solution_
+    assert proof.statement is not None
+    statement = replace(
+        proof.statement,
+        support=tuple(model.polynomial_.monomials),
+        objective=solution.objective * (1.0 + CLAIM_ROOM),
+        refit_gamma=None if solution.refit is None else solution.refit.gamma,
+    )
+    return replace(proof, statement=statement)

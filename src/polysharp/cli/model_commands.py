@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Stop
+from polysharp.certificate.statement import terms_proof
 from polysharp.checker import verify
 from polysharp.cli.command import NONE, ExitCode
 from polysharp.cli.messages import say, warnings_as_remarks
@@ -214,15 +215,18 @@ def run_verify(options: Namespace) -> int:
     else:
         model = load_single(options.proof, "verify")
         sample, _ = _of_fit(options, model, options.proof)
-        costs = _cost(model, sample)
         proof = _prove(model, sample, options)
+        costs = _cost(model, sample)
+        if proof is not None and model.solution_.refit is not None:
+            # The formula has coefficients of another ridge: the claim is about its terms.
+            proof, costs = terms_proof(proof, model), None
     if proof is None:
         return ExitCode.NOT_PROVED
     verdict = verify(proof, *sample.given, exact=bool(options.exact))
     own = verdict.objective if costs is None else costs
     # A model costs what its rounded coefficients cost, give or take their last digits.
     possible = not verdict.valid or verdict.excepted > 0 or own >= verdict.bound * (1 - 1e-9)
-    print(_said(verdict, own, possible, options, len(sample)))
+    print(_said(verdict, own, possible, options, len(sample), proof.statement))
     if not options.quiet:
         print(f"\nWhat was checked, in full:\n{proof.statement}")
     return ExitCode.DONE if verdict.valid and possible else ExitCode.REJECTED
@@ -248,7 +252,9 @@ def _prove(model: Any, sample: Any, options: Namespace) -> Any:
     return again.solution_.proof
 
 
-def _said(verdict: Any, own: float, possible: bool, options: Namespace, rows: int) -> str:
+def _said(
+    verdict: Any, own: float, possible: bool, options: Namespace, rows: int, statement: Any
+) -> str:
     """Say what a verdict means to somebody who knows nothing of proofs by bounds."""
     if not verdict.valid:
         return (
@@ -273,4 +279,16 @@ def _said(verdict: Any, own: float, possible: bool, options: Namespace, rows: in
         f"{tail}. The cost is half the sum of squared errors plus a penalty on large coefficients. "
         f"Everything was computed anew from the table{exactly} by code that has no part in the "
         "search."
+        f"{_two_ridges(statement)}"
+    )
+
+
+def _two_ridges(statement: Any) -> str:
+    """Say what the proof is about if the coefficients have a ridge of their own."""
+    if statement.refit_gamma is None:
+        return ""
+    return (
+        f" The terms were chosen at gamma {statement.gamma:.4g}, and the proof and these costs are "
+        f"about that; the coefficients shown were then estimated with gamma "
+        f"{statement.refit_gamma:.4g}."
     )

@@ -96,6 +96,8 @@ def _found(search: PricedRun, stop: Stop) -> Found:
         proof=search.proof,
         whole=False,
         stop=Stop.PROVED if search.proved else stop,
+        max_terms=search.rules.max_terms,
+        max_inputs=search.rules.max_inputs,
         **search.facts,
     )
     return Found(solution, basis, Assembled(problem, pool.mean, np.array([search.design.y_mean])))

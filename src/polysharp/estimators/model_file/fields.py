@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from polysharp.certificate.solution import Counters, Solution, Status, Stop
+from polysharp.certificate.solution import Counters, Refit, Solution, Status, Stop
 from polysharp.data.functions import FUNCTIONS, Applied, Library
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
@@ -109,17 +109,26 @@ def describe_certificate(solution: Solution) -> dict[str, Any]:
         **asdict(solution.counters),
         "total_squares": solution.total_squares,
         "scaled_coefficients": solution.coefficients,
+        "max_terms": solution.max_terms,
+        "max_inputs": solution.max_inputs,
+        "proved_at": solution.proved_at,
+        "refit": None if solution.refit is None else _describe_refit(solution.refit),
     }
+
+
+def _describe_refit(refit: Refit) -> dict[str, Any]:
+    return {"gamma": refit.gamma, "scaled_coefficients": refit.coefficients, "r2": refit.r2}
 
 
 def read_certificate(at: Reader, responses: int | None) -> Solution:
     """Read a certificate; of several responses each has coefficients of its own."""
-    given, squares = at["scaled_coefficients"], at.get("total_squares")  # not in version 0.1.0
-    rows = [given.numbers()] if responses is None else [row.numbers() for row in given.items()]
-    if len(rows) != (responses or 1) or len({len(row) for row in rows}) > 1:
-        raise InputError(f"{given.place} must have one list for each of {responses} responses")
+    squares, refit, proved_at = map(at.get, ("total_squares", "refit", "proved_at"))
     solution = Solution(
-        coefficients=rows[0] if responses is None else np.array(rows),
+        coefficients=_scaled_coefficients(at, responses),
+        refit=None if refit is None else _read_refit(refit, responses),
+        proved_at=None if proved_at is None else _gammas(proved_at),
+        max_terms=_budget(at.get("max_terms")),
+        max_inputs=_budget(at.get("max_inputs")),
         counters=Counters(*(at[name].integer(0) for name in ("nodes", "cuts", "rounds"))),
         total_squares=None if squares is None else squares.size(),
         **{own: read(at[name]) for name, (own, read) in CERTIFICATE.items()},
@@ -130,6 +139,32 @@ def read_certificate(at: Reader, responses: int | None) -> Solution:
     if at["status"].one_of(*map(str, Status)) != solution.status:
         raise at["status"].refusal(f"{str(solution.status)!r}, as the gap has it")
     return solution
+
+
+def _scaled_coefficients(at: Reader, responses: int | None) -> Any:
+    """Read scaled coefficients; several responses have a list each."""
+    given = at["scaled_coefficients"]
+    rows = [given.numbers()] if responses is None else [row.numbers() for row in given.items()]
+    if len(rows) != (responses or 1) or len({len(row) for row in rows}) > 1:
+        raise InputError(f"{given.place} must have one list for each of {responses} responses")
+    return rows[0] if responses is None else np.array(rows)
+
+
+def _read_refit(at: Reader, responses: int | None) -> Refit:
+    r2 = at.get("r2")
+    coefficients = _scaled_coefficients(at, responses)
+    return Refit(at["gamma"].size(), coefficients, None if r2 is None else r2.number())
+
+
+def _budget(at: Reader | None) -> int | None:
+    return None if at is None else at.integer(1)
+
+
+def _gammas(at: Reader) -> tuple[float, float]:
+    low, high = at.numbers(2, "end of the range", least=0.0).tolist()
+    if not 0.0 < low <= high:
+        raise at.refusal("two positive numbers, the smaller one first")
+    return low, high
 
 
 def describe_ranking(ranking: Ranking) -> dict[str, Any]:
