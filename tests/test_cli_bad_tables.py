@@ -74,7 +74,7 @@ CASES = {
     ),
     "text columns of many values": (
         csv(GOOD.assign(id=[f"a{i}" for i in range(12)])),
-        ["--indicators"],
+        ["--indicators", "--inputs", "a,id"],
         ["'a0' in row 1 of column 'id'", "--exclude 'id'"],
     ),
     "one cell that is no number": (

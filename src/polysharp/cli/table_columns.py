@@ -87,10 +87,13 @@ def useless(frame: Any, names: Sequence[str], indicators: bool | None) -> dict[s
         kind = "empty" if not len(cells) else kind_of(frame[name])
         if kind in ("empty", "date"):
             found[name] = "empty" if kind == "empty" else "dates"
-        elif kind == "text" and indicators is None:
-            count = cells.astype(str).nunique()
-            more = "; --indicators takes the commonest" if 1 < count < 0.5 * len(cells) else ""
-            found[name] = f"text, {plural(count, 'value')}{more}"
+        elif kind == "text" and indicators is not False:
+            count, common = cells.astype(str).nunique(), few_texts(cells, whole=False)
+            if indicators is None or not common:
+                more = "; --indicators takes the commonest" if common else ""
+                found[name] = f"text, {plural(count, 'value')}{more}"
+            if count == 1:
+                found[name] = f"always {cells.iloc[0]!r}"
         elif kind == "numbers":
             values = to_numbers(frame[name]).to_numpy()
             content = values.tobytes()
