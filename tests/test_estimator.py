@@ -388,6 +388,24 @@ def test_local_search_does_not_warn_for_want_of_a_proof():
 # Stops, warnings, seeds, threads
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_of_a_formula_whose_digits_are_lost_the_constant_is_left(seed):
+    """Squares of inputs near 1e10 have no digits left of a spread of 1: 98,623 for 3.07."""
+    rng = np.random.default_rng(seed)
+    X, y = 1e10 + rng.standard_normal((8, 3)), rng.standard_normal(8)
+    constant = 0.5 * np.square(y - y.mean()).sum()
+    model = SparsePolynomialRegressor(degree=2, max_terms=3, gamma=1.0, scale=False)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        solution = model.fit(X, y).solution_
+    assert solution.objective <= constant * (1.0 + 1e-6)
+    assert solution.status == "optimal" or any("center=True" in str(w.message) for w in seen)
+    assert 0.5 * np.square(y - model.predict(X)).sum() <= constant * (1.0 + 1e-6)
+    centred = model.set_params(center=True).fit(X, y)
+    assert centred.solution_.status == "optimal"
+    assert centred.solution_.objective < 0.9 * constant
+
+
 def test_no_proof_warns_and_keeps_the_honest_gap():
     X, y = data()
     with pytest.warns(ConvergenceWarning, match=r"not proved to be the best \(gap .* %"):

@@ -284,12 +284,15 @@ def certify(
     The bound is the better of the engine's and the one that the residual of the final model
     proves by itself; the latter only where the problem is the ``whole`` one that the
     certificate speaks of, and not a part of its monomials.  With a proof it is the bound proved.
-    ``facts`` are further fields of the solution.
+    ``facts`` are further fields of the solution.  A model of which rounding leaves no proof that it
+    costs less than none is given up for none, if the rules allow that.
     """
     if not problem.structure.allows(support):
         raise CertificateError(f"{engine} returned a support that breaks the rules: {support}")
     fit = _needed(problem, problem.refit(support))
-    objective = problem.cost_at_most(fit)
+    objective, nothing = problem.cost_at_most(fit), problem.refit(support[:0])
+    if objective > nothing.objective and problem.structure.allows(nothing.support):
+        fit, objective = nothing, problem.cost_at_most(nothing)
     best = bound if bound > 0.0 else 0.0  # not a number: nothing is proved
     if whole and proof is None:
         best = max(best, problem.dual_bound(fit))

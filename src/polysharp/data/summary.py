@@ -49,6 +49,13 @@ class Ranges(NamedTuple):
         return cls(low, high, mean, variance / weight, at_most_two)
 
     @property
+    def offset(self) -> float:
+        """The largest ratio of a mean to the standard deviation of its column."""
+        varies = self.variance > 0.0
+        ratios = np.abs(self.mean[varies]) / np.sqrt(self.variance[varies])
+        return float(ratios.max(initial=0.0))
+
+    @property
     def two_valued(self) -> NDArray[np.bool_]:
         """Which inputs take two values."""
         return self.at_most_two & (self.low < self.high)

@@ -32,6 +32,8 @@ from polysharp.estimators.parameters import check_parameters
 from polysharp.progress import Progress
 from polysharp.selection.folds import KnownSums
 
+FAR = 1e6  # standard deviations of an input from zero: squares of 12 digits in common
+
 
 @dataclass(eq=False, repr=False)
 class SparsePolynomialRegressor(CertifiedModel):
@@ -226,10 +228,15 @@ class SparsePolynomialRegressor(CertifiedModel):
         if context.engine.proves and self.solution_.status is not Status.OPTIMAL:
             warn(
                 f"The model is not proved to be the best (gap {100 * self.solution_.gap:.3g} %, "
-                f"{self.solution_.stop}): a longer time_limit, a smaller gamma or a larger "
-                "gap_tol may help."
+                f"{self.solution_.stop}): {self._remedies(tables[0])} may help."
             )
         return self
+
+    def _remedies(self, table: Rows) -> str:
+        """Say what may help a search that ends without a proof."""
+        if not self.center and table.ranges.offset > FAR:
+            return "center=True, since inputs lie far from zero for their spread,"
+        return "a longer time_limit, a smaller gamma or a larger gap_tol"
 
     def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
         """Check X, y and sample_weight; return the rows once for each response."""
