@@ -2,7 +2,7 @@
 
     python benchmarks/pages.py
 
-Writes tree-<block>.md and peers.md beside the CSV files of ``tree.py`` and ``peers.py``, and the
+Writes tree-<block>.md, how-long.md and peers.md beside the CSV files of ``tree.py`` and ``peers.py``, and the
 table "How good is it?" of the README, between its marks, from the rows of benchmarks and
 experiments.  Other benchmarks write their own tables.
 """
@@ -55,6 +55,17 @@ def tree_table(rows: list[Row]) -> str:
             _percent(median(gaps)), _percent(max(gaps)), _share(higher, len(abess)),
         ]  # fmt: skip
         lines.append(line + [str(sum("agrees" in row["referee"] for row in of))] * refereed)
+    return _markdown(lines)
+
+
+def how_long_table(rows: list[Row]) -> str:
+    """Return the seconds of planted problems by rows, monomials and terms."""
+    lines = [["rows", "inputs", "monomials", "terms", "seconds, median", "seconds, longest"]]
+    for key, group in groupby(rows, lambda row: [row[name] for name in ("n", "p", "f", "l")]):
+        n, p, f, terms = map(int, key)
+        seconds = [float(row["seconds"]) for row in group]
+        limits = f"{median(seconds):.2g}", f"{max(seconds):.2g}"
+        lines.append([f"{n:,}", str(p), f"{f:,}", str(terms), *limits])
     return _markdown(lines)
 
 
@@ -118,7 +129,7 @@ def evidence_table() -> str:
         ],
         ["Beside other exact methods", peers_sentence(_read(RESULTS / "peers.csv"))],
         [
-            "**Where proofs fail:** noise (signal 3 times the noise), 20 terms, weak ridge",
+            "**Where proofs fail:** signal 3 times the noise, 20 terms, `gamma` = 1/sqrt(n)",
             f"{sum(row['proved'] == 'True' for row in noisy)} of {len(noisy)} proved in 60 s, "
             f"gaps of {100 * min(gaps):.0f} to {100 * max(gaps):.0f} %; the planted terms are "
             f"found in {sum(row['planted_found'] == 'True' for row in noisy)}",
@@ -186,6 +197,7 @@ def main() -> None:
     """Write all tables."""
     for path in sorted(RESULTS.glob("tree-*.csv")):
         path.with_suffix(".md").write_text(tree_table(_read(path)))
+    (RESULTS / "how-long.md").write_text(how_long_table(_read(RESULTS / "tree-growth.csv")))
     peers = _read(RESULTS / "peers.csv")
     (RESULTS / "peers.md").write_text(peers_table(peers))
     text = README.read_text(encoding="utf-8")

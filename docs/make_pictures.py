@@ -1,4 +1,4 @@
-"""Draw the pictures of the guide that show a browser: the report, and the page of serve.
+"""Draw the pictures that show a browser: the report, for README and guide, and the page of serve.
 
     python docs/make_pictures.py
 
@@ -23,6 +23,7 @@ from polysharp.datasets import cycling
 
 PICTURES = Path(__file__).parent / "_static"
 WIDTH, HEIGHT = 760, 1040
+HERO = 772  # height of the README's picture: the report down to the end of the formula's box
 
 
 def rides() -> pd.DataFrame:
@@ -88,9 +89,9 @@ def serve(browser: Browser, folder: Path) -> list[bytes]:
             server.terminate()
 
 
-def save(pictures: list[bytes], name: str) -> None:
+def save(pictures: list[bytes], name: str, height: int = HEIGHT) -> None:
     """Join pictures, with few enough colours to be small."""
-    joined = Image.new("RGB", (len(pictures) * WIDTH, HEIGHT))
+    joined = Image.new("RGB", (len(pictures) * WIDTH, height))
     for a, part in enumerate(pictures):
         joined.paste(Image.open(io.BytesIO(part)), (a * WIDTH, 0))
     joined.quantize(128).save(PICTURES / name, optimize=True)
@@ -104,7 +105,9 @@ def main() -> None:
         browser = driver.chromium.launch(
             executable_path=chromium, args=["--headless", "--no-sandbox", "--disable-gpu"]
         )
-        save(report(browser, Path(folder)), "report.png")
+        drawn = report(browser, Path(folder))
+        save(drawn, "report.png")
+        save(drawn, "hero.png", HERO)
         save(serve(browser, Path(folder)), "serve.png")
         browser.close()
 

@@ -3,8 +3,8 @@
     make refresh [ARGS="README.md docs/start.md"]
 
 A plain block right after a block of Python is its output; a block of kind ``console`` holds
-commands and their output (``transcripts``); the README's block that begins like the demo is the
-demo's.  The picture of the demo is drawn anew as well.  ``tests/test_docs.py`` and
+commands and their output (``transcripts``); the block of ``install.md`` that begins like the demo is
+the demo's.  The picture of the demo is drawn anew as well.  ``tests/test_docs.py`` and
 ``tests/test_transcripts.py`` check that the pages are true, times and the path of the search apart;
 this file is how to make them so.
 """
@@ -22,6 +22,7 @@ from transcripts import bring_files, refreshed
 from polysharp.cli import demo
 
 ROOT = Path(__file__).parent.parent
+INSTALL = ROOT / "docs" / "install.md"
 PAGES = [
     page
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -71,8 +72,8 @@ def refresh_demo(page: Path, picture: Path) -> None:
 if __name__ == "__main__":
     matplotlib.use("Agg")
     pages = [Path(argument).resolve() for argument in sys.argv[1:]] or PAGES
-    if PAGES[0] in pages:
-        refresh_demo(PAGES[0], ROOT / "docs" / "_static" / "demo.png")
+    if INSTALL in pages:
+        refresh_demo(INSTALL, ROOT / "docs" / "_static" / "demo.png")
     for each in pages:
         with tempfile.TemporaryDirectory() as empty:
             refresh(each, Path(empty))

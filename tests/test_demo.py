@@ -16,11 +16,11 @@ from polysharp.datasets import cycling, diabetes
 from polysharp.errors import InputError
 
 demo = home("demonstrate")
-README = Path(__file__).parent.parent / "README.md"
+INSTALL = Path(__file__).parent.parent / "docs" / "install.md"
 
 
-def shown_in_readme():
-    blocks = re.findall(r"^```\n(.*?)^```$", README.read_text(encoding="utf-8"), re.M | re.S)
+def shown_on_the_page():
+    blocks = re.findall(r"^```\n(.*?)^```$", INSTALL.read_text(encoding="utf-8"), re.M | re.S)
     return next(block for block in blocks if block.startswith("1. A planted law"))
 
 
@@ -100,9 +100,9 @@ def test_the_demo_finds_the_planted_law_and_saves_its_plot(printed):
 
 
 @pytest.mark.needs("matplotlib", "scikit-learn>=1.8")
-def test_the_readme_shows_what_the_demo_prints(printed):
+def test_the_page_shows_what_the_demo_prints(printed):
     # All but where the plot is.
-    assert comparable(shown_in_readme()) == comparable(printed[1])[:-1]
+    assert comparable(shown_on_the_page()) == comparable(printed[1])[:-1]
 
 
 @pytest.mark.slow
