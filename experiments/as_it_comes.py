@@ -95,7 +95,7 @@ def table(rows: list[Row], names: Sequence[str]) -> str:
 def opening(rows: list[Row]) -> str:
     """Return what was aimed at and what came out, in sentences."""
     said = []
-    for words, names in (("the eight UCI rows", UCI_NAMES), ("the five further tables", FURTHER)):
+    for words, names in (("the eight UCI data sets", UCI_NAMES), ("five further tables", FURTHER)):
         parts = []
         for method, most in ALLOWED.items():
             found = {n: e for n in names if (e := excess(rows, n, method)) is not None}
@@ -109,13 +109,13 @@ def opening(rows: list[Row]) -> str:
                 f"{farthest.split('/')[-1]}, {100 * (found[farthest] - 1):+.1f} %)"
             )
         if parts:
-            said.append(f"On {words}, nothing done outside the estimator, {' and '.join(parts)}.")
+            said.append(f"On {words}, with nothing set, {' and '.join(parts)}.")
     splits = {n: len(where(rows, data=n, method="shortest")) for n in (*UCI_NAMES, *FURTHER)}
     counts = sorted({count for count in splits.values() if count})
     if len(counts) > 1:
         most = [n.split("/")[-1] for n, count in splits.items() if count == counts[-1]]
         said.append(
-            f"Splits so far: {counts[-1]} of {', '.join(most)}, {counts[0]} or more of others."
+            f"Splits: {counts[-1]} of {', '.join(most)}, at least {counts[0]} of the others."
         )
     return " ".join(said)
 

@@ -106,10 +106,10 @@ def opening(rows: list[Row]) -> str:
     found = [v for size in SIZES for v in _ratios(rows, size).values()]
     close = sum(v <= 1.1 for v in found)
     return (
-        f"On {len(FRESH)} tables that it was not tuned on, at three sizes each, the test error "
-        f'with `gamma="auto"` is {median(found):.3f} times that of the best gamma of a grid in the '
-        f"median and {max(found):.2f} times at most; in {close} of {len(found)} cases it is within "
-        "10 %."
+        f"On {len(FRESH)} tables not used for tuning, at three sizes each, the test error of "
+        f'`gamma="auto"` is {median(found):.3f} times that of the best gamma of a grid in the '
+        f"median, and {max(found):.2f} times at most; it is within 10 % in {close} of {len(found)} "
+        "cases."
     )
 
 

@@ -137,9 +137,9 @@ def opening(rows: list[Row]) -> str:
     mine = where(rows, p=p, method="ranking", gamma=GAMMA)
     needed = [int(v) for v in numbers(mine, "needed")]
     return (
-        f"The number of inputs that a triage must keep varies so much between data sets (of {p} "
-        f"inputs, {min(needed)} to {max(needed)}) that no fixed p' is safe; pricing without a "
-        "triage needs none ([Benchmarks](benchmarks.md))."
+        f"The number of inputs that a triage must keep varies widely between data sets: "
+        f"{min(needed)} to {max(needed)} of {p}. No fixed number is safe; pricing needs no triage "
+        "([Benchmarks](benchmarks.md#every-input-not-only-the-kept-ones))."
     )
 
 

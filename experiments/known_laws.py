@@ -75,8 +75,8 @@ def opening(rows: Sequence[Row]) -> str:
     plain = [row for row in rows if float(row["noise"]) == 0.0]
     exact = sum(row["right"] == "1" for row in plain)
     return (
-        f"`polysharp fit table.csv --target y`, nothing else set, returns exactly the terms of "
-        f"{len({row['law'] for row in rows})} known laws in {right} of {len(rows)} runs "
+        f"`polysharp fit table.csv --target y`, with nothing else set, returns exactly the terms "
+        f"of {len({row['law'] for row in rows})} known laws in {right} of {len(rows)} runs "
         f"({exact} of {len(plain)} without noise)."
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 from experiments import paper
@@ -116,16 +117,18 @@ def opening(rows: list[Row]) -> str:
         if m not in {"exact", "lasso-raw"}
     )
     proved_from = next((n for n in distinct(exact, "n") if all(map(proved, _from(exact, n)))), None)
-    seconds = "" if proved_from is None else typical(where(exact, n=proved_from), "seconds")
-    proofs = (
-        "is not proved at every n"
-        if proved_from is None
-        else f"is proved in all of them from n = {proved_from} on, in {seconds} s, median (largest)"
-    )
+    proofs = "does not prove it in all of them at any n"
+    if proved_from is not None:
+        seconds = numbers(where(exact, n=proved_from), "seconds")
+        proofs = (
+            f"proves it optimal in all of them from {proved_from} rows "
+            f"(median {median(seconds):.2g} s, longest {max(seconds):.2g} s)"
+        )
+    sets = len({row["seed"] for row in exact})
     return (
-        f"The exact method finds the law, in all data sets, from n = {found.get('exact')} rows on, "
-        f"and it {proofs}. The paper states about {paper.N0} rows; the other methods find it from "
-        f"there on: {others}."
+        f"polysharp recovers the planted law in all {sets} data sets from {found.get('exact')} "
+        f"rows, and {proofs}. The paper states about {paper.N0} rows for its exact method. Rows "
+        f"needed by other methods: {others}."
     )
 
 
@@ -140,7 +143,7 @@ def correlated_opening(rows: list[Row]) -> str:
             if m != "lasso-raw"
         )
         parts.append(f"rho = {rho}: {', '.join(found)}")
-    return f"Rows needed where inputs are correlated: {'; '.join(parts)}."
+    return f"Rows needed with correlated inputs: {'; '.join(parts)}."
 
 
 def _from(rows: Sequence[Row], n: int) -> list[Row]:
