@@ -65,6 +65,7 @@ docs: $(VENV)/.ready-docs
 
 refresh: $(VENV)/.ready-dev
 	@$(BIN)/python docs/architecture.py
+	@$(BIN)/python docs/trace.py
 	@$(BIN)/python docs/refresh.py $(ARGS)
 
 bench: $(VENV)/.ready-dev

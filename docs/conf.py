@@ -20,7 +20,7 @@ exclude_patterns = ["_build", "_templates", "examples"]
 highlight_language = "none"  # blocks without a language are printed output
 templates_path = ["_templates"]
 
-myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
@@ -69,12 +69,20 @@ html_sidebars = {
     page: []
     for page in (
         "index",
+        "install",
         "start",
         "first_use",
+        "how_long",
+        "faq",
+        "comparison",
         "mathematics",
         "evidence",
         "benchmarks",
+        "tried",
+        "glossary",
+        "references",
         "architecture",
+        "trace",
         "contributing",
         "changelog",
     )

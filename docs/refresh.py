@@ -3,8 +3,8 @@
     make refresh [ARGS="README.md docs/start.md"]
 
 A plain block right after a block of Python is its output; a block of kind ``console`` holds
-commands and their output (``transcripts``); the block of ``install.md`` that begins like the demo is
-the demo's.  The picture of the demo is drawn anew as well.  ``tests/test_docs.py`` and
+commands and their output (``transcripts``); the block of ``install.md`` that begins like the demo
+is the demo's.  The picture of the demo is drawn anew as well.  ``tests/test_docs.py`` and
 ``tests/test_transcripts.py`` check that the pages are true, times and the path of the search apart;
 this file is how to make them so.
 """

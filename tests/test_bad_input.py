@@ -100,7 +100,7 @@ def test_integers_beyond_all_floats(digits):
         ({"include_inputs": ["z"]}, "include_inputs must name inputs of X, got 'z'"),
         ({"include_inputs": 1}, "include_inputs must be a list, got 1"),
         ({"exclude_inputs": [3]}, "exclude_inputs must hold indices from 0 to 2, got 3"),
-        ({"exclude_inputs": [0, 1, 2]}, "exclude_inputs must leave some input in, got all 3"),
+        ({"exclude_inputs": [0, 1, 2]}, "exclude_inputs must leave at least one input, got all 3"),
         ({"include_inputs": [0], "exclude_inputs": ["x0"]}, r"must not share inputs, got \['x0'\]"),
         ({"include_terms": ["x0 x1"], "exclude_terms": [(1, 0)]}, "must not share terms"),
         ({"include_terms": ["x0 x1"], "exclude_inputs": [1]}, "must not use exclude_inputs"),

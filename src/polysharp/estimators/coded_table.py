@@ -106,6 +106,8 @@ class CodedTable:
         """Return the inputs kept, and the ranking if some had to go."""
         if known is not None:
             return keep_best(known.order, self.rules, plan.n_inputs), known
+        if plan.n_inputs >= len(self.allowed):
+            return self.allowed, None
         tell = None if context is None else context.on_block("ranking inputs", plan.timed)
         scores: list[Array] = []
         for t in evenly_spaced(len(self.tables), RANKED_RESPONSES):

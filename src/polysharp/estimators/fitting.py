@@ -20,7 +20,7 @@ from polysharp.data.rows import Rows
 from polysharp.engines.started_search import START_SHARE, search
 from polysharp.estimators.coded_table import CodedTable, PreparedProblem
 from polysharp.estimators.fit_context import FitContext
-from polysharp.estimators.parameters import read_rules
+from polysharp.monomials.parameter_rules import read_rules
 from polysharp.monomials.term_rules import TermRules
 from polysharp.pricing.design import Design
 from polysharp.problem.problem import Problem

@@ -27,11 +27,11 @@ from polysharp.estimators.parameters import (
     check_parameters,
     check_several,
     input_limits,
-    read_rules,
     several,
     sizes,
 )
 from polysharp.estimators.regressor import SparsePolynomialRegressor
+from polysharp.monomials.parameter_rules import read_rules
 from polysharp.progress import Progress
 from polysharp.selection.budget_search import HIGHEST, BudgetSearch, Wanted
 from polysharp.selection.folds import Folds

@@ -180,13 +180,6 @@ class StreamedGram:
 Gram = DenseGram | DesignGram | StreamedGram
 
 
-def in_rows(G: Array) -> Array:
-    """Return a symmetric matrix with contiguous rows, not copied where its columns are."""
-    if G.flags.c_contiguous:
-        return G
-    return G.T if G.flags.f_contiguous else np.ascontiguousarray(G)
-
-
 def solve_spd(H: Array, b: Array) -> Array:
     """Solve H x = b for symmetric H >= 0; least squares where H is singular to rounding."""
     if not len(b):

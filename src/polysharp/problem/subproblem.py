@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-from polysharp.moments.gram import DenseGram, DesignGram, in_rows, solve_spd
+from polysharp.moments.gram import DenseGram, DesignGram, solve_spd
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import (
@@ -64,7 +64,7 @@ class Subproblem:
             problem = replace(problem, gram=DenseGram(G, gram.rank))  # not to be made again
         if not whole:
             structure = structure.restrict(index)
-        return cls(problem, index, problem.system(index, in_rows(G)), structure)
+        return cls(problem, index, problem.system(index, _in_rows(G)), structure)
 
     def read_once_more(self) -> Subproblem:
         """Return the same with Q formed, where so many relaxations have read F that this pays."""
@@ -72,7 +72,7 @@ class Subproblem:
         G = gram.matrix() if len(self.system.F) and isinstance(gram, DesignGram) else None
         if G is None:
             return self
-        return replace(self, system=self.system._replace(Q=in_rows(G), F=NO_MATRIX))
+        return replace(self, system=self.system._replace(Q=_in_rows(G), F=NO_MATRIX))
 
     @property
     def size(self) -> int:
@@ -290,3 +290,10 @@ def least_cost(problem: Problem, fit: Fit) -> float:
 def _cost_below(systems: Sequence[Quadratic], W: Array) -> float:
     """Return the sum of the dual values at W where all monomials are in."""
     return float(_sum_below(list(map(support_bound, systems, W))))
+
+
+def _in_rows(G: Array) -> Array:
+    """Return a symmetric matrix with contiguous rows, a view if its columns are contiguous."""
+    if G.flags.c_contiguous:
+        return G
+    return G.T if G.flags.f_contiguous else np.ascontiguousarray(G)

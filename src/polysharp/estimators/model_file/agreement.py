@@ -21,8 +21,8 @@ import numpy as np
 
 from polysharp.errors import InputError
 from polysharp.estimators.model import formulas_of
-from polysharp.estimators.parameters import read_rules
 from polysharp.estimators.regressor import SparsePolynomialRegressor
+from polysharp.monomials.parameter_rules import read_rules
 from polysharp.monomials.structure import inherits
 from polysharp.monomials.term_rules import TermRules
 from polysharp.typing import Monomial
