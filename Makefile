@@ -4,7 +4,7 @@
 #   make demo     fit the two data sets that come with the package, save demo.png
 #   make test     the test suite            (make test ARGS="-m slow" for the long ones)
 #   make test-bare    the same without the extras; make test-lowest: with the lowest versions allowed
-#   make lint     ruff, mypy --strict and the order of the rooms
+#   make lint     ruff, mypy --strict, the order of the rooms and spelling
 #   make docs     the documentation, in docs/_build/html
 #   make bench    what can be measured      (make bench NAME=moments ARGS="--long" to do it)
 #   make experiments  the paper's tables (make experiments NAME=phase_transition ARGS="--quick")
@@ -53,6 +53,7 @@ lint: $(VENV)/.ready-dev
 	@$(BIN)/ruff format --check $(CODE)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/codespell $(CODE) README.md CHANGELOG.md CONTRIBUTING.md paper
 
 format: $(VENV)/.ready-dev
 	@$(BIN)/ruff check --fix $(CODE)

@@ -111,7 +111,7 @@ def test_links_that_lead_nowhere_on_pypi_are_noticed():
     settings = tomllib.loads(read("pyproject.toml"))["tool"]["hatch"]["metadata"]["hooks"]
     page = read("README.md")
     loose = tool("shipped").loose_links
-    assert {"docs/start.md", "docs/_static/demo.png", "LICENSE"} <= set(loose(page))
+    assert {"docs/start.md", "docs/_static/hero.png", "LICENSE"} <= set(loose(page))
     for rule in settings["fancy-pypi-readme"]["substitutions"]:
         page = re.sub(rule["pattern"], rule["replacement"], page)
     assert loose(page) == []

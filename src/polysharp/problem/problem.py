@@ -109,7 +109,7 @@ class Problem:
 
     @cached_property
     def norms(self) -> Array:
-        """The norm of (q_1j, ..., q_Tj) for each monomial: |q_j| for one response."""
+        """The norm of (q_1j, ..., q_Tj) for each monomial; the size of q_j for one response."""
         if len(self.q) == 1:
             return np.asarray(np.abs(self.q[0]))
         return np.asarray(np.sqrt(np.square(self.q).sum(axis=0)))
