@@ -2,9 +2,9 @@
 
     python benchmarks/pages.py
 
-Writes tree-<block>.md, how-long.md and peers.md beside the CSV files of ``tree.py`` and ``peers.py``, and the
-table "How good is it?" of the README, between its marks, from the rows of benchmarks and
-experiments.  Other benchmarks write their own tables.
+Writes tree-<block>.md, how-long.md and peers.md beside the CSV files of ``tree.py`` and
+``peers.py``, and the table "How good is it?" of the README, between its marks, from the rows of
+benchmarks and experiments.  Other benchmarks write their own tables.
 """
 
 from __future__ import annotations

@@ -161,8 +161,8 @@ def opening(rows: list[Row]) -> str:
             ahead = sum(means[n][ours] < min(means[n][m] for m in rivals) for n in names)
             parts.append(f"{words}, in {ahead}")
     return (
-        f"On the paper's {len(names)} real data sets, with inputs and predictions clipped alike for "
-        f"all methods, the exact method has a lower mean error than ridge, kernel and Lasso: "
+        f"On the paper's {len(names)} real data sets, with inputs and predictions clipped alike "
+        f"for all methods, the exact method has a lower mean error than ridge, kernel and Lasso: "
         f"{'; '.join(parts)} of {len(names)}."
     )
 
