@@ -43,7 +43,8 @@ class CodedTable:
     rows: Rows  # of the first response, coded
     scaling: Scaling
     rules: TermRules
-    gamma: float
+    gamma: float  # that terms are chosen with
+    refit_gamma: float  # that their coefficients are estimated with
     ranges: Array | None = None  # of the inputs, which predictions are clamped to
     sums: KnownSums | None = None
     several: bool = False  # whether responses share their terms, and costs are added
@@ -54,6 +55,7 @@ class CodedTable:
         tables: Sequence[Rows],
         rules: TermRules,
         gamma: float,
+        refit_gamma: float | None = None,
         *,
         scale: bool,
         center: bool,
@@ -67,7 +69,8 @@ class CodedTable:
         scaling = Scaling.of(seen, scale=scale, center=center, library=rules.library)
         ranges = np.array([seen.low[:p], seen.high[:p]]) if clamp else None
         coded, rows = rules.coded(scaling.unit), table.coded(scaling.apply)
-        return cls(tables, rows, scaling, coded, gamma, ranges, sums, several)
+        refit = gamma if refit_gamma is None else refit_gamma
+        return cls(tables, rows, scaling, coded, gamma, refit, ranges, sums, several)
 
     @property
     def allowed(self) -> Indices:
@@ -194,9 +197,12 @@ class PreparedProblem:
         )
 
     def formulas(self, solution: Solution) -> tuple[Polynomial, ...]:
-        """Return the formula of each response."""
-        rows = np.atleast_2d(solution.coefficients)
-        return tuple(self.formula(solution.support, w, t) for t, w in enumerate(rows))
+        """Return the formula of each response, coefficients estimated with the gamma for them."""
+        coded, W = self.coded, np.atleast_2d(solution.coefficients)
+        if coded.refit_gamma != coded.gamma:
+            refitted = replace(self.problem, lam=1.0 / coded.refit_gamma)
+            W = refitted.refit(np.array(solution.support, dtype=np.intp)).w
+        return tuple(self.formula(solution.support, w, t) for t, w in enumerate(W))
 
     def formula(self, support: tuple[int, ...], w: Array, response: int = 0) -> Polynomial:
         """Return the formula of a support and coefficients, in the user's names and units."""
@@ -217,9 +223,13 @@ class PreparedProblem:
         structure = self.problem.structure if rules is None else own.structure(self.basis)
         scaling, tables = self.coded.scaling, self.coded.tables
         stated = with_statement(solution, own, self.basis, structure, scaling, tables[0])
-        if not self.coded.several or stated.proof is None or stated.proof.statement is None:
+        if stated.proof is None or stated.proof.statement is None:
             return stated
-        named = tuple((table.response, table.y_unit) for table in tables)
-        names = ", ".join(name for name, _ in named)
-        statement = replace(stated.proof.statement, response=names, responses=named)
+        statement = stated.proof.statement
+        if self.coded.several:
+            named = tuple((table.response, table.y_unit) for table in tables)
+            names = ", ".join(name for name, _ in named)
+            statement = replace(statement, response=names, responses=named)
+        if self.coded.refit_gamma != self.coded.gamma:
+            statement = replace(statement, refit_gamma=self.coded.refit_gamma)
         return replace(stated, proof=stated.proof.about(statement))

@@ -25,6 +25,7 @@ class FittedModel:
 
     polynomials: tuple[Polynomial, ...]
     solution: Solution
+    refit_gamma: float  # that the coefficients shown were estimated with
     kept_inputs: Indices
     ranking: Ranking | None = None  # None if every input was kept
     gamma_choice: GammaChoice | None = None  # None if gamma was given

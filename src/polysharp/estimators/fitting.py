@@ -21,7 +21,6 @@ from polysharp.engines.started_search import START_SHARE, search
 from polysharp.estimators.coded_table import CodedTable, PreparedProblem
 from polysharp.estimators.fit_context import FitContext
 from polysharp.monomials.parameter_rules import read_rules
-from polysharp.monomials.term_rules import TermRules
 from polysharp.pricing.design import Design
 from polysharp.problem.problem import Problem
 from polysharp.ranking.work_plan import NCandidates, WorkPlan
@@ -34,7 +33,7 @@ from polysharp.typing import Indices, Monomial
 if TYPE_CHECKING:
     from polysharp.engines.columns.priced_run import PricedRun
 
-Start = Collection[Sequence[Monomial]]  # sets of terms that a search may begin with
+StartTerms = Collection[Sequence[Monomial]]  # sets of terms that a search may begin with
 
 
 def code_table(
@@ -50,33 +49,37 @@ def code_table(
     """
     table = tables[0]
     rules = read_rules(model.get_params(deep=False), table.names, table.ranges)
-    gamma, choice = model.gamma, None
+    gamma, refit_gamma, choice = model.gamma, model.refit_gamma, None
     if gamma == "auto":
-        gamma, choice = _chosen_gamma(model, table, rules, context, budgets)
-    coding = {name: bool(getattr(model, name)) for name in ("scale", "center", "clamp")}
-    return CodedTable.of(
-        tables, rules, float(gamma), **coding, sums=sums, several=model._several
-    ), choice
-
-
-def _chosen_gamma(
-    model: Any, table: Rows, rules: TermRules, context: FitContext, budgets: Budgets | None
-) -> tuple[float, GammaChoice | None]:
-    """Choose gamma by validation; 1 / sqrt(n) if there are too few rows to hold any out."""
-    choice = choose_gamma(
-        table,
+        gamma = table.total_weight**-0.5  # if there are too few rows to hold any out
+        choice = choose_gamma(
+            table,
+            rules,
+            budgets or Budgets((rules.max_terms,), (rules.max_inputs,)),
+            scale=bool(model.scale),
+            center=bool(model.center),
+            progress=context.progress,
+            time_limit=context.time.seconds,
+            refit_gamma=refit_gamma,
+        )
+        if choice is not None:
+            gamma, refit_gamma = choice.gamma, choice.refit_gamma
+    coded = CodedTable.of(
+        tables,
         rules,
-        budgets or Budgets((rules.max_terms,), (rules.max_inputs,)),
+        float(gamma),
+        None if refit_gamma is None else float(refit_gamma),
         scale=bool(model.scale),
         center=bool(model.center),
-        progress=context.progress,
-        time_limit=context.time.seconds,
+        clamp=bool(model.clamp),
+        sums=sums,
+        several=model._several,
     )
-    return (table.total_weight**-0.5, None) if choice is None else (choice.gamma, choice)
+    return coded, choice
 
 
 def solve(
-    coded: CodedTable, n_candidates: NCandidates, context: FitContext, starts: Start = ()
+    coded: CodedTable, n_candidates: NCandidates, context: FitContext, starts: StartTerms = ()
 ) -> tuple[PreparedProblem, Solution]:
     """Search all monomials, listed or priced, from the best of some sets of terms."""
     prices = context.engine.prices and not coded.several
@@ -98,7 +101,7 @@ def solve(
     return prepared, context.timed(prepared.stated(solution), preparation)
 
 
-def positions(prepared: PreparedProblem, starts: Start) -> list[Indices]:
+def positions(prepared: PreparedProblem, starts: StartTerms) -> list[Indices]:
     """Return the sets of terms whose monomials are all listed, as indices."""
     index = prepared.basis.index if starts else {}
     return [
@@ -127,7 +130,7 @@ def best_start(
 
 
 def _search_priced(
-    coded: CodedTable, plan: WorkPlan, context: FitContext, starts: Start
+    coded: CodedTable, plan: WorkPlan, context: FitContext, starts: StartTerms
 ) -> tuple[PreparedProblem, Solution]:
     """Generate columns on demand; the certificate covers every input that the plan has."""
     from polysharp.engines.columns.priced_search import search_all_inputs

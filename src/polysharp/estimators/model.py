@@ -137,6 +137,7 @@ class RecordedModel(PolynomialModel):
     intercept_ = of_record("the free intercept", lambda found: found.intercept)
     powers_ = of_record("exponents in every term", lambda found: found.polynomials[0].powers)
     gamma_ = of_record("the gamma of the certificate", lambda found: found.gamma)
+    refit_gamma_ = of_record("the gamma of the coefficients", lambda found: found.refit_gamma)
     gamma_choice_ = of_record('the errors behind gamma="auto"', lambda found: found.gamma_choice)
     kept_inputs_ = of_record("the inputs searched", lambda found: found.kept_inputs)
     ranking_ = of_record("scores of the triage", lambda found: found.ranking)
@@ -156,6 +157,7 @@ class CertifiedModel(RecordedModel):
     exclude_terms: Any = None
     include_inputs: Any = None
     exclude_inputs: Any = None
+    refit_gamma: float | None = None
     coefficient_bounds: Any = None
     positive: bool = False
     clamp: bool = False

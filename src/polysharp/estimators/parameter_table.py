@@ -34,6 +34,8 @@ constants            -           None
 [budgets]
 max_inputs           LIMIT       None    --max-inputs -k K  maximum number of different inputs in
     the formula
+refit_gamma          RIDGE       None    --refit-gamma G  the ridge that estimates the coefficients
+    of the terms chosen is 1 / G
 center               FLAG        False   --[no-]center  fit in coded variables (x - mean)
 [rules]
 functions            -           None    --functions NAMES+  functions that may be factors too:
@@ -151,6 +153,7 @@ RULES = {
         "VERBOSE": (lambda v: _flag(v) or _integer(0)(v), f"{_LEAST} 0"),
         "FLAG": (_flag, "True or False"),
         "GAMMA": (lambda v: _is(v, "auto") or _positive(v), f"{_AUTO} a positive finite number"),
+        "RIDGE": (lambda v: v is None or _positive(v), "None or a positive finite number"),
         "GAMMAS": (
             lambda v: v is None or _positives(v),
             "None or an array of positive finite numbers",

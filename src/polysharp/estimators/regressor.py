@@ -25,7 +25,7 @@ from polysharp.data.checks import open_rows
 from polysharp.data.rows import Rows
 from polysharp.estimators.fit_context import FitContext, warn
 from polysharp.estimators.fitted_model import FittedModel
-from polysharp.estimators.fitting import Start, code_table, solve
+from polysharp.estimators.fitting import StartTerms, code_table, solve
 from polysharp.estimators.leverage import Leverage
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import check_parameters
@@ -53,9 +53,11 @@ class SparsePolynomialRegressor(CertifiedModel):
         At most so many inputs in all terms together, the paper's k; None for no limit.  A
         number beyond the count of inputs limits nothing.
     gamma : float or "auto", default="auto"
-        The ridge on the coefficients of the scaled monomials is 1 / gamma.  "auto" chooses it for
-        the degree and size given by validation: the strongest ridge that does as well as the best
-        (``gamma_choice_``); proofs are the easier the stronger it is.
+        Terms are chosen with the ridge 1 / gamma on the coefficients of the scaled monomials, and
+        the certificate is about this choice.  "auto" chooses it by validation, for the degree and
+        size given: the strongest ridge whose terms, their coefficients estimated with
+        ``refit_gamma``, do as well as the best (``gamma_choice_``).  A strong ridge makes proofs
+        easy.
     n_candidates : int, "auto" or None, default="auto"
         Inputs kept by the triage (Algorithm 1) before the search; None keeps all: their
         monomials are listed up to 8192 (20,000 on a GPU), and beyond that priced without being
@@ -112,6 +114,9 @@ class SparsePolynomialRegressor(CertifiedModel):
         interval counts before those of its inputs, and "*" names all other terms.  Intervals must
         hold 0; the intercept is free.
         With ``center=True`` the coefficients are those of products of x - mean, as printed.
+    refit_gamma : float or None, default=None
+        The coefficients of the terms chosen are estimated with the ridge 1 / refit_gamma.  None is
+        gamma if that is a number, and a choice by validation with ``gamma="auto"``.
     positive : bool, default=False
         No coefficient is negative: short for ``coefficient_bounds=(0, None)``.
     clamp : bool, default=False
@@ -145,7 +150,9 @@ class SparsePolynomialRegressor(CertifiedModel):
     powers_ : ndarray of shape (n_terms, p)
         Exponents of the inputs in every term, then those of ``polynomial_.functions``.
     gamma_ : float
-        The gamma used.
+        The gamma that the terms were chosen with, which the certificate is about.
+    refit_gamma_ : float
+        The gamma that the coefficients shown were estimated with.
     gamma_choice_ : GammaChoice or None
         The errors behind ``gamma="auto"``; None where gamma is given, or where there are too few
         different rows to hold any out, and gamma is 1 / sqrt(n).
@@ -246,7 +253,7 @@ class SparsePolynomialRegressor(CertifiedModel):
         self,
         tables: Sequence[Rows],
         context: FitContext,
-        starts: Start = (),
+        starts: StartTerms = (),
         sums: KnownSums | None = None,
     ) -> str | None:
         """Fit to checked rows; return what the time limit has left out.
@@ -254,12 +261,14 @@ class SparsePolynomialRegressor(CertifiedModel):
         The search may begin from sets of terms, and from sums over the rows that are known.
         """
         coded, choice = code_table(self, tables, context, sums=sums)
+        starts = [*starts, *(() if choice is None else choice.terms)]
         prepared, solution = solve(coded, self.n_candidates, context, starts)
         if self._several:
             solution = replace(solution, coefficients=np.atleast_2d(solution.coefficients))
         self.fitted_ = FittedModel(
             prepared.formulas(solution),
             solution,
+            coded.refit_gamma,
             prepared.inputs,
             prepared.ranking,
             choice,

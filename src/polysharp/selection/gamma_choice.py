@@ -1,13 +1,17 @@
-"""gamma="auto": the strength of the ridge, chosen from the rows for a given degree and size.
+"""gamma="auto": two ridges, chosen from the rows for a given degree and size.
 
-Too strong a ridge spoils the fit, too weak a one follows the noise and makes proofs hard.  For
+The terms are chosen with one ridge, 1 / gamma, and their coefficients estimated with another,
+1 / refit_gamma, as in the relaxed Lasso.  A strong ridge makes the choice of terms provable, a weak
+one does not spoil the coefficients.  For
 
-    gamma = 1 / (s n),     s = 1, 10^-1/2, 10^-1, ..., 10^-4, 10^-5, ..., 10^-9,
+    gamma = 1 / (s n),     s = 10, 10^1/2, 1, 10^-1/2, 10^-1, ..., 10^-4, 10^-5, ..., 10^-9,
 
-models of the size asked for are found by local search without the rows of one fold and scored on
-them (``split_models``, ``scorers``), fold after fold.  Chosen is the strongest ridge whose error
-exceeds the least by at most one standard error of the difference and half a per cent, or by a
-thousandth.
+the terms of models of the size asked for are found by local search without the rows of one fold,
+refitted with every weaker ridge of the grid, and scored on these rows (``split_models``,
+``holdout_scorers``), fold after fold.  The ridge of the terms is the strongest whose error, refitted
+at its best, exceeds the least by at most one standard error of the difference and half a per cent,
+or by a thousandth.  The ridge of the coefficients is the strongest whose error with these terms
+exceeds the least by at most a thousandth.
 
 Rows go to folds by what they hold, so that neither their order nor a seed matters, and a row of
 weight two is the same row twice.  Of very many rows a sample is enough; where the monomials are
@@ -20,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -30,15 +34,16 @@ from polysharp.moments.fold_moments import Plan
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Progress
 from polysharp.selection.folds import FoldMoments, Folds, lowered
-from polysharp.selection.scores import standard_error, strongest
-from polysharp.selection.split_models import Budgets
+from polysharp.selection.scores import EXACT, UNNOTICED, standard_error, strongest
+from polysharp.selection.split_models import Budgets, SplitModels
 from polysharp.selection.splits import chosen_cv, content_folds, content_hash
 from polysharp.threads import one_blas_thread
 from polysharp.time_budget import OutOfTime, TimeBudget
-from polysharp.typing import Array
+from polysharp.typing import Array, Indices, Monomial
 
 GOLDEN = 0.6180339887498949
-SHARES = tuple(10.0 ** (-e / 2) for e in (*range(9), 10, 12, 14, 16, 18))
+SHARES = tuple(10.0 ** (-e / 2) for e in (-2, -1, *range(9), 10, 12, 14, 16, 18))
+STRONGEST_REFIT = 1.0  # share of the strongest ridge that coefficients are estimated with
 MOST_ROWS = 20_000  # more do not change the choice
 MOST_MONOMIALS = 1_500  # in the moments of the folds, where there is time enough
 ENOUGH_SECONDS = 20.0  # of a time limit
@@ -57,33 +62,41 @@ class GammaChoice:
     Parameters
     ----------
     gammas : ndarray
-        Those compared, the strongest ridge first.
+        Gammas that terms were chosen with, the strongest ridge first.
     errors : ndarray
-        Mean over the folds of the root mean squared error on held-out rows.
+        Mean over the folds of the root mean squared error on held-out rows, with the coefficients
+        estimated as well as possible.
     std_errors : ndarray
         Standard error of the difference to the least.
     chosen : int
-        Place of the gamma chosen.
+        Place of the gamma chosen for the terms.
+    refit_gamma : float
+        The gamma chosen for the coefficients.
+    terms : tuple
+        Sets of terms that the folds chose with that gamma.
     n_folds, n_rows : int
-        How many folds of how many rows.
+        Number of folds, and of rows in all of them.
     """
 
     gammas: Array
     errors: Array
     std_errors: Array
     chosen: int
+    refit_gamma: float
+    terms: tuple[tuple[Monomial, ...], ...]
     n_folds: int
     n_rows: int
 
     @property
     def gamma(self) -> float:
-        """The gamma chosen."""
+        """The gamma chosen for the terms."""
         return float(self.gammas[self.chosen])
 
     def __str__(self) -> str:
         return (
-            f"gamma {self.gamma:.4g}, the strongest of {len(self.gammas)} ridges that does as well "
-            f"as the best in {self.n_folds} folds"
+            f"terms chosen with gamma {self.gamma:.4g}, the strongest of {len(self.gammas)} ridges "
+            f"that does as well as the best in {self.n_folds} folds, and coefficients estimated "
+            f"with gamma {self.refit_gamma:.4g}"
         )
 
 
@@ -96,12 +109,14 @@ def choose_gamma(
     center: bool,
     progress: Progress,
     time_limit: float,
+    refit_gamma: float | None = None,
 ) -> GammaChoice | None:
-    """Choose gamma for models of some sizes; None where there are too few rows to hold any out.
+    """Choose the ridges for models of some sizes; None if there are too few rows to hold any out.
 
-    ``rows`` are as the user gave them; where they have several responses, models must serve all of
-    them.  Of several ``budgets`` each gamma is scored at its best size.  ``time_limit`` is that of
-    the whole fit, of which the choice takes a small part.
+    ``rows`` are as the user gave them; models must serve all their responses.  If there are several
+    ``budgets``, each gamma is scored at its best size, and serves coefficients too.  A given
+    ``refit_gamma`` is not chosen.  ``time_limit`` is that of the whole fit, of which the choice
+    takes a small part.
     """
     time = TimeBudget(TIME_SHARE * max(1.0, time_limit))
     deal = partial(_folds, rows, time_limit=time_limit, scale=scale)
@@ -114,30 +129,79 @@ def choose_gamma(
     if moments is None:
         return None
     n, splits = rows.total_weight, moments.splits()
-    found: dict[int, list[Array]] = {}
+    ridges = Ridges(n, budgets, refit_gamma)
+    found: dict[int, list[tuple[Array, list[Indices]]]] = {}
     with one_blas_thread():
         # In an order that is spread over the grid, however few there is time for.
         for a in np.argsort(GOLDEN * np.arange(len(SHARES)) % 1.0):
             if len(found) >= FEWEST and time.expired:
                 break
-            gamma = 1.0 / (SHARES[a] * n)
-            found[int(a)] = [split.compare(gamma, budgets).error.ravel() for split in splits]
+            found[int(a)] = [ridges.compare(split, int(a)) for split in splits]
     compared = sorted(found)
-    errors = np.array([found[a] for a in compared])  # (gammas, splits, sizes)
-    if np.isnan(errors).all():
+    # Errors by gamma, by gamma of the refit (or by size) and by fold.
+    errors = np.array([[error for error, _ in found[a]] for a in compared]).transpose(0, 2, 1)
+    mean = errors.mean(axis=2)
+    if np.isnan(mean).all():
         return None
-    mean = errors.mean(axis=1)
     best = np.argmin(np.where(np.isnan(mean), np.inf, mean), axis=1)
-    errors = np.take_along_axis(errors, best[:, None, None], axis=2)[..., 0]
-    mean = errors.mean(axis=1)
+    rows_of_gamma = np.take_along_axis(errors, best[:, None, None], axis=1)[:, 0]
+    chosen = strongest(rows_of_gamma, moments.y_scale)
+    gammas = np.array([ridges.gamma(a) for a in compared])
+    supports = {tuple(places.tolist()) for _, own in found[compared[chosen]] for places in own}
     return GammaChoice(
-        gammas=np.array([1.0 / (SHARES[a] * n) for a in compared]),
-        errors=mean,
-        std_errors=standard_error(errors - errors[int(np.nanargmin(mean))]),
-        chosen=strongest(errors, moments.y_scale),
+        gammas=gammas,
+        errors=rows_of_gamma.mean(axis=1),
+        std_errors=standard_error(rows_of_gamma - rows_of_gamma[int(np.nanargmin(mean.min(1)))]),
+        chosen=chosen,
+        refit_gamma=ridges.refit(gammas[chosen], errors[chosen], moments.y_scale),
+        terms=tuple(moments.basis.select(own).monomials for own in sorted(supports)),
         n_folds=len(splits),
         n_rows=moments.folds.rows.shape[0],
     )
+
+
+@dataclass(frozen=True)
+class Ridges:
+    """The ridges that are compared, for terms and for coefficients."""
+
+    n: float  # total weight of the rows
+    budgets: Budgets
+    refit_gamma: float | None
+
+    def gamma(self, a: int) -> float:
+        """Return a gamma of the grid."""
+        return 1.0 / (SHARES[a] * self.n)
+
+    @cached_property
+    def refits(self) -> list[float]:
+        """Gammas that coefficients are estimated with, the strongest ridge first."""
+        if self.refit_gamma is not None:
+            return [self.refit_gamma]
+        return [self.gamma(a) for a, s in enumerate(SHARES) if s <= STRONGEST_REFIT]
+
+    def compare(self, split: SplitModels, a: int) -> tuple[Array, list[Indices]]:
+        """Find models without the rows of one fold; return their errors there and their terms.
+
+        There is an error for each gamma of the refit, or for each size if there are several.
+        """
+        gamma = self.gamma(a)
+        found = split.compare(gamma, self.budgets)
+        supports = [support for own in found.supports for support in own]
+        if len(self.budgets) > 1 or not supports:
+            errors = found.error.ravel()
+            return (errors if len(self.budgets) > 1 else np.full(len(self.refits), np.nan)), []
+        weaker = [g for g in self.refits if g >= gamma or self.refit_gamma is not None]
+        errors = np.full(len(self.refits), np.nan)
+        errors[len(errors) - len(weaker) :] = split.refit_errors(supports[0], weaker, self.budgets)
+        return errors, supports
+
+    def refit(self, gamma: float, errors: Array, scale: float) -> float:
+        """Return the gamma for the coefficients of the terms chosen; one serves several sizes."""
+        if len(self.budgets) > 1:
+            return gamma
+        mean = np.maximum(errors, EXACT * scale).mean(axis=1)
+        close = mean <= (1.0 + UNNOTICED) * np.nanmin(mean)
+        return self.refits[int(np.flatnonzero(close)[0])]
 
 
 def moments_in_time(

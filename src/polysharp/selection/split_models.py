@@ -10,6 +10,7 @@ of responses that were divided by their standard deviations, so that all of them
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -90,6 +91,12 @@ class SplitModels:
             n_terms[a, allowed] = [len(own[b]) for b in allowed]
             n_inputs[a, allowed] = [uses[own[b]].any(axis=0).sum() for b in allowed]
         return SizeErrors(error, n_terms, n_inputs, supports)
+
+    def refit_errors(self, support: Indices, gammas: Sequence[float], budgets: Budgets) -> Array:
+        """Return the errors of some terms whose coefficients are estimated with each gamma."""
+        problem = self.problem(1.0, max(budgets.max_terms), budgets.max_inputs[0])
+        places = np.searchsorted(self.pool, support)
+        return self._errors([replace(problem, lam=1.0 / g).refit(places) for g in gammas])
 
     @property
     def work(self) -> float:
