@@ -1,4 +1,4 @@
-"""Planted formulas with nothing set but degree and number of terms: are they found and proved?
+"""How often planted formulas are found and proved, with degree and number of terms set alone.
 
     python -m benchmarks.default_planted                         # 40 fits, one thread
     python -m benchmarks.default_planted --rows 300 --seeds 2    # some of them

@@ -409,7 +409,7 @@ def test_of_a_formula_whose_digits_are_lost_the_constant_is_left(seed):
 def test_no_proof_warns_and_keeps_the_honest_gap():
     X, y = data()
     with pytest.warns(ConvergenceWarning, match=r"not proved to be the best \(gap .* %"):
-        fitted = model(engine=Idle()).fit(X, y)
+        fitted = model(engine=Idle(), gamma=10.0).fit(X, y)
     assert fitted.solution_.status == "feasible"
     assert fitted.solution_.gap > 0
     assert fitted.predict(X).shape == (50,)
@@ -418,7 +418,7 @@ def test_no_proof_warns_and_keeps_the_honest_gap():
 def test_interrupt_keeps_the_best_model():
     X, y = data()
     with pytest.warns(ConvergenceWarning, match="interrupted by the user"):
-        fitted = model(engine=Interrupted()).fit(X, y)
+        fitted = model(engine=Interrupted(), gamma=10.0).fit(X, y)
     assert fitted.polynomial_.monomials == ((0,),)
 
 
@@ -426,7 +426,7 @@ def test_interrupt_of_the_start_ends_the_search(monkeypatch):
     monkeypatch.setattr("polysharp.engines.started_search.make_engine", lambda name: Interrupted())
     X, y = data()
     with pytest.warns(ConvergenceWarning, match="interrupted by the user"):
-        fitted = model(engine=Started()).fit(X, y)
+        fitted = model(engine=Started(), gamma=10.0).fit(X, y)
     assert fitted.polynomial_.monomials == ((0,),)
 
 

@@ -243,7 +243,11 @@ def _cost(model: Any, sample: Any) -> float:
 def _prove(model: Any, sample: Any, options: Namespace) -> Any:
     """Search again with the settings of the model, for a proof; None where there is none."""
     again = clone(model).set_params(
-        engine="tree", gamma=model.gamma_, time_limit=options.time_limit, verbose=not options.quiet
+        engine="tree",
+        gamma=model.gamma_,
+        refit_gamma=model.refit_gamma_,
+        time_limit=options.time_limit,
+        verbose=not options.quiet,
     )
     with warnings_as_remarks():
         again.fit(*sample.given)

@@ -29,7 +29,8 @@ def path_of(
     """Return the best formula of every size under the settings of a model."""
     known = settings_of(model)
     # Engine, device and "every input" are what one model was worth; here many are compared.
-    given = {**known, "gamma": model.gamma_, "max_terms": sizes, "engine": "auto", "device": None}
+    given = {**known, "gamma": model.gamma_, "refit_gamma": model.refit_gamma_}
+    given |= {"max_terms": sizes, "engine": "auto", "device": None}
     given |= {"n_candidates": known["n_candidates"] or "auto", "time_limit": seconds}
     folds = None if cv is None else min(cv, len(sample))
     given |= {"verbose": verbose, "cv": folds}

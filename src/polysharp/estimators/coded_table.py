@@ -13,7 +13,7 @@ from math import inf
 
 import numpy as np
 
-from polysharp.certificate.solution import Scope, Solution
+from polysharp.certificate.solution import Scope, Solution, with_refit
 from polysharp.certificate.statement import with_statement
 from polysharp.data.rows import Rows, evenly_spaced
 from polysharp.estimators.fit_context import LEAST_SECONDS, FitContext, warn
@@ -23,7 +23,7 @@ from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.problem.assemble import Assembled, Held, assemble, with_responses
-from polysharp.problem.problem import Problem
+from polysharp.problem.problem import Fit, Problem
 from polysharp.ranking.ranking import Ranking
 from polysharp.ranking.triage import choose_inputs, keep_best
 from polysharp.ranking.work_plan import Machine, NCandidates, WorkPlan, plan_work, product_rate
@@ -179,6 +179,14 @@ class PreparedProblem:
         """What an engine solves."""
         return self.assembled.problem
 
+    def at(self, gamma: float) -> PreparedProblem:
+        """Return the problem with another ridge."""
+        if gamma == self.coded.gamma:
+            return self
+        problem = replace(self.problem, lam=1.0 / gamma)
+        assembled = replace(self.assembled, problem=problem)
+        return replace(self, coded=replace(self.coded, gamma=gamma), assembled=assembled)
+
     @property
     def scope(self) -> Scope:
         """Which inputs a certificate covers."""
@@ -196,13 +204,15 @@ class PreparedProblem:
             f"inputs, the best in a ranking on {rows}; a longer time_limit takes more of them."
         )
 
-    def formulas(self, solution: Solution) -> tuple[Polynomial, ...]:
-        """Return the formula of each response, coefficients estimated with the gamma for them."""
-        coded, W = self.coded, np.atleast_2d(solution.coefficients)
-        if coded.refit_gamma != coded.gamma:
-            refitted = replace(self.problem, lam=1.0 / coded.refit_gamma)
-            W = refitted.refit(np.array(solution.support, dtype=np.intp)).w
-        return tuple(self.formula(solution.support, w, t) for t, w in enumerate(W))
+    def refitted(self, support: Indices) -> Fit:
+        """Return the coefficients of some terms, estimated with the ridge that is for them."""
+        return replace(self.problem, lam=1.0 / self.coded.refit_gamma).refit(support)
+
+    def formulas(self, support: Sequence[int]) -> tuple[Polynomial, ...]:
+        """Return the formula of each response for some terms."""
+        fit = self.refitted(np.array(support, dtype=np.intp))
+        places = tuple(fit.support.tolist())
+        return tuple(self.formula(places, w, t) for t, w in enumerate(fit.w))
 
     def formula(self, support: tuple[int, ...], w: Array, response: int = 0) -> Polynomial:
         """Return the formula of a support and coefficients, in the user's names and units."""
@@ -218,18 +228,18 @@ class PreparedProblem:
         return replace(found, coefficients=kept)
 
     def stated(self, solution: Solution, rules: TermRules | None = None) -> Solution:
-        """Complete the statement of a solution's proof; ``rules`` may have other budgets."""
+        """Complete a solution: its proof's statement, and the coefficients that are shown.
+
+        ``rules`` may have other budgets than those of the table.
+        """
         own = self.coded.rules if rules is None else rules
         structure = self.problem.structure if rules is None else own.structure(self.basis)
         scaling, tables = self.coded.scaling, self.coded.tables
+        solution = with_refit(solution, self.problem, self.coded.refit_gamma)
         stated = with_statement(solution, own, self.basis, structure, scaling, tables[0])
-        if stated.proof is None or stated.proof.statement is None:
+        if not self.coded.several or stated.proof is None or stated.proof.statement is None:
             return stated
-        statement = stated.proof.statement
-        if self.coded.several:
-            named = tuple((table.response, table.y_unit) for table in tables)
-            names = ", ".join(name for name, _ in named)
-            statement = replace(statement, response=names, responses=named)
-        if self.coded.refit_gamma != self.coded.gamma:
-            statement = replace(statement, refit_gamma=self.coded.refit_gamma)
+        named = tuple((table.response, table.y_unit) for table in tables)
+        names = ", ".join(name for name, _ in named)
+        statement = replace(stated.proof.statement, response=names, responses=named)
         return replace(stated, proof=stated.proof.about(statement))

@@ -25,7 +25,6 @@ class FittedModel:
 
     polynomials: tuple[Polynomial, ...]
     solution: Solution
-    refit_gamma: float  # that the coefficients shown were estimated with
     kept_inputs: Indices
     ranking: Ranking | None = None  # None if every input was kept
     gamma_choice: GammaChoice | None = None  # None if gamma was given
@@ -52,6 +51,11 @@ class FittedModel:
         if self.scales is not None or not self.calibrations:
             raise AttributeError("calibration_ is there after calibrate, for one response")
         return self.calibrations[0]
+
+    @property
+    def refit_gamma(self) -> float:
+        """The gamma that the coefficients shown were estimated with."""
+        return self.gamma if self.solution.refit is None else self.solution.refit.gamma
 
     @property
     def gamma(self) -> float:

@@ -26,12 +26,15 @@ from polysharp.problem.problem import Problem
 from polysharp.ranking.work_plan import NCandidates, WorkPlan
 from polysharp.selection.folds import KnownSums
 from polysharp.selection.gamma_choice import GammaChoice, choose_gamma
+from polysharp.selection.provable_ridge import provable_gamma
 from polysharp.selection.split_models import Budgets
 from polysharp.time_budget import OutOfTime
 from polysharp.typing import Indices, Monomial
 
 if TYPE_CHECKING:
     from polysharp.engines.columns.priced_run import PricedRun
+
+SPOILED = 1e-3  # share by which the fit of other terms may be worse
 
 StartTerms = Collection[Sequence[Monomial]]  # sets of terms that a search may begin with
 
@@ -79,26 +82,55 @@ def code_table(
 
 
 def solve(
-    coded: CodedTable, n_candidates: NCandidates, context: FitContext, starts: StartTerms = ()
+    coded: CodedTable,
+    n_candidates: NCandidates,
+    context: FitContext,
+    starts: StartTerms = (),
+    *,
+    strengthen: bool = False,
 ) -> tuple[PreparedProblem, Solution]:
-    """Search all monomials, listed or priced, from the best of some sets of terms."""
+    """Search all monomials, listed or priced, from the best of some sets of terms.
+
+    With ``strengthen`` the ridge of the search may be stronger than that of the table: the one at
+    which the terms known are easiest to prove.
+    """
     prices = context.engine.prices and not coded.several
     plan = coded.plan(n_candidates, context, prices=prices)
     if plan.priced:
         return _search_priced(coded, plan, context, starts)
     prepared = coded.prepare(plan, context)
     preparation = context.time.spent()
-    solution = search(
+    start = best_start(prepared.problem, positions(prepared, starts), context)
+    chosen = prepared
+    if strengthen and start is not None and context.engine.proves:
+        time = context.search_time().share(START_SHARE)
+        chosen = prepared.at(provable_gamma(prepared.problem, start, time))
+    solution = _search_listed(chosen, start, context)
+    if chosen is not prepared and start is not None and _spoiled(prepared, start, solution):
+        chosen, solution = prepared, _search_listed(prepared, start, context)
+    return chosen, context.timed(chosen.stated(solution), preparation)
+
+
+def _search_listed(
+    prepared: PreparedProblem, start: Indices | None, context: FitContext
+) -> Solution:
+    """Search listed monomials."""
+    return search(
         context.engine,
         prepared.problem,
         context.search_time(),
-        best_start(prepared.problem, positions(prepared, starts), context),
+        start,
         gap_tol=context.gap_tol,
         **context.options,
         scope=prepared.scope,
-        device=coded.rows.place.device,
+        device=prepared.coded.rows.place.device,
     )
-    return prepared, context.timed(prepared.stated(solution), preparation)
+
+
+def _spoiled(prepared: PreparedProblem, start: Indices, solution: Solution) -> bool:
+    """Whether a stronger ridge led to other terms that fit worse than those known before."""
+    found = prepared.refitted(np.array(solution.support, dtype=np.intp)).objective
+    return found > (1.0 + SPOILED) * prepared.refitted(start).objective
 
 
 def positions(prepared: PreparedProblem, starts: StartTerms) -> list[Indices]:

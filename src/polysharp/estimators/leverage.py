@@ -34,6 +34,7 @@ class Leverage:
         rows, basis = prepared.coded.rows, prepared.basis.select(solution.support)
         # Products of x - shift, in the units of the scaled monomials.
         unit = prepared.coded.scaling.invert(basis.monomials, basis.scales)
+        problem = replace(problem, lam=1.0 / prepared.coded.refit_gamma)
         A = problem.hessian(S)
         # No eigenvalue lies below lam; where terms repeat each other, rounding says otherwise.
         values, vectors = np.linalg.eigh(A)

@@ -63,7 +63,7 @@ class MultiTaskSparsePolynomialRegressor(SharedTerms, SparsePolynomialRegressor)
     degree, max_terms, max_inputs, gamma, n_candidates, fit_intercept, scale, center, device, \
 engine, time_limit, gap_tol, n_jobs, verbose, random_state, max_interaction, interaction_degree, \
 heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, clamp, functions, units, \
-constants, coefficient_bounds, positive
+constants, refit_gamma, coefficient_bounds, positive
         As in ``SparsePolynomialRegressor``; ``engine`` is "auto" or "tree".  Bounds on
         coefficients, in the user's units, hold in the formula of every response.  With
         ``gamma="auto"`` it is chosen for the sum of the responses.
@@ -120,7 +120,7 @@ class MultiTaskSparsePolynomialRegressorCV(SharedTerms, SparsePolynomialRegresso
     degrees, max_terms, max_inputs, gammas, centers, cv, n_candidates, fit_intercept, scale, \
 device, engine, time_limit, gap_tol, n_jobs, verbose, random_state, refit, max_interaction, \
 interaction_degree, heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, \
-clamp, functions, units, constants, coefficient_bounds, positive
+clamp, functions, units, constants, refit_gamma, coefficient_bounds, positive
         As in ``SparsePolynomialRegressorCV``; ``engine`` is "auto" or "tree".
     rule : {"shortest", "one-se", "best"}, default="shortest"
         As in ``SparsePolynomialRegressorCV``.

@@ -311,13 +311,13 @@ def path(
 
 def _point(prepared: PreparedProblem, size: int, k: int | None, solution: Solution) -> PathPoint:
     """Write the formula, complete the proof's statement, measure the error."""
-    coded, w = prepared.coded, solution.coefficients
-    squares = 2.0 * solution.objective - float(w @ w) / coded.gamma
+    coded, fit = prepared.coded, prepared.refitted(np.array(solution.support, dtype=np.intp))
+    squares = 2.0 * fit.objective - float(np.vdot(fit.w, fit.w)) / coded.refit_gamma
     rules = replace(coded.rules, max_terms=size, max_inputs=k)
     return PathPoint(
         size,
         k,
-        prepared.formula(solution.support, w),
+        prepared.formulas(solution.support)[0],
         prepared.stated(solution, rules),
         float(np.sqrt(max(0.0, squares) / coded.rows.total_weight)),
     )

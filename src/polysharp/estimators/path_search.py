@@ -139,6 +139,6 @@ def validated_sizes(
     folds, center = replace(folds, rules=rules), bool(coded.scaling.shift.any())
     largest = max(budgets.max_terms)
     moments = folds.moments(center, folds.capacity(), size=largest, progress=workers.progress)
-    jobs = [(split, coded.gamma, budgets) for split in moments.splits()]
+    jobs = [(split, coded.gamma, budgets, None, coded.refit_gamma) for split in moments.splits()]
     found = workers.run(SplitModels.compare, jobs, "validation")
     return Scores.of(Case(rules.degree, coded.gamma, center), budgets, found, moments.y_scale)

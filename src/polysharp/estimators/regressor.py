@@ -255,20 +255,24 @@ class SparsePolynomialRegressor(CertifiedModel):
         context: FitContext,
         starts: StartTerms = (),
         sums: KnownSums | None = None,
+        *,
+        strengthen: bool = False,
     ) -> str | None:
         """Fit to checked rows; return what the time limit has left out.
 
-        The search may begin from sets of terms, and from sums over the rows that are known.
+        The search may begin from sets of terms, and from sums over the rows that are known, and
+        ``strengthen`` the ridge of the terms.
         """
         coded, choice = code_table(self, tables, context, sums=sums)
         starts = [*starts, *(() if choice is None else choice.terms)]
-        prepared, solution = solve(coded, self.n_candidates, context, starts)
+        prepared, solution = solve(
+            coded, self.n_candidates, context, starts, strengthen=strengthen or choice is not None
+        )
         if self._several:
             solution = replace(solution, coefficients=np.atleast_2d(solution.coefficients))
         self.fitted_ = FittedModel(
-            prepared.formulas(solution),
+            prepared.formulas(solution.support),
             solution,
-            coded.refit_gamma,
             prepared.inputs,
             prepared.ranking,
             choice,

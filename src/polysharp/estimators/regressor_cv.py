@@ -65,7 +65,9 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         Limits on the number of inputs to compare; None for no limit.
     gammas : float, sequence of float or "auto", default="auto"
         Ridges 1 / gamma to compare.  "auto": gamma = 1 / (s n) with s = 1e-3, and a decade further
-        in either direction as long as errors fall; n is the sum of the weights.
+        in either direction as long as errors fall; n is the sum of the weights.  The terms of the
+        refit are then chosen and proved with the ridge at which that is easiest, if it is stronger,
+        and their coefficients estimated with the gamma chosen.
     centers : bool or sequence of bool, default=(False, True)
         Compare raw inputs (False), centred ones (True), or both.
     cv : int, "auto", splitter or iterable of (train, test), default="auto"
@@ -95,7 +97,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         False only compares: ``best_params_`` and ``cv_results_`` are there, a model to predict with
         is not.
     max_interaction, interaction_degree, heredity, include_terms, exclude_terms, include_inputs, \
-exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants : optional
+exclude_inputs, refit_gamma, coefficient_bounds, positive, clamp, functions, units, constants : \
+optional
         As in ``SparsePolynomialRegressor``, for every model that is compared; moments that judge
         clamp no input (see Notes).
 
@@ -309,5 +312,7 @@ exclude_inputs, coefficient_bounds, positive, clamp, functions, units, constants
             if hasattr(self, name):
                 setattr(model, name, getattr(self, name))
         starts, sums = search.for_refit(scores, self.best_index_)
-        model._fit_tables(tables, context, starts, sums)
+        auto = several(self.gammas) == ("auto",)
+        model._fit_tables(tables, context, starts, sums, strengthen=auto)
+        model.set_params(gamma=model.gamma_, refit_gamma=model.refit_gamma_)
         self.best_estimator_, self.fitted_ = model, model.fitted_

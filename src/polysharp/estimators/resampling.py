@@ -61,7 +61,7 @@ class Refits:
         Several responses have no such engine: the tree ends where it has begun.
         """
         settings = clone(getattr(model, "best_estimator_", model)).set_params(
-            gamma=model.gamma_, n_jobs=None, verbose=0
+            gamma=model.gamma_, refit_gamma=model.refit_gamma_, n_jobs=None, verbose=0
         )
         if model._several:
             settings.set_params(gap_tol=ANY_GAP)

@@ -138,7 +138,8 @@ def rivals_of(
 ) -> Rivals:
     """Find the rivals on rows that have been checked."""
     settings = clone(getattr(model, "best_estimator_", model))
-    settings.set_params(gamma=float(model.gamma_), time_limit=time_limit)
+    ridges = {"gamma": float(model.gamma_), "refit_gamma": float(model.refit_gamma_)}
+    settings.set_params(**ridges, time_limit=time_limit)
     with FitContext.of(settings) as context:
         coded, _ = code_table(settings, [table], context)
         prepared, others = _prepared(model, _checked(model, coded), within, context)
@@ -217,8 +218,7 @@ class CloseSupports:
     def formulas(self, supports: Indices) -> Iterator[Polynomial]:
         """Yield the formula of each support."""
         for support in supports.astype(np.intp):
-            fit = self.prepared.problem.refit(support)
-            formula = self.prepared.formula(tuple(fit.support.tolist()), fit.w[0])
+            (formula,) = self.prepared.formulas(support.tolist())
             yield replace(formula, response=self.response)
 
     def usage(self, most: int) -> tuple[UsageCounts, UsageCounts]:

@@ -1,4 +1,4 @@
-"""gamma="auto": two ridges, chosen from the rows for a given degree and size.
+"""Two ridges for gamma="auto", chosen from the rows for a given degree and size.
 
 The terms are chosen with one ridge, 1 / gamma, and their coefficients estimated with another,
 1 / refit_gamma, as in the relaxed Lasso.  A strong ridge makes the choice of terms provable, a weak
@@ -8,10 +8,10 @@ one does not spoil the coefficients.  For
 
 the terms of models of the size asked for are found by local search without the rows of one fold,
 refitted with every weaker ridge of the grid, and scored on these rows (``split_models``,
-``holdout_scorers``), fold after fold.  The ridge of the terms is the strongest whose error, refitted
-at its best, exceeds the least by at most one standard error of the difference and half a per cent,
-or by a thousandth.  The ridge of the coefficients is the strongest whose error with these terms
-exceeds the least by at most a thousandth.
+``holdout_scorers``), fold after fold.  The ridge of the terms is the strongest whose error,
+refitted at its best, exceeds the least by at most one standard error of the difference and half a
+per cent, or by a thousandth.  The ridge of the coefficients is the strongest whose error with these
+terms exceeds the least by at most a thousandth.
 
 Rows go to folds by what they hold, so that neither their order nor a seed matters, and a row of
 weight two is the same row twice.  Of very many rows a sample is enough; where the monomials are
@@ -144,14 +144,16 @@ def choose_gamma(
     if np.isnan(mean).all():
         return None
     best = np.argmin(np.where(np.isnan(mean), np.inf, mean), axis=1)
-    rows_of_gamma = np.take_along_axis(errors, best[:, None, None], axis=1)[:, 0]
+    rows_of_gamma: Array = np.take_along_axis(errors, best[:, None, None], axis=1)[:, 0]
     chosen = strongest(rows_of_gamma, moments.y_scale)
     gammas = np.array([ridges.gamma(a) for a in compared])
     supports = {tuple(places.tolist()) for _, own in found[compared[chosen]] for places in own}
     return GammaChoice(
         gammas=gammas,
         errors=rows_of_gamma.mean(axis=1),
-        std_errors=standard_error(rows_of_gamma - rows_of_gamma[int(np.nanargmin(mean.min(1)))]),
+        std_errors=standard_error(
+            rows_of_gamma - rows_of_gamma[int(np.nanargmin(rows_of_gamma.mean(axis=1)))]
+        ),
         chosen=chosen,
         refit_gamma=ridges.refit(gammas[chosen], errors[chosen], moments.y_scale),
         terms=tuple(moments.basis.select(own).monomials for own in sorted(supports)),
@@ -170,7 +172,7 @@ class Ridges:
 
     def gamma(self, a: int) -> float:
         """Return a gamma of the grid."""
-        return 1.0 / (SHARES[a] * self.n)
+        return float(1.0 / (SHARES[a] * self.n))
 
     @cached_property
     def refits(self) -> list[float]:
@@ -201,7 +203,7 @@ class Ridges:
             return gamma
         mean = np.maximum(errors, EXACT * scale).mean(axis=1)
         close = mean <= (1.0 + UNNOTICED) * np.nanmin(mean)
-        return self.refits[int(np.flatnonzero(close)[0])]
+        return float(self.refits[int(np.flatnonzero(close)[0])])
 
 
 def moments_in_time(

@@ -68,14 +68,24 @@ class SplitModels:
     pool: Indices  # the monomials that the split may use, ascending
     units: tuple[float, ...] = (1.0,)  # what the responses were divided by
 
-    def compare(self, gamma: float, budgets: Budgets, time: TimeBudget | None = None) -> SizeErrors:
-        """Find and score a model for each of the budgets, NaN for those after the time is up."""
+    def compare(
+        self,
+        gamma: float,
+        budgets: Budgets,
+        time: TimeBudget | None = None,
+        refit_gamma: float | None = None,
+    ) -> SizeErrors:
+        """Find and score a model for each of the budgets, NaN for those after the time is up.
+
+        Coefficients are estimated with ``refit_gamma``, by default with the gamma of the terms.
+        """
         time = TimeBudget() if time is None else time
         error, n_terms, n_inputs = np.full((3, *budgets.shape), np.nan)
         supports: list[list[Indices]] = [[] for _ in budgets.max_inputs]
         wider: list[Indices] = []
         for a, k in enumerate(budgets.max_inputs):
             problem = self.problem(gamma, max(budgets.max_terms), k)
+            refitted = replace(problem, lam=1.0 / (refit_gamma or gamma))
             wider = [] if time.expired else self._sizes(problem, budgets, wider, time)
             if time.expired:
                 break
@@ -86,7 +96,7 @@ class SplitModels:
             if not allowed:
                 continue
             supports[a] = [self.pool[places] for places in own]
-            error[a, allowed] = self._errors([problem.refit(own[b]) for b in allowed])
+            error[a, allowed] = self._errors([refitted.refit(own[b]) for b in allowed])
             uses = problem.structure.uses
             n_terms[a, allowed] = [len(own[b]) for b in allowed]
             n_inputs[a, allowed] = [uses[own[b]].any(axis=0).sum() for b in allowed]

@@ -178,9 +178,12 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     kept = [item.integer(0, p - 1) for item in root["kept_inputs"].items()]
     spread = root.get("spread")  # not in version 1
     leverage = None if spread is None else fields.read_leverage(spread, len(laws[0]))
+    certificate = fields.read_certificate(
+        root["certificate"], None if several is None else len(laws)
+    )
     model.fitted_ = FittedModel(
         tuple(laws),
-        fields.read_certificate(root["certificate"], None if several is None else len(laws)),
+        certificate,
         np.array(kept, dtype=np.intp),
         fields.read_ranking(root["ranking"], p),
         leverage=leverage,
