@@ -144,7 +144,41 @@ def change_the_tree(proof: Proof, rng: Rng) -> Proof:
 def close_the_root(proof: Proof, rng: Rng) -> Proof:
     """One node for everything."""
     vector = _vector(proof, rng, (_any(rng, proof.nodes) or ProofNode("dual")).vector)
-    return replace(proof, nodes=(ProofNode(_any(rng, KINDS), vector=vector),))
+    root = ProofNode(_any(rng, KINDS), vector=vector, on_inputs=bool(rng.random() < 0.5))
+    return replace(proof, nodes=(root,))
+
+
+def end_early(proof: Proof, rng: Rng) -> Proof:
+    """Let the reader go through everything where the proof has split, or through sets of inputs."""
+    sets = bool(rng.random() < 0.5)
+    proof = _with_node(
+        proof, rng, lambda node: replace(
+            node, kind="enumeration", on_inputs=sets, vector=None, chain=(), children=()
+        ),
+    )  # fmt: skip
+    reached, stack = set[int](), [0] if proof.nodes else []
+    while stack:
+        number = stack.pop()
+        if number not in reached and 0 <= number < len(proof.nodes):
+            reached.add(number)
+            stack += proof.nodes[number].children
+    order = sorted(reached)  # nodes that are cut off would be noticed at once
+    place = {number: a for a, number in enumerate(order)}
+    nodes = [proof.nodes[number] for number in order]
+    moved = (replace(n, children=tuple(place.get(c, c) for c in n.children)) for n in nodes)
+    return replace(proof, nodes=tuple(moved))
+
+
+def name_exceptions(proof: Proof, rng: Rng) -> Proof:
+    """Leave supports out of the claim: the model, others, forbidden ones, one twice."""
+    s = proof.statement
+    if s is None or not s.monomials:
+        return proof
+    place = {term: j for j, term in enumerate(s.monomials)}
+    model = tuple(sorted(place[term] for term in s.support if term in place))
+    some = tuple(sorted(_positions(proof, rng)[: s.max_terms].tolist()))
+    named = _any(rng, ((model,), (some,), (model, some), (model, model), (), (model[::-1],)))
+    return replace(proof, exceptions=(*proof.exceptions, *named))
 
 
 def change_a_diagonal(proof: Proof, rng: Rng) -> Proof:
@@ -238,11 +272,20 @@ def change_the_statement(proof: Proof, rng: Rng) -> Proof:
         {"interaction_degree": int(rng.integers(0, 4))},
         {"total_weight": s.total_weight * factor},
         {"objective": s.objective * factor},
+        {"exact_size": not s.exact_size},
+        {"refit_gamma": s.gamma * factor},
     ]
     return replace(proof, statement=replace(s, **_any(rng, changes)))
 
 
 CHANGES = (
     *(change_a_kind, change_a_vector, change_a_screening, change_the_tree),
-    *(close_the_root, change_a_diagonal, change_a_pairwise_shift, change_the_statement),
+    *(
+        close_the_root,
+        end_early,
+        name_exceptions,
+        change_a_diagonal,
+        change_a_pairwise_shift,
+        change_the_statement,
+    ),
 )

@@ -46,7 +46,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from polysharp import Proof, SparsePolynomialRegressor, verify
 from polysharp.certificate.statement import state, with_statement
-from polysharp.checker import Statement
+from polysharp.checker import ProofError, Statement
 from polysharp.checker import all_supports as checked_supports
 from polysharp.data.checks import open_rows
 from polysharp.engines import make_engine
@@ -311,9 +311,10 @@ def check_proofs(seed: int, options: argparse.Namespace, tally: Tally) -> None:
         if not verdict:
             continue
         tally.count("forgeries that are true")
-        same = forged.statement is proof.statement
+        same = forged.statement is proof.statement and not forged.exceptions
+        rows = case.X, case.y, case.weight
         try:
-            own = referee if same else Referee(forged.statement, case.X, case.y, case.weight)
+            own = referee if same else Referee(forged.statement, *rows, forged.exceptions)
         except TooManyError:
             tally.count("too many supports")
             continue
@@ -336,7 +337,7 @@ def check_files(seed: int, options: argparse.Namespace, tally: Tally) -> None:
         try:
             with patience(STALLED):
                 again = Proof.load(path)
-        except InputError:
+        except ProofError:
             tally.count("refused in a sentence")
             return
         except BaseException as error:

@@ -33,7 +33,10 @@ class TooManyError(Exception):
 class Referee:
     """One statement with its rows."""
 
-    def __init__(self, statement: Any, X: Any, y: Any, weight: Any = None) -> None:
+    def __init__(
+        self, statement: Any, X: Any, y: Any, weight: Any = None, exceptions: Any = ()
+    ) -> None:
+        self.exceptions = {tuple(sorted(one)) for one in exceptions}
         self.s = s = (
             statement
             if statement.listed
@@ -53,13 +56,17 @@ class Referee:
         ]
         supports = [S for k in range(s.max_terms + 1) for S in combinations(range(f), k)]
         self.supports = [S for S in supports if self.allowed(S)]
-        self.costs = self._costs() if self.supports else np.zeros(0)
+        self.yy, self.costs = 0.0, np.zeros(0)
+        if self.supports:
+            self.costs = self._costs()
 
     def allowed(self, S: Support) -> bool:
         """Whether a support meets every rule of the statement."""
         s, chosen = self.s, {self.s.monomials[j] for j in S}
         used = {i for m in chosen for i in m}
         if len(chosen) > s.max_terms or len(used) > s.max_inputs:
+            return False
+        if tuple(sorted(S)) in self.exceptions or (s.exact_size and len(S) < s.max_terms):
             return False
         if not set(s.required_terms) <= chosen or not set(s.required_inputs) <= used:
             return False

@@ -76,6 +76,7 @@ FOUND_IN_BOXES = {
     501525: "local-search",
 }
 FOUND_IN_PROOFS = {
+    94000027: "priced",  # coefficients from an engine, without a row for the response
     31002916: None,  # a shift that leaves a mean no digits
     83015153: "branching",  # honest: columns of rounding beside others, and a weak ridge
     83020047: "branching",  # honest: columns of 1e99 and of 1e-133

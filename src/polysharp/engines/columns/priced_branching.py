@@ -262,7 +262,7 @@ class PricedKind(NodeKind[PricedNode]):
             return
         search.nodes += solution.counters.nodes
         support = np.array(solution.support, dtype=np.intp)
-        fit = Fit(support, solution.coefficients, solution.objective)
+        fit = Fit(support, np.atleast_2d(solution.coefficients), solution.objective)
         search.offer_on(fit, basis)
         proof = None if solution.proof is None else self._over_inputs(solution.proof, basis)
         self._keep(node, replace(rest, proof=proof, value=min(solution.bound, rest.value)))
