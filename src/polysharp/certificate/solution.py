@@ -69,7 +69,7 @@ class Counters:
 
 
 @dataclass(frozen=True, eq=False)
-class Refit:
+class RidgeRefit:
     """Coefficients of the chosen terms, estimated with another ridge than chose them.
 
     Parameters
@@ -129,7 +129,7 @@ class Solution:
     proved_at : tuple of float or None
         If the terms are not proved best: the least and largest gamma of a range throughout which
         they are.
-    refit : Refit or None
+    refit : RidgeRefit or None
         The coefficients shown, if another ridge than ``gamma`` was used for them.
     """
 
@@ -151,7 +151,7 @@ class Solution:
     max_terms: int | None = None
     max_inputs: int | None = None
     proved_at: tuple[float, float] | None = None
-    refit: Refit | None = None
+    refit: RidgeRefit | None = None
 
     @property
     def shown(self) -> Array:
@@ -198,7 +198,7 @@ class Solution:
             )
         if self.refit is not None:
             return (
-                f"Proved best: no other choice of terms {kind} has a smaller penalised error at "
+                f"Proved best: no other formula {kind} has a smaller penalised error at "
                 f"gamma {self.gamma:.4g}; coefficients were then estimated with gamma "
                 f"{self.refit.gamma:.4g}"
             )
@@ -337,7 +337,7 @@ def with_refit(solution: Solution, problem: Problem, gamma: float) -> Solution:
     loss = 2.0 * fit.objective - other.lam * float(np.vdot(fit.w, fit.w))
     r2 = 1.0 - loss / solution.total_squares if solution.total_squares else None
     w = fit.w[0] if len(fit.w) == 1 else fit.w
-    return replace(solution, refit=Refit(gamma, w, r2))
+    return replace(solution, refit=RidgeRefit(gamma, w, r2))
 
 
 def _needed(problem: Problem, fit: Fit) -> Fit:

@@ -10,11 +10,12 @@ Read the files in this order:
     inner_products G, q and y'y on demand; ``rational`` has the same in exact integers
     curvature      what may be moved from G into the ridge
     inequalities   the lower bounds themselves, rounded downwards
-    all_supports   leaves whose supports, or sets of inputs, are gone through one by one
+    all_supports   leaves whose supports, or sets of inputs, are gone through one by one;
+                   ``marking`` finds those that may cost too little
     unlisted       prices of monomials that nobody has listed, from their products with a vector
                    (``priced_products``); ``point_pairs`` has those of which one or two may join
     walk           one node after the other
-    verdict        ``verify``
+    verification   ``verify``
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _HOMES = {
     "Screening": "evidence",
     "Statement": "claim",
     "Vector": "evidence",
-    "Verdict": "verdict",
+    "Verdict": "verification",
     "read_proof": "archive",
-    "verify": "verdict",
+    "verify": "verification",
 }
 __all__ = sorted(_HOMES)  # noqa: PLE0605
 

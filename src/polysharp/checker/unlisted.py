@@ -38,7 +38,7 @@ from polysharp.checker.priced_products import KEPT, largest_products
 MOST_WORK = 1e15  # multiply-adds of all passes together
 EACH = 2e10  # that a matrix counts for beyond degree 4, where they are small and many
 
-Part = tuple[Positions, Floats]
+VectorPart = tuple[Positions, Floats]
 
 
 class Unlisted(NamedTuple):
@@ -68,7 +68,7 @@ class Pricing:
         except Rejected:
             return True
 
-    def largest(self, vector: Vector, part: Part, at: Fixings, *, afresh: bool) -> Floats:
+    def largest(self, vector: Vector, part: VectorPart, at: Fixings, *, afresh: bool) -> Floats:
         """Return the L + 1 largest prices of unlisted monomials that a node leaves alive.
 
         What another node has found for more inputs will do, unless it is to be done ``afresh``.
@@ -87,7 +87,7 @@ class Pricing:
                 return np.array(Z)
         return np.array(Z + [found.rest] * (L + 1 - len(Z) if found.rest > 0.0 else 0))
 
-    def _price(self, part: Part, t: float, inputs: Positions) -> Unlisted:
+    def _price(self, part: VectorPart, t: float, inputs: Positions) -> Unlisted:
         """Price t times a residual against all monomials of some inputs."""
         columns, s, degree = self.columns, self.s, self.s.degree
         a = columns.residual(0, *part)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from polysharp.certificate.solution import Counters, Refit, Solution, Status, Stop
+from polysharp.certificate.solution import Counters, RidgeRefit, Solution, Status, Stop
 from polysharp.data.functions import FUNCTIONS, Applied, Library
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
@@ -116,7 +116,7 @@ def describe_certificate(solution: Solution) -> dict[str, Any]:
     }
 
 
-def _describe_refit(refit: Refit) -> dict[str, Any]:
+def _describe_refit(refit: RidgeRefit) -> dict[str, Any]:
     return {"gamma": refit.gamma, "scaled_coefficients": refit.coefficients, "r2": refit.r2}
 
 
@@ -150,10 +150,10 @@ def _scaled_coefficients(at: Reader, responses: int | None) -> Any:
     return rows[0] if responses is None else np.array(rows)
 
 
-def _read_refit(at: Reader, responses: int | None) -> Refit:
+def _read_refit(at: Reader, responses: int | None) -> RidgeRefit:
     r2 = at.get("r2")
     coefficients = _scaled_coefficients(at, responses)
-    return Refit(at["gamma"].size(), coefficients, None if r2 is None else r2.number())
+    return RidgeRefit(at["gamma"].size(), coefficients, None if r2 is None else r2.number())
 
 
 def _budget(at: Reader | None) -> int | None:
