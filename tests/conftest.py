@@ -114,6 +114,8 @@ def browser():
     found = os.environ.get("POLYSHARP_CHROMIUM") or next(
         filter(None, map(shutil.which, BROWSERS)), None
     )
+    if found is None and os.environ.get("POLYSHARP_BROWSER") == "required":
+        pytest.fail("no Chromium on the PATH, and POLYSHARP_BROWSER says there must be one")
     if found is None:
         pytest.skip("needs Chromium: none on the PATH, and POLYSHARP_CHROMIUM is not set")
     with playwright.sync_playwright() as driver:

@@ -38,8 +38,8 @@ from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 from polysharp.estimators.scored_rows import score_rows
 from polysharp.report import write_report
+from polysharp.report.assessment import assess
 from polysharp.report.peers import compare_peers
-from polysharp.report.verdict import verdict_of
 from polysharp.wording import plural
 
 OUTPUTS = ("output", "report", "proof")
@@ -161,6 +161,8 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
                 "--rule has no effect with --max-terms unless --cv is given: add --cv, or drop "
                 "--max-terms"
             )
+        if options.degree is None:
+            say("degree 3, the default with --max-terms; --cv chooses the degree, too")
         return single(**given)
     given = {CV_NAMES.get(name, name): value for name, value in given.items()}
     if options.rule is not None:
@@ -186,7 +188,7 @@ def show_verdict(model: Any, about: dict[str, Any], held_out: Any) -> Any:
         return None
     error = size_table.error_not_seen(model, about["path"]) if "path" in about else None
     rows = None if held_out is None else score_rows(model, *held_out.given)
-    verdict = verdict_of(formulas_of(model)[0], error, about.get("peers", ()), rows)
+    verdict = assess(formulas_of(model)[0], error, about.get("peers", ()), rows)
     if verdict is not None:
         print(verdict.sentence)
     return verdict

@@ -18,7 +18,7 @@ from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Stop
 from polysharp.certificate.statement import terms_proof
 from polysharp.checker import verify
-from polysharp.cli.command import NONE, ExitCode
+from polysharp.cli.command import NONE, ExitCode, help_text
 from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.cli.outputs import check_outputs
 from polysharp.cli.settings import every_core
@@ -26,7 +26,6 @@ from polysharp.cli.size_table import path_of
 from polysharp.cli.table_rows import read_rows, rows_for, split
 from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
-from polysharp.estimators.model import formulas_of
 from polysharp.estimators.model_file.model_file import load_model
 from polysharp.estimators.rivals import rivals
 from polysharp.estimators.scored_rows import score_rows
@@ -38,19 +37,6 @@ from polysharp.report.peers import compare_peers
 from polysharp.wording import plural, rounded_down, rounded_up
 
 FOLDS = 5  # by which sizes and other methods are compared
-COEFFICIENTS = """\
-What it is not: an interval holds the middle 90 % of the coefficients that resamples of the rows
-give, zero where they do not pick the term. That is no confidence interval of a true coefficient:
-the ridge shrinks all of them alike, by what the last column shows, and resamples repeat whatever
-is wrong with the rows."""
-INPUTS = """\
-alone, in all: first-order and total Sobol indices, the variance of the predictions that is due to
-an input by itself, and to all terms it is in, were the inputs to vary independently of each other.
-over the rows: what the other terms cannot make up for on the rows as they are; small where other
-inputs stand in for this one. None of them is about causes, or about what the formula leaves out."""
-STATIONARY = """\
-What it is not: a point of the formula, not of the process; outside the range seen it is a guess,
-and where the surface is nearly flat a little noise moves it far."""
 
 
 def load_single(path: str, command: str) -> Any:
@@ -62,7 +48,7 @@ def load_single(path: str, command: str) -> Any:
 
 def check_single(model: Any, path: str, what: str) -> None:
     """Refuse a model of several responses for what is about one."""
-    if len(formulas_of(model)) > 1:
+    if model.fitted_.scales is not None:
         raise InputError(
             f"{what} is for models of one response, got {path!r} with a {type(model).__name__}"
         )
@@ -127,10 +113,11 @@ def run_explain(options: Namespace) -> int:
     aside = "" if held_out is None else f", {plural(len(held_out), 'row')} held out"
     print(f"{options.table}: {plural(rows.n, 'row')}{aside}\n\n{law.formula(options.digits)}")
     how = {"time_limit": options.time_limit, "within": options.within}
+    notes = help_text("explain_notes").strip().split("\n\n")
     if found := resampled(options, model, sample, options.resamples, **how):
-        print(f"\nCoefficients\n{found}\n{COEFFICIENTS}")
-    print(f"\nInputs\n{_shares(law, rows)}\n{INPUTS}")
-    print(f"\nStationary points\n{stationary_points(law, rows.X)}\n{STATIONARY}")
+        print(f"\nCoefficients\n{found}\n{notes[0]}")
+    print(f"\nInputs\n{_shares(law, rows)}\n{notes[1]}")
+    print(f"\nStationary points\n{stationary_points(law, rows.X)}\n{notes[2]}")
     return ExitCode.DONE
 
 

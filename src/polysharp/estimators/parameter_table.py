@@ -1,8 +1,8 @@
 """Every parameter of a fit, once: its name, rule, default, text, and option on the command line.
 
-The checks (``parameters``), the help of the command line and the arguments it hands over, and the
-tests of docstrings and defaults read ``TABLE``.  A new parameter takes a line there, a field of the
-estimator, and whatever uses it.
+The table is ``parameters.txt``.  The checks (``parameters``), the help of the command line and the
+arguments it hands over, and the tests of docstrings and defaults read it.  A new parameter takes a
+line there, a field of the estimator, and whatever uses it.
 
 A line holds name, rule (``-`` where the value is checked when it is read), default and option; two
 blanks stand before the text of the option, which may go on in indented lines.  Options are written
@@ -16,73 +16,13 @@ import re
 from ast import literal_eval
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.resources import files
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from polysharp.engines import ENGINES
 
-TABLE = """
-[each command]
-degree               COUNT       3       --degree
-max_terms            COUNT       10      --max-terms
-gamma                GAMMA       'auto'  --gamma
-exclude_inputs       -           None
-clamp                FLAG        False
-units                -           None
-constants            -           None
-[budgets]
-max_inputs           LIMIT       None    --max-inputs -k K  maximum number of different inputs in
-    the formula
-refit_gamma          RIDGE       None    --refit-gamma G  the ridge that estimates the coefficients
-    of the terms chosen is 1 / G
-center               FLAG        False   --[no-]center  fit in coded variables (x - mean)
-[rules]
-functions            -           None    --functions NAMES+  functions that may be factors too:
-    inverse, square-root, log, exp, sin, cos, with commas; of all inputs, or of one:
-    'speed=inverse,log'
-max_interaction      LIMIT       None    --max-interaction N  maximum number of different inputs in
-    one term
-interaction_degree   LIMIT       None    --interaction-degree N  largest degree of a term with
-    several inputs
-heredity             HEREDITY    None    --heredity weak|strong  a term needs one (weak) or all
-    (strong) of its parents in the formula
-include_terms        -           None    --include-term TERM+  a product such as 'x0^2 x3' that must
-    be in the formula
-exclude_terms        -           None    --exclude-term TERM+  a product such as 'x0^2 x3' that must
-    not be in the formula
-include_inputs       -           None    --include-input NAME+  an input that must be in the formula
-positive             FLAG        False   --positive  no coefficient may be negative
-coefficient_bounds   -           None    --coefficient-bounds BOUNDS+  interval of coefficients:
-    LOW,HIGH for all terms, NAME=LOW,HIGH for those with an input, TERM=LOW,HIGH for one term; an
-    end may be left out; write --coefficient-bounds=-1,1
-[search]
-n_candidates         CANDIDATES  'auto'  --candidates COUNT  inputs kept by a first ranking: a
-    number, 'auto' (default) or 'all'
-fit_intercept        FLAG        True    --no-intercept  fit no free intercept
-scale                FLAG        True    --no-scale  take inputs in their own units
-engine               ENGINE      'auto'  --engine NAME  search method, listed by polysharp info
-time_limit           SECONDS     60.0    --time-limit LIMIT  seconds for the search, or 'none' (60)
-gap_tol              GAP         1e-4    --gap-tol SHARE  relative gap that counts as proved
-    (0.0001)
-n_jobs               JOBS        None    --jobs -j N  cores to use, -1 for all (default: all to
-    compare budgets, one for the proof)
-device               DEVICE      None    --device NAME  PyTorch device, such as cuda
-random_state         -           None    --seed N=0  random seed (0)
-verbose              VERBOSE     0       --quiet -q  show no progress
-[of functions and of the search over budgets]
-refit                FLAG        True
-within               SHARE       None
-max_count            COUNT       None
-n_resamples          COUNT       None
-[of the polynomial Lasso]
-max_terms            SIZE        'auto'
-gammas               GAMMAS      None
-cv                   FOLDS       5
-standardize          FLAG        True
-n_alphas             POINTS      200
-eps                  FRACTION    1e-4
-"""
 BUDGETS, TERM_RULES, SEARCH = "budgets", "rules", "search"
 FIT = ("each command", BUDGETS, TERM_RULES, SEARCH)  # groups of SparsePolynomialRegressor
 LASSO = "of the polynomial Lasso"
@@ -198,7 +138,7 @@ def _read(table: str) -> dict[str, list[Parameter]]:
     return groups
 
 
-GROUPS = _read(TABLE)
+GROUPS = _read(files("polysharp.estimators").joinpath("parameters.txt").read_text("utf-8"))
 
 
 def parameters_of(*groups: str) -> dict[str, Parameter]:

@@ -23,7 +23,7 @@ from polysharp.polynomial.importance import Importance, errors_without, measure_
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.polynomial.stationary import StationaryPoints, stationary_points
 from polysharp.ranking.ranking import Ranking
-from polysharp.report.verdict import Assessment, verdict_of
+from polysharp.report.assessment import Assessment, assess
 from polysharp.typing import Array
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class ReportData:
         """What to make of the predictions, where other methods or held-out rows tell."""
         if self.several:
             return None
-        return verdict_of(self.polynomial, self.validation, self.peers, self.held_out)
+        return assess(self.polynomial, self.validation, self.peers, self.held_out)
 
     @property
     def proved(self) -> bool:

@@ -49,7 +49,7 @@ def is_below(one: Error, other: Error) -> bool:
     return one[0] < other[0] - margin
 
 
-def verdict_of(
+def assess(
     polynomial: Any, error: Error | None, peers: Sequence[Peer], held_out: Any = None
 ) -> Assessment | None:
     """Return what to make of a formula with this error beside others; None where nothing is known.
