@@ -7,8 +7,9 @@ proved the best at once if
 
 and the larger rho is, the fewer nodes a proof takes.  rho vanishes for weak ridges, because w and r
 hardly change, and for strong ones no terms are far ahead of the others.  Among ridges from a given
-one to stronger ones, that of the largest rho is returned at which no swap of terms pays.  Several
-responses enter by the roots of the sums of their squares.
+one to stronger ones, at which no swap of terms pays, the weakest is returned whose rho suffices for
+a proof of few nodes, or else that of the largest rho.  Several responses enter by the roots of the
+sums of their squares.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ from polysharp.problem.problem import Problem
 from polysharp.time_budget import TimeBudget
 from polysharp.typing import Indices
 
+ENOUGH = 0.7  # of rho: proofs on planted data have one node then
 STEPS = tuple(10.0 ** (e / 4.0) for e in range(1, 13))  # times the given ridge
 BEYOND = 2  # steps without a larger rho after which no more are tried
 
 
 def provable_gamma(problem: Problem, support: Indices, time: TimeBudget) -> float:
-    """Return the gamma of the largest rho, at most that of the problem."""
+    """Return a gamma, at most that of the problem, at which some terms are easy to prove."""
     # Here and not above: the compiler is loaded when it is needed.
     from polysharp.engines.local_search import improve
 
     best, found, behind = _rho(problem, support), problem.lam, 0
-    for step in STEPS:
+    for step in STEPS if best < ENOUGH else ():
         stronger = replace(problem, lam=step * problem.lam)
         rho = _rho(stronger, support)
         if rho <= best:
@@ -41,7 +43,7 @@ def provable_gamma(problem: Problem, support: Indices, time: TimeBudget) -> floa
             if time.expired or not np.array_equal(kept, support):
                 break
             best, found, behind = rho, stronger.lam, 0
-        if behind > BEYOND:
+        if behind > BEYOND or best >= ENOUGH:
             break
     return 1.0 / found
 
