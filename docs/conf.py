@@ -80,6 +80,7 @@ html_sidebars = {
         "benchmarks",
         "tried",
         "glossary",
+        "formats",
         "references",
         "architecture",
         "trace",
