@@ -100,7 +100,7 @@ class Solution:
     objective : float
         Half the sum of squared errors plus the ridge, recomputed from the support, rounded up.
     bound : float
-        What no allowed polynomial can go below.
+        Lower bound on the objective of every allowed polynomial.
     gap_tol : float
         The gap that counts as optimal.
     stop : Stop

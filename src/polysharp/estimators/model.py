@@ -175,11 +175,11 @@ class CertifiedModel(RecordedModel):
         X, y, sample_weight : as in ``fit``
             Rows that the fit has not seen; or its own rows, with ``cv``.
         cv : None, int, "auto", splitter or iterable of (train, test), default=None
-            Folds of the fit's own rows, shuffled where it is a number: each is predicted by a
-            model of the same settings, gamma and budgets held fixed, that a short local search
-            finds for the others.  "auto" is ten folds for at most 2,000 rows, otherwise five.
+            Folds of the fit's own rows; a number means shuffled folds.  A model with the same
+            settings, gamma and budgets, found by a short local search on the other folds, predicts
+            each fold.  "auto" is ten folds for at most 2,000 rows, otherwise five.
         groups : array of shape (n,) or None
-            Handed to the splitter.
+            Groups for the splitter.
 
         Returns
         -------
@@ -197,13 +197,12 @@ class CertifiedModel(RecordedModel):
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Return lower and upper ends of prediction intervals, shape (n, 2).
 
-        Whatever the distribution of the errors, a new row drawn like those of ``calibrate`` lies
-        inside with probability ``coverage`` at least; where ``calibrate`` was given folds of the
+        A new row drawn like those of ``calibrate`` lies inside with probability at least
+        ``coverage``, whatever the distribution of the errors; if ``calibrate`` used folds of the
         fit's own rows, with nearly that probability (``polysharp.estimators.intervals`` has the
-        theorems).  The probability is an average over rows: the intervals may hold more often for
-        some x and less often for others.  Outside the rows seen they grow, but nothing is promised
-        there.  Of several responses each has such intervals by itself, which is no statement about
-        all of them at once.
+        theorems).  The probability is an average over rows: it may be higher for some x and lower
+        for others.  Outside the observed rows the intervals grow, without a guarantee.  With
+        several responses each has its own intervals; they are not simultaneous.
 
         Parameters
         ----------

@@ -65,8 +65,8 @@ engine, time_limit, gap_tol, n_jobs, verbose, random_state, max_interaction, int
 heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, clamp, functions, units, \
 constants, refit_gamma, coefficient_bounds, positive
         As in ``SparsePolynomialRegressor``; ``engine`` is "auto" or "tree".  Bounds on
-        coefficients, in the user's units, hold in the formula of every response.  With
-        ``gamma="auto"`` it is chosen for the sum of the responses.
+        coefficients, in the user's units, hold in the formula of every response.  ``gamma="auto"``
+        chooses gamma for the sum of the responses.
 
     Attributes
     ----------
@@ -79,11 +79,11 @@ constants, refit_gamma, coefficient_bounds, positive
     gamma_choice_ : GammaChoice or None
         The errors behind ``gamma="auto"``: root mean squared errors of the scaled responses.
     response_scales_ : ndarray
-        What the responses were divided by.
+        Standard deviations that the responses were divided by.
     calibrations_ : tuple of Calibration
-        After ``calibrate``: what ``predict_interval`` needs, for each response.
+        The errors that ``calibrate`` has measured, for each response.
     ranking_ : Ranking or None
-        Scores of the triage, added over the responses; None where every input was kept.
+        Scores of the triage, added over the responses; None if every input was kept.
     powers_, gamma_, leverage_, kept_inputs_, n_features_in_, feature_names_in_
         As in ``SparsePolynomialRegressor``.
 

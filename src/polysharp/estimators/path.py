@@ -226,8 +226,8 @@ def path(
     degree : int, default=3
         Largest degree of a monomial.
     max_terms : int or sequence of int, default=20
-        Every number of terms up to this one, or up to that of the monomials where it is smaller;
-        or those of the sequence.
+        Maximum number of terms; every number up to it is solved, at most the number of monomials.
+        Or the numbers of terms to solve.
     max_inputs : int, None or sequence of these, default=None
         Limits on the number of inputs; one curve for each.
     gamma : float or "auto", default="auto"
@@ -236,10 +236,10 @@ def path(
     center : bool, default=False
         Subtract the means of the inputs first.
     cv : None, int, splitter or iterable of (train, test), default=None
-        Judge every size on held-out rows as well; a number means so many shuffled folds.
+        Also measure every size on held-out rows; a number means shuffled folds.
     time_limit : float or None, default=60.0
-        Seconds for the searches, shared by the sizes; the gap of each size says how far its proof
-        came.  The validation is not cut short.
+        Seconds for the searches, shared by the sizes; the gap of each size shows the state of its
+        proof.  The validation is not cut short.
     verbose : int, default=0
         1 shows progress.
     **options
@@ -249,9 +249,9 @@ def path(
     Returns
     -------
     Path
-        A sequence of ``PathPoint``.  Ctrl-C ends it early with the sizes that are done, without
-        validation errors where it comes during the validation.  Sizes for which no polynomial
-        obeys the rules are left out.
+        A sequence of ``PathPoint``.  Ctrl-C ends it early with the sizes that are done, and
+        without validation errors if it comes during the validation.  Sizes for which no polynomial
+        obeys the rules are omitted.
 
     Examples
     --------

@@ -42,109 +42,105 @@ class SparsePolynomialRegressor(CertifiedModel):
     Parameters
     ----------
     degree : int, default=3
-        Largest degree of a monomial; an input of two values stands at most once in one, unless
-        ``include_terms`` has a power of it.
+        Largest degree of a monomial.  An input with two values occurs at most once in a monomial,
+        unless ``include_terms`` has a power of it.
     max_terms : int, default=10
-        At most so many monomials, the paper's l; the free intercept is not counted.  A number
-        beyond the count of monomials limits nothing.  Terms whose best coefficient is zero
-        (those of a constant input) stay in the formula; fewer terms than allowed are used
-        where more cannot improve the fit.
+        Maximum number of monomials, the paper's l; the free intercept does not count.  Larger than
+        the number of monomials means no limit.  Fewer terms are used if more cannot improve the
+        fit; terms whose best coefficient is zero (of a constant input) may stay in the formula.
     max_inputs : int or None, default=None
-        At most so many inputs in all terms together, the paper's k; None for no limit.  A
-        number beyond the count of inputs limits nothing.
+        Maximum number of different inputs in the formula, the paper's k; None for no limit.
     gamma : float or "auto", default="auto"
-        Terms are chosen with the ridge 1 / gamma on the coefficients of the scaled monomials, and
-        the certificate is about this choice.  "auto" chooses it by validation, for the degree and
-        size given: the strongest ridge whose terms, their coefficients estimated with
-        ``refit_gamma``, do as well as the best (``gamma_choice_``).  A strong ridge makes proofs
-        easy.
+        The terms are chosen with the ridge 1 / gamma on the coefficients of the scaled monomials,
+        and the certificate is about this choice.  "auto" chooses it by cross-validation, for the
+        given degree and size: the strongest ridge whose terms predict as well as the best, with
+        coefficients estimated with ``refit_gamma`` (``gamma_choice_``).  A strong ridge makes the
+        proof easy.
     n_candidates : int, "auto" or None, default="auto"
-        Inputs kept by the triage (Algorithm 1) before the search; None keeps all: their
-        monomials are listed up to 8192 (20,000 on a GPU), and beyond that priced without being
-        formed, so that p in the thousands is no obstacle; "big-m" and "enumeration" always list
-        them, and refuse a list that is too long.  "auto" keeps all where they can be listed, or
-        priced, well within ``time_limit``, otherwise as many as have 8192 monomials, or fewer where
-        there is no time for so many (see ``polysharp.ranking.work_plan``); ``scope`` says which
-        inputs the certificate covers.
+        Number of inputs that the triage (Algorithm 1) keeps before the search.  None keeps all:
+        their monomials are listed up to 8192 (20,000 on a GPU) and priced beyond that, without
+        being formed; "big-m" and "enumeration" always list them, and refuse lists that are too
+        long.  "auto" keeps all if they can be listed or priced well within ``time_limit``;
+        otherwise it keeps the number of inputs with 8192 monomials, or fewer for lack of time
+        (see ``polysharp.ranking.work_plan``).  ``scope`` says which inputs the certificate covers.
     fit_intercept : bool, default=True
-        Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of
-        the monomials.
+        Fit a free, unpenalised intercept.  False is the paper's form: the constant is one of the
+        monomials.
     scale : bool, default=True
-        Divide the inputs by their (weighted) root mean squares before the fit.  Coefficients
-        are always shown in the units of X.
+        Divide the inputs by their (weighted) root mean squares before the fit.  Coefficients are
+        always in the units of X.
     center : bool, default=False
         Subtract the means first.  The formula is then in coded variables (x - mean).
     device : None, "cpu", "cuda" or another PyTorch device, default=None
-        Where inputs are ranked, moments accumulated and monomials priced, and on a GPU nodes
-        relaxed and supports tried out by engine "tree".  None is the CPU, or the device of X where
-        X is a PyTorch tensor.
+        Device that ranks inputs, accumulates moments and prices monomials, and on a GPU also
+        relaxes nodes.  None is the CPU, or the device of X if X is a PyTorch tensor.
     engine : str, default="auto"
         "auto", which is "tree"; "tree", "cutting-planes", "cutting-planes-multitree",
         "cutting-planes-gurobi", "big-m", "enumeration", "local-search"; or an ``Engine`` object
-        with settings of its own.
+        with its own settings.
     time_limit : float or None, default=60.0
-        Seconds for the whole fit; the search gets what the preparation leaves.  With
-        ``n_candidates="auto"`` the preparation keeps to it as well, and a warning says what was
-        left out; where your own ``n_candidates`` takes longer, a warning says so at once.
+        Seconds for the whole fit; the search gets the time that preparation leaves.  With
+        ``n_candidates="auto"`` preparation keeps to the limit too, and a warning names the inputs
+        that were left out; if your own ``n_candidates`` takes longer, a warning says so at once.
     gap_tol : float, default=1e-4
         Relative gap between objective and proven bound at which a model counts as optimal.
     n_jobs : int or None, default=None
-        Threads of the matrix products and the engine; -1 for all cores.  None leaves the matrix
-        products as they are set and gives the engine one.
+        Threads of the matrix products and the engine; -1 for all cores.  None leaves the setting
+        of the matrix products unchanged and gives the engine one thread.
     verbose : int, default=0
         1 shows a live line: objective, bound, gap, cuts or nodes, time.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the engines' random choices.
     max_interaction : int or None, default=None
-        Largest number of distinct inputs in one term; 1 for an additive model.
+        Largest number of different inputs in one term; 1 for an additive model.
     interaction_degree : int or None, default=None
-        Largest total degree of a term with two inputs or more.
+        Largest total degree of a term with two or more inputs.
     heredity : None, "weak" or "strong", default=None
-        A term needs one ("weak") or all ("strong") of its parents, the terms with one factor
-        less, in the model.
+        A term needs one ("weak") or all ("strong") of its parents, the terms with one factor less,
+        in the model.
     include_terms, exclude_terms : list or None, default=None
-        Terms that must be in, or must stay out: tuples of names or indices with repetition,
-        or products such as "x0^2 x3".
+        Terms that must or must not occur: tuples of names or indices with repetition, or products
+        such as "x0^2 x3".
     include_inputs, exclude_inputs : list or None, default=None
-        Inputs, by name or index, that some term must use, or that no term may use.
+        Inputs, by name or index, that a term must use, or that no term may use.
     coefficient_bounds : pair, mapping or None, default=None
-        The interval (low, high) of every coefficient, in the user's units; None for no bound at one
-        end.  Or intervals by term, written as in ``include_terms``, and by input: the name or index
-        of an input alone bounds all terms that use it, ``("x0",)`` the term x0 only.  A term's own
-        interval counts before those of its inputs, and "*" names all other terms.  Intervals must
-        hold 0; the intercept is free.
-        With ``center=True`` the coefficients are those of products of x - mean, as printed.
+        Interval (low, high) of every coefficient, in the user's units; None means no bound at that
+        end.  Or a mapping from terms, written as in ``include_terms``, or inputs to intervals: the
+        name or index of an input bounds all terms that use it, ``("x0",)`` only the term x0.  An
+        entry for a term takes precedence over entries for its inputs; "*" stands for all other
+        terms.  Intervals must contain 0; the intercept is free.  With ``center=True`` coefficients
+        are those of products of x - mean, as printed.
     refit_gamma : float or None, default=None
-        The coefficients of the terms chosen are estimated with the ridge 1 / refit_gamma.  None is
-        gamma if that is a number, and a choice by validation with ``gamma="auto"``.
+        Coefficients of the chosen terms are estimated with the ridge 1 / refit_gamma.  None means
+        gamma if that is a number, and a choice by cross-validation with ``gamma="auto"``.
     positive : bool, default=False
-        No coefficient is negative: short for ``coefficient_bounds=(0, None)``.
+        No coefficient may be negative: short for ``coefficient_bounds=(0, None)``.
     clamp : bool, default=False
-        Predict at rows beyond the range of the rows of the fit as if their inputs were at the
-        nearer end of it; ``polynomial_.ranges`` has the ranges.
+        Move inputs outside the range of the rows of the fit to the nearer end before predicting;
+        ``polynomial_.ranges`` has the ranges.
     functions : sequence, mapping or None, default=None
-        Functions of the inputs that are factors of terms like the inputs themselves: names among
-        "inverse", "square-root", "log", "exp", "sin" and "cos", callables with a name, or pairs of
-        name and callable; for all inputs, or a mapping from inputs (names or indices) to such.
-        They are applied to the inputs as they are, shifted or not, and count as the input in
-        ``max_inputs`` and ``max_interaction``, and as one factor in ``degree``.  Refused are
-        functions that are not defined at the rows; left out are products of one input that
-        say nothing new, x with 1/x and the square root with itself.
+        Functions of the inputs that terms may multiply like inputs: names among "inverse",
+        "square-root", "log", "exp", "sin" and "cos", callables with a name, or pairs of name and
+        callable; for all inputs, or a mapping from inputs (names or indices) to these.  Functions
+        take the inputs unshifted.  They count as their input in ``max_inputs`` and
+        ``max_interaction``, and as one factor in ``degree``.  A function that is not defined at a
+        row raises InputError.  Trivial products, x with 1/x and the square root with itself, are
+        excluded.
     units : mapping or None, default=None
-        Units of inputs by name, and of the response under the one name that is no input, as pint
-        reads them (the extra ``units``); inputs without are pure numbers.  Reports then show the
-        units of coefficients, and ``polynomial_.coefficient_units(units)`` returns them.
+        Units of inputs by name, and of the response under the one name that is not an input, as
+        pint reads them (the extra ``units``); inputs without a unit are pure numbers.  Reports then
+        show the units of coefficients, and ``polynomial_.coefficient_units(units)`` returns them.
     constants : list of str or None, default=None
-        Leaves out the terms whose coefficients would need other units than those of pure numbers
-        times constants of these units, such as ``["m/s^2"]``, to powers from -2 to 2; an empty
-        list allows pure numbers only.  The free intercept is left alone.
+        Exclude terms whose coefficients would need other units than those of pure numbers times
+        powers, from -2 to 2, of constants with these units, such as ``["m/s^2"]``; an empty list
+        allows pure numbers only.  The free intercept is not checked.
 
     Attributes
     ----------
     polynomial_ : Polynomial
         The formula, in the user's names and units.
     solution_ : Solution
-        Objective, bound, gap, status, scope, counters and times.
+        The certificate: objective, bound, gap, status, scope, counters and times.
     intercept_ : float
         The free intercept, 0.0 without one.
     powers_ : ndarray of shape (n_terms, p)
@@ -152,33 +148,33 @@ class SparsePolynomialRegressor(CertifiedModel):
     gamma_ : float
         The gamma that the terms were chosen with, which the certificate is about.
     refit_gamma_ : float
-        The gamma that the coefficients shown were estimated with.
+        The gamma that the coefficients were estimated with.
     gamma_choice_ : GammaChoice or None
-        The errors behind ``gamma="auto"``; None where gamma is given, or where there are too few
+        The errors behind ``gamma="auto"``.  None if gamma is given, or if there are too few
         different rows to hold any out, and gamma is 1 / sqrt(n).
     leverage_ : Leverage
-        The unit that errors at x are measured in, for ``predict_interval``: it grows outside the
-        rows.
+        The unit of errors at x, for ``predict_interval``; it grows outside the rows.
     calibration_ : Calibration
-        What ``calibrate`` has measured; missing before.
+        The errors that ``calibrate`` has measured; set by ``calibrate``.
     kept_inputs_ : ndarray
         Indices of the inputs that the search was given.
     ranking_ : Ranking or None
-        Scores of the triage; excluded inputs score 0.  None where every input was kept.
+        Scores of the triage; excluded inputs score 0.  None if every input was kept.
     n_features_in_ : int
         Number of inputs.
     feature_names_in_ : ndarray of str
-        Names of the inputs, where X had them.
+        Names of the inputs, if X has names.
 
     Notes
     -----
-    When the engine ends without a proof, at the time limit or on Ctrl-C, the best model found is
-    kept with its honest gap and a ``ConvergenceWarning`` is raised; ``engine="local-search"``
-    never proves and does not warn.  Ctrl-C before the search begins ends the fit as usual.
+    If the engine ends without a proof, at the time limit or on Ctrl-C, the best model found is kept
+    with its gap, and a ``ConvergenceWarning`` is raised; ``engine="local-search"`` never proves and
+    does not warn.  Ctrl-C before the search begins ends the fit as usual.
 
-    At least 2 rows are needed.  A constant y gives the constant polynomial, proved.  Of equal
-    columns either may be chosen.  Refused are X with powers beyond 1e140 or below 1e-140, y beyond
-    1e60 or below 1e-60, and weights with a sum beyond 1e20 or below 1e-20.
+    At least 2 rows are needed.  A constant y gives the constant polynomial, proved best.  If two
+    columns are equal, either may be chosen.  Raises InputError if powers of X exceed 1e140 or are
+    below 1e-140, if y exceeds 1e60 or is below 1e-60, and if the weights add up to more than 1e20
+    or less than 1e-20.
 
     Examples
     --------

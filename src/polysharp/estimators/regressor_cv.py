@@ -56,11 +56,11 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     ----------
     degrees : int, sequence of int or "auto", default="auto"
         Degrees to compare.  "auto" goes from 1 up to 5, as far as time and memory allow, and ends
-        when the law is found; beyond, models of at most 5 terms are compared degree by degree as
-        long as they gain by it, for laws that are long products.
+        when the law is found.  Beyond, it compares models of at most 5 terms degree by degree as
+        long as errors fall, for laws that are long products.
     max_terms : int or sequence of int, default=100
-        Every number of terms up to this one is compared, beyond 30 where errors still fall; or
-        those of the sequence.
+        Maximum number of terms; every number up to it is compared, beyond 30 only as long as
+        errors fall.  Or the numbers of terms to compare.
     max_inputs : int, None, or sequence of these, default=None
         Limits on the number of inputs to compare; None for no limit.
     gammas : float, sequence of float or "auto", default="auto"
@@ -74,18 +74,18 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         Number of shuffled folds; or a scikit-learn splitter, or the splits themselves.  "auto": ten
         folds for at most 2,000 rows, otherwise (and for Dask collections) five.
     rule : {"shortest", "one-se", "best"}, default="shortest"
-        "shortest" takes the shortest formula that validation cannot tell from the best, in raw
-        inputs unless centring makes it shorter by a fifth.  "best" takes the least mean
-        validation error; "one-se" the fewest terms, then inputs, then the lowest degree, then the
-        strongest ridge, within one standard error of it.
+        "shortest" takes the fewest terms among formulas as good as the best, in raw inputs unless
+        centring saves a fifth of the terms.  "best" takes the smallest mean validation error.
+        "one-se" takes the fewest terms, then the fewest inputs, the lowest degree and the
+        strongest ridge, within one standard error of the smallest error.
     n_candidates, fit_intercept, scale, device, engine, gap_tol : optional
         As in ``SparsePolynomialRegressor``; engine, gap_tol and n_candidates serve the refit.
     time_limit : float or None, default=60.0
-        Seconds for everything.  The search may take three quarters; when its time is up the best of
-        what was compared is used, with a warning that says what was not.  The refit searches for a
-        proof for three seconds, and on to the limit where the gap has become small by then.  The
-        passes over the rows and the first case are not cut short; the refit has a tenth of the
-        limit in any case.
+        Seconds for everything.  The search may take three quarters; if its time runs out, the best
+        candidate so far is used, and a warning names the candidates that were not compared.  The
+        refit searches for a proof for three seconds, and continues to the limit if the gap is small
+        by then.  Passes over the rows and the first candidate are not cut short; the refit has a
+        tenth of the limit in any case.
     n_jobs : int or None, default=None
         Jobs of joblib for the search (``joblib.parallel_config`` chooses where they run), threads
         of the refit; -1 for all cores.
@@ -94,13 +94,13 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     random_state : int, RandomState, Generator or None, default=None
         Seed of the folds and of the engine.
     refit : bool, default=True
-        False only compares: ``best_params_`` and ``cv_results_`` are there, a model to predict with
-        is not.
+        False only compares: ``best_params_`` and ``cv_results_`` are set, and there is no model to
+        predict with.
     max_interaction, interaction_degree, heredity, include_terms, exclude_terms, include_inputs, \
 exclude_inputs, refit_gamma, coefficient_bounds, positive, clamp, functions, units, constants : \
 optional
-        As in ``SparsePolynomialRegressor``, for every model that is compared; moments that judge
-        clamp no input (see Notes).
+        As in ``SparsePolynomialRegressor``, for every model that is compared; errors computed from
+        moments clamp no inputs (see Notes).
 
     Attributes
     ----------
@@ -119,9 +119,9 @@ optional
         ``mean_n_inputs``; NaN for candidates that were not reached in time or that no polynomial
         can obey.
     remarks_ : tuple of str
-        What was not compared, in plain sentences.
+        Sentences about candidates that were not compared.
     interrupted_ : bool
-        Whether Ctrl-C ended the comparison; the best of what was compared by then was refitted.
+        Whether Ctrl-C ended the comparison; the best candidate so far was then refitted.
     n_splits_ : int
         Number of splits.
     search_time_, refit_time_ : float
@@ -133,19 +133,19 @@ optional
     -----
     The certificate in ``solution_`` is about the refit: no polynomial of the chosen degree and
     budgets has an objective below the bound, at the chosen gamma, on these rows.  It says nothing
-    about the choice of the budgets, which validation made, nor about new rows.  Large budgets are
-    rarely proved within the time limit; the gap is then stated and no warning raised.
+    about the choice of the budgets, which validation made, or about new rows.  Large budgets are
+    rarely proved within the time limit; the certificate then states the gap without a warning.
 
-    Validation cannot tell two models apart where their errors differ by at most one standard error
-    of the smaller one, or two of their difference; nor where both errors are below 1e-4 of the
-    standard deviation of y, so that laws without noise come out as they are.
+    Two models count as equally good if their errors differ by at most one standard error of the
+    smaller one, or two of their difference, or if both errors are below 1e-4 of the standard
+    deviation of y, so that laws without noise are found exactly.
 
-    Predictions at held-out rows count as ``predict`` makes them; nothing is cut to any range.
-    Where a split holds out more than 10,000 rows, and on Dask collections, errors come from
-    moments, and no input is clamped there.
+    Predictions at held-out rows are those of ``predict``, not clipped to any range.  If a split
+    holds out more than 10,000 rows, and on Dask collections, errors come from moments, and inputs
+    are not clamped.
 
-    Where the monomials are too many for memory and time, each split works with those that its own
-    training rows point at (``polysharp.selection.screening``).
+    If there are too many monomials for memory and time, each split works with those that its own
+    training rows suggest (``polysharp.selection.screening``).
 
     Examples
     --------

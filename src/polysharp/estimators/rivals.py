@@ -68,25 +68,25 @@ def rivals(
     time_limit: float | None = 60.0,
     path: str | PathLike[str] | None = None,
 ) -> Rivals:
-    """Find every formula of the model's size that costs hardly more than the best one.
+    """Find every formula of the model's size that fits nearly as well as the best one.
 
     Parameters
     ----------
     model : SparsePolynomialRegressor or SparsePolynomialRegressorCV
-        A fitted model, whose settings say which formulas are meant: degree, inputs kept, limits on
-        inputs, heredity, required and excluded terms, and the ridge.
+        A fitted model.  Its settings define the formulas: degree, inputs kept, limits on inputs,
+        heredity, required and excluded terms, and the ridge.
     X, y, sample_weight : arrays or Dask collections
         The rows of the fit.
     within : float, default=0.01
-        By which share of the best cost a rival may cost more.
+        How much worse than the best a rival may be: 0.01 is 1 % of the objective.
     max_count : int, default=1000
-        How many formulas are kept, the best ones; all others are counted too.
+        Number of formulas to keep, the best ones; all others are counted too.
     time_limit : float or None, default=60.0
-        Seconds; at the limit, as on Ctrl-C, what has been found is returned with ``complete``
-        false and the bound on what may be missing.
+        Seconds.  At the limit, as on Ctrl-C, the rivals found so far are returned, with
+        ``complete`` false and a lower bound for all others.
     path : str, path or None, default=None
-        A file to write all rivals to when the search is over, as JSON lines and the best first,
-        however many there are; the first line says what is known about all of them.
+        A file for all rivals, written after the search as JSON lines, the best first; the first
+        line holds count, completeness and bound.
 
     Returns
     -------
@@ -94,10 +94,10 @@ def rivals(
 
     Notes
     -----
-    A rival has exactly as many terms as the model.  Costs include the ridge, as in ``solution_``.
-    Where the monomials are too many to be listed, pricing shows which few of them a rival
-    may have; if it cannot, rivals among the monomials in play are listed and ``complete`` is false.
-    There is no proof to check then.
+    A rival has exactly as many terms as the model.  The objective includes the ridge, as in
+    ``solution_``.  If there are too many monomials to list, pricing finds the few that a rival may
+    contain; if it cannot, only rivals among the monomials in play are listed, ``complete`` is
+    false, and there is no proof to check.
 
     Examples
     --------

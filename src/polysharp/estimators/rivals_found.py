@@ -103,29 +103,29 @@ class Rivals:
     Parameters
     ----------
     polynomials : tuple of Polynomial
-        The best ``max_count`` of them, cheapest first; the first one is the best formula, which
-        is the model unless the search has met a better one.
+        The best ``max_count`` rivals, best first; the first one is the best formula, which is the
+        model unless the search has found a better one.
     objectives : ndarray
-        What they cost.
+        Their objectives.
     count : int
-        How many there are, those beyond ``max_count`` included.
+        Number of rivals, those beyond ``max_count`` included.
     within : float
-        The share by which they may cost more than the best.
+        How much worse than the best they may be, as a share of the objective.
     complete : bool
-        Whether it is proved that none is missing.
+        Whether the list is proved complete.
     bound : float
-        What every formula that is not among them costs at least; where ``complete``, that is more
-        than ``1 + within`` times the best.
+        Lower bound on the objective of every other formula; if ``complete``, it is larger than
+        ``1 + within`` times the best.
     shares : Used
         ``shares.terms`` and ``shares.inputs``: the share of rivals that use each, by name, the
         most frequent first.
     replaceable : Used
-        ``replaceable.terms["a b"]`` has one ``Swap`` for each way in which the rivals without
-        ``a b`` that are most like the best formula replace it, the cheapest ``max_count`` of them;
-        ``replaceable.inputs`` says the same about inputs.
+        ``replaceable.terms["a b"]`` has one ``Swap`` for each way in which rivals without ``a b``,
+        among those most like the best formula, replace it, at most ``max_count``;
+        ``replaceable.inputs`` has the same for inputs.
     proof : Proof or None
-        The proof of ``bound``, which ``polysharp.verify`` checks; None where it was cut short in
-        the middle of a step, has outgrown its limits, or would name more than ``max_count``.
+        The proof of ``bound``, which ``polysharp.verify`` checks; None if it was interrupted in the
+        middle of a step, has outgrown its limits, or would name more than ``max_count``.
     stop : Stop
         Why the search ended.
     nodes : int

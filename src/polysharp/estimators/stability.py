@@ -47,7 +47,7 @@ class Stability:
     Parameters
     ----------
     monomials : tuple of tuples of int
-        Every term that some resample picked, or that the model has.
+        Every term that a resample picked or that the model has.
     term_names : tuple of str
         Their names.
     shares : ndarray
@@ -63,16 +63,16 @@ class Stability:
     n_resamples : int
         Resamples that were fitted.
     coefficients : ndarray of shape (n_terms,)
-        Those of the model, 0 for terms that it does not have.
+        Coefficients of the model, 0 for terms that it does not have.
     without_ridge : ndarray of shape (n_terms,)
-        Those that least squares gives the model's terms on all rows, 0 for other terms.
+        Least-squares coefficients of the model's terms on all rows, 0 for other terms.
     resampled : ndarray of shape (n_formulas, n_terms)
         Coefficients in every formula, one for each resample or, with ``within``, several; 0 for
         terms that it does not have.
     weights : ndarray of shape (n_formulas,)
-        What each formula counts; they add up to 1.
+        Weight of each formula; they add up to 1.
     within : float
-        By which share formulas of a resample may cost more than its best one.
+        How much worse than the best formula of a resample others may be.
     """
 
     monomials: tuple[Monomial, ...]
@@ -90,11 +90,11 @@ class Stability:
     within: float
 
     def intervals(self, coverage: float = 0.9) -> Array:
-        """Return where the middle share ``coverage`` of each coefficient lies, shape (n_terms, 2).
+        """Return the middle share ``coverage`` of each coefficient, shape (n_terms, 2).
 
-        A resample that does not pick a term counts as zero, so an interval that holds zero says
-        that the term may as well be absent.  Resamples know nothing of what the ridge takes away
-        from all coefficients alike: ``without_ridge`` shows that.
+        A resample that does not pick a term counts as zero, so an interval that contains zero means
+        that the term may as well be absent.  All resamples share the effect of the ridge;
+        ``without_ridge`` shows it.
         """
         check_coverage(coverage)
         tail = 0.5 * (1.0 - float(coverage))
@@ -157,25 +157,24 @@ def stability(
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> Stability:
-    """Fit bootstrap resamples with the settings of a model, and see what they find.
+    """Fit bootstrap resamples with the settings of a model, and count the terms that they pick.
 
     Parameters
     ----------
     estimator : SparsePolynomialRegressor or SparsePolynomialRegressorCV
-        The settings, and when fitted the model to compare with; an estimator that is not fitted is
-        fitted to all rows first.  Budgets and gamma are held fixed, also where validation chose
-        them.
+        The settings and the model to compare with; an estimator that is not fitted is fitted to all
+        rows first.  Budgets and gamma stay fixed, even if cross-validation chose them.
     X, y, sample_weight : arrays
         The rows of the fit.
     n_resamples : int, default=100
         Number of resamples; 100 gives shares to within about 0.1.
     within : float, default=0.0
-        Count also the formulas of a resample that cost at most this share more than its best one,
-        as ``rivals`` lists them (at most a hundred, the best ones), each as an equal part of the
-        resample.  0.01 is a fair choice; it takes the time of ``rivals`` for each resample.
+        Also count the rivals of each resample within this share of its best objective (at most a
+        hundred), each as an equal part of the resample.  0.01 is a fair choice; it takes the time
+        of ``rivals`` for each resample.
     engine : str, Engine or None, default=None
-        How resamples are fitted.  None is a short local search from the model's own terms,
-        without proof.
+        Engine for the resamples.  None is a short local search from the model's terms, without
+        proof.
     time_limit : float or None, default=None
         Seconds for all; resamples not begun by then are left out (the first is always fitted).
     n_jobs : int or None, default=None
