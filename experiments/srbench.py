@@ -12,8 +12,8 @@ at most 10,000 training rows.
     raw        the same, X and y as they are
     ridge      scikit-learn's RidgeCV on standardised inputs
 
-Settings of the search over budgets were chosen on half of the tables, those that ``chosen_on`` draws
-by the SHA-256 of their names, and the other half is reported apart.
+Settings of the search over budgets were chosen on half of the tables, which ``chosen_on`` draws by
+the SHA-256 of their names; the other half is reported apart.
 """
 
 from __future__ import annotations
