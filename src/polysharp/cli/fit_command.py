@@ -97,12 +97,12 @@ def calibrate(model: Any, fitted: Any, held_out: Any, options: Namespace) -> Non
 
 def widths(model: Any, rows: Any) -> str:
     """Say how wide the prediction intervals are at the rows they were calibrated on."""
-    laws, folds = formulas_of(model), len(model.fitted_.calibrations[0].folds)
+    formulas, folds = formulas_of(model), len(model.fitted_.calibrations[0].folds)
     half = 0.5 * np.diff(model.predict_interval(rows.X, SHOWN_COVERAGE))
     widths = [f"\N{PLUS-MINUS SIGN} {width:.4g}" for width in np.median(half, axis=0).ravel()]
-    if len(laws) > 1:
-        each = zip(widths, laws, strict=True)
-        widths = [f"{width} for {law.response}" for width, law in each]
+    if len(formulas) > 1:
+        each = zip(widths, formulas, strict=True)
+        widths = [f"{width} for {formula.response}" for width, formula in each]
     where = f"{folds} folds" if folds > 1 else f"{len(rows):,} held-out rows"
     return (
         f"about {100 * SHOWN_COVERAGE:.0f} % of new rows like these within "

@@ -85,22 +85,22 @@ def exported(model: Any, options: Namespace) -> str | bytes:
 
 def described(model: Any, verdict: str | None) -> str:
     """Return formulas, certificate, how it predicts, and settings in words."""
-    laws, said = formulas_of(model), covers(model)
-    law = laws[0]
+    formulas, said = formulas_of(model), covers(model)
+    formula = formulas[0]
     parameters = {k: v for k, v in model.get_params().items() if v is not None and k != "verbose"}
-    used = ", ".join(law.names[i] for i in law.inputs) or "none"
-    rows = [[each.intercept, *each.coefficients.tolist()] for each in laws]
+    used = ", ".join(formula.names[i] for i in formula.inputs) or "none"
+    rows = [[each.intercept, *each.coefficients.tolist()] for each in formulas]
     terms = [
         "".join(f"  {c:>24.16g}" for c in values) + f"  {name}"
-        for name, *values in zip(("(intercept)", *law.term_names), *rows, strict=True)
+        for name, *values in zip(("(intercept)", *formula.term_names), *rows, strict=True)
     ]
-    if len(laws) > 1:
-        terms.insert(0, "".join(f"  {each.response:>24}" for each in laws))
+    if len(formulas) > 1:
+        terms.insert(0, "".join(f"  {each.response:>24}" for each in formulas))
     lines = [
-        *(f"{each.formula(6)}\n" for each in laws),
+        *(f"{each.formula(6)}\n" for each in formulas),
         f"{model.solution_}\n",
         *(f"{words}\n" for words in (said, verdict) if words),
-        f"inputs used ({len(law.inputs)} of {len(law.names)}): {used}",
+        f"inputs used ({len(formula.inputs)} of {len(formula.names)}): {used}",
         "coefficients:",
         *terms,
         "settings: " + ", ".join(f"{name}={value!r}" for name, value in parameters.items()),

@@ -107,30 +107,30 @@ def _sizes(options: Namespace, model: Any, sample: Any) -> Any:
 def run_explain(options: Namespace) -> int:
     """Load, read, resample, measure, print: coefficients, shares of inputs, stationary points."""
     model = load_single(options.model, "explain")
-    law = model.polynomial_
+    formula = model.polynomial_
     sample, held_out = rows_for(options, model, options.model)
     rows = score_rows(model, *sample.given)
     aside = "" if held_out is None else f", {plural(len(held_out), 'row')} held out"
-    print(f"{options.table}: {plural(rows.n, 'row')}{aside}\n\n{law.formula(options.digits)}")
+    print(f"{options.table}: {plural(rows.n, 'row')}{aside}\n\n{formula.formula(options.digits)}")
     how = {"time_limit": options.time_limit, "within": options.within}
     notes = help_text("explain_notes").strip().split("\n\n")
     if found := resampled(options, model, sample, options.resamples, **how):
         print(f"\nCoefficients\n{found}\n{notes[0]}")
-    print(f"\nInputs\n{_shares(law, rows)}\n{notes[1]}")
-    print(f"\nStationary points\n{stationary_points(law, rows.X)}\n{notes[2]}")
+    print(f"\nInputs\n{_shares(formula, rows)}\n{notes[1]}")
+    print(f"\nStationary points\n{stationary_points(formula, rows.X)}\n{notes[2]}")
     return ExitCode.DONE
 
 
-def _shares(law: Any, rows: Any) -> str:
+def _shares(formula: Any, rows: Any) -> str:
     """Return a line for every input in use, the most important first."""
-    found = measure_importance(law, rows.X, rows.weights)
-    width = max([len(law.names[i]) for i in found.order], default=0)
+    found = measure_importance(formula, rows.X, rows.weights)
+    width = max([len(formula.names[i]) for i in found.order], default=0)
     lines = [f"{'':<{width}}    alone   in all  over the rows"]
     for i in found.order:
         alone, whole, data = (
             f"{100 * s[i]:.1f} %" for s in (found.first, found.inputs, found.data)
         )
-        lines.append(f"{law.names[i]:<{width}}  {alone:>7}  {whole:>7}  {data:>13}")
+        lines.append(f"{formula.names[i]:<{width}}  {alone:>7}  {whole:>7}  {data:>13}")
     return "\n".join(lines)
 
 

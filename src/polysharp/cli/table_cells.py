@@ -126,6 +126,9 @@ def to_plain(column: Any, decimal: str) -> tuple[Any, str | None] | None:
     if not len(texts):
         return None
     missing = texts.str.lower().isin(MARKS)
+    first = texts[~missing].head(SHOWN_CELLS)
+    if not all(map(dressed(decimal).fullmatch, first)):
+        return None  # without looking at a million other cells
     parts = texts[~missing].str.extract(f"^{dressed(decimal).pattern}$")
     if parts["number"].isna().any() or len(parts) + len(cells) - len(texts) == 0:
         return None

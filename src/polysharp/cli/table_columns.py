@@ -25,6 +25,7 @@ from polysharp.estimators.scored_rows import ScoredRows
 from polysharp.wording import plural
 
 MOST_NAMES = 8  # of the columns a message lists
+LOOKED_AT = 1000  # texts of a column that tell what it holds
 SPARED_ROWS = 0.2  # share of the rows that is left out for missing values without being told to
 DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
 
@@ -169,7 +170,7 @@ def _kind(column: Any, wrong: Any) -> str:
     texts = column[wrong].astype(str)
     if DATE.fullmatch(texts.iloc[0]):
         return "date"
-    if texts.nunique() > 1 and texts.map(is_dressed).all():
+    if texts.nunique() > 1 and all(map(is_dressed, texts.unique()[:LOOKED_AT])):
         return "dressed"
     if (~wrong & column.notna()).any():
         return f"mark {texts.iloc[0]}" if texts.nunique() == 1 else "mixed"

@@ -266,6 +266,9 @@ class SparsePolynomialRegressor(CertifiedModel):
         )
         if self._several:
             solution = replace(solution, coefficients=np.atleast_2d(solution.coefficients))
+            if (refit := solution.refit) is not None:
+                rows = replace(refit, coefficients=np.atleast_2d(refit.coefficients))
+                solution = replace(solution, refit=rows)
         self.fitted_ = FittedModel(
             prepared.formulas(solution.support),
             solution,

@@ -65,12 +65,16 @@ class ReportData:
         **about: Any,
     ) -> ReportData:
         """Check the model and the rows; of several responses, the rows of each."""
-        laws = formulas_of(model)
+        formulas = formulas_of(model)
         rows = score_rows(model, X, y, sample_weight).each
-        others = [None] * len(laws) if held_out is None else score_rows(model, *held_out).each
+        others = [None] * len(formulas) if held_out is None else score_rows(model, *held_out).each
         if title is None:
-            *names, last = (law.response for law in laws)
-            listed = f"{', '.join(names)} and {last}" if len(laws) < 5 else f"{len(laws)} responses"
+            *names, last = (formula.response for formula in formulas)
+            listed = (
+                f"{', '.join(names)} and {last}"
+                if len(formulas) < 5
+                else f"{len(formulas)} responses"
+            )
             title = f"Formulas for {listed}" if names else f"A formula for {last}"
         whole = cls(model, rows[0], title, held_out=others[0], **about)
         if model.fitted_.scales is None:

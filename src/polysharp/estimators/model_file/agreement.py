@@ -33,7 +33,7 @@ def check_agreement(model: SparsePolynomialRegressor) -> None:
     polynomial, *others = formulas_of(model)
     solution = model.solution_
     _demand(
-        all(law.monomials == polynomial.monomials for law in others),
+        all(formula.monomials == polynomial.monomials for formula in others),
         "responses must have the same terms, and do not",
     )
     rules = read_rules(model.get_params(deep=False), polynomial.names)
@@ -43,10 +43,10 @@ def check_agreement(model: SparsePolynomialRegressor) -> None:
     )
     kept = {int(i) for i in model.kept_inputs_}
     _check_terms(polynomial.monomials, rules, kept)
-    for law in (polynomial, *others):
-        within = rules.coefficients.kept(law.monomials, law.coefficients)
+    for formula in (polynomial, *others):
+        within = rules.coefficients.kept(formula.monomials, formula.coefficients)
         _demand(
-            np.array_equal(within, law.coefficients),
+            np.array_equal(within, formula.coefficients),
             "terms must have coefficients within coefficient_bounds and positive, and do not",
         )
     count = len(polynomial)

@@ -221,10 +221,10 @@ def read_calibration(at: Reader, own: Polynomial, leverage: Leverage) -> Calibra
     """Return the calibration of a model with its own formula and leverage."""
     folds = []
     for fold in at["folds"].items():
-        law, unit = own, leverage
+        formula, unit = own, leverage
         if fold["formula"].value is not None:
-            law = read_polynomial(fold["formula"], own.library, own.names, own.response)
-            unit = read_leverage(fold["spread"], len(law))
+            formula = read_polynomial(fold["formula"], own.library, own.names, own.response)
+            unit = read_leverage(fold["spread"], len(formula))
         errors, weights = fold["errors"].numbers(least=0), fold["weights"]
         listed = isinstance(weights.value, list)
         shares = weights.numbers(least=0) if listed else np.full(len(errors), weights.size())
@@ -234,7 +234,7 @@ def read_calibration(at: Reader, own: Polynomial, leverage: Leverage) -> Calibra
             )
         if not (shares > 0.0).all():
             raise weights.refusal("positive")
-        folds.append(UnseenErrors(law, unit, errors, shares))
+        folds.append(UnseenErrors(formula, unit, errors, shares))
     heaviest = at["heaviest"].size()
     if not folds or heaviest == 0.0:
         raise at.refusal("of at least one fold, with a positive heaviest weight")

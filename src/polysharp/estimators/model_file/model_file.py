@@ -111,41 +111,38 @@ def _read(path: str | PathLike[str]) -> Any:
 
 def describe(model: Any) -> dict[str, Any]:
     """Return the document of a fitted model, made of dicts, lists, texts and numbers only."""
-    laws = formulas_of(model)
-    functions = laws[0].functions
-    several = getattr(model, "response_scales_", None)
-    formulas = [
-        {"formula": law.formula(digits=6), "response": law.response, **fields.describe_terms(law)}
-        for law in laws
+    formulas_of(model)  # refuses what is no fitted model of ours
+    found = model.fitted_
+    calibrations = found.calibrations or [None] * len(found.polynomials)
+    responses = [
+        {
+            "formula": polynomial.formula(digits=6),
+            "response": polynomial.response,
+            **fields.describe_terms(polynomial),
+            "calibration": own and fields.describe_calibration(own, polynomial),
+        }
+        for polynomial, own in zip(found.polynomials, calibrations, strict=True)
     ]
-    leverage = model.leverage_
-    measured = model.fitted_.calibrations or [None] * len(laws)
-    intervals = [
-        {"calibration": None if own is None else fields.describe_calibration(own, law)}
-        for law, own in zip(laws, measured, strict=True)
-    ]
+    functions = found.polynomials[0].functions
     document = {
         "format": FORMAT,
-        "version": 2 if several is None else VERSION,
+        "version": 2 if found.scales is None else VERSION,
         "polysharp": __version__,
-        "inputs": laws[0].names,
+        "inputs": found.polynomials[0].names,
         "named": hasattr(model, "feature_names_in_"),
-        "certificate": fields.describe_certificate(model.solution_),
-        "kept_inputs": model.kept_inputs_,
-        "ranking": None if model.ranking_ is None else fields.describe_ranking(model.ranking_),
+        "certificate": fields.describe_certificate(found.solution),
+        "kept_inputs": found.kept_inputs,
+        "ranking": found.ranking and fields.describe_ranking(found.ranking),
         "estimator": type(model).__name__,
         "parameters": fields.describe_parameters(model),
-        "spread": None if leverage is None else fields.describe_leverage(leverage),
+        "spread": found.leverage and fields.describe_leverage(found.leverage),
+        **({"functions": list(map(fields.describe_function, functions))} if functions else {}),
     }
-    if functions:
-        document["functions"] = [fields.describe_function(applied) for applied in functions]
-    if several is None:
-        document = {**formulas[0], **document, **intervals[0]}
+    if found.scales is None:
+        document = {**responses[0], **document}
     else:
-        document["responses"] = [
-            {**law, "scale": scale, **own}
-            for law, scale, own in zip(formulas, several, intervals, strict=True)
-        ]
+        pairs = zip(responses, found.scales, strict=True)
+        document["responses"] = [{**own, "scale": scale} for own, scale in pairs]
     plain: dict[str, Any] = json.loads(json.dumps(document, default=fields.plain))
     return plain
 
@@ -168,7 +165,7 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     each = [root] if several is None else list(several.items())
     if several is not None and not each:
         raise several.refusal("a list of at least one response")
-    laws = [fields.read_polynomial(at, library, names, at["response"].text()) for at in each]
+    formulas = [fields.read_polynomial(at, library, names, at["response"].text()) for at in each]
     settings = fields.read_parameters(root["parameters"])
     kind = SparsePolynomialRegressor
     scales: tuple[float, ...] | None = None
@@ -177,18 +174,18 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     model, p = kind(**settings), len(names)
     kept = [item.integer(0, p - 1) for item in root["kept_inputs"].items()]
     spread = root.get("spread")  # not in version 1
-    leverage = None if spread is None else fields.read_leverage(spread, len(laws[0]))
+    leverage = None if spread is None else fields.read_leverage(spread, len(formulas[0]))
     certificate = fields.read_certificate(
-        root["certificate"], None if several is None else len(laws)
+        root["certificate"], None if several is None else len(formulas)
     )
     model.fitted_ = FittedModel(
-        tuple(laws),
+        tuple(formulas),
         certificate,
         np.array(kept, dtype=np.intp),
         fields.read_ranking(root["ranking"], p),
         leverage=leverage,
         scales=scales,
-        calibrations=_calibrations(each, laws, leverage),
+        calibrations=_calibrations(each, formulas, leverage),
     )
     model.n_features_in_ = p
     if root["named"].flag():
