@@ -559,7 +559,7 @@ def test_sizes_are_compared_within_bounds(rows):
 def searched():
     """A search that branches, screens and moves curvature."""
     rng = np.random.default_rng(9)
-    X = rng.standard_normal((70, 7))
+    X = rng.standard_normal((70, 20))
     Y = X[:, :2] @ rng.standard_normal((2, 4)) + rng.standard_normal() * X[:, :1] * X[:, 1:2]
     Y += rng.standard_normal(Y.shape)
     model = MultiTaskSparsePolynomialRegressor(degree=2, max_terms=5, gamma=0.1).fit(X, Y)

@@ -13,7 +13,6 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.engines.compiling import Compiler
 from polysharp.engines.local_search.swap_state import EMPTY, SwapState
 from polysharp.engines.local_search.tableau import SwapTask
 from polysharp.monomials.structure import Structure
@@ -21,8 +20,6 @@ from polysharp.typing import Array, Indices
 
 PROMISING_INPUTS = 4  # tried in place of one: later ones hardly ever pay
 PROMISING_FAMILIES = 8  # tried at once: under weak heredity one monomial may need several tries
-
-kernel = Compiler(__file__, contracting=True)
 
 
 def fill_and_swap(model: SwapState, size: int) -> None:
@@ -190,68 +187,36 @@ def cheapest(model: SwapState, spared: Collection[int] = ()) -> int | None:
 
 
 def narrowed(model: SwapState, support: Indices) -> Indices:
-    """Give up inputs that a support uses, the one missed least first, until k are left."""
-    structure = model.problem.structure
+    """Give up inputs that a support uses, the one missed least first, until k are left.
+
+    Without the members D that use an input 2 c rises by sum_t w_tD'(H_DD)^-1 w_tD, for all inputs
+    at once, each with the rest of H replaced by the identity.
+    """
+    structure, most = model.problem.structure, model.problem.structure.max_inputs
     model.load(support)
-    m, table = len(support), structure.input_table[support]
-    H, W = model.state.H[:m, :m].copy(), model.state.w[:, :m].copy()
-    parked = EMPTY if model.boxes is None else np.flatnonzero(model.boxes.parked[:m])
-    for a in parked:  # as if it stood alone, at what it costs
-        cost = model.costs()[a]
-        H[a, a] = 0.5 * W[0, a] ** 2 / cost if cost > 0.0 else 1.0
-    return np.asarray(support[_narrow(H, W, table, structure.n_inputs, structure.max_inputs)])
-
-
-@kernel()
-def _loss_without(H, W, D):  # type: ignore[no-untyped-def]
-    """Return by how much 2 c rises without the members D: sum_t w_tD'(H_DD)^-1 w_tD."""
-    n, loss, responses = len(D), 0.0, len(W)
-    T = np.empty((n, n + responses))
-    for a in range(n):
-        for b in range(n):
-            T[a, b] = H[D[a], D[b]]
-        for t in range(responses):
-            T[a, n + t] = W[t, D[a]]
-    for a in range(n):
-        if T[a, a] <= 0.0:
-            return np.inf  # rounding has spoilt H
-        for t in range(n, n + responses):
-            loss += T[a, t] * T[a, t] / T[a, a]
-        for b in range(a + 1, n):
-            share = T[b, a] / T[a, a]
-            for c in range(a + 1, n + responses):
-                T[b, c] -= share * T[a, c]
-    return loss
-
-
-@kernel(entry=True)
-def _narrow(H, W, inputs, p, k):  # type: ignore[no-untyped-def]
-    """Give up the input that is missed least until at most k are used; mark the members left."""
-    # Row a of ``inputs`` has the inputs of member a, filled up with p.  H and W are overwritten.
-    count = len(H)
-    left = np.ones(count, dtype=np.bool_)
-    D, cheapest = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    m = len(support)
+    H, W = model.state.H[:m, :m].copy(), model.state.w[:, :m].T.copy()
+    for a in EMPTY if model.boxes is None else np.flatnonzero(model.boxes.parked[:m]):
+        cost = model.costs()[a]  # as if it stood alone, at what it costs
+        H[a, a] = 0.5 * W[a, 0] ** 2 / cost if cost > 0.0 else 1.0
     while True:
-        used, least, m = 0, np.inf, 0
-        for i in range(p):
-            n = 0
-            for a in range(count):
-                if left[a] and np.any(inputs[a] == i):
-                    D[n] = a
-                    n += 1
-            used += n > 0
-            loss = _loss_without(H, W, D[:n])
-            if n > 0 and (m == 0 or loss < least):
-                least, m = loss, n
-                cheapest[:n] = D[:n]
-        if used <= k:
-            return left
-        for s in cheapest[:m]:
-            left[s] = False
-            for a in range(count):
-                if left[a] and H[s, s] > 0.0:
-                    share = H[a, s] / H[s, s]
-                    for t in range(len(W)):
-                        W[t, a] -= share * W[t, s]
-                    for b in range(count):
-                        H[a, b] -= share * H[s, b]
+        uses = structure.uses[support].T
+        users = uses[uses.any(axis=1)]
+        if len(users) <= most:
+            return support
+        pairs = users[:, :, None] & users[:, None, :]
+        losses, shares = _solved(np.where(pairs, H, np.eye(len(H))), users[:, :, None] * W)
+        least = int(np.argmin(losses))
+        out = users[least]
+        W = (W - H[:, out] @ shares[least][out])[~out]
+        H = H - H[:, out] @ np.linalg.pinv(H[np.ix_(out, out)]) @ H[out]
+        H, support = H[np.ix_(~out, ~out)], support[~out]
+
+
+def _solved(A: Array, B: Array) -> tuple[Array, Array]:
+    """Return B'A^-1 B, summed over the columns of B, and A^-1 B, for a stack of systems."""
+    try:
+        X = np.linalg.solve(A, B)
+    except np.linalg.LinAlgError:  # rounding has spoilt H
+        X = B / np.diagonal(A, axis1=1, axis2=2)[:, :, None]
+    return np.asarray(np.einsum("uat,uat->u", B, X)), np.asarray(X)

@@ -30,7 +30,7 @@ from polysharp.typing import Array, Indices
 
 MOST_BOXED, BLOCK = 50_000, 4096  # supports below one node that are fitted within boxes; at a time
 PAIR_TEST = 0.3e-9  # seconds
-ROW_TEST = 1e-9  # seconds of a test of several responses, times their number and two
+ROW_TEST = 0.4e-9  # seconds of a test of several responses, times their number and two
 # Seconds of several responses that enumeration may always take: their relaxations are slow.
 ROWS_ALWAYS = 0.02
 TRIED = 0.4  # share of the supports that is tried, for every term beyond three, as a first guess
@@ -206,7 +206,7 @@ class LeafEnumeration(Bounder):
         if len(b) > 1:
             from polysharp.engines.tree.leaf_rows import enumerate_rows
 
-            return enumerate_rows(H, b, budget, query, most)
+            return enumerate_rows(H, b, budget, query, most, self.state.expired)
         return enumerate_leaf(H, b[0], budget, query, rules, most, self.state.expired)
 
 
