@@ -113,8 +113,11 @@ def as_sympy(law: Polynomial, X: np.ndarray) -> Any:
     import sympy
 
     symbols = [sympy.Symbol(law.names[i]) for i in law.inputs]
-    run = sympy.lambdify(symbols, law.to_sympy(), "math", dummify=True)
-    return [run(*row) for row in X[:, list(law.inputs)].tolist()]
+    expression = law.to_sympy()
+    return [  # not lambdify, which prints 15 digits of a shift
+        float(expression.subs(dict(zip(symbols, row, strict=True)), simultaneous=True))
+        for row in X[:, list(law.inputs)].tolist()
+    ]
 
 
 def as_c(law: Polynomial, X: np.ndarray) -> Any:
