@@ -245,9 +245,9 @@ def test_bad_rows_are_refused():
 
 def test_shapes_that_disagree_are_refused():
     y = ROWS[1]
-    refused(r"y must have one value per row of X, 900, got 800", y=da.from_array(y[:800]))
-    refused(r"y must have one value per row of X, 900, got shape \(800,\)", y=y[:800])
-    refused("sample_weight must have one value per row", v=np.ones(3))
+    refused("y has 800 values, X has 900 rows", y=da.from_array(y[:800]))
+    refused("y has 800 values, X has 900 rows", y=y[:800])
+    refused("sample_weight has 3 values, X has 900 rows", v=np.ones(3))
     refused("y must have one dimension, got 2", y=da.from_array(y[:, None]))
     refused("two-dimensional Dask array", X=da.from_array(y))
     column = da.from_array(y, chunks=450)
@@ -255,7 +255,7 @@ def test_shapes_that_disagree_are_refused():
     refused(r"y must be cut into the 3 blocks of X, got 2", y=column)
     uneven = da.from_array(y, chunks=((300, 250, 350),))
     uneven._chunks = ((nan, nan, nan),)
-    refused(r"^block 1: y must have one value per row of X, 300, got 250$", y=uneven)
+    refused("^block 1: y has 250 values, X has 300 rows$", y=uneven)
 
 
 def test_data_frames_that_disagree_are_refused():

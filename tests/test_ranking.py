@@ -134,7 +134,7 @@ def test_a_callback_sees_progress_and_may_stop_the_work(n, p):
         ({"X": np.zeros(3)}, "X must be a table"),
         ({"X": np.full((4, 2), np.nan)}, "X must have neither NaN nor inf, got nan"),
         ({"X": np.full((4, 2), 1e60)}, "X must be small"),
-        ({"y": np.zeros(3)}, "y must have one value per row"),
+        ({"y": np.zeros(3)}, "y has 3 values, X has"),
         ({"y": np.array([0.0, np.inf, 0.0, 0.0])}, "y must have neither NaN nor inf, got inf"),
         ({"sample_weight": -np.ones(4)}, "sample_weight"),
         ({"sample_weight": np.zeros(4)}, "sample_weight"),

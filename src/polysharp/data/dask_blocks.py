@@ -114,18 +114,14 @@ def _beside(X: Any, column: Any, name: str) -> list[Any]:
                 f"{name} must be a Dask array or Series in the partitions of X, whose sizes are "
                 f"unknown, got {type(column).__name__}"
             )
-        values = np.asarray(column)
-        if values.shape[:1] != (sum(sizes),):
-            raise InputError(
-                f"{name} must have one value per row of X, {sum(sizes)}, got shape {values.shape}"
-            )
+        values = np.atleast_1d(column)
+        if len(values) != sum(sizes):
+            raise InputError(f"{name} has {len(values):,} values, X has {sum(sizes):,} rows")
         chunks = (sizes, *values.shape[1:])
         column = dask_module("dask.array").from_array(values, chunks=chunks)
     elif sizes is not None and _known_sizes(column) is not None:
         if sum(sizes) != column.shape[0]:
-            raise InputError(
-                f"{name} must have one value per row of X, {sum(sizes)}, got {column.shape[0]}"
-            )
+            raise InputError(f"{name} has {column.shape[0]:,} values, X has {sum(sizes):,} rows")
         column = column.rechunk({0: sizes})
     pieces, wanted = _pieces(column), X.npartitions if is_frame(X) else X.numblocks[0]
     if len(pieces) != wanted:

@@ -227,7 +227,7 @@ def _column(values: Any, n: int, name: str, each: tuple[str, ...] = ("",)) -> Ar
     """Return one column, or a table with a column for ``each`` of several responses."""
     column = _floats(values, f"{name} must hold numbers, got text")
     if column.shape not in ((n,), (n, len(each))):
-        raise InputError(f"{name} must have one value per row of X, {n}, got {len(column)}")
+        raise InputError(f"{name} has {len(column):,} values, X has {n:,} rows")
     bad = np.argwhere(~np.isfinite(column))
     if len(bad):
         raise InputError(

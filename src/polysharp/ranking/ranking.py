@@ -153,7 +153,7 @@ def checked(
     v = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     for name, array in (("y", y), ("sample_weight", v)):
         if array.shape != (len(X),):
-            raise InputError(f"{name} must have one value per row of X, {len(X)}: {array.shape}")
+            raise InputError(f"{name} has {array.size:,} values, X has {len(X):,} rows")
     for name, array in (("X", X), ("y", y), ("sample_weight", v)):
         if not np.isfinite(array).all():
             first = array[~np.isfinite(array)][0]
