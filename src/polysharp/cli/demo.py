@@ -29,7 +29,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from polysharp.cli.command import ExitCode
-from polysharp.cli.outputs import check_outputs
+from polysharp.cli.settings import check_outputs
 from polysharp.cli.tables import need, write_table
 from polysharp.data.file_writing import replacement
 from polysharp.datasets import Dataset, cycling, diabetes

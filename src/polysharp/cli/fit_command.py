@@ -20,8 +20,7 @@ from polysharp.cli.command import ExitCode
 from polysharp.cli.many_files import fit_files, stands_for_many
 from polysharp.cli.messages import say, warnings_as_remarks
 from polysharp.cli.model_commands import resampled
-from polysharp.cli.outputs import check_outputs, exit_code
-from polysharp.cli.settings import every_core, one_number, settings
+from polysharp.cli.settings import check_outputs, every_core, exit_code, one_number, settings
 from polysharp.cli.table_columns import accuracy, joined
 from polysharp.cli.table_rows import read_sample, split
 from polysharp.data.rows import evenly_spaced
@@ -38,8 +37,7 @@ from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 from polysharp.estimators.scored_rows import score_rows
 from polysharp.report import write_report
-from polysharp.report.assessment import assess
-from polysharp.report.peers import compare_peers
+from polysharp.report.peers import assess, compare_peers
 from polysharp.wording import plural
 
 OUTPUTS = ("output", "report", "proof")

@@ -20,8 +20,7 @@ from polysharp.certificate.statement import terms_proof
 from polysharp.checker import verify
 from polysharp.cli.command import NONE, ExitCode, help_text
 from polysharp.cli.messages import say, warnings_as_remarks
-from polysharp.cli.outputs import check_outputs
-from polysharp.cli.settings import every_core
+from polysharp.cli.settings import check_outputs, every_core
 from polysharp.cli.size_table import path_of
 from polysharp.cli.table_rows import read_rows, rows_for, split
 from polysharp.cli.tables import write_table

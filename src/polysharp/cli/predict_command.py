@@ -18,8 +18,8 @@ import numpy as np
 
 from polysharp.cli.command import ExitCode
 from polysharp.cli.messages import say
-from polysharp.cli.outputs import check_outputs
 from polysharp.cli.recipe import Recipe
+from polysharp.cli.settings import check_outputs
 from polysharp.cli.table_columns import accuracy, find, joined, listed, numbers
 from polysharp.cli.table_rows import columns, read_frame
 from polysharp.cli.tables import write_table

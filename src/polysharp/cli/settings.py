@@ -1,16 +1,20 @@
-"""The parameters of the library that the options of a command give."""
+"""What the options of a command ask for: parameters of the library, cores, files, an exit code."""
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from glob import escape, glob
 from typing import Any
 
 from joblib import parallel_config
 
-from polysharp.cli.command import NONE
+from polysharp.certificate.solution import Status, Stop
+from polysharp.cli.command import NONE, ExitCode
 from polysharp.cli.table_rows import column
+from polysharp.data.file_writing import check_targets
 from polysharp.errors import InputError
 from polysharp.estimators.parameter_table import option_names
 
@@ -68,3 +72,32 @@ def every_core(options: Namespace) -> AbstractContextManager[Any]:
         return nullcontext()
     cores: AbstractContextManager[Any] = parallel_config("threading", n_jobs=-1)
     return cores
+
+
+def exit_code(solution: Any, require_proof: bool) -> ExitCode:
+    """Return what scripts learn from a search."""
+    if solution.stop is Stop.INTERRUPTED:
+        return ExitCode.INTERRUPTED
+    if require_proof and solution.status is not Status.OPTIMAL:
+        return ExitCode.NOT_PROVED
+    return ExitCode.DONE
+
+
+def check_outputs(options: Namespace, *names: str, reads: tuple[str, ...] = ("table",)) -> None:
+    """Refuse outputs that cannot be written or would overwrite what is read, before the work.
+
+    ``names`` are the options that name files to write and ``reads`` those that name files to
+    read; "-" is a pipe and no file.
+    """
+    targets = {f"--{name}": getattr(options, name) for name in names}
+    sources = [file for name in reads for file in _files(getattr(options, name))]
+    check_targets({what: file for what, file in targets.items() if file != "-"}, sources)
+
+
+def _files(given: str) -> list[str]:
+    """Return the files that an argument stands for: one, those of a folder, or of a pattern."""
+    if given == "-":
+        return []
+    if os.path.isdir(given):
+        return glob(os.path.join(escape(given), "**"), recursive=True)
+    return [given, *glob(given)]

@@ -7,8 +7,7 @@ from argparse import Namespace
 import numpy as np
 
 from polysharp.cli.command import ExitCode
-from polysharp.cli.outputs import check_outputs, exit_code
-from polysharp.cli.settings import every_core, one_number, settings
+from polysharp.cli.settings import check_outputs, every_core, exit_code, one_number, settings
 from polysharp.cli.table_rows import read_sample
 from polysharp.cli.tables import need, write_table
 from polysharp.data.summary import Ranges

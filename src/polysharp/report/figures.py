@@ -14,8 +14,18 @@ from polysharp.data.rows import evenly_spaced
 from polysharp.estimators.scored_rows import ScoredRows
 from polysharp.plots.model_plots import HIGHEST, course
 from polysharp.polynomial import response_curve as slices
-from polysharp.report.chart import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Chart, Scale, labels, shorten
-from polysharp.report.contours import region_above
+from polysharp.report.chart import (
+    BOTTOM,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Chart,
+    Scale,
+    labels,
+    region_above,
+    shorten,
+)
 from polysharp.report.markup import tag
 from polysharp.report.report_data import ReportData
 from polysharp.report.sentences import accuracy

@@ -23,7 +23,7 @@ from polysharp.polynomial.importance import Importance, errors_without, measure_
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.polynomial.stationary import StationaryPoints, stationary_points
 from polysharp.ranking.ranking import Ranking
-from polysharp.report.assessment import Assessment, assess
+from polysharp.report.peers import Assessment, assess
 from polysharp.typing import Array
 
 if TYPE_CHECKING:
