@@ -109,13 +109,14 @@ class DesignGram:
         """Return G[:, J] w."""
         return np.asarray((self.M[:, J] @ w) @ self.M)
 
-    def matrix(self) -> Array | None:
+    def matrix(self, *, at_once: bool = False) -> Array | None:
         """Return G where it is formed; form it where another relaxation would rather read it."""
         with self._forming:
             if self._formed:
                 return self._formed[0]
             self._relaxations.append(None)
-            if self.size > MAX_DENSE or len(self._relaxations) * MONOMIALS_READ <= self.size:
+            soon = not at_once and len(self._relaxations) * MONOMIALS_READ <= self.size
+            if self.size > MAX_DENSE or soon:
                 return None
             self._columns.clear()
             self._formed.append(self.M.T @ self.M)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -66,10 +66,14 @@ class Subproblem:
             structure = structure.restrict(index)
         return cls(problem, index, problem.system(index, _in_rows(G)), structure)
 
-    def read_once_more(self) -> Subproblem:
-        """Return the same with Q formed, where so many relaxations have read F that this pays."""
+    def read_once_more(self, *, slow: bool = False) -> Subproblem:
+        """Return the same with Q formed, where so many relaxations have read F that this pays.
+
+        It does at once where sweeps over F were ``slow``.
+        """
         gram = self.problem.gram
-        G = gram.matrix() if len(self.system.F) and isinstance(gram, DesignGram) else None
+        read = len(self.system.F) > 0 and isinstance(gram, DesignGram)
+        G = cast("DesignGram", gram).matrix(at_once=slow) if read else None
         if G is None:
             return self
         return replace(self, system=self.system._replace(Q=_in_rows(G), F=NO_MATRIX))
@@ -172,6 +176,9 @@ class Subproblem:
 
     def support_bounds(self, sets: Indices) -> Array:
         """Return what supports, one in a row, cost with about their best coefficients."""
+        if len(self.system.F):
+            used, where = np.unique(sets, return_inverse=True)
+            return self.restrict(used).support_bounds(where.reshape(sets.shape))
         H, every = self.system.Q[sets[:, :, None], sets[:, None, :]], np.arange(sets.shape[1])
         H[:, every, every] += self.system.ridge[sets]
         costs = []

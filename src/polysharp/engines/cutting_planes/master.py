@@ -62,7 +62,7 @@ class Cut:
 
         Numbers that rounding has spoilt give the cut c >= 0.
         """
-        rho = system.q - system.Q[:, A] @ w
+        rho = system.q - system.times(A, w)
         ya, aa, Z = bounds.dual_values(system, rho, A, w)
         prices = bounds.total(Z, terms)
         constant = bounds.admitted(float(bounds.tangent_value(ya, aa, 0.0)), system.yy)
@@ -220,7 +220,7 @@ class Master:
         # Within boxes  low_j s_j <= w_j <= high_j s_j.
         root = np.sqrt(s[A])
         boxes = Boxes(root * system.low[A], root * system.high[A])
-        H = system.Q[np.ix_(A, A)] * np.multiply.outer(root, root)
+        H = system.block(A, A) * np.multiply.outer(root, root)
         H[np.diag_indices_from(H)] += system.ridge[A]
         w = root * solve_in_boxes(H, root * system.q[A], boxes) if len(A) else root
         return Cut.at(system, A, w, self.most_terms)

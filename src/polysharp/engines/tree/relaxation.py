@@ -33,15 +33,16 @@ from polysharp.engines.tree.relaxation_pricing import Goal, Iterate, Part, Relax
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.problem.bounds import Quadratic
 from polysharp.problem.propagation import OUT, States
-from polysharp.typing import Array, Indices
-
-Times = Callable[[Indices, Array], Array]
+from polysharp.problem.subproblem import Subproblem
+from polysharp.typing import Array
 
 # A compiled relaxation sees neither the clock nor Ctrl-C, and with thousands of monomials and
 # hardly any ridge it may sweep for ten seconds.  It gets so many multiplications per second left,
 # fewer than most machines make, and enough for a bound of small problems when no time is left;
 # those of half a second at a time, with a look around in between.
 RATE, LEAST_SECONDS, SLICE_SECONDS = 5e8, 0.2, 0.5
+FORMED = 5e-11  # seconds, about, for each product that Q is made of where it is not formed
+SLOW = 12  # times that sweeps read as many numbers as F has: a fast relaxation is solved by then
 
 
 @dataclass(eq=False)
@@ -111,11 +112,11 @@ def solve_relaxation(
     budget: int,
     warm: Warm,
     aim: Aim,
-    times: Times | None = None,
+    core: Subproblem | None = None,
 ) -> Relaxed:
     """Solve the relaxation of a node, one quadratic per response; ``warm`` is updated in place.
 
-    ``times`` is ``Quadratic.times`` where columns of Q are kept.
+    ``core`` is what the quadratics are of, where Q may yet have to be formed.
     """
     if len(systems) > 1:
         # Here and not above: this kernel is compiled when it is needed.
@@ -129,7 +130,7 @@ def solve_relaxation(
     best, Z = Iterate(w.copy(), rho.copy()), np.zeros(size)
     dropped = np.flatnonzero((state == OUT) & (w != 0.0))
     if len(dropped):
-        rho += (times or system.times)(dropped, w[dropped])
+        rho += (core or system).times(dropped, w[dropped])
         warm.products += len(dropped)
         warm.mass += float(np.abs(w[dropped]) @ system.sizes[dropped])
         w[dropped] = 0.0
@@ -138,12 +139,16 @@ def solve_relaxation(
     goal = Goal(aim.threshold, aim.max_passes, aim.tol, aim.slack)
     scratch = Scratch(Z, np.empty((3, size)), np.empty((3, size), dtype=np.int64))
     code, at = STOPPED, RelaxationState(-np.inf, np.inf, warm.nu, warm.products, warm.mass, 0.0)
+    fast = SLOW * system.F.size if len(system.F) else np.inf
     for work in aim.slices():
-        at = at._replace(work=work)
+        at = at._replace(work=float(min(work, fast)))
         code, values = solve(system, part, goal, point, best, at, scratch)
         at = RelaxationState(*values)
         if code != STOPPED:
             break
+        if fast < np.inf and core is not None and FORMED * size * system.F.size < aim.seconds:
+            system = core.read_once_more(slow=True).system  # slow sweeps are better made over Q
+        fast = np.inf
     warm.nu, warm.products, warm.mass = at.nu, at.products, at.mass
     return Relaxed(int(code), at.bound, at.primal, best.w[None], Z, warm)
 

@@ -285,6 +285,5 @@ def solve_working_set(system, part, goal, point, at, scratch, count):  # type: i
             break
         if part.budget > 0:
             nu, rising, power = _steered(nu, chosen / part.budget, rising, power)
-    for a in range(count):
-        scratch.rows[0, a] = w[a]
+    scratch.rows[0, :count] = w
     return settled, RelaxationState(at.bound, value, used, at.products, at.mass, left)
