@@ -159,7 +159,7 @@ def test_a_design_proves_what_its_gram_matrix_proves(seed, end):
     boxes = None if end == np.inf else Boxes(np.full(size, -end), np.full(size, end))
     structure = Structure.of_basis(Basis.full(size, 1, constant=False), 6)
     structure = replace(structure, boxes=boxes)
-    tree = Tree(best_diagonals=False, ends_worth=0.0)
+    tree = Tree(diagonal_shifts=False, leaf_worth=0.0)
     grams = DesignGram.of(M), DenseGram(M.T @ M, 40)
     there, here = (
         tree.solve(Problem.of(gram, M.T @ y, y @ y, 4.0, structure), time=TimeBudget(20.0))

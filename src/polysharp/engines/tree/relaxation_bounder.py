@@ -65,9 +65,7 @@ class Relaxation(Bounder):
         start, aim = state.starts[node.number], state.aim()
         if start.warm is None:
             start.warm = fresh_warm(core.systems, np.zeros_like(core.q), 1.0)
-        relaxed = solve_relaxation(
-            core.systems, node.terms, node.budget, start.warm, aim, core
-        )
+        relaxed = solve_relaxation(core.systems, node.terms, node.budget, start.warm, aim, core)
         self.rate.note(len(node.free) ** 2, perf_counter() - began)
         start.warm = relaxed.warm
         node = node if core is node.core else replace(node, core=core)
