@@ -59,20 +59,20 @@ class DenseGram:
         return self.G[:, J] @ w
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class DesignGram:
     """G answered from the design M (n, f), which is held with contiguous columns.
 
     Columns are kept once they were asked for, up to KEPT_BYTES.  G itself is formed, and kept, once
-    so many relaxations have read the design that this would have been cheaper (``matrix``).
+    the answers so far have cost as much as that.
     """
 
     M: Array
     diagonal: Array
+    spent: float = 0.0  # on answers, as a share of what forming G costs
     _columns: dict[int, Array] = field(default_factory=dict)
+    _formed: Array | None = None
     _forming: Lock = field(default_factory=Lock)
-    _formed: list[Array] = field(default_factory=list)  # G, once it is there
-    _relaxations: list[None] = field(default_factory=list)  # one entry for each of them
 
     @classmethod
     def of(cls, M: Array) -> DesignGram:
@@ -92,12 +92,16 @@ class DesignGram:
 
     def block(self, I: Indices, J: Indices) -> Array:  # noqa: E741
         """Return G[I, J]."""
-        return np.asarray(self.M.T[I] @ self.M[:, J])
+        G = self.matrix(len(I) / self.size * len(J) / self.size)
+        return np.asarray(self.M.T[I] @ self.M[:, J]) if G is None else G[I[:, None], J]
 
     def columns(self, J: Indices) -> Array:
         """Return G[:, J]; new columns are computed in one product."""
         kept, J = self._columns, np.asarray(J, dtype=np.intp)
         new = [j for j in J.tolist() if j not in kept]
+        G = self.matrix(len(new) / self.size)
+        if G is not None:
+            return np.asarray(G[:, J])
         if 8 * self.size * (len(kept) + len(new)) > KEPT_BYTES:
             kept.clear()
             new = J.tolist()
@@ -109,18 +113,18 @@ class DesignGram:
         """Return G[:, J] w."""
         return np.asarray((self.M[:, J] @ w) @ self.M)
 
-    def matrix(self, *, at_once: bool = False) -> Array | None:
-        """Return G where it is formed; form it where another relaxation would rather read it."""
+    def relaxed(self, *, slow: bool = False) -> Array | None:
+        """Return G where it is formed; form it where a relaxation would rather read it than M."""
+        return self.matrix(1.0 if slow else MONOMIALS_READ / self.size)
+
+    def matrix(self, share: float) -> Array | None:
+        """Return G where it is formed, or formed now that a share of its cost is spent anew."""
         with self._forming:
-            if self._formed:
-                return self._formed[0]
-            self._relaxations.append(None)
-            soon = not at_once and len(self._relaxations) * MONOMIALS_READ <= self.size
-            if self.size > MAX_DENSE or soon:
-                return None
-            self._columns.clear()
-            self._formed.append(self.M.T @ self.M)
-            return self._formed[0]
+            self.spent += share
+            if self._formed is None and self.spent > 1.0 and self.size <= MAX_DENSE:
+                self._columns.clear()
+                self._formed = self.M.T @ self.M
+            return self._formed
 
 
 @dataclass(frozen=True, eq=False)

@@ -73,7 +73,7 @@ class Subproblem:
         """
         gram = self.problem.gram
         read = len(self.system.F) > 0 and isinstance(gram, DesignGram)
-        G = cast("DesignGram", gram).matrix(at_once=slow) if read else None
+        G = cast("DesignGram", gram).relaxed(slow=slow) if read else None
         if G is None:
             return self
         return replace(self, system=self.system._replace(Q=_in_rows(G), F=NO_MATRIX))
