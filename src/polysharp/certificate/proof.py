@@ -11,7 +11,8 @@ from os import PathLike
 
 import numpy as np
 
-from polysharp.checker.archive import packed, read_proof
+from polysharp.certificate.proof_archive import packed
+from polysharp.checker.archive import read_proof
 from polysharp.checker.claim import Statement
 from polysharp.checker.evidence import Diagonal, Pairs, ProofNode, ProofRecord, Screening, Vector
 from polysharp.data.file_writing import write_file

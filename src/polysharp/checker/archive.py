@@ -1,4 +1,4 @@
-"""Proofs as files: one compressed NumPy archive of numbers, with no code in it.
+"""Reading proofs from files: one compressed NumPy archive of numbers, with no code in it.
 
 ``header`` is a JSON text (format, version, bound, the plain fields of the statement); all else
 is arrays.  Lists of unequal length are stored end to end with their lengths beside them: ``name``
@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
 from io import BytesIO
 from math import inf, isfinite, prod
 from operator import index as whole
 from os import PathLike
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 from zipfile import ZipFile
 
 import numpy as np
@@ -47,95 +46,6 @@ MIDDLE = 32_768  # what a ratio of zero is stored as
 Stored = dict[str, NDArray[Any]]
 R = TypeVar("R")
 P = TypeVar("P", bound=ProofRecord)
-
-
-# Writing ------------------------------------------------------------------------------------------
-
-
-def packed(proof: ProofRecord) -> bytes:
-    """Return a proof as the bytes of a file; ``read_proof`` gives back the same numbers."""
-    vectors, number = _once(proof.vectors)
-    pairs, place = _once(d.pairs for d in proof.diagonals if d.pairs is not None)
-    screenings = [s for node in proof.nodes for s in node.screenings]
-    arrays: Stored = {
-        "node_kind": _whole(KINDS.index(node.kind) for node in proof.nodes),
-        "node_on_inputs": _whole(node.on_inputs for node in proof.nodes),
-        "node_vector": _whole(number.get(id(node.vector), -1) for node in proof.nodes),
-        "node_screenings": _whole(len(node.screenings) for node in proof.nodes),
-        **_joined("node_chain", [node.chain for node in proof.nodes]),
-        **_joined("node_children", [node.children for node in proof.nodes]),
-        "screening_vector": _whole(number[id(s.vector)] for s in screenings),
-        **_joined("screening_out", [s.out for s in screenings]),
-        **_joined("screening_in", [s.inn for s in screenings]),
-        **_optional("screening_only", [s.only for s in screenings]),
-        **_optional("screening_along", [s.along for s in screenings]),
-        **_joined("vector_index", [v.index for v in vectors]),
-        "vector_value": _end_to_end(v.value for v in vectors),
-        "vector_diagonal": _whole(v.diagonal for v in vectors),
-        "vector_multiple": np.array([v.multiple for v in vectors], dtype=np.float64),
-        **_joined("diagonal_index", [d.index for d in proof.diagonals]),
-        "diagonal_value": _end_to_end(d.value for d in proof.diagonals),
-        "diagonal_pairs": _whole(place.get(id(d.pairs), -1) for d in proof.diagonals),
-        **_joined("diagonal_free", [d.free for d in proof.diagonals]),
-        "diagonal_terms": _whole(d.terms for d in proof.diagonals),
-        **_joined("pairs_index", [one.index for one in pairs]),
-        "pairs_reach": _end_to_end(one.reach for one in pairs),
-        "pairs_ratios": np.concatenate([np.zeros(0, np.uint16), *map(_triangle, pairs)]),
-        **_joined("exceptions", proof.exceptions),
-    }
-    header: dict[str, Any] = {"format": FORMAT, "version": VERSION, "bound": proof.bound}
-    if proof.statement is not None:
-        stated = {f.name: getattr(proof.statement, f.name) for f in fields(Statement)}
-        arrays |= _joined("monomials", stated.pop("monomials"))
-        arrays |= {"shift": stated.pop("shift"), "scale": stated.pop("scale")}
-        everywhere, inputs, terms = stated["coefficients"]
-        keyed = [[[key, _or_none(interval)] for key, interval in one] for one in (inputs, terms)]
-        header["statement"] = stated | {"coefficients": [_or_none(everywhere), *keyed]}
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    file = BytesIO()
-    np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-    return file.getvalue()
-
-
-def _once(records: Iterable[R]) -> tuple[list[R], dict[int, int]]:
-    """Return records in the order met, each once, and the number of each by its id."""
-    found = {id(record): record for record in records}
-    return list(found.values()), {key: number for number, key in enumerate(found)}
-
-
-def _whole(values: Iterable[int]) -> NDArray[Any]:
-    return np.array(list(values), dtype=np.int64)
-
-
-def _joined(name: str, lists: Sequence[Any]) -> Stored:
-    """Return lists of whole numbers end to end, and their lengths."""
-    parts = [np.asarray(part, dtype=np.int64) for part in lists]
-    flat = np.concatenate([np.zeros(0, np.int64), *parts])
-    return {name: flat, f"{name}_length": _whole(map(len, parts))}
-
-
-def _optional(name: str, lists: Sequence[Any]) -> Stored:
-    """Return lists of which some are None, and which are not."""
-    given = _whole(own is not None for own in lists)
-    return {f"{name}_given": given, **_joined(name, [() if a is None else a for a in lists])}
-
-
-def _end_to_end(parts: Iterable[Any]) -> NDArray[Any]:
-    return np.concatenate([np.zeros(0), *parts])
-
-
-def _triangle(pairs: Any) -> NDArray[np.uint16]:
-    """Return the ratios above the diagonal, row by row."""
-    rows = [row[a + 1 :].astype(np.int32) + MIDDLE for a, row in enumerate(pairs.ratios)]
-    return np.concatenate([np.zeros(0, np.int32), *rows]).astype(np.uint16)
-
-
-def _or_none(interval: tuple[float, float]) -> list[float | None]:
-    """Return an interval as JSON has it: infinite ends are null."""
-    return [value if isfinite(value) else None for value in interval]
-
-
-# Reading ------------------------------------------------------------------------------------------
 
 
 def read_proof(path: str | PathLike[str], kind: type[P] = ProofRecord) -> P:  # type: ignore[assignment]
@@ -246,11 +156,13 @@ def _proof(header: dict[str, Any], stored: Stored, kind: type[P]) -> P:
     )
     statement = None
     if "statement" in header:
+        hints, stated = get_type_hints(Statement), dict(header["statement"])
         statement = Statement(
             monomials=tuple(tuples("monomials")),
             shift=stored["shift"].astype(np.float64),
             scale=stored["scale"].astype(np.float64),
-            **{name: READ[name](value) for name, value in header["statement"].items()},
+            coefficients=_intervals(stated.pop("coefficients")),
+            **{name: _checked(value, hints[name]) for name, value in stated.items()},
         )
     bound = _real(header["bound"])
     return kind(bound, tuple(nodes), tuple(diagonals), statement, tuple(tuples("exceptions")))
@@ -278,17 +190,22 @@ def _square(triangle: NDArray[Any], size: int) -> NDArray[np.int16]:
     return ratios
 
 
-def _of(kind: type) -> Callable[[Any], Any]:
-    def read(value: Any) -> Any:
-        if type(value) is not kind:
-            raise TypeError(f"{value!r} is no {kind.__name__}")
-        return value
-
-    return read
-
-
-def _tuple_of(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    return lambda values: tuple(read(value) for value in _of(list)(values))
+def _checked(value: Any, hint: Any) -> Any:
+    """Return a value from JSON as a field of a statement has it, if its type is right."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if value is None and type(None) in inner:
+        return None
+    if type(None) in inner:
+        return _checked(value, inner[0])
+    if hint is float:
+        return _real(value)
+    if origin is tuple and type(value) is list:
+        if inner[-1] is Ellipsis:
+            return tuple(_checked(item, inner[0]) for item in value)
+        return tuple(_checked(item, kind) for item, kind in zip(value, inner, strict=True))
+    if type(value) is not hint:
+        raise TypeError(f"{value!r} is no {hint}")
+    return value
 
 
 def _real(value: Any) -> float:
@@ -297,40 +214,14 @@ def _real(value: Any) -> float:
     return float(value)
 
 
-def _none_or(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else read(value)
-
-
 def _ends(pair: Any) -> tuple[float, float]:
-    low, high = _of(list)(pair)
+    """Return an interval; null stands for an infinite end."""
+    low, high = pair
     return -inf if low is None else _real(low), inf if high is None else _real(high)
 
 
-def _keyed(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return _tuple_of(lambda entry: (read(_of(list)(entry)[0]), _ends(entry[1])))
-
-
-def _coefficients(value: Any) -> Intervals:
-    everywhere, inputs, terms = _of(list)(value)
-    return Intervals(_ends(everywhere), _keyed(INT)(inputs), _keyed(TERM)(terms))
-
-
-INT, STR = _of(int), _of(str)
-TERM = _tuple_of(INT)
-# How the fields of a statement are read from JSON.
-READ: dict[str, Callable[[Any], Any]] = {
-    "names": _tuple_of(STR),
-    "response": STR,
-    "responses": _tuple_of(lambda pair: (STR(pair[0]), _real(pair[1]))),
-    **dict.fromkeys(("kept_inputs", "required_inputs", "two_valued"), TERM),
-    "functions": _tuple_of(lambda pair: (INT(pair[0]), STR(pair[1]))),
-    "coefficients": _coefficients,
-    "heredity": _none_or(STR),
-    **dict.fromkeys(("excluded_terms", "required_terms", "support"), _tuple_of(TERM)),
-    **dict.fromkeys(("total_weight", "gamma", "objective"), _real),
-    "refit_gamma": _none_or(_real),
-    **dict.fromkeys(("listed", "fit_intercept", "exact_size"), _of(bool)),
-    **dict.fromkeys(
-        ("degree", "max_interaction", "interaction_degree", "max_terms", "max_inputs"), INT
-    ),
-}
+def _intervals(value: Any) -> Intervals:
+    everywhere, inputs, terms = _checked(value, list)
+    of_inputs = tuple((_checked(key, int), _ends(pair)) for key, pair in inputs)
+    of_terms = tuple((_checked(key, tuple[int, ...]), _ends(pair)) for key, pair in terms)
+    return Intervals(_ends(everywhere), of_inputs, of_terms)
