@@ -39,6 +39,7 @@ Support = tuple[int, ...]
 MOST_PAIRS = 2e12  # in all leaves of a proof together: an hour or two
 MOST_HITS = 200_000  # refitted below one node
 ENTRIES = 2**16  # of matrices formed at a time, which stay in a cache
+BORDER = 1e30  # more than any response leaves, so that a factorisation solves with them
 SORTED = 4  # members to come from which an order of their own is worth it
 TOO_MANY = "it has more completions than a reader can try"
 TOO_CLOSE = "too many of its completions come close to the bound"
@@ -118,13 +119,14 @@ class Marking:
             for a in range(min(last, m)):
                 self._go(*self._taken(H, B, T, J, members, a), (*members, int(J[a])))
             return
-        cuts = np.full(m, m)
-        gained = T - (B * B).sum(axis=0) / h
+        last = min(last, m)
+        cuts, gained = np.full(last, m), T - (B * B).sum(axis=0)[:last] / h[:last]
         if factor is not None:
-            cuts = _cut(_squares_with(F, z), gained, self.doubt)
-        start, last = 0, min(last, m)
+            cuts = _cut(_squares_with(F[:last], z), gained, self.doubt)
+        start = 0
         while start < last:  # several first members at a time
-            stop = min(last, start + max(1, ENTRIES // (m - start) ** 2))
+            pairs = (m - start) * max(1, int(cuts[start:].max()) - start)  # of one of them
+            stop = min(last, start + max(1, ENTRIES // pairs))
             self._mark_triples(H[start:, start:], B[:, start:], J[start:], members,
                                gained[start:stop], cuts[start:stop] - start)  # fmt: skip
             start = stop
@@ -236,13 +238,15 @@ def _factor(H: Floats, B: Floats, *, greedy: bool) -> tuple[Positions, Floats, F
     rest, left, order = np.diagonal(H).copy(), B.copy(), np.arange(m)
     C, z = np.zeros((m, m)), np.zeros(B.shape)
     if not greedy:
-        try:  # from the last member on
-            F = np.linalg.cholesky(H[::-1, ::-1])[::-1, ::-1]
-            z[:] = np.linalg.solve(F, B.T).T
+        whole = np.full((m + len(B), m + len(B)), 0.0)  # from the last member on, then responses
+        whole[:m, :m], whole[m:, :m] = H[::-1, ::-1], B[:, ::-1]
+        whole[m:, m:] = BORDER * np.eye(len(B))
+        try:
+            lower = np.linalg.cholesky(whole)
         except np.linalg.LinAlgError:
             return None
-        sound = np.isfinite(F).all() and np.isfinite(z).all()
-        return (order, np.asarray(F, dtype=np.float64), z) if sound else None
+        F, z = lower[:m, :m][::-1, ::-1], lower[m:, :m][:, ::-1]
+        return (order, F, z) if np.isfinite(lower).all() else None
     for t in range(m - 1, -1, -1):
         some = order[: t + 1]
         a = int(np.argmin((left[:, some] ** 2).sum(axis=0) / rest[some]))
