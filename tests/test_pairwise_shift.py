@@ -1,4 +1,4 @@
-"""Couplings: matrices that vectors of few terms do not feel, and what they add to a bound."""
+"""Shifts: matrices that vectors of few terms do not feel, and what they add to a bound."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.instances import make_instance, optimum, while_it_gains, with_boxes
 _Method = inner("_Method", "pairwise_shift_method")
 Array = inner("Array", "typing")
 
-# No end tries everything, and every node that a diagonal does not close is coupled.
-COUPLING = Tree(leaf_worth=0.0, late_share=0.0, outright_share=0.0, pairwise_worth=0.0)
+# No end tries everything, and every node that a diagonal does not close is shifted.
+SHIFTING = Tree(leaf_worth=0.0, late_share=0.0, outright_share=0.0, pairwise_worth=0.0)
 
 
-def random_coupling(seed: int, size: int) -> PairwiseMatrix:
+def random_shift(seed: int, size: int) -> PairwiseMatrix:
     rng = np.random.default_rng([60, seed])
     ratios = np.triu(rng.integers(-MOST_STEPS, MOST_STEPS + 1, (size, size)), 1)
     if seed % 2:
@@ -43,22 +43,22 @@ def random_coupling(seed: int, size: int) -> PairwiseMatrix:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_no_vector_of_few_terms_feels_a_coupling(seed: int) -> None:
+def test_no_vector_of_few_terms_feels_a_shift(seed: int) -> None:
     terms = 2 + seed % 4
-    K = random_coupling(seed, 8).matrix(np.arange(8), True, terms)
+    K = random_shift(seed, 8).matrix(np.arange(8), True, terms)
     for S in combinations(range(8), terms):
         assert np.linalg.eigvalsh(K[np.ix_(S, S)])[0] >= -1e-12 * K.max()
 
 
 def test_vectors_of_more_terms_do() -> None:
-    coupling = PairwiseMatrix(np.arange(8), np.ones(8), np.full((8, 8), -MOST_STEPS, np.int16))
-    coupling.ratios[np.arange(8), np.arange(8)] = 0
-    assert np.linalg.eigvalsh(coupling.matrix(np.arange(8), True, 3))[0] < -1.0
+    shift = PairwiseMatrix(np.arange(8), np.ones(8), np.full((8, 8), -MOST_STEPS, np.int16))
+    shift.ratios[np.arange(8), np.arange(8)] = 0
+    assert np.linalg.eigvalsh(shift.matrix(np.arange(8), True, 3))[0] < -1.0
 
 
-def test_a_coupling_acts_on_what_is_free_and_known() -> None:
-    coupling = random_coupling(0, 6)
-    some = PairwiseMatrix(np.array([1, 2, 4, 5, 7, 9]), coupling.reach, coupling.ratios)
+def test_a_shift_acts_on_what_is_free_and_known() -> None:
+    shift = random_shift(0, 6)
+    some = PairwiseMatrix(np.array([1, 2, 4, 5, 7, 9]), shift.reach, shift.ratios)
     among, free = np.array([0, 1, 4, 6, 9]), np.array([True, True, True, True, False])
     K = some.matrix(among, free, 3)
     whole = some.matrix(some.index, True, 3)
@@ -67,7 +67,7 @@ def test_a_coupling_acts_on_what_is_free_and_known() -> None:
     assert not K.any()
 
 
-def test_couplings_are_symmetric_whatever_rounding_leaves() -> None:
+def test_shifts_are_symmetric_whatever_rounding_leaves() -> None:
     """The two copies of a pair may lie on either side of half a step."""
     ratios = np.array([[0.3, 0.5 / 2**15], [(0.5 + 1e-9) / 2**15, -0.2]])
     steps = PairwiseMatrix.rounded(np.arange(2), np.ones(2), ratios).ratios
@@ -89,10 +89,10 @@ def best_gain(H: np.ndarray, b: np.ndarray, terms: int) -> float:
     return max(float(0.5 * b[S] @ np.linalg.solve(H[np.ix_(S, S)], b[S])) for S in sets)
 
 
-def coupled(
+def shifted(
     H: np.ndarray, b: np.ndarray, terms: int, aim: float
 ) -> tuple[BestDiagonal, BestDiagonal]:
-    """Return the best diagonal alone, and the one that goes with a coupling."""
+    """Return the best diagonal alone, and the one that goes with a shift."""
     start = first_start(H, terms)
     assert start is not None
     alone = best_diagonal(H, b, terms, start, aim=aim, tol=0.01)
@@ -107,19 +107,19 @@ def coupled(
 
 
 @pytest.mark.parametrize("terms", [2, 3, 4])
-def test_couplings_go_beyond_every_diagonal_and_not_too_far(terms: int) -> None:
+def test_shifts_go_beyond_every_diagonal_and_not_too_far(terms: int) -> None:
     short = np.zeros(2)
     for seed in range(6):
         H, b = collinear(seed)
         best = best_gain(H, b, terms)
-        alone, together = coupled(H, b, terms, best)
+        alone, together = shifted(H, b, terms, best)
         assert together.gain >= best * (1.0 - 1e-9)
         # ``least`` of a result is what no diagonal can beat.
         short += max(alone.least - best, 0.0), together.gain - best
     assert short[1] < 0.5 * short[0]
 
 
-def test_a_coupling_is_gone_on_from() -> None:
+def test_a_shift_is_gone_on_from() -> None:
     H, b = collinear(1)
     start = first_start(H, 3)
     assert start is not None
@@ -137,22 +137,22 @@ def test_a_coupling_is_gone_on_from() -> None:
     assert again.gain < first.gain
 
 
-def has_coupling(solution: Solution) -> bool:
+def has_shift(solution: Solution) -> bool:
     proof = solution.proof
-    return proof is not None and any(d.coupling is not None for d in proof.diagonals)
+    return proof is not None and any(d.pairs is not None for d in proof.diagonals)
 
 
 def agrees(problem: Problem) -> None:
-    """Solve with couplings and compare with enumeration."""
+    """Solve with shifts and compare with enumeration."""
     best = optimum(problem)
-    solution = COUPLING.solve(problem)
+    solution = SHIFTING.solve(problem)
     assert solution.bound <= best.objective * (1.0 + 1e-9)
     assert solution.status == "optimal"
     assert solution.objective <= best.objective * (1.0 + 1.1e-4) + 1e-12 * problem.yy
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_search_with_couplings_agrees_with_enumeration(seed: int) -> None:
+def test_a_search_with_shifts_agrees_with_enumeration(seed: int) -> None:
     agrees(make_instance(seed).problem)
 
 
@@ -161,7 +161,7 @@ def test_within_boxes_too(seed: int) -> None:
     agrees(with_boxes(make_instance(seed), seed).problem)
 
 
-def test_a_search_uses_couplings_and_needs_fewer_nodes() -> None:
+def test_a_search_uses_shifts_and_needs_fewer_nodes() -> None:
     rng = np.random.default_rng(62)
     basis = Basis.full(40, 1, constant=False)
     X = rng.standard_normal((120, 5)) @ rng.standard_normal((5, 40))
@@ -169,10 +169,10 @@ def test_a_search_uses_couplings_and_needs_fewer_nodes() -> None:
     y = X[:, :12] @ rng.standard_normal(12) + 3.0 * rng.standard_normal(120)
     structure = Structure.of_basis(basis, 6)
     problem = Problem.dense(X.T @ X, X.T @ y, float(y @ y), 0.01, structure)
-    solution = COUPLING.solve(problem)
-    without = replace(COUPLING, pairwise_shifts=False).solve(problem)
-    assert has_coupling(solution)
-    assert not has_coupling(without)
+    solution = SHIFTING.solve(problem)
+    without = replace(SHIFTING, pairwise_shifts=False).solve(problem)
+    assert has_shift(solution)
+    assert not has_shift(without)
     assert solution.status == without.status == "optimal"
     assert solution.objective == pytest.approx(without.objective, rel=1e-4)
     assert solution.counters.nodes < 0.5 * without.counters.nodes
