@@ -23,7 +23,7 @@ from real_tables import RESULTS, read
 
 from polysharp.engines.tree.leaf_enumeration import (
     LeafQuery,
-    compile_leaf_kernels,
+    compile_for,
     enumerate_leaf,
     support_rules,
 )
@@ -70,7 +70,7 @@ def main() -> None:
         H, b, cost = moments(*table, int(degree))
         size = len(b)
         structure = Structure(np.ones((size, 1), dtype=bool), L, 1)
-        compile_leaf_kernels(structure, size, 1)
+        compile_for(structure, size, 1)
         rules = support_rules(structure, np.zeros(size, dtype=np.int8), np.zeros(1, dtype=np.int8))
         began = perf_counter()
         query = LeafQuery(selected(H, b, L), cost, 1e-4)

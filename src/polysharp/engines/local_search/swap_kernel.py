@@ -327,9 +327,9 @@ def tabu_walk(equations, boxes, rules, state, cursor, task):  # type: ignore[no-
                 T[COSTS, a] = np.inf
             if rules is not None and rules.fixed[members[a]]:
                 T[COSTS, a] = np.inf
-        j, slot, cost = -1, 0, 0.0
+        j, slot, cost = -1, i8(0), 0.0  # a literal 0 would be a type of its own
         while j < 0:
-            slot, cost = 0, np.inf
+            slot, cost = i8(0), np.inf
             for a in range(count):
                 if T[COSTS, a] < cost:
                     slot, cost = a, T[COSTS, a]

@@ -26,7 +26,7 @@ from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
 from polysharp.engines.tree import relaxation_pricing
 from polysharp.engines.tree.branching import ListedKind
-from polysharp.engines.tree.leaf_enumeration import compile_leaf_kernels, count_tests
+from polysharp.engines.tree.leaf_enumeration import compile_for, count_tests
 from polysharp.engines.tree.loop import BranchAndBound
 from polysharp.engines.tree.search_state import SearchState, Settings
 from polysharp.engines.tree.support_store import SupportSink
@@ -50,12 +50,13 @@ class Tree(Settings, Engine):
     def check(self, problem: Problem) -> None:
         """Refuse problems whose Gram matrix would not fit in memory, and compile for the others."""
         super().check(problem)
-        # No clock runs yet.  If supports are so few that they are enumerated, relaxations are
-        # compiled only when they are needed; if they are fewer still, nothing is.
+        # No clock runs yet.  What is surely needed is compiled: leaf enumeration if supports are so
+        # few that they are enumerated, else relaxations.  The other waits until it is needed.
         terms = problem.structure.max_terms
         if terms > FEW_TERMS or count_tests(problem.size, terms) > FEW_TESTS:
             relaxation_pricing.kernel.compile()
-        compile_leaf_kernels(problem.structure, problem.size, problem.n_responses)
+        else:
+            compile_for(problem.structure, problem.size, problem.n_responses)
 
     def search(self, run: Run, sink: SupportSink | None = None) -> Stop:
         """Prove the incumbent or improve it until the gap is closed.

@@ -186,7 +186,8 @@ def enumerate_depth_first(
     most: int,
     expired: Callable[[], bool],
 ) -> LeafResult | None:
-    """Go through the choices depth first."""
+    """Go through the choices depth first; the search is compiled when it is needed first."""
+    _compile(plain=rules.plain)
     size, levels = len(b), EliminationStack.of(H, b, L, rules.uses.shape[1])
     hits = np.empty((most, max(L, 1)), dtype=np.int64)
     need = np.array([task.need, 0.0, 0.0])  # a flag that ends the search, and what it has done
@@ -213,25 +214,26 @@ def _timed_search(*task: Any) -> tuple[int, float]:
     return search(*task), thread_time() - began
 
 
-def compile_leaf_kernels(structure: Structure, size: int, responses: int) -> None:
-    """Compile the kernels that a problem needs, or load them: no clock runs yet."""
+def compile_for(structure: Structure, size: int, responses: int) -> None:
+    """Compile what enumerates the supports of a problem, or load it: no clock runs yet."""
     if responses > 1:
         from polysharp.engines.tree import leaf_rows
 
         leaf_rows.kernel.compile()
     elif not structure.plain or structure.inputs_bind:
         _compile(plain=False)
-        _compile(plain=True)
     elif not is_small(size, structure.max_terms):
         _compile(plain=True)
 
 
 @cache
 def _compile(*, plain: bool) -> None:
+    """Compile the search with rules or without them, so that no search is timed that compiles."""
     nothing = np.zeros(1, dtype=np.int64)
     rules = SupportRules(np.zeros((1, 0), dtype=np.uint8), 1, nothing, nothing[:0], 0, False, plain)
-    task = LeafQuery(np.inf, 0.0, 0.0, work=0.0)
-    enumerate_depth_first(np.ones((1, 1)), np.zeros(1), 1, task, rules, 1, lambda: False)
+    query, levels = LeafQuery(*[0.0] * 7), EliminationStack.of(np.eye(1), np.zeros(1), 1, 0)
+    need, hits = np.array([np.inf, 0.0, 0.0]), np.empty((1, 1), dtype=np.int64)
+    search(levels, 1, 1, query, None if plain else rules, need, hits)
 
 
 def rounding_slack(

@@ -65,6 +65,13 @@ _scaled_cost = kernel(f8(f8, f8, f8, PAIR, f8))(scaled_cost)
 _steered = kernel(types.Tuple((f8, b1, f8))(f8, f8, b1, f8))(steered)
 
 
+@kernel(types.void(VEC, VEC, i8))
+def _copy(source, target, count):  # type: ignore[no-untyped-def]
+    """Copy numbers: slices would compile what to say of slices that do not fit, a sixth of all."""
+    for a in range(count):
+        target[a] = source[a]
+
+
 @kernel(f8(VEC, VEC), contracting=True)
 def _dot(u, v):  # type: ignore[no-untyped-def]
     """Return u'v, summed in any order: calls of BLAS would cost more than short sums do."""
@@ -216,8 +223,8 @@ def _extrapolate(system, by_rows, part, point, nu, trail):  # type: ignore[no-un
         end = system.high[a] if old > 0.0 else -system.low[a]
         change -= _penalty(old, system.ridge[a], end, price)
     if change < 0.0:
-        point.w[:] = trail[0, :size]
-        image[:] = trail[SWEEPS + 1, : len(image)]
+        _copy(trail[0], point.w, size)
+        _copy(trail[SWEEPS + 1], image, len(image))
 
 
 @kernel(types.void(SYSTEM, i8[::1], SYSTEM, VEC, VEC, VEC))
@@ -261,7 +268,8 @@ def solve_working_set(system, part, goal, point, at, scratch, count):  # type: i
     rising, power = False, 1.0
     for look in range(TURNS):
         for turn in range(SWEEPS + 1):
-            trail[turn, :count], trail[SWEEPS + 1 + turn, :width] = w, moving.rho
+            _copy(w, trail[turn], count)
+            _copy(moving.rho, trail[SWEEPS + 1 + turn], width)
             if turn == SWEEPS:
                 _extrapolate(small, by_rows, among, moving, nu, trail)
             if turn == SWEEPS or (turn == FIRST and look == 0):
