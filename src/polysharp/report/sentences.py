@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from polysharp.certificate.solution import Solution
+from polysharp.errors import InputError
 from polysharp.estimators.scored_rows import ScoredRows
 from polysharp.estimators.stability import Stability
 from polysharp.polynomial.polynomial import Polynomial
@@ -43,11 +44,21 @@ def copies(report: ReportData) -> list[tuple[str, str]]:
     """Return the formulas as text, LaTeX and Python, by the names of these."""
     each = [response.polynomial for response in report.shown]
     names = [f"predict_{t}" for t in range(len(each))] if report.several else ["predict"]
+    used = [each[0].names[i] for i in each[0].inputs]
+    cells = [_in_excel(polynomial) for polynomial in each]
     return [
         ("Text", "\n".join(polynomial.formula(digits=17) for polynomial in each)),
         ("LaTeX", "\n".join(polynomial.to_latex() for polynomial in each)),
         ("Python", "\n\n".join(map(Polynomial.to_python, each, names))),
+        (f"Excel, with {', '.join(used)} in the cells A2, B2, ...", "\n".join(cells)),
     ]
+
+
+def _in_excel(polynomial: Polynomial) -> str:
+    try:
+        return polynomial.to_excel()
+    except InputError as error:  # a function that Excel has no name for
+        return str(error)
 
 
 def best(report: ReportData) -> str:
