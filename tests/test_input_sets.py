@@ -11,6 +11,7 @@ from support import (
     Basis,
     ListedNode,
     Problem,
+    ProofWriter,
     SetsBelow,
     Structure,
     Subproblem,
@@ -115,3 +116,24 @@ def test_a_set_without_monomials_of_its_own_is_no_obstacle():
     best = SparsePolynomialRegressor(engine="enumeration", **settings).fit(X, y).solution_
     assert found.objective == pytest.approx(best.objective, rel=1e-9)
     assert verify(found.proof, X, y)
+
+
+def test_thousands_of_sets_of_inputs_are_written_without_recursion():
+    """Every set has its child, and every other choice of inputs lies in one enumeration."""
+    sets = [one for one in combinations(range(24), 3) if sum(one) % 2 == 0][:900]
+    writer = ProofWriter(limit=10**6)
+    root, children = writer.reserve(), [writer.reserve() for _ in sets]
+    writer.write_input_sets(root, (), sets, children)
+    owner = dict(zip(children, sets, strict=True))
+    rng = np.random.default_rng(0)
+    for one in [*sets, *(tuple(rng.choice(24, 3, replace=False).tolist()) for _ in range(300))]:
+        number, inside = root, set()
+        while number not in owner and writer.nodes[number].kind == "split":
+            node = writer.nodes[number]
+            first = next((a for a, i in enumerate(node.chain) if i not in one), len(node.chain))
+            inside |= set(node.chain[:first])
+            number = node.children[first]
+        assert inside <= set(one)
+        listed = tuple(sorted(one)) in sets
+        assert (number in owner) == listed
+        assert not listed or owner[number] == tuple(sorted(one))

@@ -143,20 +143,23 @@ class ProofWriter:
         of the set in, and every other child leaves one of its inputs out, so that each further set
         lies in one of them; one without any is an enumeration of sets of inputs.
         """
-        if self.full or not sets:
-            leaf = ProofNode("enumeration", screenings, on_inputs=True)
-            self.write(number, leaf)
-            return
-        chain, parts = sets[0], []
-        for a, i in enumerate(chain):
-            inside = [b for b, one in enumerate(sets) if i not in one and {*chain[:a]} <= {*one}]
-            parts.append((self.reserve(), inside))
-        records = (*(record for record, _ in parts), children[0])
-        split = ProofNode("split", screenings, None, chain, on_inputs=True, children=records)
-        self.write(number, split)
-        for a, (record, inside) in enumerate(parts):
-            rest = [tuple(i for i in sets[b] if i not in chain[:a]) for b in inside]
-            self.write_input_sets(record, (), rest, [children[b] for b in inside])
+        stack = [(number, screenings, list(zip(sets, children, strict=True)))]
+        while stack and not self.full:
+            here, screened, left = stack.pop()
+            if not left:
+                self.write(here, ProofNode("enumeration", screened, on_inputs=True))
+                continue
+            (chain, child), *others = left
+            records = []
+            for a, i in enumerate(chain):  # others with the inputs before i, and without i
+                records.append(self.reserve())
+                lie = [(s, c) for s, c in others if i not in s and {*chain[:a]} <= {*s}]
+                below = [(tuple(j for j in s if j not in chain[:a]), c) for s, c in lie]
+                stack.append((records[-1], (), below))
+            split = (*records, child)
+            self.write(here, ProofNode("split", screened, None, chain, True, split))
+        if self.full:
+            self.nodes.clear()
 
     def proof(self, bound: float) -> Proof | None:
         """Return the finished proof, or None if it was given up.

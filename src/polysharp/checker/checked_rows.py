@@ -226,7 +226,7 @@ class Columns:
         u, size = float(np.finfo(np.longdouble).eps) / 2, np.abs(w)
         reach = float(self.y_norm[t]) + float(size @ self.norms[index])
         off = float(size @ self.entries[index]) * (u / U) + (len(index) + 8.0) * u * reach
-        return SAFE * (off + U * float(self.length(a)))
+        return SAFE * (off + 2.0 * U * float(self.length(a)))
 
     def closer(
         self, t: int, index: Positions, w: Floats, alive: Positions, real: Any = np.longdouble
