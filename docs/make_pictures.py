@@ -23,7 +23,7 @@ from polysharp.datasets import cycling
 
 PICTURES = Path(__file__).parent / "_static"
 WIDTH, HEIGHT = 760, 1040
-HERO = 764  # height of the README's picture: the report down to the end of the formula's box
+HERO = 800  # height of the README's picture: the report down to the end of the formula's box
 
 
 def rides() -> pd.DataFrame:
