@@ -235,7 +235,8 @@ class PreparedProblem:
         own = self.coded.rules if rules is None else rules
         structure = self.problem.structure if rules is None else own.structure(self.basis)
         scaling, tables = self.coded.scaling, self.coded.tables
-        solution = with_refit(solution, self.problem, self.coded.refit_gamma)
+        if solution.refit is not None or self.coded.refit_gamma != solution.gamma:
+            solution = with_refit(solution, self.problem, self.coded.refit_gamma)
         stated = with_statement(solution, own, self.basis, structure, scaling, tables[0])
         if not self.coded.several or stated.proof is None or stated.proof.statement is None:
             return stated
