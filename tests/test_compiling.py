@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from numba import f8
-from support import Compiler
+from support import Compiler, home
+
+PACKAGE = Path(home("Compiler").__file__).parents[1]
 
 kernel = Compiler(__file__, later=True)
 
@@ -33,3 +37,23 @@ def test_what_is_ready_before_is_not_compiled_again():
     own.compile()
     own.compile()
     assert len(dispatcher.signatures) == 1
+
+
+def is_kernel(node):
+    """Whether a function is compiled."""
+    calls = (d for d in getattr(node, "decorator_list", ()) if isinstance(d, ast.Call))
+    return any(isinstance(d.func, ast.Name) and d.func.id == "kernel" for d in calls)
+
+
+def test_no_kernel_assigns_slices():
+    """Numba compiles a message about shapes with each, and how numbers become text: a second."""
+    files = [file for file in PACKAGE.rglob("*.py") if "= Compiler(" in file.read_text()]
+    files += PACKAGE.rglob("relaxation_*.py")
+    kernels = [node for file in files for node in ast.walk(ast.parse(file.read_text()))]
+    kernels = [node for node in kernels if is_kernel(node)]
+    assert len(kernels) > 30
+    for function in kernels:
+        for node in ast.walk(function):
+            for target in getattr(node, "targets", ()):
+                for part in ast.walk(target):
+                    assert not isinstance(part, ast.Slice), (function.name, node.lineno)

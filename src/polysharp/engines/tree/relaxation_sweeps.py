@@ -293,5 +293,5 @@ def solve_working_set(system, part, goal, point, at, scratch, count):  # type: i
             break
         if part.budget > 0:
             nu, rising, power = _steered(nu, chosen / part.budget, rising, power)
-    scratch.rows[0, :count] = w
+    _copy(w, scratch.rows[0], count)
     return settled, RelaxationState(at.bound, value, used, at.products, at.mass, left)

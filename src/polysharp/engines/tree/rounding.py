@@ -36,6 +36,7 @@ class Rounding:
     walks: int  # idle walks of the local search from each exploration
     tried: set[bytes] = field(default_factory=set)
     walked: float = 0.0  # seconds
+    started: float = 0.0  # seconds before the first relaxation
     rng: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -44,6 +45,7 @@ class Rounding:
     def first(self) -> None:
         """Improve what the run starts from."""
         self.improve(self.state.best.support)
+        self.started = self.state.seconds  # which may have compiled
 
     def start(self, core: Subproblem) -> Warm:
         """Return the incumbent as the starting point of a relaxation over a whole core."""
@@ -79,7 +81,7 @@ class Rounding:
         self.tried.add(key)
         self.state.offer(support)
         # Where nodes are few and take long, walks may have their share of the time.
-        spare = WALKING * self.state.seconds - self.walked
+        spare = WALKING * (self.state.seconds - self.started) - self.walked
         if len(self.tried) % WALK_EVERY == 0 or spare >= WALK:
             began = perf_counter()
             self.walk(support)
