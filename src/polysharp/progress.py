@@ -21,7 +21,7 @@ from polysharp.wording import plural, rounded_down
 
 PERIOD = 1.0  # seconds between the first two plain lines; each pause is half as long again
 LONGEST_PAUSE = 30.0
-BLINK = 1.0  # seconds that work may take without being announced; loading kernels takes less
+BLINK = 2.0  # seconds that work may take without being announced; loading kernels takes less
 
 
 @dataclass(frozen=True)
