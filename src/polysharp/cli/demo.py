@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -39,10 +39,7 @@ from polysharp.monomials.basis import count_monomials
 from polysharp.plots import plot_predictions
 from polysharp.plots.display import BOUND, INK, MODEL, tidy
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.typing import Array, Monomial
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from polysharp.typing import Array
 
 PEERS = {
     "ridge, all monomials": RidgeCV(np.logspace(-6, 4, 41)),
@@ -75,30 +72,10 @@ class Story:
         names, response = self.data.input_names, self.data.response_name
         return replace(self.model.polynomial_, names=names, response=response)
 
-
-def run(out: Console, data: Dataset, model: SparsePolynomialRegressor, title: str) -> Story:
-    """Fit one data set and print what was found."""
-    (n, p), monomials = data.X.shape, count_monomials(data.X.shape[1], model.degree) - 1
-    out.print(f"\n[bold]{title}[/bold]")
-    out.print(
-        f"{n} rows, {p} inputs, {monomials} monomials of degree up to {model.degree}; wanted: "
-        f"the best {model.max_terms} of them in {model.max_inputs} inputs (gamma {model.gamma:g})"
-    )
-    with warnings.catch_warnings():
-        # The certificate says how far the proof came; coordinate descent of the lasso may stop
-        # short of its tolerance at the smallest penalties.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        story = tell(data, model)
-    out.print(f"\n  [bold]{story.formula}[/bold]\n")
-    out.print(f"{model.solution_}\n")
-    if data.law is not None:
-        show_law(out, story.formula, data.law)
-    rows, unit = len(story.y_test), f" ({data.response_unit})" if data.response_unit else ""
-    table = _table("method", "terms", "inputs", f"error on {rows} held-out rows{unit}")
-    for method, *counts, error in story.scores:
-        table.add_row(method, *map(str, counts), f"{error:.4g}")
-    out.print(table)
-    return story
+    @property
+    def unit(self) -> str:
+        """The unit of the response, as it stands behind its name."""
+        return f" ({self.data.response_unit})" if self.data.response_unit else ""
 
 
 def split(data: Dataset) -> list[Array]:
@@ -122,20 +99,42 @@ def tell(data: Dataset, model: SparsePolynomialRegressor) -> Story:
     return Story(data, model, X_test, y_test, tuple(scores))
 
 
-def show_law(out: Console, found: Polynomial, law: dict[Monomial, float]) -> None:
-    """Print planted and found coefficients side by side."""
-    planted = replace(found, monomials=tuple(law), coefficients=np.array(list(law.values())))
-    terms = [dict(zip(q.term_names, q.coefficients, strict=True)) for q in (planted, found)]
-    table = _table("term", "planted", "found")
-    for name in dict.fromkeys([*terms[0], *terms[1]]):
-        table.add_row(name, *(f"{c[name]:.4g}" if name in c else "-" for c in terms))
-    out.print(table, "")
+def run(out: Console, data: Dataset, model: SparsePolynomialRegressor, title: str) -> Story:
+    """Fit one data set and print what was found."""
+    (n, p), monomials = data.X.shape, count_monomials(data.X.shape[1], model.degree) - 1
+    out.print(f"\n[bold]{title}[/bold]")
+    out.print(
+        f"{n} rows, {p} inputs, {monomials} monomials of degree up to {model.degree}; wanted: "
+        f"the best {model.max_terms} of them in {model.max_inputs} inputs (gamma {model.gamma:g})"
+    )
+    with warnings.catch_warnings():
+        # The certificate says how far the proof came; coordinate descent of the lasso may stop
+        # short of its tolerance at the smallest penalties.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        story = tell(data, model)
+    out.print(f"\n  [bold]{story.formula}[/bold]\n")
+    out.print(f"{model.solution_}\n")
+    if data.law is not None:
+        law, found = data.law, story.formula
+        planted = replace(found, monomials=tuple(law), coefficients=np.array(list(law.values())))
+        terms = [dict(zip(q.term_names, q.coefficients, strict=True)) for q in (planted, found)]
+        rows = [
+            (name, *(f"{c[name]:.4g}" if name in c else "-" for c in terms))
+            for name in dict.fromkeys([*terms[0], *terms[1]])
+        ]
+        out.print(_table(("term", "planted", "found"), rows), "")
+    heading = f"error on {len(story.y_test)} held-out rows{story.unit}"
+    rows = [(*map(str, score[:3]), f"{score.error:.4g}") for score in story.scores]
+    out.print(_table(("method", "terms", "inputs", heading), rows))
+    return story
 
 
-def _table(first: str, *numbers: str) -> Table:
-    table = Table(first, box=None, header_style="bold", padding=(0, 2))
-    for heading in numbers:
+def _table(headings: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:
+    table = Table(headings[0], box=None, header_style="bold", padding=(0, 2))
+    for heading in headings[1:]:
         table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -145,40 +144,33 @@ def save_plot(stories: Sequence[Story], path: Path) -> None:
 
     figure: Any = Figure(figsize=(9.0, 3.9 * len(stories)), layout="constrained")
     for story, panel in zip(stories, figure.subfigures(len(stories), squeeze=False), strict=True):
-        solution = story.model.solution_
         left, right = panel[0].subplots(1, 2)
-        unit = f" ({story.data.response_unit})" if story.data.response_unit else ""
-        name = story.data.response_name + unit
+        name = story.data.response_name + story.unit
         plot_predictions(story.y_test, story.model.predict(story.X_test), ax=left, name=name)
         left.set_title(f"{len(story.y_test)} rows that were not in the fit", fontsize="medium")
-        draw_scores(right, story.scores, unit)
+        for score, colour in zip(story.scores, (MODEL, INK, BOUND), strict=True):
+            right.plot(score.terms, score.error, "o", ms=9, color=colour)
+            right.annotate(
+                f"{score.method.split(',')[0]}, {score.terms} terms",
+                (score.terms, score.error),
+                xytext=(0, -20 if score is story.scores[0] else 10),
+                textcoords="offset points",
+                ha="center",
+                color=colour,
+            )
+        right.set_xscale("log")
+        right.margins(x=0.35)
+        right.set_ylim(0.0, 1.25 * max(score.error for score in story.scores))
+        tidy(right, "terms of the formula", f"error{story.unit}")
         right.set_title("the same rows, other methods", fontsize="medium")
         # Broken between terms: blanks within a term do not count.
         terms = str(story.formula).replace(" ", "\N{NO-BREAK SPACE}")
         for sign in "+-":
             terms = terms.replace(f"\N{NO-BREAK SPACE}{sign}\N{NO-BREAK SPACE}", f" {sign} ")
-        verdict = f"{solution.status}, gap {100 * solution.gap:.2f} %"
+        verdict = f"{story.model.solution_.status}, gap {100 * story.model.solution_.gap:.2f} %"
         panel[0].suptitle("\n".join([*wrap(terms, 92), verdict]), fontsize="medium")
     with replacement(path) as place:
         figure.savefig(place, dpi=110)
-
-
-def draw_scores(ax: Axes, scores: Sequence[Score], unit: str) -> None:
-    """Draw the error of every method against the number of its terms."""
-    for score, colour in zip(scores, (MODEL, INK, BOUND), strict=True):
-        ax.plot(score.terms, score.error, "o", ms=9, color=colour)
-        ax.annotate(
-            f"{score.method.split(',')[0]}, {score.terms} terms",
-            (score.terms, score.error),
-            xytext=(0, -20 if score is scores[0] else 10),
-            textcoords="offset points",
-            ha="center",
-            color=colour,
-        )
-    ax.set_xscale("log")
-    ax.margins(x=0.35)
-    ax.set_ylim(0.0, 1.25 * max(score.error for score in scores))
-    tidy(ax, "terms of the formula", f"error{unit}")
 
 
 def demonstrate(output: str, time_limit: float = 60.0) -> None:
