@@ -24,8 +24,9 @@ from polysharp.typing import Array, Indices
 MAX_DENSE = 8192  # monomials up to which G is held: 512 MiB
 KEPT_BYTES = 64 * 2**20  # of columns of G that were asked for
 # A relaxation reads an n x f design about four times, at the 0.3 ns that a number takes from
-# memory; forming G takes n f^2 multiplications and additions of 0.02 ns: as much as f / 64 of them.
-MONOMIALS_READ = 64
+# memory, and its sweeps as much again; forming G takes n f^2 multiplications and additions of
+# 0.02 ns: as much as f / 128 of them.
+MONOMIALS_READ = 128
 MAX_DENSE_GPU = 20_000  # and where a GPU makes it and works with it: 3 GiB
 
 
