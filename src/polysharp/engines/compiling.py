@@ -10,9 +10,9 @@ the kernels that it calls, and it stumbles over cached records whose names are n
 made by a ``Compiler`` are cached under a stamp of all their sources instead.
 
 What a first fit compiles (25 inputs, degree 3, 20 terms, 300 rows) took 18.1 s of a busy processor
-and takes 8.8 s since kernels assign no slices (4.6 s: Numba compiles a message about shapes, and
-how numbers become text), leaf enumeration is compiled when it is needed (3.9 s), walks do not count
-compilation as time of the search (0.9 s), and no literal makes a second type of an argument (0.6 s;
+and takes 8.8 s since kernels assign no slices (3.9 s: Numba compiles a message about shapes, and
+how numbers become text), leaf enumeration is compiled when it is needed (3.8 s), walks do not count
+compilation as time of the search (1.0 s), and no literal makes a second type of an argument (0.5 s;
 ``i8(0)``).  Tried without gain: kernels that count no references, loops of runtime length in place
 of unrolled ones.  LLVM at level 2 in place of 3 saves 9 %, but Numba has one level for a process.
 """
