@@ -188,7 +188,7 @@ def _prepared(
 ) -> tuple[PreparedProblem, float]:
     """Return the problem of the model's fit, and what formulas with other monomials cost.
 
-    Where the monomials are too many to be listed, it has those that rivals may have.
+    If the monomials are too many to be listed, it has those that rivals may have.
     """
     inputs = np.asarray(model.kept_inputs_, dtype=np.intp)
     count = coded.rules.count(len(inputs))
@@ -279,7 +279,7 @@ class CloseSupports:
         return self.prepared.stated(solution).proof
 
     def write(self, path: str | PathLike[str], found: Rivals) -> int:
-        """Write what is known and a line for each, the cheapest first; return how many.
+        """Write the summary and a line for each, the cheapest first; return how many.
 
         Ctrl-C ends the file after a whole line: the first one says how many there would be.
         """

@@ -52,7 +52,7 @@ INWARDS = (1e-9, 1e-6, 1e-4, 1e-2, 0.2)  # ways to the interior that a diagonal 
 
 
 class DiagonalStart(NamedTuple):
-    """Where to start from: a feasible diagonal, one well inside, and shares."""
+    """The start of the method: a feasible diagonal, one well inside, and shares."""
 
     delta: Array
     inside: Array
@@ -135,7 +135,7 @@ def best_diagonal(
     max_steps: int = 40,
     expired: Callable[[], bool] | None = None,
 ) -> BestDiagonal | None:
-    """Return a diagonal for 0 < L < m monomials to choose; None where the start is not feasible.
+    """Return a diagonal for 0 < L < m monomials to choose; None if the start is not feasible.
 
     Ends when the gain is at most ``aim``, or when no diagonal could bring it closer to the aim than
     by a share ``tol`` of the distance.
@@ -201,7 +201,7 @@ class _Method:
         self.Z = 0.5 * self.delta * self.r * self.r
 
     def _centre(self, mu: float) -> None:
-        """Set the dual variables of R, delta and nu to where the barrier of weight mu has them."""
+        """Set the dual variables of R, delta and nu to the central point of barrier weight mu."""
         assert self.factor is not None
         self.mu, self.V = mu, factor_inverse(self.factor)
         self.Y, self.zeta, self.eta = mu * self.V, mu / self.delta, mu / self.nu
@@ -222,7 +222,7 @@ class _Method:
         self.least = max(self.least, least)
 
     def step(self) -> bool:
-        """Take one Newton step; False where rounding lets none through."""
+        """Take one Newton step; False if rounding lets none through."""
         s, delta, w, r, nu = self.s, self.delta, self.w, self.r, self.nu
         rest, x = 1.0 - s, self.Z - nu
         t, y = slacks(x, self.mu)
@@ -323,7 +323,7 @@ class _Method:
 
 
 def top_gain(Z: Array, count: int) -> float:
-    """Return the sum of so many of the largest prices."""
+    """Return the sum of the ``count`` largest prices."""
     if count >= len(Z):
         return float(Z.sum())
     return float(np.partition(Z, len(Z) - count)[len(Z) - count :].sum())

@@ -16,7 +16,7 @@ proved with H - K in place of H holds for them: no L free monomials gain more th
 
 Nothing has to be proved about K itself; ``definiteness.semidefinite`` proves R >= 0.  A ratio is
 a whole number of steps of 2^-15, so that K is stored in two bytes for each pair.  One byte is not
-enough: where monomials are nearly collinear R has eigenvalues of a millionth, and steps of 1/128
+enough: if monomials are nearly collinear, R has eigenvalues of a millionth, and steps of 1/128
 undo a part of what the shift has gained.
 
 ``pairwise_shift_method`` looks for K; the nodes below go on from it.

@@ -4,7 +4,7 @@ States are 1 (in), 0 (free), -1 (out).  ``propagate`` applies, until nothing cha
 
 - a monomial that is in brings its inputs in; an input that is out takes its monomials out;
 - with k inputs in, all others are out; a monomial that needs more new inputs than are left is
-  out; with l monomials in, all others are out; where exactly l are asked for and no more are left,
+  out; with l monomials in, all others are out; if exactly l are asked for and no more are left,
   those are in;
 - a required input with a single monomial left that uses it brings that monomial in;
 - strong heredity: a monomial that is in brings its parents in, one with a parent out is out;

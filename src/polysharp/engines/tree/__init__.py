@@ -2,9 +2,9 @@
 
 loop             the open nodes, least bound first
 branching        how a node over listed monomials is made, divided and written into the proof
-listed_node      the node itself: what it fixes, what is proved about it; where its bounders start
+listed_node      a node: its fixed monomials, its bound and evidence; where its bounders start
 chains           what a node is branched on
-scheduler        what is tried next at a node, with strengthening_policy
+scheduler        decides the next step at a node, with strengthening_policy
 bounder          the interface of what raises bounds, and the cost model:
     relaxation_bounder  coordinate descent (relaxation), or a device (descents)
     shifts              best diagonals, pairwise shifts
@@ -13,7 +13,7 @@ bounder          the interface of what raises bounds, and the cost model:
 search_state     settings, and what all parts of a search share
 rounding         incumbents
 near_optimal     every support within a factor of the best one
-support_store    where supports go that are found
+support_store    takes the supports that are found
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Relaxations of many nodes over thousands of monomials, on a device: one product with G for all.
 
 The relaxation of ``relaxation`` with ridge = lam, by the projected gradient method with momentum
-(FISTA, restarted where the momentum points uphill).  With c = w + (q - G w)/K, K the largest
+(FISTA, restarted when the momentum points uphill).  With c = w + (q - G w)/K, K the largest
 eigenvalue of G, a step solves
 
     min  K/2 |v - c|^2 + lam/2 sum_O v_j^2 + lam/2 sum_free v_j^2/s_j     over the same (v, s),

@@ -92,7 +92,7 @@ class SetsBelow:
     @property
     def work(self) -> float:
         """Multiply-adds that bound all sets, each as if it were the largest of them."""
-        sizes = np.zeros(self.widest + 1)  # of the largest group with so many inputs
+        sizes = np.zeros(self.widest + 1)  # of the largest group, by number of inputs
         for key, terms in self.groups.items():
             sizes[len(key)] = max(sizes[len(key)], len(terms))
         largest = sum(comb(self.room, d) * size for d, size in enumerate(sizes))
@@ -105,7 +105,7 @@ class SetsBelow:
         return few and self.work <= MOST_WORK
 
     def sift(self, threshold: float, expired: Callable[[], bool]) -> Sifted | None:
-        """Bound every set; None where too many are left or the time has run out."""
+        """Bound every set; None if too many are left or the time has run out."""
         left: list[InputSet] = []
         closed = np.inf
         for number, (inputs, terms) in enumerate(self._sets()):
@@ -182,7 +182,7 @@ class InputSets(Bounder):
 
 
 def _ridge_fit(system: Quadratic) -> Array:
-    """Return the ridge regression on all monomials; zeros where it fails, as any w will do."""
+    """Return the ridge regression on all monomials; zeros if that fails, as any w will do."""
     if not len(system.q):  # inputs whose only monomials need another input: the response alone
         return np.zeros(0)
     H = system.Q + np.diag(system.ridge)

@@ -64,7 +64,7 @@ class LeafEnumeration(Bounder):
         return sum(self.seconds(len(node.free), node.budget) for node in nodes)
 
     def seconds(self, free: int, budget: int) -> float:
-        """Return the seconds of one node with so many monomials and terms left."""
+        """Return the seconds of one node with these numbers of monomials and terms left."""
         return self._search_seconds(free, budget) + ELIMINATION * free * free
 
     def apply(self, nodes: Sequence[ListedNode]) -> list[ListedNode]:

@@ -52,7 +52,7 @@ class LeafQuery(NamedTuple):
     work: float = np.inf  # pair tests, or what takes as long, after which to give up
 
     def raised(self, need: float, gain: float) -> float:
-        """Return what is needed once a support is found: to be better by the tolerance."""
+        """Return the gain needed once a support is found: better by the tolerance."""
         if not gain <= self.cost:  # it is rounding
             return need
         return max(need, gain + self.share * (self.cost - gain) - self.room)
@@ -87,7 +87,7 @@ class EliminationStack(NamedTuple):
 
 
 class SupportRules(NamedTuple):
-    """What a choice of free monomials must satisfy, given what is in.
+    """The conditions on a choice of free monomials, given those that are in.
 
     Row i of a list of lists, ``items[starts[i] : starts[i + 1]]``, names free monomials.  One of
     each of the first ``always`` rows must be chosen in any case; one (or all, if ``strong``) of row
@@ -131,8 +131,7 @@ def enumerate_leaf(
 ) -> LeafResult | None:
     """Try all choices of at most ``budget`` monomials, best with the strongest ones first.
 
-    None where more than ``most`` come close, where that would be too much work, and when the time
-    is up.
+    None if more than ``most`` come close, if that would be too much work, or when the time is up.
     """
     L, root = min(budget, len(b)), np.sqrt(np.diagonal(H))
     H, b = H / np.multiply.outer(root, root), b / root
@@ -142,7 +141,7 @@ def enumerate_leaf(
 
 
 def is_small(size: int, budget: int) -> bool:
-    """Whether no choice among so many monomials, or fewer, needs the compiled search."""
+    """Whether no choice among at most ``size`` monomials needs the compiled search."""
     return budget <= SHORT and comb(size, budget) <= AT_ONCE
 
 
@@ -239,7 +238,7 @@ def _compile(*, plain: bool) -> None:
 def rounding_slack(
     system: Quadratic, least: float, terms: int, roundings: float | None = None
 ) -> float:
-    """Return by how much rounding may change a gain of so many terms.
+    """Return by how much rounding may change a gain of ``terms`` terms.
 
     ``least`` bounds the eigenvalues of the scaled H from below; an entry goes through so many
     ``roundings``, by default those of the eliminations.
@@ -253,7 +252,7 @@ def rounding_slack(
 
 
 def slack_of_all(system: Quadratic, least: float, size: int, terms: int) -> float:
-    """Return by how much rounding may change what all of so many monomials gain together."""
+    """Return by how much rounding may change the gain of all ``size`` monomials together."""
     changed = 2.0 * (SORTED - 2) * (size + 12.0) * (1.0 + 2.0 * sqrt(max(0.0, -log(least))))
     return rounding_slack(system, least, size, size + terms + 24.0 + changed)
 

@@ -31,7 +31,7 @@ Which monomials come last decides how much is passed over.  If SORTED terms or m
 last one is that which gains least, the one before it that which gains least beside it, and so on:
 what cannot matter stands together.  Later levels keep the order.
 
-Rules are met on the way where that is cheap: monomials that need too many inputs are skipped.
+Rules are met on the way if that is cheap: monomials that need too many inputs are skipped.
 Whatever gains enough is then asked for all rules.  Without rules only supports of L terms count,
 since more terms never cost more; with rules, shorter ones count too, down to ``fewest``.
 
@@ -39,7 +39,7 @@ A pair is listed if its test is positive up to its own rounding: less than 64 u 
 D_k, where b^2/D and |T| are at most twice the cost before any gain, so that NOISE times that cost
 is added to it.
 
-What is compiled here takes about a second where it was not cached.  Without rules ``rules`` is None
+Compilation takes about two seconds if nothing is cached.  Without rules ``rules`` is None
 and nothing is compiled for them; nothing is allocated; conditional expressions stand where ``min``
 and ``max`` would be compiled as well; and numbers that start as literals are made ``i8``, or what
 they are passed to is compiled once for the literal and once more.
@@ -76,7 +76,7 @@ def _next_rows(H, v, b, bb, D, rows):  # type: ignore[no-untyped-def]
     """Return the first row a such that a pair of row a or a + 1 passes, or the end of the rows.
 
     H stands for H - v v'.  Two rows are tried together: they share what is read.  Positions are
-    unsigned: where they might count from the end, nothing is vectorised.
+    unsigned: if they might count from the end, nothing is vectorised.
     """
     low, top, high, T, lowered = u8(rows[0]), u8(rows[1]), u8(rows[2]), rows[3], rows[4]
     for a in range(low, top, u8(2)):
@@ -139,7 +139,7 @@ def _note(task, rules, chosen, count, gain, need, hits, noted):  # type: ignore[
     if noted < hits.shape[0]:
         for a in range(hits.shape[1]):
             hits[noted, a] = chosen[a] if a < count else -1
-    # What is found need not be found again: from now on only what is better by the tolerance.
+    # A support need not be found again: from now on only those better by the tolerance count.
     better = gain + task.share * (task.cost - gain) - task.room
     if gain <= task.cost and better > need[0]:  # or it is rounding
         need[0] = better

@@ -1,12 +1,12 @@
-"""A node over listed monomials: what it fixes, and what is proved about it.
+"""A node over listed monomials: its fixed monomials, its bound and the evidence for that.
 
 A node fixes monomials and inputs in or out, and what the rules force follows (``propagation``).  A
 dual point proves a bound B with prices Z.  If B falls short of the threshold, screening follows:
 forcing a free monomial j outside the L largest costs at least B + Z_(L) - Z_j, and leaving out one
 of the L largest at least B + Z_j - Z_(L+1); if that reaches the threshold, j is fixed.
 
-Nodes are frozen: whoever proves more returns a new node of the same number.  Where relaxations
-start and how long a node waits is kept beside it, by number (``StartingPoint``).
+Nodes are frozen: a bounder that proves more returns a new node of the same number.  A
+``StartingPoint`` is kept beside each node, by number: it says where relaxations start.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class ListedNode:
 
 @dataclass(eq=False)
 class StartingPoint:
-    """Where the bounders of a node start: what they left at the node above, or at their last try.
+    """The point from which the bounders of a node start, left by those of the node above.
 
     ``warm`` is the relaxation's last iterate; once a best diagonal was found, its solution over the
     core takes the place of that, with the pairwise shift that goes with it.

@@ -1,8 +1,8 @@
 """Branch and bound: one loop for every kind of node.
 
 A node is a part of the search space with a bound that is proved.  Open nodes are taken least bound
-first and divided: into children that cover it, or, where a kind of node is evaluated late, into
-itself with more proved.  A node whose bound passes the threshold is closed.  At every moment
+first and divided: into children that cover it, or, if a kind of node is bounded late, into itself
+with more proved.  A node whose bound passes the threshold is closed.  At every moment
 
     min(bounds of the open nodes, of those in hand, of the closed ones)
 
@@ -35,7 +35,7 @@ LEAST_DIVIDED = 16  # times as many nodes as are taken at once: fewer tell nothi
 
 
 class Node(Protocol):
-    """A part of the search space and what is proved about it."""
+    """A part of the search space with a proved bound."""
 
     @property
     def bound(self) -> float:

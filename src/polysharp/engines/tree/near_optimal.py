@@ -2,7 +2,7 @@
 
 It is the same tree with another threshold and a sink for supports.  With c* the least cost and
 T = (1 + within) c*, a node is closed when its bound reaches T; screening and propagation use T as
-well.  Where the tree ends, a support below T goes into the support store, so that at every moment
+well.  Every support below T that a leaf finds goes into the support store, so that at every moment
 
     every support that is not in the store costs at least the bound of the run,
 

@@ -3,7 +3,7 @@
 The relaxation of a node gives every monomial a share s_j in [0, 1].  Taking monomials in the
 order of their shares while the budgets allow is a support at once, and a start for the local
 search.  Only the first rounding and now and then a later one is improved: a walk costs as much as
-many nodes.  Where a proof turns out not to be easy, relaxations with other budgets and ridges are
+many nodes.  If a proof turns out not to be easy, relaxations with other budgets and ridges are
 rounded too, since each may lie in another basin.
 """
 
@@ -80,7 +80,7 @@ class Rounding:
             return
         self.tried.add(key)
         self.state.offer(support)
-        # Where nodes are few and take long, walks may have their share of the time.
+        # If nodes are few and take long, walks get their share of the time.
         spare = WALKING * (self.state.seconds - self.started) - self.walked
         if len(self.tried) % WALK_EVERY == 0 or spare >= WALK:
             began = perf_counter()

@@ -1,12 +1,12 @@
-"""Decides what is tried next at a node: one place, one cost model.
+"""Decides which bounder is applied next to a node: one place, one cost model.
 
 First what the rules force is fixed, and nodes with one support or one monomial left are closed.
 Otherwise leaf enumeration closes a node if that takes no longer than a few relaxations.  Else the
 relaxation is solved: by coordinate descent, and once that is affordable together with its best
 diagonal.  If what its dual point fixes changes the relaxation, all of that is done again.
 
-Before a node is branched on, its bound is strengthened by a pairwise shift where the policy says
-that this saves time (``strengthening_policy``), and once all open nodes could be enumerated in a
+Before a node is branched on, its bound is strengthened by a pairwise shift if the policy says that
+this saves time (``strengthening_policy``), and once all open nodes could be enumerated in a
 share of the time spent, they are.
 """
 
@@ -92,7 +92,7 @@ class Scheduler:
         return leaves.seconds(free, budget) <= min(allowed, 0.3 * state.left)
 
     def eigenvalue_pays(self, size: int) -> bool:
-        """Whether the smallest eigenvalue of so many monomials is worth looking for."""
+        """Whether the smallest eigenvalue of ``size`` monomials is worth looking for."""
         return eigenvalue_seconds(size) <= 0.2 * self.state.left
 
     def wait(self, node: ListedNode) -> None:
@@ -181,7 +181,7 @@ class Scheduler:
         return after, self.diagonal.again(node, after)
 
     def _by_diagonal(self, free: int) -> bool:
-        """Whether a relaxation of so many monomials is solved with its best diagonal."""
+        """Whether a relaxation of ``free`` monomials is solved with its best diagonal."""
         device = self.device and free >= self.state.settings.device_from
         return not device and self.diagonal.first_pays(free)
 

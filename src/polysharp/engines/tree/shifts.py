@@ -173,7 +173,7 @@ class DiagonalShift(Bounder):
     def _screened(
         self, node: ListedNode, system: Quadratic, w: Array, pairs: PairwiseMatrix | None
     ) -> ListedNode:
-        """Bound and screen a node with a quadratic that is proved over what is alive."""
+        """Bound and screen a node with a quadratic that is proved over its alive monomials."""
         core, among, Z = node.core, node.alive, np.zeros(node.core.size)
         bound, at, Z[among] = self._priced(node, system, w)
         shift = Diagonal(core.index[among], system.ridge - core.problem.lam)

@@ -19,11 +19,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import exp, log, log1p
 
-MEMORY = 0.95  # weight of the past against what has just been seen
+MEMORY = 0.95  # weight of the past against the last branching
 LEAST_GROWTH = 1.2  # children left open by branching, at least
 FIRST_SHARE = 0.06  # of what is missing: the first shift has to bring at least as much
 FIRST_GAIN = 0.5  # share of what is missing that a shift brings, as a first guess
-LEARN = 0.2  # weight of what has just been seen, against what is known of shifts
+LEARN = 0.2  # weight of the last shift against those before it
 LARGEST = 60.0  # exponent
 TINY = 1e-12  # in place of a divisor of zero
 

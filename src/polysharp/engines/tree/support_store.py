@@ -1,12 +1,12 @@
-"""Where the supports go that a search finds where its tree ends: a sink, and the support store.
+"""The sink that takes the supports found at leaves, and the support store of near-optimal searches.
 
-Nodes are bounded in threads; what they find waits in the sink until the search takes it, between
-two steps, so that the threshold moves only there.
+Nodes are bounded in threads; the supports they find wait in the sink until the search takes them,
+between two steps, so that the threshold moves only there.
 
 The support store: supports of one size with their costs, each support once.
 
 A near-optimal search may find millions of supports, some of them twice (by rounding a relaxation,
-and where the tree ends), and which of them are close enough is known only when it is over.  So all
+and at a leaf), and which of them are close enough is known only when it is over.  So all
 of them are kept, in arrays of 2 l + 8 bytes each (4 l + 8 beyond 65,536 monomials), and those up to
 the limit are read at the end.
 """
