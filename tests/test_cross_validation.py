@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -29,6 +29,7 @@ from support import (
     TimeBudget,
     Wanted,
     Workers,
+    home,
     inner,
     read_splits,
 )
@@ -235,8 +236,8 @@ def test_splitters(cv):
     assert model.best_params_["degree"] == 2
 
 
-@pytest.mark.parametrize(("rows", "folds"), [(90, 10), (7, 7), (2000, 10), (2001, 5)])
-def test_small_tables_get_ten_folds(rows, folds):
+@pytest.mark.parametrize(("rows", "folds"), [(90, 30), (7, 7), (100, 10), (2000, 10), (2001, 5)])
+def test_small_tables_get_ten_folds_and_few_rows_several_drawings(rows, folds):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((rows, 2)), rng.standard_normal(rows)
     model = search(cv="auto", degrees=1, max_terms=1, gammas=1.0, centers=False, refit=False)
@@ -557,3 +558,69 @@ def test_without_a_refit_there_is_a_choice_and_no_model():
     assert not hasattr(again, "polynomial_")
     with pytest.raises(InputError, match="refit must be True or False, got 'yes'"):
         search(refit="yes").fit(X, y)
+
+
+def test_a_refit_that_is_worse_than_validation_is_tried_again_and_said(monkeypatch):
+    X, y = law(noise=0.3)
+    solve = home("code_table").solve
+    calls = []
+
+    def spoiled(coded, n_candidates, context, starts=(), **options):
+        calls.append(context.engine.name)
+        if len(calls) == 1:  # as if the search had found next to nothing
+            rules = replace(coded.rules, max_terms=1)
+            return solve(replace(coded, rules=rules), n_candidates, context, (), **options)
+        return solve(coded, n_candidates, context, starts, **options)
+
+    monkeypatch.setattr(home("SparsePolynomialRegressor"), "solve", spoiled)
+    model = search(gammas="auto", max_terms=4, rule="best", engine="auto").fit(X, y)
+    assert calls == ["tree", "local-search"]
+    assert {(0, 2), (1,)} <= set(model.polynomial_.monomials)
+    assert not any("rows of the fit" in remark for remark in model.remarks_)
+
+
+def test_no_candidate_is_chosen_that_is_longer_and_worse_than_another():
+    sizes, splits = (8, 10, 11, 12, 20), 10
+    rng = np.random.default_rng(0)
+    steady = rng.normal(0.0, 0.01, splits)
+    errors = np.array([1.05 + steady, 1.04 + steady, 1.04 + steady, 1.06 + steady, 1.0 + steady])
+    errors[3] += np.where(np.arange(splits) == 0, 0.4, -0.4 / 9)  # passes by the noise of a split
+    candidates = tuple(Candidate(2, 1.0, False, None, size) for size in sizes)
+    n = np.array(sizes, float)
+    scores = Scores(candidates, errors, n, n, ((),) * 5, 2.0)
+    assert 3 in scores.indistinct()
+    chosen = scores.candidates[scores.choose("shortest")].max_terms
+    assert chosen != 12
+
+
+def test_few_rows_get_a_linear_formula_unless_another_is_clearly_better():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((40, 6))
+    noise = X @ [1.0, 0.8, 0.6, 0.5, 0.4, 0.3] + 2.0 * rng.standard_normal(40)
+    model = SparsePolynomialRegressorCV().fit(X, noise)
+    assert model.best_params_["degree"] == 1
+    assert len(model.polynomial_) == 6
+    y = X[:, 0] * X[:, 1] + X[:, 2] + 0.1 * rng.standard_normal(40)
+    law_found = SparsePolynomialRegressorCV().fit(X, y)
+    assert set(law_found.polynomial_.monomials) == {(0, 1), (2,)}
+
+
+def test_inputs_are_clamped_where_held_out_rows_ask_for_it():
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(2.0, (300, 1))
+    y = np.clip(X[:, 0], -2.0, 2.0) ** 3 + 0.1 * rng.standard_normal(300)
+    settings = {"degrees": (2, 3), "centers": False, "max_terms": 3}
+    clamped = SparsePolynomialRegressorCV(**settings).fit(X, y)
+    assert clamped.polynomial_.ranges is not None
+    far = np.array([[1e4]])
+    assert abs(clamped.predict(far)[0]) < 1e3 * abs(y).max()
+    free = SparsePolynomialRegressorCV(**settings, clamp=False).fit(X, y)
+    assert free.polynomial_.ranges is None
+    straight = SparsePolynomialRegressorCV(degrees=1).fit(X, X[:, 0] + 0.1 * y)
+    assert straight.polynomial_.ranges is None
+
+
+def test_the_same_call_gives_the_same_formula():
+    X, y = law(noise=1.0)
+    one, two = (SparsePolynomialRegressorCV(time_limit=20.0).fit(X, y) for _ in range(2))
+    assert str(one.polynomial_) == str(two.polynomial_)

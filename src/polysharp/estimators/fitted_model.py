@@ -52,6 +52,18 @@ class FittedModel:
             raise AttributeError("calibration_ is there after calibrate, for one response")
         return self.calibrations[0]
 
+    def training_error(self, total_weight: float) -> float:
+        """Return the root mean squared error on the rows of the fit; 0 if it is not known.
+
+        Several responses are scaled.
+        """
+        solution = self.solution
+        r2 = solution.r2 if solution.refit is None else solution.refit.r2
+        if r2 is None or not solution.total_squares:
+            return 0.0
+        each = len(self.polynomials) * total_weight
+        return float(np.sqrt(max(0.0, 1.0 - r2) * solution.total_squares / each))
+
     @property
     def refit_gamma(self) -> float:
         """The gamma that the coefficients shown were estimated with."""

@@ -160,7 +160,7 @@ class CertifiedModel(RecordedModel):
     refit_gamma: float | None = None
     coefficient_bounds: Any = None
     positive: bool = False
-    clamp: bool = False
+    clamp: bool | None = None
     functions: Any = None
     units: Any = None
     constants: Any = None

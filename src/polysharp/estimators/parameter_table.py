@@ -92,6 +92,7 @@ RULES = {
         "JOBS": (lambda v: v is None or (_integer(-1)(v) and v != 0), f"None, -1 or {_LEAST} 1"),
         "VERBOSE": (lambda v: _flag(v) or _integer(0)(v), f"{_LEAST} 0"),
         "FLAG": (_flag, "True or False"),
+        "CLAMP": (lambda v: v is None or _flag(v), "None, True or False"),
         "GAMMA": (lambda v: _is(v, "auto") or _positive(v), f"{_AUTO} a positive finite number"),
         "RIDGE": (lambda v: v is None or _positive(v), "None or a positive finite number"),
         "GAMMAS": (

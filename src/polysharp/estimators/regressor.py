@@ -89,8 +89,8 @@ class SparsePolynomialRegressor(CertifiedModel):
         of the matrix products unchanged and gives the engine one thread.
     verbose : int, default=0
         1 shows a live line: objective, bound, gap, cuts or nodes, time.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of the engines' random choices.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of the engines' random choices; None draws one.
     max_interaction : int or None, default=None
         Largest number of different inputs in one term; 1 for an additive model.
     interaction_degree : int or None, default=None
@@ -115,9 +115,10 @@ class SparsePolynomialRegressor(CertifiedModel):
         gamma if that is a number, and a choice by cross-validation with ``gamma="auto"``.
     positive : bool, default=False
         No coefficient may be negative: short for ``coefficient_bounds=(0, None)``.
-    clamp : bool, default=False
+    clamp : bool or None, default=None
         Move inputs outside the range of the rows of the fit to the nearer end before predicting;
-        ``polynomial_.ranges`` has the ranges.
+        ``polynomial_.ranges`` has the ranges.  None is False here; the search over budgets clamps
+        if that predicts held-out rows no worse.
     functions : sequence, mapping or None, default=None
         Functions of the inputs that terms may multiply like inputs: names among "inverse",
         "square-root", "log", "exp", "sin" and "cos", callables with a name, or pairs of name and
@@ -203,7 +204,7 @@ class SparsePolynomialRegressor(CertifiedModel):
     gap_tol: float = 1e-4
     n_jobs: int | None = None
     verbose: int = 0
-    random_state: Any = None
+    random_state: Any = 0
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Find the best polynomial.

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from polysharp.data.checks import open_rows
@@ -22,6 +23,7 @@ from polysharp.data.cluster import is_dask
 from polysharp.data.rows import Rows
 from polysharp.errors import InputError
 from polysharp.estimators.fit_context import FitContext, warn
+from polysharp.estimators.fitting import StartTerms
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import (
     check_parameters,
@@ -34,15 +36,17 @@ from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.monomials.parameter_rules import read_rules
 from polysharp.progress import Progress
 from polysharp.selection.budget_search import HIGHEST, BudgetSearch, Wanted
-from polysharp.selection.folds import Folds
+from polysharp.selection.folds import Folds, KnownSums
 from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import RULES, Scores
 from polysharp.selection.split_models import Budgets
-from polysharp.selection.splits import random_folds, read_parts
+from polysharp.selection.splits import random_folds, read_parts, repeated
 from polysharp.time_budget import TimeBudget
 
 SEARCH_SHARE = 0.75  # of the time limit; the refit gets the rest
 REFIT_SHARE = 0.1  # of the time limit that the refit has in any case: the search may end late
+AGAIN = 1.0  # seconds at least for a second search, after one that came out worse than validation
+TOLERATED = 1.05  # times the error of cross-validation, for that on the rows of the fit
 HOPELESS_AFTER = 3.0  # seconds of the refit's search, after which a wide gap ends it
 # Parameters of a fit that a search over budgets chooses, or has under another name.
 SEARCHED = {"max_terms", "max_inputs", "time_limit", "random_state"}
@@ -72,10 +76,12 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         Compare raw inputs (False), centred ones (True), or both.
     cv : int, "auto", splitter or iterable of (train, test), default="auto"
         Number of shuffled folds; or a scikit-learn splitter, or the splits themselves.  "auto": ten
-        folds for at most 2,000 rows, otherwise (and for Dask collections) five.
+        folds for at most 2,000 rows, drawn three times for fewer than 100, otherwise (and for Dask
+        collections) five.
     rule : {"shortest", "one-se", "best"}, default="shortest"
         "shortest" takes the fewest terms among formulas as good as the best, in raw inputs unless
-        centring saves a fifth of the terms.  "best" takes the smallest mean validation error.
+        centring saves a fifth of the terms; below 100 rows a linear formula, unless another one is
+        clearly better.  "best" takes the smallest mean validation error.
         "one-se" takes the fewest terms, then the fewest inputs, the lowest degree and the
         strongest ridge, within one standard error of the smallest error.
     n_candidates, fit_intercept, scale, device, engine, gap_tol : optional
@@ -91,8 +97,8 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         of the refit; -1 for all cores.
     verbose : int, default=0
         1 shows progress.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of the folds and of the engine.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of the folds and of the engine; None draws one.
     refit : bool, default=True
         False only compares: ``best_params_`` and ``cv_results_`` are set, and there is no model to
         predict with.
@@ -177,7 +183,7 @@ optional
     gap_tol: float = 1e-4
     n_jobs: int | None = None
     verbose: int = 0
-    random_state: Any = None
+    random_state: Any = 0
     refit: bool = field(default=True, kw_only=True)
 
     @property
@@ -223,7 +229,7 @@ optional
             search = self._search(folds, context)
             scores = search.run()
             self.n_splits_, self.cv_results_ = folds.plan.n_splits, scores.table()
-            self.best_index_ = scores.choose(self.rule)
+            self.best_index_ = search.choose(scores, self.rule)
             self.best_params_ = self.cv_results_["params"][self.best_index_]
             self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
             self.search_time_ = context.time.spent()
@@ -275,8 +281,9 @@ optional
     ) -> Folds:
         """Cut the rows into the parts that the splits treat alike."""
         rules = read_rules(parameters, rows.names, rows.ranges)
-        parts, plan = read_parts(self.cv, given, rows.shape[0], groups=groups, seed=seed)
-        return Folds(rows, parts, plan, rules, bool(self.scale), self.clamp)
+        n, repeats = rows.shape[0], repeated(self.cv, rows.shape[0])
+        parts, plan = read_parts(self.cv, given, n, groups=groups, seed=seed, repeats=repeats)
+        return Folds(rows, parts, plan, rules, bool(self.scale), bool(self.clamp), repeats)
 
     def _search(self, folds: Folds, context: FitContext) -> BudgetSearch:
         """Prepare the comparison, within its share of the time."""
@@ -311,8 +318,39 @@ optional
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 setattr(model, name, getattr(self, name))
+        if self.clamp is None:
+            model.set_params(clamp=search.clamps(scores, self.best_index_))
         starts, sums = search.for_refit(scores, self.best_index_)
         auto = several(self.gammas) == ("auto",)
         model._fit_tables(tables, context, starts, sums, strengthen=auto)
+        self._check_error(model, tables, (context, starts, sums), search, scores)
         model.set_params(gamma=model.gamma_, refit_gamma=model.refit_gamma_)
         self.best_estimator_, self.fitted_ = model, model.fitted_
+
+    def _check_error(
+        self,
+        model: SparsePolynomialRegressor,
+        tables: Sequence[Rows],
+        given: tuple[FitContext, StartTerms, KnownSums | None],
+        search: BudgetSearch,
+        scores: Scores,
+    ) -> None:
+        """Search once more if models of the splits did better on rows that they had not seen."""
+        found, weight = model.fitted_, tables[0].total_weight
+        # Of all held-out rows together, as the error on the rows of the fit is.
+        validated = float(np.sqrt(np.mean(scores.errors[self.best_index_] ** 2)))
+        if found.training_error(weight) <= TOLERATED * validated:
+            return
+        from polysharp.engines.local_search import LocalSearch  # loads the compiler
+
+        context, starts, sums = given
+        again = replace(context, engine=LocalSearch(), time=context.time.share(1.0, AGAIN))
+        model._fit_tables(tables, again, starts, sums)
+        if model.fitted_.training_error(weight) >= found.training_error(weight):
+            model.fitted_ = found
+        own = model.fitted_.training_error(weight)
+        if own > TOLERATED * validated:
+            search.remarks.append(
+                f"The formula has an error of {own:.4g} on the rows of the fit, more than the "
+                f"{validated:.4g} of cross-validation; a longer time_limit may help."
+            )

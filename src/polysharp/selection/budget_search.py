@@ -34,10 +34,12 @@ from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.moments.fold_moments import RandomFolds
 from polysharp.moments.moments import Moments
 from polysharp.monomials.basis import Basis
+from polysharp.selection.clamping import clamping_helps
 from polysharp.selection.folds import FoldMoments, Folds, KnownSums
 from polysharp.selection.parallel import Workers
-from polysharp.selection.scores import NOTHING, Case, Scores, standard_error
+from polysharp.selection.scores import NOTHING, Case, Scores, SelectionRule, standard_error
 from polysharp.selection.split_models import Budgets, SplitModels
+from polysharp.selection.splits import FEW_ROWS
 from polysharp.time_budget import TimeBudget
 from polysharp.typing import Monomial
 
@@ -51,6 +53,7 @@ HIGHEST = 5  # of degrees="auto", for models of any size
 SCREENED = 4  # likewise, where monomials are too many to be listed
 SHORT = 5  # terms of the models that are compared beyond
 GAIN = 0.9  # what the error of short models must fall to with every degree, to go on
+MONOMIALS_PER_ROW = 5  # at most, if rows are few
 SHORTLISTED = 1200  # monomials that they are found among
 DEGREE_SHARE = 0.5  # of the time left, that one degree may take
 MOMENT_SHARE = 0.35  # of a degree's time, for the moments of its monomials
@@ -133,7 +136,7 @@ class BudgetSearch:
 
     def _compare(self) -> None:
         """Compare the degrees that are wanted, and what may come after them."""
-        degrees = self.wanted.degrees or tuple(range(1, HIGHEST + 1))
+        degrees = self.wanted.degrees or tuple(range(1, self.highest + 1))
         needed = max(map(len, self.folds.rules.include_terms), default=0)
         left_out: list[int] = []
         refused: InfeasibleError | None = None
@@ -155,6 +158,25 @@ class BudgetSearch:
         self._remark(left_out)
 
     @property
+    def few_rows(self) -> bool:
+        """Whether rows are so few that a formula must be clearly better than a linear one."""
+        return self.folds.rows.shape[0] < FEW_ROWS
+
+    @property
+    def highest(self) -> int:
+        """The highest degree that is compared for models of any size.
+
+        A few rows cannot choose among very many monomials.
+        """
+        degrees = range(3, HIGHEST + 1)
+        most = MONOMIALS_PER_ROW * self.folds.rows.shape[0] if self.few_rows else np.inf
+        return max([2, *(r for r in degrees if self.folds.at(r).count <= most)])
+
+    def choose(self, scores: Scores, rule: SelectionRule) -> int:
+        """Return the place of the candidate to use; few rows call for caution."""
+        return scores.choose(rule, few_rows=self.few_rows and not self.found)
+
+    @property
     def scores(self) -> Scores:
         """Everything that was compared so far."""
         return Scores.joined(self.done)
@@ -173,6 +195,13 @@ class BudgetSearch:
         supports = {tuple(sorted(map(int, support))) for support in scores.supports[chosen]}
         terms = [basis.select(support).monomials for support in sorted(supports)]
         return terms, None if moments is None else KnownSums(basis, moments)
+
+    def clamps(self, scores: Scores, chosen: int) -> bool:
+        """Whether inputs of a candidate should be clamped."""
+        case = scores.candidates[chosen]
+        basis, _ = self.sums[case.degree, case.center]
+        supports, folds = scores.supports[chosen], self.folds.at(case.degree)
+        return clamping_helps(folds, case.center, basis, supports, case.gamma)
 
     @property
     def least(self) -> float:
@@ -335,7 +364,7 @@ class BudgetSearch:
             jobs = [(split, case.gamma, own, until) for split in splits]
             self.work.count_models(splits, own)
             found = self.workers.run(SplitModels.compare, jobs, stage)
-            scores = Scores.of(case, own, found, scale)
+            scores = Scores.of(case, own, found, scale, self.folds.repeats)
             if np.isnan(scores.mean).all():
                 break
             best = scores.candidates[int(np.nanargmin(scores.mean))].max_terms

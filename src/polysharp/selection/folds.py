@@ -49,6 +49,7 @@ class Folds:
     rules: TermRules  # of the largest degree and budgets
     scale: bool = True
     clamp: bool = False
+    repeats: int = 1  # drawings of the folds, whose errors are not independent
     room: int = MOMENT_BYTES  # that the moments of all parts and sets may take
 
     @property
@@ -62,12 +63,12 @@ class Folds:
 
         On Dask the rows would be read again in each split.
         """
-        at_hand = self._parted is not None
+        at_hand = self.parted is not None
         return at_hand and self.screening_work() <= MOST_SCREENING
 
     @property
-    def _parted(self) -> PartedRows | None:
-        """The rows themselves, where they are at hand."""
+    def parted(self) -> PartedRows | None:
+        """The rows themselves, None if they are not in memory."""
         if isinstance(self.parts, RandomFolds) or self.rows.block is None:
             return None
         return PartedRows(self.rows.block, self.parts)
@@ -112,7 +113,7 @@ class Folds:
             self.rows.ranges, scale=self.scale, center=center, library=self.rules.library
         )
         rows = self.rows.coded(scaling.apply)
-        parted = replace(self, rows=rows)._parted
+        parted = replace(self, rows=rows).parted
         several, pools = None if parted is None else parted.rows.several, None
         if parted is None or self.count <= limit:
             basis = self.rules.basis(self.inputs)

@@ -28,14 +28,15 @@ from polysharp.errors import InfeasibleError
 from polysharp.selection.split_models import Budgets, SizeErrors
 from polysharp.typing import Array, Indices
 
-Rule = Literal["shortest", "one-se", "best"]
-RULES: tuple[Rule, ...] = ("shortest", "one-se", "best")
+SelectionRule = Literal["shortest", "one-se", "best"]
+RULES: tuple[SelectionRule, ...] = ("shortest", "one-se", "best")
 
 NAMES = ("degree", "gamma", "center", "max_inputs", "max_terms")
 # Of the response's standard deviation: weaker ridges would give coefficients no more digits that
 # anybody reads, and leave a proof fewer than rounding takes.
 EXACT = 1e-6
 NOTHING = 1e-4  # of the response's standard deviation: a formula so near to it is the law
+CLEARLY = 3.0  # standard errors of a difference: of so many models some are ahead by luck
 MOST_EXCESS = 0.1  # of the least error: what no rule accepts, however noisy the splits are
 RIDGE_EXCESS = 0.005  # of the least error: what a stronger ridge may cost, however noisy they are
 UNNOTICED = 0.001  # of the least error: what a stronger ridge may cost in any case
@@ -96,9 +97,17 @@ class Scores:
     n_inputs: Array
     supports: tuple[tuple[Indices, ...], ...]  # of each candidate by split
     scale: float  # standard deviation of the response
+    repeats: int = 1  # drawings of the folds
 
     @classmethod
-    def of(cls, case: Case, budgets: Budgets, splits: Sequence[SizeErrors], scale: float) -> Self:
+    def of(
+        cls,
+        case: Case,
+        budgets: Budgets,
+        splits: Sequence[SizeErrors],
+        scale: float,
+        repeats: int = 1,
+    ) -> Self:
         """Bring the splits of one case together."""
         limits, sizes = budgets.max_inputs, budgets.max_terms
         errors, terms, inputs = (
@@ -114,7 +123,7 @@ class Scores:
             for k, size in product(limits, sizes)
         )
         means = terms.mean(axis=1), inputs.mean(axis=1)
-        return cls(candidates, errors, *means, supports, scale)
+        return cls(candidates, errors, *means, supports, scale, repeats)
 
     @classmethod
     def joined(cls, parts: Sequence[Scores]) -> Scores:
@@ -126,6 +135,7 @@ class Scores:
             np.concatenate([part.n_inputs for part in parts]),
             tuple(s for part in parts for s in part.supports),
             parts[0].scale,
+            parts[0].repeats,
         )
 
     def select(self, chosen: NDArray[np.bool_]) -> Scores:
@@ -140,7 +150,11 @@ class Scores:
     @property
     def std_error(self) -> Array:
         """Standard error of that mean."""
-        return standard_error(self.errors)
+        return self._standard_error(self.errors)
+
+    def _standard_error(self, errors: Array) -> Array:
+        """Return the standard error of means over the splits; repeated folds share their rows."""
+        return np.asarray(standard_error(errors) * np.sqrt(self.repeats))
 
     @property
     def least(self) -> float:
@@ -150,15 +164,40 @@ class Scores:
     def _flags(self, name: str) -> NDArray[np.bool_]:
         return np.array([getattr(c, name) for c in self.candidates], dtype=bool)
 
-    def choose(self, rule: Rule) -> int:
-        """Return the place of the candidate to use."""
+    def choose(self, rule: SelectionRule, *, few_rows: bool = False) -> int:
+        """Return the place of the candidate to use; of ``few_rows`` the shortest is cautious."""
         if np.isnan(self.mean).all():
             raise InfeasibleError("no polynomial within the budgets satisfies all the rules")
         best = int(np.nanargmin(self.mean))
         if rule == "one-se":
             close = np.flatnonzero(self.mean <= self.mean[best] + self.std_error[best])
             return int(min(close, key=lambda a: self._simplicity(int(a))))
-        return self._shortest() if rule == "shortest" else best
+        if rule == "best":
+            return best
+        return self._cautious() if few_rows else self._shortest()
+
+    def _cautious(self) -> int:
+        """Return the linear formula with every input, or a formula that is clearly better.
+
+        First come shorter linear formulas, then those of each higher degree.  Each must lower the
+        error by several standard errors of the difference.
+        """
+        degrees = np.array([c.degree for c in self.candidates])
+        linear = self.select(degrees == 1)
+        if np.isnan(linear.mean).all():
+            return self._shortest()
+        longest = np.nanmax(np.where(np.isnan(linear.mean), np.nan, linear.n_terms))
+        chosen = linear.select(linear.n_terms == longest).choose("best")
+        for degree in sorted(set(degrees.tolist())):
+            own = self.select(degrees == degree)
+            if np.isnan(own.mean).all():
+                continue
+            new = own._shortest()
+            errors = np.maximum(self.errors[[chosen, new]], NOTHING * self.scale)
+            gain = errors[0] - errors[1]
+            if gain.mean() > CLEARLY * self._standard_error(gain):
+                chosen = new
+        return chosen
 
     def _simplicity(self, a: int) -> tuple[float, ...]:
         """Fewest terms, then inputs, then the lowest degree, then the strongest ridge."""
@@ -168,7 +207,7 @@ class Scores:
 
     def _shortest(self) -> int:
         """Return the shortest that validation cannot tell from the best, raw where that will do."""
-        close, centred = self.indistinct(), self._flags("center")
+        close, centred = self._not_dominated(self.indistinct()), self._flags("center")
         sizes = np.array([c.max_terms for c in self.candidates])
         raw, other = (sizes[close[centred[close] == flag]] for flag in (False, True))
         center = not len(raw)
@@ -180,6 +219,20 @@ class Scores:
         ridges = [a for a in here if self._simplicity(a)[:3] == few]
         return ridges[strongest(self.errors[ridges], self.scale)]
 
+    def _not_dominated(self, places: Indices) -> Indices:
+        """Leave out candidates that are both longer and worse than another in the same coding.
+
+        The noise of a single split can let an unstable model pass as good as the best.
+        """
+        errors = np.maximum(self.errors, NOTHING * self.scale).mean(axis=1)
+        sizes, centred = np.array([c.max_terms for c in self.candidates]), self._flags("center")
+
+        def dominated(a: int) -> bool:
+            shorter = (sizes < sizes[a]) & (centred == centred[a])
+            return bool(np.nanmin(np.append(errors[shorter], np.inf)) < errors[a])
+
+        return np.array([a for a in places.tolist() if not dominated(a)], dtype=np.intp)
+
     def indistinct(self) -> Indices:
         """Return the candidates that validation cannot tell from the best."""
         # Below the level of nothing all errors are alike.
@@ -187,7 +240,8 @@ class Scores:
         mean = errors.mean(axis=1)
         best = int(np.nanargmin(mean))
         excess = errors - errors[best]
-        room = np.maximum(standard_error(errors[best]), 2.0 * standard_error(excess))
+        own, others = self._standard_error(errors[best]), self._standard_error(excess)
+        room = np.maximum(own, 2.0 * others)
         limit = np.minimum(room, MOST_EXCESS * mean[best])
         return np.flatnonzero(excess.mean(axis=1) <= limit)
 

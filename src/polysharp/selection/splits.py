@@ -17,7 +17,9 @@ from polysharp.typing import Indices
 
 Split = tuple[Indices, Indices]  # rows to train on, rows to validate on
 
-FEW_ROWS = 2_000  # up to which cv="auto" means ten folds
+SMALL = 2_000  # rows up to which cv="auto" means ten folds
+FEW_ROWS = 100  # below which these folds are drawn several times
+REPEATS = 3  # drawings of the folds of few rows, whose errors depend much on the drawing
 
 
 def chosen_cv(cv: Any, n: float) -> Any:
@@ -38,7 +40,12 @@ def chosen_cv(cv: Any, n: float) -> Any:
         return cv
     if cv != "auto":
         raise InputError(f"cv must be 'auto', a number of folds, a splitter or splits, got {cv!r}")
-    return int(min(10 if n <= FEW_ROWS else 5, max(n, 2)))
+    return int(min(10 if n <= SMALL else 5, max(n, 2)))
+
+
+def repeated(cv: Any, n: float) -> int:
+    """Return how often the folds of n rows are drawn: several times if rows are few."""
+    return REPEATS if isinstance(cv, str) and chosen_cv(cv, n) < n < FEW_ROWS else 1
 
 
 def random_folds(cv: Any, groups: Any) -> int:
@@ -57,9 +64,16 @@ def _is_number(cv: Any) -> bool:
 
 
 def read_splits(
-    cv: Any, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, seed: int = 0
+    cv: Any,
+    X: Any,
+    y: Any,
+    *,
+    groups: Any = None,
+    sample_weight: Any = None,
+    seed: int = 0,
+    repeats: int = 1,
 ) -> list[Split]:
-    """Split the rows as the user asked, a number means so many shuffled folds.
+    """Split the rows as the user asked; a number means shuffled folds, drawn ``repeats`` times.
 
     Rows of weight zero are left out then, as the data do.
     """
@@ -72,7 +86,8 @@ def read_splits(
     if _is_number(cv):
         if cv > n:
             raise InputError(f"cv must be at most the number of rows, {n}, got {cv}")
-        cv = KFold(int(cv), shuffle=True, random_state=seed)
+        each = [KFold(int(cv), shuffle=True, random_state=seed + r) for r in range(repeats)]
+        cv = [pair for folds in each for pair in folds.split(np.zeros(n))]
     pairs = [(_rows(a, n), _rows(b, n)) for a, b in check_cv(cv, y).split(X, y, groups)]
     place = np.cumsum(used) - 1
     return [(place[train[used[train]]], place[test[used[test]]]) for train, test in pairs]
@@ -90,14 +105,21 @@ def _rows(chosen: Any, n: int) -> Indices:
 
 
 def read_parts(
-    cv: Any, given: tuple[Any, Any, Any], n: int, *, groups: Any = None, seed: int = 0
+    cv: Any,
+    given: tuple[Any, Any, Any],
+    n: int,
+    *,
+    groups: Any = None,
+    seed: int = 0,
+    repeats: int = 1,
 ) -> tuple[Parts, Plan]:
     """Cut X, y and sample_weight, n rows of positive weight, as ``cv`` says; deal those on Dask."""
     X, y, sample_weight = (as_host(part) for part in given)
     if is_dask(X):
         n_folds = random_folds(cv, groups)
         return RandomFolds(n_folds, seed), Plan.k_fold(n_folds)
-    return cut(read_splits(cv, X, y, groups=groups, sample_weight=sample_weight, seed=seed), n)
+    how = {"groups": groups, "sample_weight": sample_weight, "seed": seed, "repeats": repeats}
+    return cut(read_splits(cv, X, y, **how), n)
 
 
 def cut(splits: Iterable[Split], n: int) -> tuple[list[Indices], Plan]:
