@@ -87,7 +87,7 @@ def find_pairwise_shift(
     """
     with np.errstate(all="ignore"):
         method, times = (
-            _Method(H, b, budget, start, aim, expired),
+            _PairwiseMethod(H, b, budget, start, aim, expired),
             deque[float](maxlen=ROUNDS_JUDGED),
         )
         if K is not None:
@@ -114,7 +114,7 @@ class _Point(NamedTuple):
     curvature: Array
 
 
-class _Method:
+class _PairwiseMethod:
     """State of the method, in coordinates in which H has unit diagonal."""
 
     def __init__(
