@@ -27,6 +27,7 @@ KEPT_BYTES = 64 * 2**20  # of columns of G that were asked for
 # memory, and its sweeps as much again; forming G takes n f^2 multiplications and additions of
 # 0.02 ns: as much as f / 128 of them.
 MONOMIALS_READ = 128
+DESIGN_READ = 15  # the same for one pass over the design, which a product with few columns is
 MAX_DENSE_GPU = 20_000  # and where a GPU makes it and works with it: 3 GiB
 
 
@@ -100,7 +101,7 @@ class DesignGram:
         """Return G[:, J]; new columns are computed in one product."""
         kept, J = self._columns, np.asarray(J, dtype=np.intp)
         new = [j for j in J.tolist() if j not in kept]
-        G = self.matrix(len(new) / self.size)
+        G = self.matrix((DESIGN_READ + len(new)) / self.size if new else 0.0)
         if G is not None:
             return np.asarray(G[:, J])
         if 8 * self.size * (len(kept) + len(new)) > KEPT_BYTES:

@@ -32,7 +32,7 @@ from polysharp.engines.local_search.tableau import (
     SwapTask,
     TabuTask,
 )
-from polysharp.moments.gram import DenseGram
+from polysharp.moments.gram import DenseGram, DesignGram
 from polysharp.problem.problem import Problem
 from polysharp.typing import Array, Indices
 
@@ -204,7 +204,12 @@ class _GramRows:
             return
         table, place = self.equations.table, self.equations.place
         missing = S[place[S] < 0]
-        for j, row in zip(missing, self._gram.columns(missing).T, strict=True):
+        columns = self._gram.columns(missing)
+        if isinstance(self._gram, DesignGram) and (G := self._gram.matrix(0.0)) is not None:
+            self._dense = True
+            self.equations = self.equations._replace(table=G, place=np.arange(len(G)))
+            return
+        for j, row in zip(missing, columns.T, strict=True):
             while self._owner[self._next] >= 0 and self._owner[self._next] in members:
                 self._next = (self._next + 1) % len(table)
             place[self._owner[self._next]] = -1
