@@ -182,17 +182,27 @@ class _GramRows:
     """The rows of G that kernels read: G itself where it is in memory, or else a table of some."""
 
     def __init__(self, problem: Problem, slots: int) -> None:
-        gram, f = problem.gram, problem.size
-        self._gram, self._dense = gram, isinstance(gram, DenseGram)
-        if isinstance(gram, DenseGram):
-            table = gram.G if gram.G.flags.c_contiguous else np.ascontiguousarray(gram.G.T)
-            place = np.arange(f)
-        else:
-            table = np.empty((min(f, max(2 * slots, CACHE_BYTES // (8 * f))), f))
-            place = np.full(f, -1)
-        self._owner = np.full(len(table), -1)  # the monomial of each row of the table
-        self._next = 0
+        self._gram, f = problem.gram, problem.size
+        held = 0 if self._formed() is not None else min(f, max(2 * slots, CACHE_BYTES // (8 * f)))
+        table, place = np.empty((held, f)), np.full(f, -1)
+        self._owner = np.full(held, -1)  # the monomial of each row of the table
+        self._next, self._dense = 0, False
         self.equations = Equations(table, place, problem.yy, problem.lam)
+        self._read_whole()
+
+    def _formed(self) -> Array | None:
+        """Return G if it is in memory."""
+        if isinstance(self._gram, DesignGram):
+            return self._gram.matrix(0.0)
+        return self._gram.G if isinstance(self._gram, DenseGram) else None
+
+    def _read_whole(self) -> None:
+        """Read G itself if it is in memory by now."""
+        G = self._formed()
+        if G is not None:
+            rows = G if G.flags.c_contiguous else np.ascontiguousarray(G.T)
+            self.equations = self.equations._replace(table=rows, place=np.arange(len(rows)))
+            self._dense = True
 
     def worth_forming(self, gains: Callable[[], Array]) -> Indices:
         """Return the monomials whose rows are formed beside one that is needed."""
@@ -205,9 +215,8 @@ class _GramRows:
         table, place = self.equations.table, self.equations.place
         missing = S[place[S] < 0]
         columns = self._gram.columns(missing)
-        if isinstance(self._gram, DesignGram) and (G := self._gram.matrix(0.0)) is not None:
-            self._dense = True
-            self.equations = self.equations._replace(table=G, place=np.arange(len(G)))
+        self._read_whole()  # which the columns may have formed
+        if self._dense:
             return
         for j, row in zip(missing, columns.T, strict=True):
             while self._owner[self._next] >= 0 and self._owner[self._next] in members:

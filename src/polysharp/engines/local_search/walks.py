@@ -31,6 +31,7 @@ from polysharp.engines.local_search.boxed_rows import (
 from polysharp.engines.local_search.moves import add_families, settle
 from polysharp.engines.local_search.swap_state import SwapState, never
 from polysharp.engines.local_search.tableau import REFRESH, SwapTask, TabuTask
+from polysharp.moments.gram import DesignGram
 from polysharp.monomials.structure import Structure
 from polysharp.problem.problem import Fit, Problem
 from polysharp.typing import Indices
@@ -158,6 +159,8 @@ class LocalSearch(Engine):
     def search(self, run: Run) -> Stop:
         """Descend from the start and from forward selection, then walk from the better one."""
         problem, rng = run.problem, np.random.default_rng(run.seed)
+        if isinstance(problem.gram, DesignGram):
+            problem.gram.matrix(1.0)  # walks read nearly all of G
         clock = {"out_of_time": lambda: run.expired}
         for start in (run.best.support, forward(problem).support):
             run.offer_fit(improve(problem, start, **clock))
