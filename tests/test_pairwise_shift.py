@@ -16,6 +16,7 @@ from support import (
     Problem,
     Structure,
     Tree,
+    _PairwiseMethod,
     best_diagonal,
     find_pairwise_shift,
     first_start,
@@ -25,7 +26,6 @@ from support import (
 from polysharp import Solution
 from tests.instances import make_instance, optimum, while_it_gains, with_boxes
 
-_Method = inner("_Method", "pairwise_shift_method")
 Array = inner("Array", "typing")
 
 # No end tries everything, and every node that a diagonal does not close is shifted.
@@ -182,7 +182,7 @@ def test_derivatives_are_those_of_the_value() -> None:
     rng, m = np.random.default_rng(5), 9
     A = rng.standard_normal((20, m)) + rng.standard_normal((20, 1))
     start = DiagonalStart(np.full(m, 0.1), np.full(m, 0.1), np.full(m, 0.3))
-    method = _Method(A.T @ A, rng.standard_normal(m), 3, start, 0.0, lambda: False)
+    method = _PairwiseMethod(A.T @ A, rng.standard_normal(m), 3, start, 0.0, lambda: False)
 
     def moved(scale: float) -> Array:
         """Return a random step whose ratios are symmetric."""
