@@ -151,6 +151,12 @@ def test_useless_columns_are_left_out_and_said(folder, capsys):
     assert main(["predict", "m.json", "t.csv", "-o", "p.csv"]) == 0  # the table of the fit
 
 
+def test_a_running_number_is_pointed_at(folder, capsys):
+    folder[["a", "b", "y"]].assign(run=range(7, 67)).to_csv("t.csv", index=False)
+    assert main(["fit", "t.csv", *FIT]) == 0
+    assert "column 'run' counts the rows: --exclude it" in capsys.readouterr().err
+
+
 def test_common_texts_become_indicators_when_told(folder, capsys):
     town = np.array([f"town {i}" for i in range(20)])[np.arange(60) % 20]
     folder.assign(town=town).to_csv("t.csv", index=False)

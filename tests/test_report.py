@@ -5,6 +5,7 @@ import warnings
 from copy import copy
 from dataclasses import replace
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -13,7 +14,9 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from support import (
+    Peer,
     ReportData,
+    assess,
     at_most,
     compare_peers,
     number,
@@ -26,6 +29,7 @@ from support import (
 from polysharp import (
     Path,
     PathPoint,
+    Polynomial,
     SparsePolynomialRegressor,
     SparsePolynomialRegressorCV,
     load_model,
@@ -460,3 +464,40 @@ def test_rows_that_do_not_fit_the_model_are_refused(model, rides):
         render_report(model, X, y[:-1])
     with pytest.raises(InputError, match="sample_weight must be >= 0"):
         render_report(model, X, y, sample_weight=np.zeros(len(y)))
+
+
+CURVED = Polynomial(((0, 1),), np.ones(1), 0.0, ("a", "b", "c"))
+LINE = Polynomial(((0,), (2,)), np.ones(2), 0.0, ("a", "b", "c"))
+
+
+def others(mean, linear, boosting):
+    errors = {"the mean": mean, "linear regression": linear, "boosting": boosting}
+    return [Peer(name, error, 0.1) for name, error in errors.items()]
+
+
+@pytest.mark.parametrize(
+    ("polynomial", "error", "peers", "grade", "badge"),
+    [
+        (CURVED, 1.0, (5.0, 3.0, 2.0), "good", "Better than boosting"),
+        (CURVED, 1.0, (5.0, 3.0, 1.05), "good", "As good as boosting"),
+        (CURVED, 1.0, (5.0, 3.0, 0.5), "good", "Better than linear regression"),
+        (CURVED, 1.0, (5.0, 1.05, 0.5), "open", "No better than a straight line"),
+        (CURVED, 1.0, (5.0, 0.5, 2.0), "open", "Linear regression predicts better"),
+        (LINE, 1.0, (5.0, 1.05, 2.0), "good", "As good as linear regression"),
+        (LINE, 1.0, (5.0, 0.5, 2.0), "open", "Linear regression predicts better"),
+        (CURVED, 1.0, (1.05, 3.0, 2.0), "open", "Predicts no better than the mean"),
+    ],
+)
+def test_the_assessment_is_what_the_errors_say(polynomial, error, peers, grade, badge):
+    found = assess(polynomial, (error, 0.1), others(*peers))
+    assert (found.grade, found.badge) == (grade, badge)
+    assert f"error {error:.3g} on rows not seen" in found.sentence
+
+
+def test_held_out_rows_come_before_all_folds():
+    rows = SimpleNamespace(n=20, r2=-98.0)
+    found = assess(CURVED, (1.0, 0.1), others(5.0, 3.0, 2.0), rows)
+    assert (found.grade, found.badge) == ("open", "Fails on held-out rows")
+    assert "R2 -98" in found.sentence
+    assert assess(CURVED, None, ()) is None
+    assert assess(CURVED, None, (), SimpleNamespace(n=20, r2=0.9)) is None

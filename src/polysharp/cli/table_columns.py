@@ -106,6 +106,12 @@ def useless(frame: Any, names: Sequence[str], indicators: bool | None) -> dict[s
     return found
 
 
+def counters(frame: Any, names: Sequence[str]) -> list[str]:
+    """Return the columns that number the rows, from whatever number on."""
+    columns = {name: to_numbers(frame[name]).to_numpy() for name in names}
+    return [name for name, values in columns.items() if (np.diff(values) == 1.0).all()]
+
+
 def numbers(frame: Any, source: str, names: Sequence[str], spared: Sequence[str] = ()) -> Any:
     """Return the named columns as float64, or say which cells are not finite numbers.
 

@@ -22,6 +22,7 @@ from polysharp.cli.table_cells import is_number
 from polysharp.cli.table_columns import (
     choose_inputs,
     complete,
+    counters,
     find,
     listed,
     numbers,
@@ -115,6 +116,8 @@ def read_sample(options: Namespace, *, several: bool = False) -> Sample:
             why = ", ".join(f"{name!r} ({reason})" for name, reason in dropped.items())
             say(f"left out {plural(len(dropped), 'column')}: {why}")
             chosen = [name for name in chosen if name not in dropped]
+        for name in counters(frame, chosen):
+            say(f"column {name!r} counts the rows: --exclude it unless it can be a cause")
     recipe = Recipe.learn(frame[chosen], indicators=options.indicators, impute=options.impute)
     recipe.say()
     used = recipe.names(chosen)

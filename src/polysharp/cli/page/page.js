@@ -198,7 +198,7 @@ function draw(own, short) {
 
 function showResult(task) {
   const { result } = task, names = { report: "Download the report", model: "Download the model", proof: "Download the proof" };
-  $("verdict").textContent = result.proved ? "Proved to be the best of its kind" : result.stopped ? "Stopped: the best formula found so far" : "The best formula found; the proof was not completed in time";
+  $("verdict").textContent = result.proved && result.stopped ? "Proved best of its size; the comparison of sizes was stopped" : result.proved ? "Proved best" : result.stopped ? "Stopped: the best formula found so far" : "The best formula found; the proof was not completed in time";
   $("verdict").className = `badge ${result.proved ? "good" : "open"}`;
   const second = result.verdict;
   $("second-verdict").hidden = !second;
