@@ -137,3 +137,17 @@ def test_thousands_of_sets_of_inputs_are_written_without_recursion():
         listed = tuple(sorted(one)) in sets
         assert (number in owner) == listed
         assert not listed or owner[number] == tuple(sorted(one))
+
+
+@pytest.mark.parametrize("seed", BINDING[:12])
+def test_compiled_bounds_are_those_of_one_set_at_a_time(seed):
+    """A threshold between the bounds divides the sets; what is left has its own bound again."""
+    sets = SetsBelow(root_of(make_instance(seed).problem))
+    every = sets.sift(np.inf, lambda: False)
+    assert every is not None
+    own = sorted(kept.bound for kept in every.left)
+    between = 0.5 * (own[0] + own[-1])
+    some = sets.sift(between, lambda: False)
+    assert some is not None
+    assert sorted(kept.bound for kept in some.left) == [bound for bound in own if bound < between]
+    assert some.closed == pytest.approx(min(b for b in [*own, np.inf] if b >= between), rel=1e-9)

@@ -15,20 +15,22 @@ become nodes of their own, each with a few dozen monomials.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, islice
 from math import comb
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from polysharp.checker.evidence import Vector
 from polysharp.engines.tree.bounder import Bounder
+from polysharp.engines.tree.input_set_kernel import bound_sets
 from polysharp.engines.tree.listed_node import Evidence, ListedNode, StartingPoint
 from polysharp.engines.tree.relaxation import fresh_warm
+from polysharp.engines.tree.relaxation_pricing import Part
 from polysharp.problem.bounds import Quadratic, ridge_bound
 from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.typing import Array, Indices
@@ -36,6 +38,8 @@ from polysharp.typing import Array, Indices
 MOST_WORK = 2e10  # multiply-adds of all factorisations together: some seconds
 WORK_RATE = 2e9  # multiply-adds a second
 MOST_SETS = 100_000
+MOST_BITS = 62  # undecided inputs, which a mask has bits for
+AT_ONCE = 4096  # sets between two looks at the clock
 MOST_LEFT = 2_000  # sets kept; more, and the bound was of no use
 
 
@@ -71,18 +75,12 @@ class SetsBelow:
         self.alive = alive
 
     @cached_property
-    def groups(self) -> dict[tuple[int, ...], Indices]:
-        """Monomials by the undecided inputs they use: those of a set are a union of few groups."""
-        uses = self.core.structure.uses[np.ix_(self.alive, self.undecided)]
-        groups: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for j, mask in zip(self.alive.tolist(), uses, strict=True):
-            groups[tuple(self.undecided[mask].tolist())].append(j)
-        return {key: np.array(terms, dtype=np.intp) for key, terms in groups.items()}
-
-    @property
-    def widest(self) -> int:
-        """Most undecided inputs in one monomial."""
-        return max(map(len, self.groups), default=0)
+    def masks(self) -> NDArray[np.int64]:
+        """The undecided inputs of each monomial, as bits; -1 for monomials that are out."""
+        uses = self.core.structure.uses[:, self.undecided].astype(np.int64)
+        masks = uses @ (1 << np.arange(len(self.undecided)))
+        alive = np.isin(np.arange(self.core.size), self.alive)
+        return np.asarray(np.where(alive, masks, -1))
 
     @property
     def count(self) -> int:
@@ -92,42 +90,45 @@ class SetsBelow:
     @property
     def work(self) -> float:
         """Multiply-adds that bound all sets, each as if it were the largest of them."""
-        sizes = np.zeros(self.widest + 1)  # of the largest group, by number of inputs
-        for key, terms in self.groups.items():
-            sizes[len(key)] = max(sizes[len(key)], len(terms))
+        keys, counts = np.unique(self.masks[self.alive], return_counts=True)
+        widths = np.array([int(key).bit_count() for key in keys.tolist()], dtype=np.intp)
+        sizes = np.zeros(int(widths.max(initial=0)) + 1)  # of the largest group with so many inputs
+        np.maximum.at(sizes, widths, counts)
         largest = sum(comb(self.room, d) * size for d, size in enumerate(sizes))
-        return float(self.count * (largest**3 / 3.0 + 2e4))
+        return float(self.count * (largest**3 / 6.0 + 4.0 * largest**2 + len(self.masks) + 1e3))
 
     @property
     def affordable(self) -> bool:
         """Whether all sets can be bounded within the work allowed."""
-        few = self.room < len(self.undecided) and self.count <= MOST_SETS
+        few = self.room < len(self.undecided) <= MOST_BITS and self.count <= MOST_SETS
         return few and self.work <= MOST_WORK
 
     def sift(self, threshold: float, expired: Callable[[], bool]) -> Sifted | None:
-        """Bound every set; None if too many are left or the time has run out."""
-        left: list[InputSet] = []
-        closed = np.inf
-        for number, (inputs, terms) in enumerate(self._sets()):
-            if number % 256 == 0 and expired():
+        """Bound every set; None where too many are left or the time has run out."""
+        every, left, closed = np.arange(self.core.size), list[InputSet](), np.inf
+        system = self.core.without_curvature(every)
+        part = Part(np.where(self.fixed_in, 1.0, 0.0), self.budget, system.boxed)
+        sets = combinations(range(len(self.undecided)), self.room)
+        while some := list(islice(sets, AT_ONCE)):
+            if expired():
                 return None
-            system = self.core.without_curvature(terms)
-            w = _ridge_fit(system)
-            bound = ridge_bound(system, w, self.fixed_in[terms], self.budget)
-            if bound >= threshold:
-                closed = min(closed, bound)
-                continue
-            left.append(InputSet(np.array(inputs, dtype=np.intp), terms, w, bound))
+            places = np.array(some, dtype=np.int64).reshape(len(some), self.room)
+            bounds = np.empty(len(places))
+            bound_sets(system, part, self.masks, (1 << places).sum(axis=1), bounds)
+            closed = min(closed, float(bounds[bounds >= threshold].min(initial=np.inf)))
+            left += [self._left(own) for own in places[~(bounds >= threshold)]]
             if len(left) > MOST_LEFT:
                 return None
         return Sifted(left, closed)
 
-    def _sets(self) -> Iterator[tuple[tuple[int, ...], Indices]]:
-        nothing, widths = np.zeros(0, dtype=np.intp), range(self.widest + 1)
-        for inputs in combinations(self.undecided.tolist(), self.room):
-            keys = (key for d in widths for key in combinations(inputs, d))
-            terms = np.concatenate([self.groups.get(key, nothing) for key in keys])
-            yield inputs, np.sort(terms)
+    def _left(self, places: Indices) -> InputSet:
+        """Return a set with its coefficients and its bound."""
+        inside = (self.masks >= 0) & (self.masks & ~int((1 << places).sum()) == 0)
+        terms = np.flatnonzero(inside)
+        system = self.core.without_curvature(terms)
+        w = _ridge_fit(system)
+        bound = ridge_bound(system, w, self.fixed_in[terms], self.budget)
+        return InputSet(self.undecided[places], terms, w, bound)
 
 
 class InputSets(Bounder):
