@@ -59,8 +59,6 @@ class Rounding:
 
     def explore(self, relaxation: Relaxation) -> None:
         """Round relaxations with other budgets and ridges, and walk from each: new basins."""
-        if self.state.problem.n_responses > 1:
-            return
         core = Subproblem.of(self.state.problem)
         terms = np.zeros(core.size, dtype=np.int8)
         terms[core.structure.required_terms] = IN
