@@ -140,14 +140,14 @@ class InnerProducts(Columns):
         An entry of the matrix is wrong by at most E_ij = unit n_i n_j + e_i n_j + n_i e_j, n being
         norms and e errors.  For any weights c that is no more than the diagonal of
         sum_j E_ij c_j / c_i, since 2 |x_i x_j| <= x_i^2 c_j / c_i + x_j^2 c_i / c_j.  Weights that
-        balance lengths serve most, those that balance what is left as ridge do if some columns are
-        little but rounding.  An entry of K goes through 4 roundings, and
+        balance lengths serve most, those that balance the ridges, at least lam, do if some columns
+        are little but rounding.  An entry of K goes through 4 roundings, and
         one more as it is taken off.  A Cholesky factorisation of the matrix with columns of unit
         length that succeeds shows A + c I >= 0 with c = 4 (s + 4) u trace(A) (Rump: its backward
         error is gamma_(s+1) trace(A), doubled for reciprocals of pivots, and again to be safe).
         """
         index, size, lengths = moved.index, len(moved.index), self.lengths(moved)
-        e, ridge = self.error[index], np.maximum(self.lam + moved.d, TINY)
+        e, ridge = self.error[index], self.lam + np.maximum(moved.d, 0.0)
         n, K = self.norms[index] + e, np.abs(moved.scaled(np.ones(size)))
         c = 1.0 / (np.sqrt(ridge) if by_ridge else lengths)
         rows = ((self.unit + 4.0 * U) * n + e) * float(n @ c) + n * float(e @ c)
