@@ -140,7 +140,7 @@ def all_finite(proof: Any) -> bool:
             if not isfinite(record):
                 return False
         elif isinstance(record, np.ndarray):
-            if not np.isfinite(record).all():
+            if record.dtype.kind not in "biuf" or not np.isfinite(record).all():
                 return False
         elif isinstance(record, tuple | list):
             stack += record
