@@ -25,6 +25,7 @@ from polysharp.estimators.scored_rows import ScoredRows
 from polysharp.wording import plural
 
 MOST_NAMES = 8  # of the columns a message lists
+FEWEST_COUNTED = 10  # rows of which 1, 2, 3, ... is no accident
 LOOKED_AT = 1000  # texts of a column that tell what it holds
 SPARED_ROWS = 0.2  # share of the rows that is left out for missing values without being told to
 DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
@@ -109,6 +110,8 @@ def useless(frame: Any, names: Sequence[str], indicators: bool | None) -> dict[s
 def counters(frame: Any, names: Sequence[str]) -> list[str]:
     """Return the columns that number the rows, from whatever number on."""
     columns = {name: to_numbers(frame[name]).to_numpy() for name in names}
+    if len(frame) < FEWEST_COUNTED:
+        return []
     return [name for name, values in columns.items() if (np.diff(values) == 1.0).all()]
 
 
