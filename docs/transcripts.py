@@ -53,7 +53,9 @@ def run(command: str, folder: Path, last: int = 0) -> tuple[str, int]:
             check=False,
         )
         out, err, code = done.stdout, done.stderr, done.returncode
-    remarks = [line for line in err.splitlines(True) if line.startswith("polysharp: ")]
+    said = [line for line in err.splitlines(True) if line.startswith("polysharp: ")]
+    # Whether kernels are compiled depends on what ran before.
+    remarks = [line for line in said if not line.startswith("polysharp: compiling")]
     return out + "".join(remarks), code
 
 
