@@ -162,7 +162,7 @@ def test_a_design_proves_what_its_gram_matrix_proves(seed, end):
     tree = Tree(diagonal_shifts=False, leaf_worth=0.0)
     grams = DesignGram.of(M), DenseGram(M.T @ M, 40)
     there, here = (
-        tree.solve(Problem.of(gram, M.T @ y, y @ y, 4.0, structure), time=TimeBudget(20.0))
+        tree.solve(Problem.of(gram, M.T @ y, y @ y, 4.0, structure), time=TimeBudget(300.0))
         for gram in grams
     )
     assert there.stop is Stop.PROVED

@@ -6,10 +6,11 @@ listed_node      a node: its fixed monomials, its bound and evidence; where its 
 chains           what a node is branched on
 scheduler        decides the next step at a node, with strengthening_policy
 bounder          the interface of what raises bounds, and the cost model:
-    relaxation_bounder  coordinate descent (relaxation), or a device (descents)
+    relaxation_bounder  coordinate descent (relaxation), or a device (descents); the compiled part
+                        is in relaxation_pricing, _sweeps and _kernel, of several responses in _rows
     shifts              best diagonals, pairwise shifts
     leaf_bounder        all supports of a node one by one (leaf_enumeration, leaf_kernel)
-    input_sets          all sets of inputs that fill the budget k
+    input_sets          all sets of inputs that fill the budget k (input_set_kernel)
 search_state     settings, and what all parts of a search share
 rounding         incumbents
 near_optimal     every support within a factor of the best one
@@ -24,7 +25,7 @@ from typing import ClassVar
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
-from polysharp.engines.tree import relaxation_pricing
+from polysharp.engines.tree import input_set_kernel, relaxation_pricing
 from polysharp.engines.tree.branching import ListedKind
 from polysharp.engines.tree.leaf_enumeration import compile_for, count_tests
 from polysharp.engines.tree.loop import BranchAndBound
@@ -55,6 +56,8 @@ class Tree(Settings, Engine):
         terms = problem.structure.max_terms
         if terms > FEW_TERMS or count_tests(problem.size, terms) > FEW_TESTS:
             relaxation_pricing.kernel.compile()
+            if problem.structure.inputs_bind and problem.n_responses == 1:
+                input_set_kernel.kernel.compile()
         else:
             compile_for(problem.structure, problem.size, problem.n_responses)
 
