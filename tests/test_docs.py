@@ -100,3 +100,16 @@ def test_every_page_is_in_a_table_of_contents():
             listed |= {(page.parent / entry).relative_to(docs).as_posix() for entry in entries}
     pages = {page.relative_to(docs).with_suffix("").as_posix() for page in docs.rglob("*.md")}
     assert sorted(page for page in pages - listed if not page.startswith("_build")) == ["index"]
+
+
+def test_the_readme_is_read_to_its_end():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_every_page_begins_with_its_purpose():
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if "_build" in page.parts or text.startswith("```"):
+            continue
+        first = next(part for part in text.split("\n\n")[1:] if not part.startswith("<!--"))
+        assert first[0].isalpha() or first.startswith(("**", "`", "[")), page
