@@ -122,3 +122,11 @@ def browser():
         running = driver.chromium.launch(executable_path=found, args=ARGUMENTS)
         yield running
         running.close()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_announcements():
+    """Announce no compiling: whether anything is compiled depends on what ran before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("polysharp.progress.BLINK", 1e6)
+        yield

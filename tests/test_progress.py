@@ -83,7 +83,8 @@ def test_fit_shows_it(capfd, verbose, shown):
         assert re.search(r"done [\d.]+ s: objective", err)
 
 
-def test_slow_work_is_announced_to_whoever_watches():
+def test_slow_work_is_announced_to_whoever_watches(monkeypatch):
+    monkeypatch.setattr("polysharp.progress.BLINK", 0.5)
     heard, done = [], threading.Event()
 
     def tell(share):
