@@ -454,7 +454,7 @@ def test_survivors_without_parents_leave_the_bound_of_the_others(heredity):
     )
     nothing = frozenset()
     node = PricedNode(0.0, nothing, frozenset({(0,)}), nothing, nothing, False, 2, None)
-    PricedKind(search, None)._hand_over(node, [(0, 0)], 7.0)
+    PricedKind(search, None)._solve_survivors(node, [(0, 0)], 7.0)
     assert node.bound == 7.0
     assert not node.single
 
