@@ -77,6 +77,6 @@ class FitContext:
 def warn(message: str) -> None:
     """Raise a warning that points at the line that called into this package."""
     level, frame = 1, sys._getframe(0)
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("polysharp"):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("polysharp"):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, ConvergenceWarning, stacklevel=level)

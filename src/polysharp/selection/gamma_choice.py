@@ -9,9 +9,10 @@ one does not spoil the coefficients.  For
 the terms of models of the size asked for are found by local search without the rows of one fold,
 refitted with every weaker ridge of the grid, and scored on these rows (``split_models``,
 ``holdout_scorers``), fold after fold.  The ridge of the terms is the strongest whose error,
-refitted at its best, exceeds the least by at most one standard error of the difference and half a
-per cent, or by a thousandth.  The ridge of the coefficients is the strongest whose error with these
-terms exceeds the least by at most a thousandth.
+refitted at its best, exceeds the least by at most a thousandth; so is the ridge of the coefficients
+with these terms.  A proof may take a still stronger ridge that has the same terms
+(``provable_ridge``).  One ridge for several sizes may cost one standard error of the difference, at
+most half a per cent.
 
 Rows go to folds by what they hold, so that neither their order nor a seed matters, and a row of
 weight two is the same row twice.  Of very many rows a sample is enough; where the monomials are
@@ -145,7 +146,7 @@ def choose_gamma(
         return None
     best = np.argmin(np.where(np.isnan(mean), np.inf, mean), axis=1)
     rows_of_gamma: Array = np.take_along_axis(errors, best[:, None, None], axis=1)[:, 0]
-    chosen = strongest(rows_of_gamma, moments.y_scale)
+    chosen = _strongest(rows_of_gamma, moments.y_scale, several=len(budgets) > 1)
     gammas = np.array([ridges.gamma(a) for a in compared])
     supports = {tuple(places.tolist()) for _, own in found[compared[chosen]] for places in own}
     return GammaChoice(
@@ -160,6 +161,14 @@ def choose_gamma(
         n_folds=len(splits),
         n_rows=moments.folds.rows.shape[0],
     )
+
+
+def _strongest(errors: Array, scale: float, *, several: bool) -> int:
+    """Return the place of the ridge to use, of ridges from strong to weak."""
+    if several:
+        return strongest(errors, scale)
+    mean = np.maximum(errors, EXACT * scale).mean(axis=1)
+    return int(np.flatnonzero(mean <= (1.0 + UNNOTICED) * np.nanmin(mean))[0])
 
 
 @dataclass(frozen=True)
@@ -201,9 +210,7 @@ class Ridges:
         """Return the gamma for the coefficients of the terms chosen; one serves several sizes."""
         if len(self.budgets) > 1:
             return gamma
-        mean = np.maximum(errors, EXACT * scale).mean(axis=1)
-        close = mean <= (1.0 + UNNOTICED) * np.nanmin(mean)
-        return float(self.refits[int(np.flatnonzero(close)[0])])
+        return float(self.refits[_strongest(errors, scale, several=False)])
 
 
 def moments_in_time(
