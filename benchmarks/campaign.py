@@ -11,7 +11,8 @@ The counts of all lines stand in ``fuzz-<what>.json``, and
 
     python benchmarks/campaign.py
 
-writes the table of the documentation, fuzz.md, from those in benchmarks/results.
+writes the tables of the documentation, fuzz.md, from those in benchmarks/results, and from those of
+earlier code in benchmarks/results/earlier.
 """
 
 from __future__ import annotations
@@ -288,5 +289,6 @@ def in_all(folder: Path) -> str:
 
 if __name__ == "__main__":
     results = Path(__file__).parent / "results"
-    (results / "fuzz.md").write_text(page(results))
-    print(page(results))
+    text = f"{page(results)}\nOn the code before the redesign:\n\n{page(results / 'earlier')}"
+    (results / "fuzz.md").write_text(text)
+    print(text)
