@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.certificate.solution import Solution
+from polysharp.certificate.solution import Solution, Status, Stop
 from polysharp.data.rows import Rows
 from polysharp.engines.started_search import START_SHARE, search
 from polysharp.estimators.coded_table import CodedTable, PreparedProblem
@@ -28,12 +28,14 @@ from polysharp.selection.folds import KnownSums
 from polysharp.selection.gamma_choice import GammaChoice, choose_gamma
 from polysharp.selection.provable_ridge import provable_gamma
 from polysharp.selection.split_models import Budgets
-from polysharp.time_budget import OutOfTime
+from polysharp.time_budget import OutOfTime, TimeBudget
 from polysharp.typing import Indices, Monomial
 
 if TYPE_CHECKING:
     from polysharp.engines.columns.priced_run import PricedRun
 
+# A proof at the ridge of the coefficients says the most; if it is easy, it is found at once.
+FIRST_SECONDS, FIRST_SHARE = 2.0, 0.025  # of the time limit, whichever is less
 SPOILED = 1e-3  # share by which the fit of other terms may be worse
 
 StartTerms = Collection[Sequence[Monomial]]  # sets of terms that a search may begin with
@@ -91,8 +93,8 @@ def solve(
 ) -> tuple[PreparedProblem, Solution]:
     """Search all monomials, listed or priced, from the best of some sets of terms.
 
-    With ``strengthen`` the ridge of the search may be stronger than that of the table: the one at
-    which the terms known are easiest to prove.
+    With ``strengthen`` the first search is short and has the ridge of the coefficients.  If that
+    proves nothing, the next one has the ridge at which the terms known are easiest to prove.
     """
     prices = context.engine.prices and not coded.several
     plan = coded.plan(n_candidates, context, prices=prices)
@@ -101,24 +103,29 @@ def solve(
     prepared = coded.prepare(plan, context)
     preparation = context.time.spent()
     start = best_start(prepared.problem, positions(prepared, starts), context)
-    chosen = prepared
+    chosen, time = prepared, context.search_time()
     if strengthen and start is not None and context.engine.proves:
-        time = context.search_time().share(START_SHARE)
-        chosen = prepared.at(provable_gamma(prepared.problem, start, time))
-    solution = _search_listed(chosen, start, context)
+        own = prepared.at(coded.refit_gamma)
+        first = TimeBudget(min(FIRST_SECONDS, FIRST_SHARE * context.time.seconds, time.remaining()))
+        solution = _search_listed(own, start, context, first)
+        if solution.status is Status.OPTIMAL or solution.stop is Stop.INTERRUPTED:
+            return own, context.timed(own.stated(solution), preparation)
+        time = context.search_time()
+        chosen = prepared.at(provable_gamma(prepared.problem, start, time.share(START_SHARE)))
+    solution = _search_listed(chosen, start, context, time)
     if chosen is not prepared and start is not None and _spoiled(prepared, start, solution):
-        chosen, solution = prepared, _search_listed(prepared, start, context)
+        chosen, solution = prepared, _search_listed(prepared, start, context, context.search_time())
     return chosen, context.timed(chosen.stated(solution), preparation)
 
 
 def _search_listed(
-    prepared: PreparedProblem, start: Indices | None, context: FitContext
+    prepared: PreparedProblem, start: Indices | None, context: FitContext, time: TimeBudget
 ) -> Solution:
     """Search listed monomials."""
     return search(
         context.engine,
         prepared.problem,
-        context.search_time(),
+        time,
         start,
         gap_tol=context.gap_tol,
         **context.options,
