@@ -214,7 +214,7 @@ def _real(value: Any) -> float:
     return float(value)
 
 
-def _ends(pair: Any) -> tuple[float, float]:
+def _limits(pair: Any) -> tuple[float, float]:
     """Return an interval; null stands for an infinite end."""
     low, high = pair
     return -inf if low is None else _real(low), inf if high is None else _real(high)
@@ -222,6 +222,6 @@ def _ends(pair: Any) -> tuple[float, float]:
 
 def _intervals(value: Any) -> Intervals:
     everywhere, inputs, terms = _checked(value, list)
-    of_inputs = tuple((_checked(key, int), _ends(pair)) for key, pair in inputs)
-    of_terms = tuple((_checked(key, tuple[int, ...]), _ends(pair)) for key, pair in terms)
-    return Intervals(_ends(everywhere), of_inputs, of_terms)
+    of_inputs = tuple((_checked(key, int), _limits(pair)) for key, pair in inputs)
+    of_terms = tuple((_checked(key, tuple[int, ...]), _limits(pair)) for key, pair in terms)
+    return Intervals(_limits(everywhere), of_inputs, of_terms)

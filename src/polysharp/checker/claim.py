@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Term = tuple[int, ...]  # columns with repetition: (0, 0, 3) is x0^2 x3, () the constant
-Ends = tuple[float, float]
-ANYTHING: Ends = (-inf, inf)
+LowHigh = tuple[float, float]
+ANYTHING: LowHigh = (-inf, inf)
 
 
 class Intervals(NamedTuple):
     """Intervals of coefficients: for every term, for terms with an input, for single terms."""
 
-    everywhere: Ends = ANYTHING
-    inputs: tuple[tuple[int, Ends], ...] = ()
-    terms: tuple[tuple[Term, Ends], ...] = ()
+    everywhere: LowHigh = ANYTHING
+    inputs: tuple[tuple[int, LowHigh], ...] = ()
+    terms: tuple[tuple[Term, LowHigh], ...] = ()
 
 
 NO_INTERVALS = Intervals()

@@ -32,7 +32,7 @@ def settings(options: Namespace) -> dict[str, Any]:
         "fit_intercept": False if options.no_intercept else None,
         "scale": False if options.no_scale else None,
         "positive": options.positive or None,
-        "coefficient_bounds": bounds and {column(options, name): ends for name, ends in bounds},
+        "coefficient_bounds": bounds and {column(options, name): limits for name, limits in bounds},
         "verbose": 0 if options.quiet else 1,
     }
     given = {name: value for name, value in found.items() if value is not None}

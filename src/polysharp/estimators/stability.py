@@ -98,8 +98,8 @@ class Stability:
         """
         check_coverage(coverage)
         tail = 0.5 * (1.0 - float(coverage))
-        ends = np.array([tail, 1.0 - tail])
-        found = [_quantiles(c, self.weights, ends) for c in self.resampled.T]
+        limits = np.array([tail, 1.0 - tail])
+        found = [_quantiles(c, self.weights, limits) for c in self.resampled.T]
         return np.array(found).reshape(-1, 2)
 
     def share_of(self, monomial: Monomial) -> float:
@@ -127,11 +127,11 @@ class Stability:
         """Return the model's terms and the most frequent others, with shares and intervals."""
         few = [a for a in range(len(self.shares)) if self.in_model[a] or self.shares[a] >= 0.1]
         width = max((len(self.term_names[a]) for a in few), default=4)
-        ends = self.intervals()
+        limits = self.intervals()
         lines = [f"{'':<{width}}   share  coefficient   90 % of resamples    without ridge"]
         for a in few:
             line = f"{self.term_names[a]:<{width}}  {100 * self.shares[a]:>4.0f} %"
-            between = f"{ends[a, 0]:.4g} to {ends[a, 1]:.4g}"
+            between = f"{limits[a, 0]:.4g} to {limits[a, 1]:.4g}"
             fitted, plain = (f"{c[a]:.4g}" for c in (self.coefficients, self.without_ridge))
             if not self.in_model[a]:
                 fitted, plain = "-", "(not in the model)"
@@ -228,13 +228,13 @@ def _fitted(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     return estimator.fit(X, y, sample_weight)
 
 
-def _quantiles(values: Array, weights: Array, ends: Array) -> Array:
+def _quantiles(values: Array, weights: Array, limits: Array) -> Array:
     """Return quantiles of weighted values; of equal weights, those of ``np.quantile``."""
     order = np.argsort(values, kind="stable")
     w = weights[order]
     middle = np.cumsum(w) - 0.5 * w
     middle -= middle[0]
-    return np.asarray(np.interp(ends * middle[-1], middle, values[order]))
+    return np.asarray(np.interp(limits * middle[-1], middle, values[order]))
 
 
 def _counted(

@@ -48,12 +48,12 @@ class Boxes(NamedTuple):
 
     def among(self, J: Indices) -> Boxes:
         """Return the boxes of some of the monomials."""
-        return Boxes(*(np.ascontiguousarray(ends[..., J]) for ends in self))
+        return Boxes(*(np.ascontiguousarray(limits[..., J]) for limits in self))
 
     def divided(self, units: Sequence[float]) -> Boxes:
         """Return the boxes of coefficients that are divided by positive numbers, a row for each."""
         each = np.asarray(units)[:, None]
-        return Boxes(*(_away_from_zero(ends / each, ends) for ends in self))
+        return Boxes(*(_away_from_zero(limits / each, limits) for limits in self))
 
     def clip(self, w: Array) -> Array:
         """Return the nearest coefficients within the boxes."""
@@ -85,8 +85,8 @@ class CoefficientBounds:
         if own is not None or not m:
             return own or ANY
         used = self.library.inputs_of(m)
-        ends = [ends for i, ends in self.inputs if i in used] or [self.everywhere]
-        return max(low for low, _ in ends), min(high for _, high in ends)
+        limits = [limits for i, limits in self.inputs if i in used] or [self.everywhere]
+        return max(low for low, _ in limits), min(high for _, high in limits)
 
     def kept(self, monomials: Sequence[Monomial], coefficients: Array) -> Array:
         """Return coefficients in the user's units, clipped to their intervals."""
@@ -99,21 +99,21 @@ class CoefficientBounds:
         """Return the intervals of the scaled coefficients of a basis."""
         if not self.bind:
             return Boxes.infinite(len(basis))
-        ends = np.array([self.interval(m) for m in basis.monomials]).reshape(-1, 2)
+        limits = np.array([self.interval(m) for m in basis.monomials]).reshape(-1, 2)
         unit = np.array(self.unit)
         factors = np.array([np.prod(unit[list(m)]) if self.unit else 1.0 for m in basis.monomials])
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            scaled = np.where(ends == 0.0, 0.0, ends * (factors / basis.scales)[:, None])
-        scaled = _away_from_zero(scaled, ends)
+            scaled = np.where(limits == 0.0, 0.0, limits * (factors / basis.scales)[:, None])
+        scaled = _away_from_zero(scaled, limits)
         return Boxes(scaled[:, 0].copy(), scaled[:, 1].copy())
 
     def written(self, names: Sequence[str]) -> str:
         """Return the intervals in words, with the names of the inputs."""
         every = "every other term" if self.inputs or self.terms else "every term"
         lines = [] if self.everywhere == ANY else [f"{_written(self.everywhere)} for {every}"]
-        lines += [f"{_written(ends)} for terms with {names[i]}" for i, ends in self.inputs]
+        lines += [f"{_written(limits)} for terms with {names[i]}" for i, limits in self.inputs]
         lines += [
-            f"{_written(ends)} for {write_term(m, names, self.library)}" for m, ends in self.terms
+            f"{_written(pair)} for {write_term(m, names, self.library)}" for m, pair in self.terms
         ]
         return ", ".join(lines)
 
@@ -140,13 +140,13 @@ def read_bounds(
     inputs: dict[int, Interval] = {}
     terms: dict[Monomial, Interval] = {}
     for key, pair in given.items():
-        ends = _interval(pair, f" for {key!r}", least)
+        limits = _interval(pair, f" for {key!r}", least)
         if key == OTHERS and OTHERS not in names:
-            everywhere = ends
+            everywhere = limits
         elif (isinstance(key, str) and key in names) or isinstance(key, Integral):
-            inputs[read_inputs([key], names, "coefficient_bounds")[0]] = ends
+            inputs[read_inputs([key], names, "coefficient_bounds")[0]] = limits
         else:
-            terms[read_terms([key], names, "coefficient_bounds", library)[0]] = ends
+            terms[read_terms([key], names, "coefficient_bounds", library)[0]] = limits
     return CoefficientBounds(
         everywhere, tuple(inputs.items()), tuple(terms.items()), library=library
     )
@@ -177,18 +177,18 @@ def _interval(pair: Any, of: str, least: float) -> Interval:
     return max(low, least), high
 
 
-def _away_from_zero(scaled: Array, ends: Array) -> Array:
-    """Return scaled ends of intervals; keep nonzero ends away from zero."""
-    gone = (ends != 0.0) & (np.abs(scaled) < LEAST)
-    return np.where(gone, np.copysign(LEAST, ends), scaled)
+def _away_from_zero(scaled: Array, limits: Array) -> Array:
+    """Return scaled limits of intervals; keep nonzero limits away from zero."""
+    gone = (limits != 0.0) & (np.abs(scaled) < LEAST)
+    return np.where(gone, np.copysign(LEAST, limits), scaled)
 
 
 def _is_number(v: Any) -> bool:
     return isinstance(v, Real) and not isinstance(v, bool) and not isnan(v)
 
 
-def _written(ends: Interval) -> str:
-    low, high = ends
+def _written(limits: Interval) -> str:
+    low, high = limits
     if low == -inf:
         return f"at most {high!r}"
     return f"at least {low!r}" if high == inf else f"from {low!r} to {high!r}"

@@ -143,8 +143,8 @@ class PredictionDisplay(PairsDisplay):
 
     def _drawn(self, ax: Axes) -> tuple[Array, Array]:
         both = np.concatenate([self.y_true, self.y_pred])
-        ends = [both.min(), both.max()]
-        ax.plot(ends, ends, color=INK, linewidth=0.8, zorder=1)
+        limits = [both.min(), both.max()]
+        ax.plot(limits, limits, color=INK, linewidth=0.8, zorder=1)
         tidy(ax, f"observed {self.name}", f"predicted {self.name}")
         return self.y_true, self.y_pred
 

@@ -76,7 +76,7 @@ class Language:
         """Return the code that clamps each input in use, nothing without ranges."""
         if polynomial.ranges is None:
             return {}
-        low, high = ([self.number(end) for end in ends] for ends in polynomial.ranges.tolist())
+        low, high = ([self.number(end) for end in limits] for limits in polynomial.ranges.tolist())
         return {i: self.clamp.format(x=x, a=low[i], b=high[i]) for i, x in variables.items()}
 
     def opening(self, polynomial: Polynomial, variables: Mapping[int, str]) -> list[str]:
