@@ -41,7 +41,8 @@ def _solve(A, diagonal, q, w):  # type: ignore[no-untyped-def]
             elif total > 0.0:
                 A[i, i] = np.sqrt(total)
             else:
-                w[:] = 0.0
+                for k in range(size):
+                    w[k] = 0.0
                 return
         total = q[i]
         for k in range(i):
