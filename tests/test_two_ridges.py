@@ -51,7 +51,15 @@ def test_coefficients_are_those_of_the_second_ridge_and_the_bound_of_the_first(r
     assert ("estimated afterwards" in str(proof.statement)) == (refit_gamma is not None)
 
 
-def test_auto_chooses_both_and_proves_what_one_ridge_does_not():
+def test_a_quick_proof_needs_one_ridge_alone():
+    X, y = table()
+    model = SparsePolynomialRegressor(degree=2, max_terms=2).fit(X, y)
+    assert model.solution_.status == "optimal"
+    assert model.gamma_ == model.refit_gamma_ == model.gamma_choice_.refit_gamma
+
+
+def test_auto_chooses_both_and_proves_what_one_ridge_does_not(monkeypatch):
+    monkeypatch.setattr("polysharp.estimators.fitting.FIRST_SECONDS", 0.0)
     data = make_sparse_polynomial(300, 10, 3, 5, 8, 3.0, random_state=0)
     settings = {"degree": 3, "max_terms": 8, "time_limit": 20.0}
     model = SparsePolynomialRegressor(**settings).fit(data.X, data.y)
