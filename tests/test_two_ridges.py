@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from dataclasses import replace
 from itertools import combinations
@@ -14,6 +15,7 @@ import polysharp
 from polysharp import InputError, SparsePolynomialRegressor, SparsePolynomialRegressorCV, verify
 from polysharp.synthetic import make_sparse_polynomial
 
+Stop = inner("Stop", "solution")
 describe = inner("describe", "model_file")
 
 
@@ -70,6 +72,24 @@ def test_auto_chooses_both_and_proves_what_one_ridge_does_not(monkeypatch):
     assert model.refit_gamma_ == model.gamma_choice_.refit_gamma
     held = SparsePolynomialRegressor(**settings, refit_gamma=0.5).fit(data.X, data.y)
     assert held.refit_gamma_ == 0.5
+
+
+def test_no_search_begins_after_an_interrupt(monkeypatch):
+    home, stops = "polysharp.estimators.fitting", []
+
+    def interrupted(*args):
+        stop = Stop.TIME if not stops else Stop.INTERRUPTED
+        stops.append(stop)
+        return replace(searched(*args), stop=stop)
+
+    searched = importlib.import_module(home)._search_listed
+    monkeypatch.setattr(f"{home}.FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(f"{home}._search_listed", interrupted)
+    monkeypatch.setattr(f"{home}._spoiled", lambda *_: True)
+    monkeypatch.setattr(f"{home}.provable_gamma", lambda problem, *_: 0.5 * problem.gamma)
+    data = make_sparse_polynomial(300, 10, 3, 5, 8, 3.0, random_state=0)
+    SparsePolynomialRegressor(degree=3, max_terms=8, time_limit=20.0).fit(data.X, data.y)
+    assert stops == [Stop.TIME, Stop.INTERRUPTED]
 
 
 def test_the_search_over_budgets_has_two_ridges_too():

@@ -113,7 +113,8 @@ def solve(
         time = context.search_time()
         chosen = prepared.at(provable_gamma(prepared.problem, start, time.share(START_SHARE)))
     solution = _search_listed(chosen, start, context, time)
-    if chosen is not prepared and start is not None and _spoiled(prepared, start, solution):
+    again = chosen is not prepared and solution.stop is not Stop.INTERRUPTED
+    if again and start is not None and _spoiled(prepared, start, solution):
         chosen, solution = prepared, _search_listed(prepared, start, context, context.search_time())
     return chosen, context.timed(chosen.stated(solution), preparation)
 
