@@ -75,7 +75,7 @@ def _cross_validation(n: int) -> Callable[[], Answer]:
 
     X, y = smooth(n, 5, 0)
     model = SparsePolynomialRegressorCV(
-        degrees=(1, 2, 3), max_terms=20, cv=5, gammas=(1.0, 100.0), rule="best", time_limit=None,
+        (1, 2, 3), 20, None, (1.0, 100.0), cv=5, rule="best", time_limit=None,
         n_jobs=1, random_state=0, refit=False,
     )  # fmt: skip
 

@@ -220,12 +220,12 @@ def exact(split: Split, grid: Grid, time_limit: float) -> dict[str, Any]:
     found = _searched(split, grid)
     search = _least(found)
     near = clone(search).set_params(
-        degrees=search.best_params_["degree"], centers=search.best_params_["center"]
+        degree=search.best_params_["degree"], center=search.best_params_["center"]
     )
     gamma = search.best_params_["gamma"]
-    near.set_params(gammas=[gamma * 10.0 ** (step / 2) for step in (-1, 1)])
+    near.set_params(gamma=[gamma * 10.0 ** (step / 2) for step in (-1, 1)])
     found.append(clone(near).fit(split.X, split.y))
-    near.set_params(gammas=_least(found).best_params_["gamma"])
+    near.set_params(gamma=_least(found).best_params_["gamma"])
     found += [
         clone(near).set_params(max_inputs=k).fit(split.X, split.y)
         for k in _input_limits(split, grid)
@@ -246,17 +246,17 @@ def _stronger(split: Split, grid: Grid, search: SparsePolynomialRegressorCV) -> 
     """Return the ridge to go on with, where the strongest of a search is the best."""
     results = search.cv_results_
     best = float(results["param_gamma"][np.nanargmax(results["mean_test_score"])])
-    return split.beyond(grid, best) if best == min(search.gammas) else None
+    return split.beyond(grid, best) if best == min(search.gamma) else None
 
 
 def _search(split: Split, grid: Grid, gammas: list[float]) -> SparsePolynomialRegressorCV:
     """Return the search over the whole grid on the folds of a split."""
     p = split.X.shape[1]
     return SparsePolynomialRegressorCV(
-        degrees=[r for r in grid.degrees if affordable(p, r)],
+        degree=[r for r in grid.degrees if affordable(p, r)],
         max_terms=grid.max_terms,
-        gammas=gammas,
-        centers=grid.centers,
+        gamma=gammas,
+        center=grid.centers,
         cv=split.folds,
         rule="best",
         time_limit=None,
@@ -307,7 +307,7 @@ def default(split: Split, grid: Grid, time_limit: float, rule: str = "shortest")
     del time_limit
     settings: dict[str, Any] = {"rule": rule}
     if grid is not GRID:
-        settings |= {"degrees": grid.degrees, "max_terms": grid.max_terms, "engine": "local-search"}
+        settings |= {"degree": grid.degrees, "max_terms": grid.max_terms, "engine": "local-search"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of a search cut short by its limit
         search = SparsePolynomialRegressorCV(random_state=0, **settings).fit(split.X, split.y)

@@ -148,9 +148,9 @@ def test_too_many_monomials():
 @pytest.mark.parametrize("heredity", [None, "strong"])
 def test_a_degree_too_high_to_be_compared(heredity):
     X, y = data(20, 12)
-    message = r"degrees must have at most .*, and degree 40 of 12 inputs has 206,379,406,870"
+    message = r"degree must have at most .*, and degree 40 of 12 inputs has 206,379,406,870"
     with pytest.raises(TooLargeError, match=message):
-        SparsePolynomialRegressorCV(degrees=40, heredity=heredity).fit(X, y)
+        SparsePolynomialRegressorCV(degree=40, heredity=heredity).fit(X, y)
 
 
 def test_more_folds_than_rows():
@@ -276,7 +276,7 @@ def test_one_weight_for_all_rows():
     fitted = model(engine="tree").fit(X, y, sample_weight=2.0)
     assert fitted.solution_.objective == model().fit(X, y, np.full(30, 2.0)).solution_.objective
     assert verify(fitted.solution_.proof, X, y, 2.0)
-    search = SparsePolynomialRegressorCV(1, 2, gammas=1.0, centers=False, cv=3, random_state=0)
+    search = SparsePolynomialRegressorCV(1, 2, gamma=1.0, center=False, cv=3, random_state=0)
     scores = [
         search.fit(X, y, sample_weight=weight).best_score_ for weight in (2.0, np.full(30, 2.0))
     ]

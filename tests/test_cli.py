@@ -360,7 +360,7 @@ def test_budgets_by_validation(folder, capsys):
 
 def test_a_model_of_the_search_is_saved_with_what_it_chose(folder, capsys, table):
     cv = polysharp.SparsePolynomialRegressorCV(
-        degrees=(1, 2), max_terms=3, gammas=(1.0, 100.0), centers=False, cv=2, random_state=0
+        degree=(1, 2), max_terms=3, gamma=(1.0, 100.0), center=False, cv=2, random_state=0
     ).fit(table[NAMES], table["load"])
     save_model(cv, "cv.json")
     again = load_model("cv.json")

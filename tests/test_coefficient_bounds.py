@@ -288,7 +288,7 @@ def test_every_door_keeps_to_the_bounds() -> None:
         assert np.all(point.polynomial.coefficients >= 0.0)
         assert point.status == "optimal"
     search = SparsePolynomialRegressorCV(
-        degrees=2, max_terms=4, positive=True, cv=3, random_state=0, time_limit=20.0
+        degree=2, max_terms=4, positive=True, cv=3, random_state=0, time_limit=20.0
     )
     search.fit(X, y)
     assert np.all(search.polynomial_.coefficients >= 0.0)

@@ -49,9 +49,9 @@ def law(n=90, p=4, seed=0, noise=0.1):
 def search(**options):
     return SparsePolynomialRegressorCV(
         **{
-            "degrees": (1, 2),
+            "degree": (1, 2),
             "max_terms": 3,
-            "gammas": (0.1, 10.0),
+            "gamma": (0.1, 10.0),
             "cv": 3,
             "rule": "best",
             "engine": "local-search",
@@ -94,7 +94,7 @@ RULES = {
     "inputs": {"max_inputs": (None, 2, 1)},
     "heredity": {"heredity": "strong"},
     "weak": {"heredity": "weak", "max_inputs": 3},
-    "included": {"include_terms": [(0, 2)], "max_terms": (2, 3), "degrees": 2},
+    "included": {"include_terms": [(0, 2)], "max_terms": (2, 3), "degree": 2},
     "needed": {"include_inputs": [3]},
     "excluded": {"exclude_terms": [(0, 2)], "exclude_inputs": [3]},
     "additive": {"max_interaction": 1},
@@ -106,7 +106,7 @@ def test_errors_are_those_of_refits_from_raw_rows(rules):
     X, y = law()
     splits = list(KFold(3, shuffle=True, random_state=1).split(X))
     # Coding uses all rows, so that only unscaled, raw inputs are the same in every refit.
-    model = search(scale=False, centers=False, cv=splits, **rules).fit(X, y)
+    model = search(scale=False, center=False, cv=splits, **rules).fit(X, y)
     results = model.cv_results_
     exact = 0
     for a, params in enumerate(results["params"]):
@@ -121,7 +121,7 @@ def test_weights_enter_fits_and_errors():
     X, y = law()
     weights = np.random.default_rng(2).uniform(0.2, 3.0, len(y))
     splits = list(KFold(3).split(X))
-    model = search(scale=False, centers=False, cv=splits, max_terms=2).fit(X, y, weights)
+    model = search(scale=False, center=False, cv=splits, max_terms=2).fit(X, y, weights)
     for a, params in enumerate(model.cv_results_["params"]):
         got = [-model.cv_results_[f"split{v}_test_score"][a] for v in range(3)]
         expected = refitted_errors(model, X, y, splits, params, weights)
@@ -138,9 +138,9 @@ def test_an_absurd_prediction_counts_as_predict_makes_it():
     train = np.setdiff1d(np.arange(80), np.arange(0, 80, 5))
     splits = [(train, np.arange(0, 80, 5))]
     plain, clamped = (
-        search(
-            degrees=(1, 4), gammas=100.0, centers=False, cv=splits, refit=False, clamp=clamp
-        ).fit(X, y)
+        search(degree=(1, 4), gamma=100.0, center=False, cv=splits, refit=False, clamp=clamp).fit(
+            X, y
+        )
         for clamp in (False, True)
     )
     assert (plain.best_params_["degree"], clamped.best_params_["degree"]) == (1, 4)
@@ -164,7 +164,7 @@ def test_rows_of_weight_zero_are_no_rows():
 
 def test_the_law_is_found_and_refitted_with_a_certificate():
     X, y = law()
-    model = search(gammas="auto", max_terms=6, rule="one-se", engine="auto").fit(X, y)
+    model = search(gamma="auto", max_terms=6, rule="one-se", engine="auto").fit(X, y)
     assert model.best_params_["degree"] == 2
     assert model.best_params_["max_terms"] == 2
     assert set(model.polynomial_.monomials) == {(0, 2), (1,)}
@@ -231,7 +231,7 @@ def test_one_standard_error_prefers_fewer_terms():
 )
 def test_splitters(cv):
     X, y = law()
-    model = search(cv=cv, max_terms=2, gammas=10.0).fit(X, y)
+    model = search(cv=cv, max_terms=2, gamma=10.0).fit(X, y)
     assert model.n_splits_ == (cv.get_n_splits(X) if hasattr(cv, "split") else 1)
     assert model.best_params_["degree"] == 2
 
@@ -240,7 +240,7 @@ def test_splitters(cv):
 def test_small_tables_get_ten_folds_and_few_rows_several_drawings(rows, folds):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((rows, 2)), rng.standard_normal(rows)
-    model = search(cv="auto", degrees=1, max_terms=1, gammas=1.0, centers=False, refit=False)
+    model = search(cv="auto", degree=1, max_terms=1, gamma=1.0, center=False, refit=False)
     assert model.fit(X, y).n_splits_ == folds
 
 
@@ -249,7 +249,7 @@ def test_rows_without_weight_do_not_count_for_the_folds():
     X, y = rng.standard_normal((2100, 2)), rng.standard_normal(2100)
     weight = np.ones(2100)
     weight[:100] = 0.0
-    model = search(cv="auto", degrees=1, max_terms=1, gammas=1.0, centers=False, refit=False)
+    model = search(cv="auto", degree=1, max_terms=1, gamma=1.0, center=False, refit=False)
     assert model.fit(X, y, weight).n_splits_ == 10
     assert model.fit(X, y).n_splits_ == 5
 
@@ -307,12 +307,12 @@ def test_clone_pickle_pipeline_and_frames():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"degrees": ()}, "degrees must have at least one value"),
-        ({"degrees": (1, 0)}, "degrees must be an integer of at least 1"),
+        ({"degree": ()}, "degree must have at least one value"),
+        ({"degree": (1, 0)}, "degree must be an integer of at least 1"),
         ({"max_terms": 0}, "max_terms must be an integer of at least 1"),
-        ({"gammas": (1.0, "auto")}, "gammas must not mix 'auto'"),
-        ({"gammas": -1.0}, "gammas must be 'auto' or a positive finite number"),
-        ({"centers": "both"}, "centers must be True or False"),
+        ({"gamma": (1.0, "auto")}, "gamma must not mix 'auto'"),
+        ({"gamma": -1.0}, "gamma must be 'auto' or a positive finite number"),
+        ({"center": "both"}, "center must be True or False"),
         ({"rule": "two-se"}, "rule must be one of 'shortest', .* got 'two-se'"),
         ({"cv": 1}, "cv must be at least 2 folds, got 1"),
         ({"cv": "ten"}, "cv must be 'auto', a number of folds, a splitter or splits, got 'ten'"),
@@ -329,7 +329,7 @@ def test_bad_parameters_get_one_sentence(options, message):
 
 def test_budgets_too_small_for_the_rules_are_nan_or_refused():
     X, y = law()
-    model = search(include_terms=[(0, 2), (1,)], max_terms=3, centers=False).fit(X, y)
+    model = search(include_terms=[(0, 2), (1,)], max_terms=3, center=False).fit(X, y)
     scores, sizes = (model.cv_results_[k] for k in ("mean_test_score", "param_max_terms"))
     # Degree 1 has no place for the term of degree 2.
     assert set(model.cv_results_["param_degree"]) == {2}
@@ -423,7 +423,7 @@ def test_degrees_out_of_reach_are_left_out_or_refused():
     search = compared(folded(X, y, 400, 30), (2, 400))
     assert {c.degree for c in search.run().candidates} == {2}
     assert "Degree 400 could not be compared" in search.remarks[0]
-    with pytest.raises(TooLargeError, match="degrees must have at most 30 monomials"):
+    with pytest.raises(TooLargeError, match="degree must have at most 30 monomials"):
         compared(folded(X, y, 400, 30), (400,)).run()
 
 
@@ -442,7 +442,7 @@ def test_a_law_that_is_one_long_product_is_found_and_proved():
     assert found.solution_.status == "optimal"
     assert not found.remarks_
     # A list of degrees is all that is compared.
-    given = found.set_params(degrees=(4, 5), max_terms=5, refit=False).fit(X, y)
+    given = found.set_params(degree=(4, 5), max_terms=5, refit=False).fit(X, y)
     assert given.best_params_["degree"] == 5
 
 
@@ -536,8 +536,8 @@ def test_every_parameter_is_documented():
 
 @parametrize_with_checks(
     [
-        search(max_terms=2, centers=False, gammas=10.0),
-        search(degrees=1, max_terms=2, max_inputs=(None, 1), rule="one-se", gammas="auto"),
+        search(max_terms=2, center=False, gamma=10.0),
+        search(degree=1, max_terms=2, max_inputs=(None, 1), rule="one-se", gamma="auto"),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
@@ -573,7 +573,7 @@ def test_a_refit_that_is_worse_than_validation_is_tried_again_and_said(monkeypat
         return solve(coded, n_candidates, context, starts, **options)
 
     monkeypatch.setattr(home("SparsePolynomialRegressor"), "solve", spoiled)
-    model = search(gammas="auto", max_terms=4, rule="best", engine="auto").fit(X, y)
+    model = search(gamma="auto", max_terms=4, rule="best", engine="auto").fit(X, y)
     assert calls == ["tree", "local-search"]
     assert {(0, 2), (1,)} <= set(model.polynomial_.monomials)
     assert not any("rows of the fit" in remark for remark in model.remarks_)
@@ -609,14 +609,14 @@ def test_inputs_are_clamped_where_held_out_rows_ask_for_it():
     rng = np.random.default_rng(0)
     X = rng.standard_t(2.0, (300, 1))
     y = np.clip(X[:, 0], -2.0, 2.0) ** 3 + 0.1 * rng.standard_normal(300)
-    settings = {"degrees": (2, 3), "centers": False, "max_terms": 3}
+    settings = {"degree": (2, 3), "center": False, "max_terms": 3}
     clamped = SparsePolynomialRegressorCV(**settings).fit(X, y)
     assert clamped.polynomial_.ranges is not None
     far = np.array([[1e4]])
     assert abs(clamped.predict(far)[0]) < 1e3 * abs(y).max()
     free = SparsePolynomialRegressorCV(**settings, clamp=False).fit(X, y)
     assert free.polynomial_.ranges is None
-    straight = SparsePolynomialRegressorCV(degrees=1).fit(X, X[:, 0] + 0.1 * y)
+    straight = SparsePolynomialRegressorCV(degree=1).fit(X, X[:, 0] + 0.1 * y)
     assert straight.polynomial_.ranges is None
 
 

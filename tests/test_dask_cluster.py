@@ -189,7 +189,7 @@ def test_joblib_carries_validation_and_resampling_to_the_cluster(workers, rows):
     from polysharp import SparsePolynomialRegressorCV, stability
 
     X, y = rows[0][:200], rows[1][:200]
-    settings = {"degrees": (1, 2), "max_terms": 3, "cv": 3, "gammas": 0.1, "random_state": 0}
+    settings = {"degree": (1, 2), "max_terms": 3, "cv": 3, "gamma": 0.1, "random_state": 0}
     expected = SparsePolynomialRegressorCV(**settings).fit(X, y)
     shares = stability(expected, X, y, n_resamples=4, random_state=1)
     with joblib.parallel_config("dask"):

@@ -15,10 +15,10 @@ dask = pytest.importorskip("dask")
 CHUNKS = (120, 0, 180, 100)
 N = sum(CHUNKS)
 SETTINGS = {
-    "degrees": (1, 2, 3),
+    "degree": (1, 2, 3),
     "max_terms": 4,
-    "gammas": (0.01, 1.0),
-    "centers": (False, True),
+    "gamma": (0.01, 1.0),
+    "center": (False, True),
     "cv": 3,
     "random_state": 5,
     "rule": "best",
@@ -109,4 +109,4 @@ def test_what_is_not_offered_is_said():
     refused("cv must be at least 2 folds, got 1", cv=1)
     refused("cv must leave rows of positive weight in every fold", cv=30)
     wide = da.from_array(np.random.default_rng(0).standard_normal((20, 60)), chunks=(5, 60))
-    refused("degrees must have at most", TooLargeError, X=wide, degrees=4)
+    refused("degree must have at most", TooLargeError, X=wide, degree=4)

@@ -61,7 +61,7 @@ def test_path_refuses_what_it_cannot_validate_before_the_search(monkeypatch):
 
 def test_a_required_term_of_a_degree_that_is_not_compared_is_refused():
     X, y = data(p=5)
-    search = SparsePolynomialRegressorCV(degrees=(1, 2), max_terms=4, include_terms=["x0^3"])
+    search = SparsePolynomialRegressorCV(degree=(1, 2), max_terms=4, include_terms=["x0^3"])
     with pytest.raises(InputError, match="include_terms"):
         search.fit(X, y)
 
@@ -90,7 +90,7 @@ def test_a_degree_without_terms_is_not_chosen():
     X, _ = data()
     y = np.random.default_rng(1).standard_normal(len(X))
     search = SparsePolynomialRegressorCV(
-        degrees=(1, 2), max_terms=2, exclude_terms=["x0", "x1", "x2"], rule="one-se", random_state=0
+        degree=(1, 2), max_terms=2, exclude_terms=["x0", "x1", "x2"], rule="one-se", random_state=0
     ).fit(X, y)
     assert search.best_params_["degree"] == 2
 
@@ -98,7 +98,7 @@ def test_a_degree_without_terms_is_not_chosen():
 def test_a_list_of_auto_is_auto():
     X, y = data()
     search = SparsePolynomialRegressorCV(
-        degrees=1, max_terms=2, gammas=["auto"], refit=False, random_state=0
+        degree=1, max_terms=2, gamma=["auto"], refit=False, random_state=0
     ).fit(X, y)
     assert len({params["gamma"] for params in search.cv_results_["params"]}) > 2
 
@@ -108,11 +108,11 @@ def test_reports_of_arrays_and_of_columns_that_hardly_vary(tmp_path):
     X[:, 2] = 0.3
     X[::2, 2] = 0.1 + 0.2
     search = SparsePolynomialRegressorCV(
-        degrees=(1, 2), max_terms=3, gammas=np.array([1.0, 10.0]), time_limit=20, random_state=0
+        degree=(1, 2), max_terms=3, gamma=np.array([1.0, 10.0]), time_limit=20, random_state=0
     ).fit(X, y, sample_weight=np.linspace(0.5, 1.5, len(y)))
     write_report(search, X, y, tmp_path / "r.html", sample_weight=np.linspace(0.5, 1.5, len(y)))
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "gammas=[1.0, 10.0]" in page
+    assert "gamma=[1.0, 10.0]" in page
     assert "sample_weight=weights" in page
 
 
@@ -126,7 +126,7 @@ def test_stability_of_few_rows_draws_two_of_them_at_least():
 
 def test_stability_of_a_search_that_only_compares():
     X, y = data()
-    search = SparsePolynomialRegressorCV(degrees=1, max_terms=2, refit=False, random_state=0)
+    search = SparsePolynomialRegressorCV(degree=1, max_terms=2, refit=False, random_state=0)
     assert stability(search, X, y, n_resamples=3, random_state=0).n_resamples == 3
 
 

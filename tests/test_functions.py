@@ -480,7 +480,7 @@ def test_a_proof_about_other_functions_is_rejected():
 def test_the_search_the_path_and_importance_know_functions():
     X, y = rows()
     search = SparsePolynomialRegressorCV(
-        degrees=(2, 3), max_terms=4, functions=("inverse", "log"), random_state=0
+        degree=(2, 3), max_terms=4, functions=("inverse", "log"), random_state=0
     ).fit(X, y)
     assert set(search.polynomial_.term_names) == {"log(x2)", "x0 x1^-2"}
     assert search.solution_.status == "optimal"

@@ -233,7 +233,7 @@ def test_functions_of_inputs_and_clamped_ones_have_intervals_and_resamples():
 def test_a_search_over_budgets_has_intervals_too():
     X, y = law(60, 0)
     search = SparsePolynomialRegressorCV(
-        degrees=(1, 2), max_terms=3, gammas=(1.0,), cv=3, engine="local-search"
+        degree=(1, 2), max_terms=3, gamma=(1.0,), cv=3, engine="local-search"
     ).fit(X, y)
     assert search.calibrate(X, y, cv=3).predict_interval(X[:5]).shape == (5, 2)
 

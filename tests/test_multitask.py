@@ -229,7 +229,7 @@ def test_moments_of_several_responses_are_those_of_each():
 
 def test_budgets_are_chosen_for_all_responses_together(rows):
     X, Y = rows
-    search = MultiTaskSparsePolynomialRegressorCV(degrees=(1, 2), max_terms=4, random_state=0)
+    search = MultiTaskSparsePolynomialRegressorCV(degree=(1, 2), max_terms=4, random_state=0)
     search.fit(X, Y)
     assert search.get_feature_names_out().tolist() == ["x2", "x0 x1"]
     assert search.best_params_["degree"] == 2
@@ -241,7 +241,7 @@ def test_budgets_are_chosen_for_all_responses_together(rows):
 
 def test_one_column_is_searched_like_one_response(rows):
     X, Y = rows
-    settings = {"degrees": 2, "max_terms": 3, "random_state": 0}
+    settings = {"degree": 2, "max_terms": 3, "random_state": 0}
     alone = SparsePolynomialRegressorCV(**settings).fit(X, Y[:, 0] / Y[:, 0].std())
     joint = MultiTaskSparsePolynomialRegressorCV(**settings).fit(X, Y[:, :1])
     assert joint.best_params_ == alone.best_params_
@@ -251,7 +251,7 @@ def test_one_column_is_searched_like_one_response(rows):
 def test_equal_responses_are_searched_like_one(rows):
     """What is found for two copies of a response is what is found for one."""
     X, Y = rows
-    settings = {"degrees": 2, "max_terms": 3, "random_state": 0}
+    settings = {"degree": 2, "max_terms": 3, "random_state": 0}
     one = MultiTaskSparsePolynomialRegressorCV(**settings).fit(X, Y[:, :1])
     two = MultiTaskSparsePolynomialRegressorCV(**settings).fit(X, Y[:, [0, 0]])
     assert two.best_params_ == one.best_params_
@@ -436,7 +436,7 @@ def test_a_single_response_is_reported_and_verified_in_its_table(table, capsys):
     rows = pandas.read_csv("t.csv")
     for model in (
         MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0),
-        MultiTaskSparsePolynomialRegressorCV(degrees=2, max_terms=3, cv=3, random_state=0),
+        MultiTaskSparsePolynomialRegressorCV(degree=2, max_terms=3, cv=3, random_state=0),
     ):
         model.fit(rows[list("abcd")], rows[["heat"]])
         write_report(model, rows[list("abcd")], rows[["heat"]], "r.html")
@@ -550,7 +550,7 @@ def test_bounds_hold_in_the_units_of_every_response(rows, ends):
 def test_sizes_are_compared_within_bounds(rows):
     X, Y = rows
     search = MultiTaskSparsePolynomialRegressorCV(
-        degrees=2, max_terms=4, positive=True, random_state=0
+        degree=2, max_terms=4, positive=True, random_state=0
     ).fit(X, Y)
     assert all(np.all(polynomial.coefficients >= 0.0) for polynomial in search.polynomials_)
     assert search.best_score_ < -0.2  # the second response falls with both terms
@@ -706,7 +706,7 @@ def test_what_is_refused(rows, settings, responses, sentence):
 @parametrize_with_checks(
     [
         MultiTaskSparsePolynomialRegressor(degree=2, max_terms=2, gamma=1.0, time_limit=5.0),
-        MultiTaskSparsePolynomialRegressorCV(degrees=2, max_terms=2, gammas=1.0, cv=2),
+        MultiTaskSparsePolynomialRegressorCV(degree=2, max_terms=2, gamma=1.0, cv=2),
     ]
 )
 def test_conventions(estimator, check):

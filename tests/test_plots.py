@@ -177,7 +177,7 @@ def test_path_without_validation_and_with_several_budgets():
 
 def test_path_of_a_search_shows_the_errors_it_chose_by(data):
     search = SparsePolynomialRegressorCV(
-        degrees=(1, 2), max_terms=3, gammas=(0.1, 10.0), cv=3, random_state=0
+        degree=(1, 2), max_terms=3, gamma=(0.1, 10.0), cv=3, random_state=0
     ).fit(*data)
     display = PathDisplay.from_estimator(search)
     error = display.curves[0].validation_error
@@ -195,7 +195,7 @@ def test_path_of_a_search_shows_the_errors_it_chose_by(data):
 def test_path_of_a_search_ends_where_all_monomials_are_in(data):
     X, y = data
     search = SparsePolynomialRegressorCV(
-        degrees=1, max_terms=20, gammas=1.0, centers=False, cv=3, rule="best", random_state=0
+        degree=1, max_terms=20, gamma=1.0, center=False, cv=3, rule="best", random_state=0
     ).fit(X, y)
     sizes = PathDisplay.from_estimator(search).curves[0].sizes
     assert sizes.tolist() == list(range(1, X.shape[1] + 1))

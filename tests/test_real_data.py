@@ -68,13 +68,13 @@ RIDGES = replace(QUICK, gammas=(1e0, 1e3), kernel_gammas=(1e-2, 1e0))
 def test_the_grid_goes_on_where_its_strongest_ridge_is_the_best():
     law = Split.of(data(), 0)
     [search] = _searched(law, RIDGES)
-    assert search.gammas == law.gammas(RIDGES.gammas)
+    assert search.gamma == law.gammas(RIDGES.gammas)
 
     everything = data()
     rng = np.random.default_rng(1)
     noise = Split.of(replace(everything, y=rng.standard_normal(len(everything.y))), 0)
     found = _searched(noise, RIDGES)
-    relative = [g * len(noise.y) for search in found for g in search.gammas]
+    relative = [g * len(noise.y) for search in found for g in search.gamma]
     assert relative == pytest.approx([1e0, 1e3, 1e-1, 1e-2])
     assert _least(found) is found[-1]
 

@@ -341,7 +341,7 @@ def test_constant_columns_and_huge_units():
 def test_a_search_over_budgets(rides):
     X, y = rides
     search = SparsePolynomialRegressorCV(
-        degrees=(1, 2), max_terms=4, max_inputs=(2, None), cv=3, rule="best", random_state=0
+        degree=(1, 2), max_terms=4, max_inputs=(2, None), cv=3, rule="best", random_state=0
     ).fit(X, y)
     page = Page(render_report(search, X, y))
     assert "#size" in {attrs["href"] for attrs in page.of("a")}

@@ -306,9 +306,7 @@ def test_weights_models_from_files_and_searches(tmp_path: Path) -> None:
     again = rivals(fitted(X[rows], y[rows], max_terms=2), X[rows], y[rows], within=0.1)
     assert [p.monomials for p in found] == [p.monomials for p in again]
     assert verify(found.proof, X, y, weights)
-    search = SparsePolynomialRegressorCV(degrees=2, max_terms=3, gammas=1.0, random_state=0).fit(
-        X, y
-    )
+    search = SparsePolynomialRegressorCV(degree=2, max_terms=3, gamma=1.0, random_state=0).fit(X, y)
     one = rivals(search, X, y, within=0.05)
     assert one.polynomials[0].monomials == search.polynomial_.monomials
     assert one.best.response == search.polynomial_.response

@@ -65,10 +65,10 @@ def test_validation_errors_are_those_of_the_search_over_budgets():
     splits = list(KFold(4, shuffle=True, random_state=3).split(X))
     curve = polysharp.path(X, y, degree=2, max_terms=5, gamma=2.0, cv=splits)
     search = SparsePolynomialRegressorCV(
-        degrees=2,
+        degree=2,
         max_terms=5,
-        gammas=2.0,
-        centers=False,
+        gamma=2.0,
+        center=False,
         cv=splits,
         rule="best",
         engine="local-search",

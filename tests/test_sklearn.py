@@ -148,7 +148,7 @@ def of_kind(kind):
     if kind is SparsePolynomialRegressor:
         return small(gamma=1.0)
     return SparsePolynomialRegressorCV(
-        2, 2, gammas=1.0, centers=False, cv=3, rule="best", random_state=0
+        2, 2, gamma=1.0, center=False, cv=3, rule="best", random_state=0
     )
 
 
@@ -193,7 +193,7 @@ def test_weights_are_routed_through_a_pipeline_and_a_search():
 def test_groups_are_routed_to_the_search_over_budgets():
     X, y = law()
     groups = np.arange(len(y)) // 5
-    options = {"gammas": (0.1, 1.0), "centers": False, "rule": "best", "random_state": 0}
+    options = {"gamma": (0.1, 1.0), "center": False, "rule": "best", "random_state": 0}
     with config_context(enable_metadata_routing=True):
         model = SparsePolynomialRegressorCV(2, 3, cv=GroupKFold(3), **options)
         pipeline = make_pipeline(MaxAbsScaler(), model.set_fit_request(groups=True))

@@ -136,7 +136,7 @@ def test_rows_of_weight_zero_are_never_drawn():
 def test_budgets_chosen_by_validation_are_kept():
     X, y = law()
     search = SparsePolynomialRegressorCV(
-        degrees=(1, 2), max_terms=4, centers=False, rule="one-se", random_state=0
+        degree=(1, 2), max_terms=4, center=False, rule="one-se", random_state=0
     ).fit(X, y)
     found = stability(search, X, y, n_resamples=5, random_state=0)
     assert found.shares.sum() == pytest.approx(search.best_params_["max_terms"])

@@ -94,7 +94,7 @@ def test_no_search_begins_after_an_interrupt(monkeypatch):
 
 def test_the_search_over_budgets_has_two_ridges_too():
     X, y = table()
-    search = SparsePolynomialRegressorCV(degrees=2, max_terms=4, random_state=0).fit(X, y)
+    search = SparsePolynomialRegressorCV(degree=2, max_terms=4, random_state=0).fit(X, y)
     assert search.refit_gamma_ == pytest.approx(search.best_params_["gamma"])
     assert search.gamma_ <= search.refit_gamma_
     again = search.best_estimator_

@@ -32,7 +32,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random
 # standard error of the smallest.
 
 search = SparsePolynomialRegressorCV(
-    degrees=(1, 2), max_terms=15, rule="one-se", time_limit=20, random_state=0
+    degree=(1, 2), max_terms=15, rule="one-se", time_limit=20, random_state=0
 ).fit(X_train, y_train)
 print(search.polynomial_)
 print(search.solution_)

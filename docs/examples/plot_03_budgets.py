@@ -64,7 +64,7 @@ plt.show()
 # all that validation can tell.
 
 search = SparsePolynomialRegressorCV(
-    degrees=(1, 2, 3), max_terms=8, gammas=(0.1, 1.0, 10.0), rule="one-se", random_state=0
+    degree=(1, 2, 3), max_terms=8, gamma=(0.1, 1.0, 10.0), rule="one-se", random_state=0
 ).fit(X, y)
 results = pd.DataFrame(search.cv_results_).sort_values("rank_test_score")
 columns = ["param_degree", "param_max_terms", "param_gamma", "param_center", "mean_test_score"]

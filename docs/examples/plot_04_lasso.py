@@ -30,7 +30,7 @@ X, y, X_test, signal = data.X[:200], data.y[:200], data.X[200:], data.signal[200
 # Both choose their own settings by five-fold cross-validation on the same 200 rows.
 
 ours = SparsePolynomialRegressorCV(
-    degrees=DEGREE, max_terms=20, centers=False, rule="one-se", time_limit=20, random_state=0
+    degree=DEGREE, max_terms=20, center=False, rule="one-se", time_limit=20, random_state=0
 ).fit(X, y)
 expansion = PolynomialFeatures(DEGREE, include_bias=False)
 lasso = LassoCV(cv=5, random_state=0, max_iter=100_000)

@@ -12,13 +12,13 @@ from typing import Any
 from polysharp import SparsePolynomialRegressorCV
 
 est = SparsePolynomialRegressorCV(
-    degrees=(1, 2, 3), max_terms=15, rule="best", time_limit=3000.0, random_state=0
+    degree=(1, 2, 3), max_terms=15, rule="best", time_limit=3000.0, random_state=0
 )
 hyper_params: list[dict[str, Any]] = [{}]
 eval_kwargs: dict[str, Any] = {
     "scale_x": False,  # polysharp scales by itself, and reports in the data's units
     "scale_y": False,
-    "test_params": {"degrees": (1, 2), "max_terms": 5, "time_limit": 20.0},
+    "test_params": {"degree": (1, 2), "max_terms": 5, "time_limit": 20.0},
 }
 
 

@@ -101,5 +101,5 @@ class SearchOverBudgets:
     def time_search(self) -> None:
         """One search, without the certified fit at its end."""
         SparsePolynomialRegressorCV(
-            (1, 2, 3), 10, cv=5, centers=False, rule="best", refit=False, random_state=0
+            (1, 2, 3), 10, cv=5, center=False, rule="best", refit=False, random_state=0
         ).fit(self.X, self.y)

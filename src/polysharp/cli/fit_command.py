@@ -46,7 +46,6 @@ SHOWN_COVERAGE = 0.9  # of the prediction intervals that are spoken of
 FEWEST_ROWS = 20  # from which on folds say something about errors to come
 RESAMPLES, SECONDS = 50, 10.0  # behind the coefficients of a report, and the time for them
 MOST_ROWS = 20_000  # that prediction intervals are calibrated on
-CV_NAMES = {"degree": "degrees", "gamma": "gammas", "center": "centers"}
 
 
 def run_fit(options: Namespace) -> int:
@@ -162,7 +161,6 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
         if options.degree is None:
             say("degree 3, the default with --max-terms; --cv chooses the degree, too")
         return single(**given)
-    given = {CV_NAMES.get(name, name): value for name, value in given.items()}
     if options.rule is not None:
         given["rule"] = options.rule
     if options.cv is not None:

@@ -103,7 +103,7 @@ def _checked(
         X, y, weights = _weighted(X, y, sample_weight)
     library = library_of(model, names)
     X = library.grown(X, names)
-    check_powers(X, int(model.degree), library.column_names(names))
+    check_powers(X, model._largest_degree, library.column_names(names))
     check_magnitudes(y, 1.0 if weights is None else float(weights.sum()))
     return MemoryRows(X, y, weights, names, place=place, library=library)
 

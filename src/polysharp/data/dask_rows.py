@@ -82,7 +82,9 @@ def _opened(
         found: Summary = sum_over_blocks("check", summarise, blocks, read, on_block=on_block)
     except (ValueError, TypeError, KeyError) as failed:  # raised by the user's own graph
         raise InputError(f"X and y: a block cannot be read: {first_line(failed)}") from failed
-    _check_whole(found, int(model.degree), library.column_names(names), sample_weight is not None)
+    _check_whole(
+        found, model._largest_degree, library.column_names(names), sample_weight is not None
+    )
     if several:
         read = replace(read, units=found.units(about_mean=bool(model.fit_intercept)))
     known = (found.n_rows, len(names)), found.weight, found.ranges, library

@@ -32,6 +32,8 @@ R = TypeVar("R")
 class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor whose fitted form is a polynomial, ``polynomial_``."""
 
+    degree: Any
+
     @property
     def _formulas(self) -> tuple[Polynomial, ...]:
         """The polynomials, one for each response; none before the fit, or if none was formed."""
@@ -42,6 +44,11 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _several(self) -> bool:
         """Whether the model has several responses."""
         return not get_tags(self).target_tags.single_output
+
+    @property
+    def _largest_degree(self) -> int:
+        """Largest degree of a monomial, which decides how large inputs may be."""
+        return int(self.degree)
 
     def predict(self, X: Any) -> Any:
         """Return the polynomial's value at the rows of X; several responses have a column each.

@@ -117,7 +117,7 @@ class MultiTaskSparsePolynomialRegressorCV(SharedTerms, SparsePolynomialRegresso
 
     Parameters
     ----------
-    degrees, max_terms, max_inputs, gammas, centers, cv, n_candidates, fit_intercept, scale, \
+    degree, max_terms, max_inputs, gamma, center, cv, n_candidates, fit_intercept, scale, \
 device, engine, time_limit, gap_tol, n_jobs, verbose, random_state, refit, max_interaction, \
 interaction_degree, heredity, include_terms, exclude_terms, include_inputs, exclude_inputs, \
 clamp, functions, units, constants, refit_gamma, coefficient_bounds, positive

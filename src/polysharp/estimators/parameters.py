@@ -44,12 +44,12 @@ def several(given: Any) -> tuple[Any, ...]:
     return tuple(given)
 
 
-def check_several(name: str, single: str, given: Any, *, auto: bool = False) -> None:
-    """Refuse what an estimator would not take as its parameter ``single``, value by value.
+def check_several(name: str, given: Any, *, auto: bool = False) -> None:
+    """Refuse what an estimator would not take as its parameter ``name``, value by value.
 
     With ``auto`` the word "auto" is taken, too.
     """
-    rule = RULES[single]
+    rule = RULES[name]
     values = several(given)
     if auto and values == ("auto",):
         return

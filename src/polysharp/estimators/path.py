@@ -267,7 +267,7 @@ def path(
     y = -0.004 - 1 x2 + 2 x0 x1
     """
     for name, given in (("max_terms", max_terms), ("max_inputs", max_inputs)):
-        check_several(name, name, given)
+        check_several(name, given)
     budgets = Budgets(sizes(max_terms), input_limits(max_inputs))
     model = SparsePolynomialRegressor(
         degree=degree,

@@ -48,8 +48,7 @@ REFIT_SHARE = 0.1  # of the time limit that the refit has in any case: the searc
 AGAIN = 1.0  # seconds at least for a second search, after one that came out worse than validation
 TOLERATED = 1.05  # times the error of cross-validation, for that on the rows of the fit
 HOPELESS_AFTER = 3.0  # seconds of the refit's search, after which a wide gap ends it
-# Parameters of a fit that a search over budgets chooses, or has under another name.
-SEARCHED = {"max_terms", "max_inputs", "time_limit", "random_state"}
+COMPARED = ("degree", "max_terms", "max_inputs", "gamma", "center")  # one value, or several
 
 
 @dataclass(eq=False, repr=False)
@@ -58,7 +57,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
 
     Parameters
     ----------
-    degrees : int, sequence of int or "auto", default="auto"
+    degree : int, sequence of int or "auto", default="auto"
         Degrees to compare.  "auto" goes from 1 up to 5, as far as time and memory allow, and ends
         when the law is found.  Beyond, it compares models of at most 5 terms degree by degree as
         long as errors fall, for laws that are long products.
@@ -67,12 +66,12 @@ class SparsePolynomialRegressorCV(CertifiedModel):
         errors fall.  Or the numbers of terms to compare.
     max_inputs : int, None, or sequence of these, default=None
         Limits on the number of inputs to compare; None for no limit.
-    gammas : float, sequence of float or "auto", default="auto"
+    gamma : float, sequence of float or "auto", default="auto"
         Ridges 1 / gamma to compare.  "auto": gamma = 1 / (s n) with s = 1e-3, and a decade further
         in either direction as long as errors fall; n is the sum of the weights.  The terms of the
         refit are then chosen and proved with the ridge at which that is easiest, if it is stronger,
         and their coefficients estimated with the gamma chosen.
-    centers : bool or sequence of bool, default=(False, True)
+    center : bool or sequence of bool, default=(False, True)
         Compare raw inputs (False), centred ones (True), or both.
     cv : int, "auto", splitter or iterable of (train, test), default="auto"
         Number of shuffled folds; or a scikit-learn splitter, or the splits themselves.  "auto": ten
@@ -167,11 +166,11 @@ optional
     y = 0.98 + 2 x0 x1 - 0.99 x2^2
     """
 
-    degrees: Any = "auto"
+    degree: Any = "auto"
     max_terms: Any = 100
     max_inputs: Any = None
-    gammas: Any = "auto"
-    centers: Any = (False, True)
+    gamma: Any = "auto"
+    center: Any = (False, True)
     cv: Any = "auto"
     rule: Any = "shortest"
     n_candidates: Any = "auto"
@@ -187,9 +186,9 @@ optional
     refit: bool = field(default=True, kw_only=True)
 
     @property
-    def degree(self) -> int:
+    def _largest_degree(self) -> int:
         """The largest degree that is compared for models of any size."""
-        degrees = several(self.degrees)
+        degrees = several(self.degree)
         return HIGHEST if degrees == ("auto",) else max(map(int, degrees))
 
     _kind: ClassVar[type[SparsePolynomialRegressor]] = SparsePolynomialRegressor  # of the refit
@@ -197,7 +196,8 @@ optional
     @property
     def _shared(self) -> dict[str, Any]:
         """Parameters that are handed to the refit as they are."""
-        known = {own.name for own in fields(SparsePolynomialRegressor)} - SEARCHED
+        known = {own.name for own in fields(SparsePolynomialRegressor)}
+        known -= {*COMPARED, "time_limit", "random_state"}
         return {name: v for name, v in self.get_params(deep=False).items() if name in known}
 
     def fit(
@@ -245,21 +245,15 @@ optional
     def _checked_parameters(self) -> dict[str, Any]:
         """Check everything; return the parameters of the estimator with the largest budgets."""
         own = self.get_params(deep=False)
-        for plural, single in (
-            ("degrees", "degree"),
-            ("max_terms", "max_terms"),
-            ("max_inputs", "max_inputs"),
-            ("gammas", "gamma"),
-            ("centers", "center"),
-        ):
-            check_several(plural, single, own[plural], auto=plural == "degrees")
+        for name in COMPARED:
+            check_several(name, own[name], auto=name == "degree")
         if self.rule not in RULES:
             raise InputError(
                 f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}"
             )
         parameters = self._shared | {
             "refit": self.refit,
-            "degree": self.degree,
+            "degree": self._largest_degree,
             "max_terms": max(several(self.max_terms)),
             "max_inputs": input_limits(self.max_inputs)[0],
             "time_limit": self.time_limit,
@@ -287,11 +281,11 @@ optional
 
     def _search(self, folds: Folds, context: FitContext) -> BudgetSearch:
         """Prepare the comparison, within its share of the time."""
-        degrees, gammas = several(self.degrees), several(self.gammas)
+        degrees, gammas = several(self.degree), several(self.gamma)
         wanted = Wanted(
             None if degrees == ("auto",) else tuple(sorted({int(r) for r in degrees})),
             None if gammas == ("auto",) else tuple(dict.fromkeys(float(g) for g in gammas)),
-            tuple(dict.fromkeys(map(bool, several(self.centers)))),
+            tuple(dict.fromkeys(map(bool, several(self.center)))),
             Budgets(sizes(self.max_terms), input_limits(self.max_inputs)),
         )
         seconds = SEARCH_SHARE * context.time.seconds
@@ -321,7 +315,7 @@ optional
         if self.clamp is None:
             model.set_params(clamp=search.clamps(scores, self.best_index_))
         starts, sums = search.for_refit(scores, self.best_index_)
-        auto = several(self.gammas) == ("auto",)
+        auto = several(self.gamma) == ("auto",)
         model._fit_tables(tables, context, starts, sums, strengthen=auto)
         self._check_error(model, tables, (context, starts, sums), search, scores)
         model.set_params(gamma=model.gamma_, refit_gamma=model.refit_gamma_)

@@ -12,7 +12,7 @@ after raw ones, and not at all where centring changes nothing (degree 1) or noth
 
 A law may be one long product, or the sum of a few, and no polynomial of low degree comes near to
 it: then models of few terms get better with every degree, and would get better still with more
-terms.  As long as they do, ``degrees="auto"`` goes on beyond the degrees of which all is compared,
+terms.  As long as they do, ``degree="auto"`` goes on beyond the degrees of which all is compared,
 with models of few terms in the inputs as they are; what it finds there counts where it is better
 than everything else, beyond doubt.
 
@@ -43,13 +43,13 @@ from polysharp.selection.splits import FEW_ROWS
 from polysharp.time_budget import TimeBudget
 from polysharp.typing import Monomial
 
-SHARES = tuple(10.0**-e for e in range(10))  # gammas="auto": ridges relative to the rows
+SHARES = tuple(10.0**-e for e in range(10))  # gamma="auto": ridges relative to the rows
 MIDDLE = 3  # where the comparison of ridges begins: best, or next to it, on most tables
 FALLS = 0.998  # an error must fall below this share of the least so far to count as falling
 FEW_TERMS = 30  # sizes that are compared in any case
 BEHIND = 1.25  # an error with few terms that exceeds the least so far by this much stays behind
 LAST_SHARE = 0.7  # of the sizes compared: a best size beyond it says that more may be better
-HIGHEST = 5  # of degrees="auto", for models of any size
+HIGHEST = 5  # of degree="auto", for models of any size
 SCREENED = 4  # likewise, where monomials are too many to be listed
 SHORT = 5  # terms of the models that are compared beyond
 GAIN = 0.9  # what the error of short models must fall to with every degree, to go on
@@ -385,7 +385,7 @@ class BudgetSearch:
         least = self.folds.at(max(min(degrees), needed))
         where = " on Dask collections" if isinstance(least.parts, RandomFolds) else ""
         return TooLargeError(
-            f"degrees must have at most {least.capacity(len(self.wanted.centers)):,} monomials to "
+            f"degree must have at most {least.capacity(len(self.wanted.centers)):,} monomials to "
             f"be compared{where}, and degree {least.rules.degree} of {len(least.inputs):,} inputs "
             f"has {least.count:,}"
         )
