@@ -65,8 +65,8 @@ def run(cell: Cell, time_limit: float) -> dict[str, Any]:
     else:
         order = priced_order(data, place)
     seconds = perf_counter() - started
-    note = os.environ.get(DEVICE_VARIABLE, "cpu")
-    return {"needed": needed(order, data.inputs), "seconds": seconds, "note": note}
+    device = os.environ.get(DEVICE_VARIABLE, "cpu")
+    return {"needed": needed(order, data.inputs), "seconds": seconds, "device": device}
 
 
 def priced_order(data: Planted, place: Place) -> list[int]:

@@ -8,7 +8,7 @@ A block is everything between a mark and the next ``<!-- end -->``:
     <!-- table: phase_transition/n0 -->       the experiment's table of that name
     <!-- figure: phase_transition -->         the picture that ``experiments.plot`` drew
     <!-- opening: phase_transition -->        what the rows show, in a sentence or two
-    <!-- run: phase_transition -->            command, number of runs, versions, cores, limits
+    <!-- run: phase_transition -->            how the rows of each method were made
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.plot import FIGURES, FOLDER
 from experiments.rows import Row, finished, read
-from experiments.runner import RESULTS, VERSIONS, load
+from experiments.runner import RESULTS, ROOT, VERSIONS, load
+from experiments.summary import NOTHING, groups, markdown
 
-ROOT = Path(__file__).parent.parent
+MOST_LISTED = 4  # ridges
 PAGE = ROOT / "docs" / "evidence.md"
 PAGES = (PAGE, ROOT / "README.md")
 BLOCK = re.compile(
@@ -57,24 +57,64 @@ def rebuild(
 
 
 def provenance(name: str, rows: Sequence[Row]) -> str:
-    """Say which command made the rows, how many, with what, under which limits."""
-    seen: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for row in rows:
-        seen[tuple(row[p] for p in load(name).parameters)].add(row["seed"])
-    least, most = (end(map(len, seen.values())) for end in (min, max))
-    seeds = str(most) if least == most else f"{least} to {most}"
-    versions = ", ".join(f"{package} {_values(rows, package)}" for package in VERSIONS)
-    drawn = f" and `python -m experiments.plot {name}`" if name in FIGURES else ""
+    """Say of each method how its rows were made: runs, limit, ridge, device, commit, command."""
+    drawn = f", figure by `python -m experiments.plot {name}`" if name in FIGURES else ""
+    lines = [
+        [
+            *(method, str(len(mine)), _per_setting(name, mine), _values(mine, "time_limit")),
+            *(_ridge(mine), _machine(mine), _values(mine, "polysharp"), _values(mine, "commit")),
+            ", ".join(f"`{command}`" for command in _distinct(mine, "command"))
+            or f"`python -m experiments.{name} --methods {method}` (options not recorded)",
+        ]
+        for (method,), mine in groups(rows, "method").items()
+    ]
+    header = [
+        *("method", "runs", "data sets", "limit, s", "gamma", "device, threads, cores"),
+        *("polysharp", "commit", "command"),
+    ]
+    versions = ", ".join(f"{package} {_values(rows, package)}" for package in VERSIONS[1:])
     return (
-        f"`python -m experiments.{name}`{drawn}: {len(rows)} runs, {seeds} data sets per setting, "
-        f"one thread each, {_values(rows, 'jobs')} at a time on {_values(rows, 'cores')} cores, "
-        f"limit {_values(rows, 'time_limit')} s; "
-        f"{versions}. Rows: `experiments/results/{name}.csv`."
+        f"{markdown(header, lines)}\n\nRows: `experiments/results/{name}.csv`{drawn}; {versions}."
     )
 
 
+def _per_setting(name: str, rows: Sequence[Row]) -> str:
+    """Return the number of data sets per setting."""
+    counts = [
+        len({row["seed"] for row in of}) for of in groups(rows, *load(name).parameters).values()
+    ]
+    return str(max(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+
+
+def _ridge(rows: Sequence[Row]) -> str:
+    """Return gamma, as a multiple of 1/sqrt(n) where it is one."""
+    given = [row for row in rows if row.get("gamma")]
+    if not given:
+        return NOTHING
+    values = {f"{float(row['gamma']):.3g}" for row in given}
+    if "n" in given[0] and len(values) > 1:
+        scaled = {f"{float(row['gamma']) * float(row['n']) ** 0.5:.2g}" for row in given}
+        if len(scaled) <= MOST_LISTED:
+            return f"{' or '.join(sorted(scaled, key=float))}/sqrt(n)"
+    return (
+        " or ".join(sorted(values, key=float)) if len(values) <= MOST_LISTED else "chosen per fit"
+    )
+
+
+def _machine(rows: Sequence[Row]) -> str:
+    device = " or ".join(_distinct(rows, "device")) or "cpu"
+    threads = " or ".join(_distinct(rows, "threads")) or "1"
+    return f"{device}, {threads}, {_values(rows, 'cores')}"
+
+
+def _distinct(rows: Sequence[Row], name: str) -> list[str]:
+    return [value for value in dict.fromkeys(row.get(name, "") for row in rows) if value]
+
+
 def _values(rows: Sequence[Row], name: str) -> str:
-    return " or ".join(dict.fromkeys(row[name] for row in rows))
+    """Return the values of a column; rows of earlier code may lack it."""
+    found = _distinct(rows, name)
+    return " or ".join([*found, *["not recorded"] * any(not row.get(name) for row in rows)])
 
 
 def _figure(file: Path, page: Path) -> str:

@@ -18,7 +18,9 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import shlex
 import signal
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,10 +41,14 @@ from rich.progress import TimeRemainingColumn as Remaining
 
 from experiments.rows import FAILED, Row, Table
 
-RESULTS = Path(__file__).parent / "results"
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "experiments" / "results"
 BLAS_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # What the runner itself knows about a run, after the experiment's own columns.
-COMMON = ("status", "note", "time_limit", "wall", "jobs", "cores")
+COMMON = (
+    *("status", "note", "time_limit", "wall", "jobs", "cores"),
+    *("device", "threads", "commit", "command"),
+)
 VERSIONS = ("polysharp", "numpy", "scikit-learn")
 
 
@@ -122,7 +128,26 @@ def versions() -> dict[str, str]:
     return {"polysharp": __version__} | {name: version(name) for name in VERSIONS[1:]}
 
 
-def run_cell(name: str, time_limit: float | None, jobs: int, cell: Cell) -> dict[str, Any]:
+@cache
+def commit() -> str:
+    """Return the commit of the code that runs, with a mark if code has changed since."""
+    try:
+        head = _git("rev-parse", "--short", "HEAD")
+        changed = _git("status", "--porcelain", "--", "src", "experiments/*.py")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f"{head}-dirty" if changed else head
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def run_cell(
+    name: str, time_limit: float | None, jobs: int, cell: Cell, command: str = ""
+) -> dict[str, Any]:
     """Run one cell and return its row; an exception of the method becomes a failed row."""
     experiment = load(name)
     limit = time_limit or cell.time_limit or experiment.time_limit
@@ -135,12 +160,16 @@ def run_cell(name: str, time_limit: float | None, jobs: int, cell: Cell) -> dict
         measured = {"status": FAILED, "note": f"{type(error).__name__}: {error}"}
     return {
         "status": "done",
+        "device": "cpu",
+        "threads": 1,
         **cell.columns,
         **measured,
         "time_limit": limit,
         "wall": round(perf_counter() - began, 3),
         "jobs": jobs,
         "cores": os.cpu_count(),
+        "commit": commit(),
+        "command": command,
         **versions(),
     }
 
@@ -164,9 +193,10 @@ def results(
     jobs: int,
     time_limit: float | None,
     scheduler: str | None = None,
+    command: str = "",
 ) -> Iterator[dict[str, Any]]:
     """Yield rows in the order in which runs finish."""
-    work = partial(run_cell, experiment.name, time_limit, jobs)
+    work = partial(run_cell, experiment.name, time_limit, jobs, command=command)
     if scheduler is not None:
         yield from _on_cluster(work, cells, scheduler)
         return
@@ -252,7 +282,12 @@ def execute(experiment: Experiment, options: argparse.Namespace) -> int:
         task = progress.add_task(experiment.name, total=len(cells), last="")
         try:
             for row in results(
-                experiment, cells, options.jobs, options.time_limit, options.scheduler
+                experiment,
+                cells,
+                options.jobs,
+                options.time_limit,
+                options.scheduler,
+                options.command,
             ):
                 table.append(row)
                 written += 1
@@ -313,9 +348,19 @@ def parse(experiment: Experiment, arguments: Sequence[str] | None = None) -> arg
     parser.add_argument("--shard", type=_shard, default=(1, 1), help="i/m: part i of m of the runs")
     parser.add_argument("--output", type=Path, help="file of rows; resumed where it exists")
     options = parser.parse_args(arguments)
+    options.command = _command(parser.prog, sys.argv[1:] if arguments is None else arguments)
     if options.output is None:
         options.output = default_output(experiment.name, options.quick, options.shard)
     return options
+
+
+def _command(program: str, arguments: Sequence[str]) -> str:
+    """Return the command that makes the same rows: without the file that they go to."""
+    kept = list(arguments)
+    if "--output" in kept:
+        at = kept.index("--output")
+        del kept[at : at + 2]
+    return shlex.join([*shlex.split(program), *kept])
 
 
 def default_output(name: str, quick: bool = False, shard: tuple[int, int] = (1, 1)) -> Path:

@@ -1,6 +1,7 @@
 """Algorithm 2 and its alternatives as methods: engines run through the estimator.
 
     pure   cuts at binary points only, the paper's Algorithm 2, in one SCIP tree
+    pure-multi  the same, one integer programme of HiGHS after another
     root   the same after tangent cuts at fractional points of the root
     big-m  the paper's first formulation (bigm:primal), constants proven from the data
     tree   our own branch and bound
@@ -39,11 +40,12 @@ def warm_up() -> None:
 
 def engine_of(method: str) -> str | Engine:
     """Return the engine of a method; solvers are imported only where they are used."""
-    if method not in ("pure", "root"):
+    if method not in ("pure", "root", "pure-multi"):
         return method
-    from polysharp.engines.cutting_planes import CuttingPlanes
+    from polysharp.engines.cutting_planes import CuttingPlanes, CuttingPlanesMultitree
 
-    return CuttingPlanes(root_cuts=method == "root")
+    form = CuttingPlanesMultitree if method == "pure-multi" else CuttingPlanes
+    return form(root_cuts=method == "root")
 
 
 def solve(

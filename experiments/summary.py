@@ -73,11 +73,21 @@ def exact_law(row: Row) -> bool:
     return float(row["A"]) == 100.0 and float(row["F"]) == 0.0
 
 
-def n0(rows: Sequence[Row]) -> int | None:
-    """Return the n from which on the law is found in all data sets; None if not at the largest."""
+def every_law(rows: list[Row]) -> bool:
+    """Whether the law was found exactly in every data set."""
+    return all(map(exact_law, rows))
+
+
+def mean_accuracy(rows: list[Row]) -> bool:
+    """Whether the mean accuracy is at least 99 %, the paper's reading of a phase transition."""
+    return mean(numbers(rows, "A")) >= 99.0
+
+
+def n0(rows: Sequence[Row], holds: Callable[[list[Row]], bool] = every_law) -> int | None:
+    """Return the n from which on something holds at every n; None if not at the largest."""
     smallest = None
     for n in reversed(distinct(rows, "n")):
-        if not all(exact_law(row) for row in where(rows, n=n)):
+        if not holds(where(rows, n=n)):
             break
         smallest = n
     return smallest

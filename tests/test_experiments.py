@@ -1,5 +1,6 @@
 """Experiments: the runner resumes, every experiment runs, tables and page follow from rows."""
 
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -15,7 +16,7 @@ from experiments import input_ranking, page, wide_tables
 from experiments.data import planted
 from experiments.methods import METHODS, NEEDS
 from experiments.plot import FIGURES, draw
-from experiments.rows import Table, finished, merge, read
+from experiments.rows import FAILED, Table, finished, merge, read, text
 from experiments.runner import Cell, Experiment, Plan, execute, load, parse, run_cell
 from experiments.summary import n0
 
@@ -327,3 +328,39 @@ def test_openings_say_something_about_any_rows(name, tmp_path):
     rows = made_up_rows(name, tmp_path / f"{name}.csv")
     opening = load(name).opening
     assert opening is None or opening(rows).endswith(".")
+
+
+SAME = ("objective", "A", "F", "needed", "right", "terms", "TE")
+COMMITTED = sorted(path.stem for path in page.RESULTS.glob("*.csv"))
+
+
+def quickest(name):
+    """The quickest committed run that ended by itself, with a certificate if any has one."""
+    experiment = load(name)
+    rows = finished(read(page.RESULTS / f"{name}.csv"), experiment.key)
+    ended = [row for row in rows if row["status"] != "feasible" and any(map(row.get, SAME))]
+    for row in sorted(ended, key=lambda row: (not row.get("gap"), float(row["wall"]))):
+        key = tuple(row[column] for column in experiment.key)
+        for cell in experiment.cells(Plan(seeds=[int(row["seed"])])):
+            columns = {column: text(value) for column, value in cell.columns.items()}
+            if tuple(columns[column] for column in experiment.key) == key:
+                return row, cell
+    return None, None
+
+
+@pytest.mark.parametrize("name", COMMITTED)
+def test_a_committed_row_can_be_made_again(name):
+    row, cell = quickest(name)
+    if row is None:
+        pytest.skip(f"the data of {name} are not at hand")
+    if not installed(load(name), cell.method):
+        pytest.skip(f"the package of {cell.method} is not installed")
+    again = run_cell(name, float(row["time_limit"]), 1, cell)
+    if again["status"] == FAILED and re.search("POLYSHARP|urlopen", again["note"]):
+        pytest.skip(again["note"])
+    assert again["status"] != FAILED, again["note"]
+    for column in SAME:
+        if row.get(column):
+            assert float(text(again[column])) == pytest.approx(float(row[column]), rel=1e-4), column
+    if row.get("gap"):  # this code may prove more than that of the row
+        assert again["gap"] <= max(float(row["gap"]), 1e-4) + 1e-6

@@ -153,7 +153,7 @@ def test_residuals_of_predictions_at_hand():
 
 def test_gap_of_an_estimator_is_that_of_its_solution(model):
     display = GapDisplay.from_estimator(model)
-    assert display.objective[-1] == 100.0
+    assert display.objective[-1] == pytest.approx(100.0)
     assert display.bound[-1] == pytest.approx(100.0 * (1.0 - model.solution_.gap))
 
 
