@@ -7,6 +7,7 @@ A block is everything between a mark and the next ``<!-- end -->``:
 
     <!-- table: phase_transition/n0 -->       the experiment's table of that name
     <!-- figure: phase_transition -->         the picture that ``experiments.plot`` drew
+    <!-- figure: phase_transition/proofs -->  another one of the same rows
     <!-- opening: phase_transition -->        what the rows show, in a sentence or two
     <!-- run: phase_transition -->            how the rows of each method were made
 """
@@ -42,7 +43,7 @@ def rebuild(
         experiment = load(name)
         rows = finished(read(results / f"{name}.csv"), experiment.key)
         if kind == "figure":
-            content = _figure(figures / f"{name}.png", page)
+            content = _figure(figures / f"{name}{f'-{table}' if table else ''}.png", page)
         elif not rows:
             content = f"No rows yet: `python -m experiments.{name}` makes them."
         elif kind == "run":

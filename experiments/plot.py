@@ -4,7 +4,7 @@
     python -m experiments.plot phase_transition path
     python -m experiments.plot --quick --output /tmp        # from the rows of quick runs
 
-One figure per experiment, NAME.png in docs/_static/evidence.  Bars are standard deviations over
+Figures are NAME.png in docs/_static/evidence.  Bars are standard deviations over
 the data sets.  A new figure is a function from rows to a Figure and an entry in ``FIGURES``.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import mean, pstdev
+from statistics import mean, median, pstdev
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -23,6 +23,7 @@ from matplotlib.ticker import NullFormatter
 from experiments import paper
 from experiments.formulations import LABELS as FORMULATIONS
 from experiments.input_ranking import GAMMA
+from experiments.methods import PROVING
 from experiments.real_data import LABELS as REAL_DATA
 from experiments.real_data import names_of, paper_best
 from experiments.recovery import LABELS, methods_of
@@ -48,6 +49,33 @@ def phase_transition(rows: list[Row]) -> Figure:
     axes[2].set_yscale("log")
     axes[0].annotate("the paper's n0", (paper.N0, 5), rotation=90, color="0.4", fontsize=8)
     axes[0].legend(fontsize=7)
+    return figure
+
+
+def proof_seconds(rows: list[Row]) -> Figure:
+    """Median seconds to a proof against n, a line per method; hollow where a search had no proof.
+
+    Methods without a proof are drawn dashed, with the time in which they end.
+    """
+    figure, (axis,) = _panels(1, 1, width=6.5)
+    for colour, method in zip(COLOURS, methods_of(rows), strict=False):
+        if method in ("lasso-raw", "local"):
+            continue
+        mine, proving = where(rows, method=method), method in PROVING
+        points = {n: where(mine, n=n) for n in distinct(mine, "n")}
+        middle = {n: median(numbers(point, "seconds")) for n, point in points.items()}
+        style = "-" if proving else "--"
+        axis.plot(list(middle), list(middle.values()), style, color=colour, linewidth=1)
+        for n, point in points.items():
+            full = "full" if proving and all(map(proved, point)) else "none"
+            axis.plot(n, middle[n], "o", color=colour, markersize=4, fillstyle=full)
+        label = LABELS[method] if proving else f"{LABELS[method]}, no proof"
+        shape = {"markersize": 4, "fillstyle": "full" if proving else "none"}
+        axis.plot([], [], "o" + style, color=colour, label=label, **shape)
+    axis.set(ylabel="seconds, median", yscale="log")
+    axis.set_title("full: proved in every data set; hollow: not", fontsize=9)
+    _log_rows(axis)
+    axis.legend(fontsize=7)
     return figure
 
 
@@ -161,6 +189,7 @@ def real_data(rows: list[Row]) -> Figure:
 
 FIGURES: dict[str, Callable[[list[Row]], Figure]] = {
     "phase_transition": phase_transition,
+    "phase_transition-proofs": proof_seconds,
     "cutting_planes": cutting_planes,
     "path": path,
     "input_ranking": input_ranking,
@@ -222,7 +251,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in options.names or FIGURES:
         if name not in FIGURES:
             parser.error(f"NAME must be one of {', '.join(FIGURES)}, got {name}")
-        rows = finished(read(default_output(name, options.quick)), load(name).key)
+        owner = name.split("-")[0]  # the experiment whose rows it shows
+        rows = finished(read(default_output(owner, options.quick)), load(owner).key)
         print(draw(name, rows, options.output) if rows else f"{name}: no rows yet")
 
 
