@@ -1,6 +1,6 @@
 """What the formula does: the response over one input, and over the two that interact most.
 
-All other inputs stay at their medians (``polynomial.response_curve``).  A rug or a cloud of
+All other inputs stay at their medians (``polynomial.stationary``).  A rug or a cloud of
 points shows where the data are; a polynomial is no guide elsewhere.
 """
 
@@ -17,7 +17,7 @@ from polysharp.monomials.terms import read_inputs
 from polysharp.plots.display import INK, MODEL, PanelDisplay, tidy
 from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.polynomial.response_curve import Curve, Surface, response_curve, response_surface
+from polysharp.polynomial.stationary import Curve, Surface, response_curve, response_surface
 from polysharp.typing import Array
 
 

@@ -30,7 +30,7 @@ from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.units import Units
-from polysharp.polynomial.exports import code, onnx_graph, text
+from polysharp.polynomial import code, onnx_graph, text
 from polysharp.typing import Array, Monomial
 
 
@@ -152,17 +152,11 @@ class Polynomial:
 
     def products(self, X: Array) -> Array:
         """Return the monomials at the rows of X, without coefficients."""
-        used, library = self.basis.used, self.basis.library
-        if self.ranges is not None:
-            X = X.clip(*self.ranges)
-        if not self.functions:
-            columns = X.T[used]
-        else:
-            columns = np.array([library.values(c, X, self.names) for c in used.tolist()])
-            columns = columns.reshape(len(used), len(X))
-        if self.shifts is not None:
-            shifts = np.append(self.shifts, np.zeros(len(self.functions)))
-            columns = columns - shifts[used, None]
+        used = self.basis.used.tolist()
+        X = X if self.ranges is None else X.clip(*self.ranges)
+        columns = np.empty((len(used), len(X)))
+        for column, c in zip(columns, used, strict=True):
+            column[:] = self.basis.library.values(c, X, self.names) - self.shift(c)
         return self.basis.products(columns, scaled=False)
 
     def outside(self, X: ArrayLike) -> NDArray[np.bool_]:
@@ -213,12 +207,12 @@ class Polynomial:
         """
         if self.shifts is shifts:
             return self
-        moved, p = replace(self, shifts=shifts), len(self.names)
+        moved = replace(self, shifts=shifts)
         total: dict[Monomial, float] = {}
         for m, c in zip(self.monomials, self.coefficients.tolist(), strict=True):
             expansions = []  # of each factor: (its column repeated e times, coefficient)
             for i, d in Counter(m).items():
-                step = moved.shift(i) - self.shift(i) if i < p else 0.0
+                step = moved.shift(i) - self.shift(i)
                 powers = range(d + 1) if step else (d,)
                 expansions.append([((i,) * e, comb(d, e) * step ** (d - e)) for e in powers])
             for chosen in product(*expansions):
@@ -231,9 +225,11 @@ class Polynomial:
             moved, monomials=tuple(terms), coefficients=coefficients, intercept=intercept
         )
 
-    def shift(self, i: int) -> float:
-        """Return the number subtracted from an input."""
-        return 0.0 if self.shifts is None else float(self.shifts[i])
+    def shift(self, column: int) -> float:
+        """Return the number subtracted from an input; 0 for a function of one."""
+        if self.shifts is None or column >= len(self.names):
+            return 0.0
+        return float(self.shifts[column])
 
     names_of = text.names_of
     formula = text.formula

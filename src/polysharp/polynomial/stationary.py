@@ -1,4 +1,7 @@
-"""Stationary points of a formula: minima, maxima and saddles of the response surface.
+"""The response surface of a formula: slices through it, and its minima, maxima and saddles.
+
+A slice varies one input or two over their observed ranges and keeps all others at their medians.
+It is no average: within the ranges, ``predict`` returns every value shown.
 
 In v = (x - middle) / half, with the inputs scaled to half their observed range, a stationary point
 solves grad f(v) = 0, and the eigenvalues of the Hessian at the point tell its kind:
@@ -35,6 +38,54 @@ MOST_POINTS = 10  # that are returned
 
 
 @dataclass(frozen=True, eq=False)
+class Curve:
+    """The response over one input."""
+
+    input: int
+    x: Array
+    response: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """The response over two inputs; ``response[b, a]`` belongs to ``x[a]`` and ``y[b]``."""
+
+    inputs: tuple[int, int]
+    x: Array
+    y: Array
+    response: Array
+
+
+def response_curve(polynomial: Polynomial, X: Array, i: int, points: int = 101) -> Curve:
+    """Vary input i over the range it has in X, the others at their medians.
+
+    Examples
+    --------
+    >>> law = Polynomial(((0, 1),), np.array([2.0]), 1.0, ("a", "b"))
+    >>> curve = response_curve(law, np.array([[0.0, 1.0], [1.0, 3.0], [4.0, 5.0]]), 0, points=3)
+    >>> curve.x.tolist(), curve.response.tolist()
+    ([0.0, 2.0, 4.0], [1.0, 13.0, 25.0])
+    """
+    return Curve(i, *_slice(polynomial, X, (i,), points))
+
+
+def response_surface(
+    polynomial: Polynomial, X: Array, inputs: tuple[int, int], points: int = 41
+) -> Surface:
+    """Vary two inputs over the ranges they have in X, the others at their medians."""
+    return Surface(inputs, *_slice(polynomial, X, inputs, points))
+
+
+def _slice(polynomial: Polynomial, X: Array, inputs: tuple[int, ...], points: int) -> list[Array]:
+    """Return the values of each input, and the response on their grid, the last input first."""
+    grid = [np.linspace(X[:, i].min(), X[:, i].max(), points) for i in inputs]
+    rows = np.tile(np.median(X, axis=0), (points ** len(inputs), 1))
+    for i, values in zip(inputs, np.meshgrid(*grid), strict=True):
+        rows[:, i] = values.ravel()
+    return [*grid, polynomial(rows).reshape([points] * len(inputs))]
+
+
+@dataclass(frozen=True, eq=False)
 class StationaryPoint:
     """A point with zero gradient."""
 
@@ -61,12 +112,11 @@ class StationaryPoints:
         if not self.points:
             sure = "has" if self.exact else "has, as far as a numerical search can tell,"
             return f"the formula {sure} no stationary point"
-        lines = []
+        lines, names = [], self.polynomial.names
         for point in self.points:
-            names, used = self.polynomial.names, self.polynomial.inputs
-            where = ", ".join(f"{names[i]} = {point.x[i]:.4g}" for i in used)
-            side = "inside the range seen" if point.inside else "outside the range seen"
-            lines.append(f"{point.kind} of {point.value:.4g} at {where}, {side}")
+            place = ", ".join(f"{names[i]} = {point.x[i]:.4g}" for i in self.polynomial.inputs)
+            side = "inside" if point.inside else "outside"
+            lines.append(f"{point.kind} of {point.value:.4g} at {place}, {side} the range seen")
         return "\n".join(lines)
 
 
@@ -98,7 +148,7 @@ def stationary_points(polynomial: Polynomial, X: Array) -> StationaryPoints:
 
 
 def _has_functions(polynomial: Polynomial) -> bool:
-    return any(i >= len(polynomial.names) for m in polynomial.monomials for i in m)
+    return bool(polynomial.powers[:, len(polynomial.names) :].any())
 
 
 class _Slopes:

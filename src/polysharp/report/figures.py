@@ -13,7 +13,7 @@ from markupsafe import Markup
 from polysharp.data.rows import evenly_spaced
 from polysharp.estimators.scored_rows import ScoredRows
 from polysharp.plots.model_plots import HIGHEST, course
-from polysharp.polynomial import response_curve as slices
+from polysharp.polynomial import stationary
 from polysharp.report.chart import (
     BOTTOM,
     LEFT,
@@ -121,7 +121,7 @@ def gap(report: ReportData) -> Markup:
 def response_curve(report: ReportData, i: int) -> tuple[Markup, str]:
     """The response over one input, and its range as the caption."""
     name, response = report.polynomial.names[i], report.polynomial.response
-    curve = slices.response_curve(report.polynomial, report.rows.X, i)
+    curve = stationary.response_curve(report.polynomial, report.rows.X, i)
     chart = Chart.over(curve.x, curve.response, name, response, 250)
     limits = [number(float(v), 4) for v in (curve.response.min(), curve.response.max())]
     runs = f"between {limits[0]} and {limits[1]}"
@@ -137,7 +137,7 @@ def response_curve(report: ReportData, i: int) -> tuple[Markup, str]:
 def response_surface(report: ReportData, pair: tuple[int, int]) -> Markup:
     """The response over two inputs, as bands of colour with the rows on top."""
     names, (i, j) = report.polynomial.names, pair
-    surface = slices.response_surface(report.polynomial, report.rows.X, pair)
+    surface = stationary.response_surface(report.polynomial, report.rows.X, pair)
     height = 320
     # Without a margin, for colours reach to the frame.
     x_scale = Scale.over(surface.x, LEFT, WIDTH - RIGHT - LEGEND, margin=0.0)

@@ -15,7 +15,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from polysharp.data.functions import INVERSE
-from polysharp.polynomial.exports import text
+from polysharp.polynomial import text
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Monomial
 from polysharp.wording import MINUS, NBSP
@@ -79,9 +79,10 @@ def formula(polynomial: Polynomial, digits: int = 4) -> Markup:
         return join(mantissa, TIMES_TEN, tag("sup", str(int(exponent)).replace("-", MINUS)))
 
     pieces: list[Markup] = []
-    for sign, term in text.signed(polynomial, shown, lambda m: product(polynomial, m)):
-        mark = MINUS if sign == "-" else "+"
-        mark = f"{mark} " if pieces else mark.strip("+")
+    for sign, term in text.signed(
+        polynomial, shown, lambda m: [product(polynomial, m)] if m else [], " "
+    ):
+        mark = sign.replace("-", MINUS)
         pieces.append(tag("span", tag("span", mark, class_="sign"), Markup(term), class_="term"))
     name = tag("span", tag("var", polynomial.response), " = ", class_="term left")
     return tag(
@@ -94,7 +95,7 @@ def formula(polynomial: Polynomial, digits: int = 4) -> Markup:
 
 def product(polynomial: Polynomial, m: Monomial) -> Markup:
     """Return the powers of one term; nothing stands for the constant."""
-    return Markup(text.product(polynomial, m, _power, DOT))  # pieces that are markup, joined
+    return DOT.join(text.powers(polynomial, m, _power))
 
 
 def _power(factor: text.Factor) -> Markup:

@@ -1,9 +1,17 @@
-"""The formula as code: a function in Python or C, an expression or a query in SQL, in SymPy.
+"""The formula as code: in Python, C, Excel, SQL and SymPy.
 
-A ``Language`` says how to write numbers, functions of inputs and clamped inputs; one method writes
-the sum of products for all languages.  A term begins with its coefficient, so that the first
-product turns integer columns into floats and no power of an integer can overflow.  Functions take
-the inputs in use, in the order of the columns.  SymPy turns the names into symbols unchanged.
+Every target evaluates the same sum of products,
+
+    intercept + sum_j c_j (x_a - shift_a) (x_b - shift_b) ...,
+
+with every number written so that it reads back as the same float64 and every power as a product,
+since not every language has powers of floats.  A term begins with its coefficient, so that the
+first product turns integer columns into floats and no power of an integer can overflow.  Names of
+columns are data from the user's table: they are quoted, escaped or turned into identifiers, and
+never become code.
+
+A ``Language`` is a table of syntax; one method writes the sum of products for all languages.
+Functions take the inputs in use, in the order of the columns.
 
     Python   imports nothing but NumPy's log, exp, sin and cos; takes numbers or arrays
     C        C99, also valid C++; compilers that fuse products and sums differ in the last digit
@@ -11,6 +19,7 @@ the inputs in use, in the order of the columns.  SymPy turns the names into symb
     SQL      needs no POWER; functions are the standard's (LN, which SQL Server calls LOG); numbers
              have an exponent, so that the standard reads floats and not decimals; a NULL in a
              column of the formula gives NULL
+    SymPy    turns the names into symbols unchanged, and clamps nothing
 """
 
 from __future__ import annotations
@@ -21,17 +30,29 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polysharp.errors import InputError, load_optional
+from polysharp.polynomial.text import signed
+from polysharp.typing import Monomial
 
 if TYPE_CHECKING:
     from polysharp.data.functions import Applied
     from polysharp.polynomial.polynomial import Polynomial
 
-NUMPY = ("log", "exp", "sin", "cos")
+# Every function of an input in Python, C, Excel, SQL and ONNX; {} is the argument.
+CALLS = {
+    "inverse": ("(1.0 / {})", "(1.0 / {})", "(1 / {})", "(1.0e0 / {})", "Reciprocal"),
+    "square-root": ("{} ** 0.5", "sqrt({})", "SQRT({})", "SQRT({})", "Sqrt"),
+    "log": ("log({})", "log({})", "LN({})", "LN({})", "Log"),
+    "exp": ("exp({})", "exp({})", "EXP({})", "EXP({})", "Exp"),
+    "sin": ("sin({})", "sin({})", "SIN({})", "SIN({})", "Sin"),
+    "cos": ("cos({})", "cos({})", "COS({})", "COS({})", "Cos"),
+}
+NUMPY = ("log", "exp", "sin", "cos")  # that Python code imports
 # Keywords of C and C++; compilers predefine the words of the last line as macros.
 C_WORDS = """
 auto break case char const continue default do double else enum extern float for goto if inline
@@ -50,27 +71,37 @@ QUOTES = {'"': '"', "`": "`", "[": "]"}  # opening and closing quote: standard, 
 
 @dataclass(frozen=True)
 class Language:
-    """The parts of the code that differ between languages."""
+    """The syntax that differs between languages."""
 
-    calls: Mapping[str, str]  # functions, {} for the argument
+    place: int  # in the rows of CALLS
     clamp: str  # of {x} to the range from {a} to {b}
     comment: str = ""
     number: Callable[[float], str] = repr
     reserved: frozenset[str] = frozenset()
 
+    def arguments(self, polynomial: Polynomial, name: str) -> dict[int, str]:
+        """Return the argument of each input in use, for a function called ``name``."""
+        if not (name.isascii() and name.isidentifier()) or name in self.reserved:
+            raise InputError(f"name must be an ASCII identifier that is no keyword, got {name!r}")
+        names = [polynomial.names[i] for i in polynomial.inputs]
+        found = identifiers(names, {*self.reserved, name}, ascii_only=self is C)
+        return dict(zip(polynomial.inputs, found, strict=True))
+
     def terms(self, polynomial: Polynomial, variables: Mapping[int, str]) -> list[str]:
         """Return ``["0.5", "+ 2.0 * x0 * x0", ...]``, to be joined by blanks or line breaks."""
         check_finite(polynomial)
-        factors = {i: self._shifted(polynomial, i, name) for i, name in variables.items()}
-        for c, applied in used_functions(polynomial, self.calls).items():
-            factors[c] = self.calls[applied.function.name].format(variables[applied.input])
-        first = self.number(abs(polynomial.intercept))
-        terms = [f"-{first}" if polynomial.intercept < 0 else first]
-        for m, c in zip(polynomial.monomials, polynomial.coefficients.tolist(), strict=True):
-            powers = [factors[i] for i in sorted(m, key=m.index)]
-            product = " * ".join([self.number(abs(c)), *powers])
-            terms.append(f"{'-' if c < 0 else '+'} {product}")
-        return terms
+        factors = dict(variables)
+        for i, name in variables.items():
+            if shift := polynomial.shift(i):
+                factors[i] = f"({name} {'-' if shift > 0 else '+'} {self.number(abs(shift))})"
+        for c, applied in used_functions(polynomial).items():
+            call = CALLS[applied.function.name][self.place]
+            factors[c] = call.format(variables[applied.input])
+
+        def product(m: Monomial) -> list[str]:
+            return [factors[c] for c in sorted(m, key=m.index)]
+
+        return list(map("".join, signed(polynomial, self.number, product, " * ", zero=True)))
 
     def clamped(self, polynomial: Polynomial, variables: Mapping[int, str]) -> dict[int, str]:
         """Return the code that clamps each input in use, nothing without ranges."""
@@ -81,48 +112,30 @@ class Language:
 
     def opening(self, polynomial: Polynomial, variables: Mapping[int, str]) -> list[str]:
         """Return the first lines of a function: the names of the columns, and the clamping."""
-        described = {"returns": polynomial.response} | {
-            f"{argument}:": polynomial.names[i] for i, argument in variables.items()
-        }
+        columns = {f"{name}:": polynomial.names[i] for i, name in variables.items()}
+        described = {"returns": polynomial.response, **columns}
         # JSON keeps a name in a comment on one line, in ASCII and between quotes.
-        lines = [f"{self.comment} {what} {json.dumps(name)}" for what, name in described.items()]
+        lines = [f"{self.comment} {key} {json.dumps(name)}" for key, name in described.items()]
         return lines + list(self.clamped(polynomial, variables).values())
 
-    def _shifted(self, polynomial: Polynomial, i: int, name: str) -> str:
-        if shift := polynomial.shift(i):
-            return f"({name} {'-' if shift > 0 else '+'} {self.number(abs(shift))})"
-        return name
 
-
-def _sql_float(value: float) -> str:
-    text = repr(value)
-    return text if "e" in text else f"{text}e0"
-
-
-CALLS = {"inverse": "(1.0 / {})", **{name: f"{name}({{}})" for name in NUMPY}}
 PYTHON = Language(
-    {**CALLS, "square-root": "{} ** 0.5"},
+    0,
     clamp="{x} = ({x} < {a}) * {a} + ({x} > {b}) * {b} + (({x} >= {a}) & ({x} <= {b})) * {x}",
     comment="#",
     reserved=frozenset({*keyword.kwlist, "__debug__", *NUMPY}),
 )
 C = Language(
-    {**CALLS, "square-root": "sqrt({})"},
+    1,
     clamp="{x} = {x} < {a} ? {a} : {x} > {b} ? {b} : {x};",
     comment="//",
     reserved=frozenset({*C_WORDS.split(), "sqrt", *NUMPY}),
 )
-EXCEL = Language(
-    {name: call.upper() for name, call in CALLS.items()}
-    | {"inverse": "(1 / {})", "square-root": "SQRT({})", "log": "LN({})"},
-    clamp="MEDIAN({a}, {x}, {b})",
-    number=lambda value: repr(value).upper(),
-)
+EXCEL = Language(2, clamp="MEDIAN({a}, {x}, {b})", number=lambda value: repr(value).upper())
 SQL = Language(
-    {name: call.upper() for name, call in CALLS.items()}
-    | {"inverse": "(1.0e0 / {})", "square-root": "SQRT({})", "log": "LN({})"},
+    3,
     clamp="CASE WHEN {x} < {a} THEN {a} WHEN {x} > {b} THEN {b} ELSE {x} END",
-    number=_sql_float,
+    number=lambda value: repr(value) if "e" in repr(value) else f"{value!r}e0",
 )
 
 
@@ -146,8 +159,8 @@ def to_python(polynomial: Polynomial, name: str = "predict") -> str:
             - 0.5 * air_gap
         )
     """
-    variables = arguments(polynomial, name, PYTHON.reserved)
-    needed = {a.function.name for a in used_functions(polynomial, PYTHON.calls).values()}
+    variables = PYTHON.arguments(polynomial, name)
+    needed = {a.function.name for a in used_functions(polynomial).values()}
     imported = ", ".join(name for name in NUMPY if name in needed)
     lines = [f"from numpy import {imported}", "", ""] if imported else []
     body = [*PYTHON.opening(polynomial, variables), "return ("]
@@ -171,9 +184,9 @@ def to_c(polynomial: Polynomial, name: str = "predict") -> str:
             + 2.0 * a * a;
     }
     """
-    variables = arguments(polynomial, name, C.reserved, ascii_only=True)
+    variables = C.arguments(polynomial, name)
     declared = [f"double {argument}" for argument in variables.values()]
-    needed = {a.function.name for a in used_functions(polynomial, C.calls).values()} - {"inverse"}
+    needed = {a.function.name for a in used_functions(polynomial).values()} - {"inverse"}
     lines = ["#include <math.h>", ""] if needed else []
     first, *others = C.terms(polynomial, variables)
     body = [*C.opening(polynomial, variables), f"return {first}", *_indented(others)]
@@ -203,11 +216,8 @@ def to_excel(polynomial: Polynomial, row: int = 2) -> str:
 
 def _column(at: int) -> str:
     """Return the letters of a column, numbered from 0."""
-    letters = ""
-    while at >= 0:
-        at, letter = divmod(at, 26)
-        letters, at = f"{chr(ord('A') + letter)}{letters}", at - 1
-    return letters
+    before, letter = divmod(at, 26)
+    return (_column(before - 1) if before else "") + chr(ord("A") + letter)
 
 
 def to_sql(polynomial: Polynomial, table: str | None = None, quote: str = '"') -> str:
@@ -262,13 +272,15 @@ def to_sympy(polynomial: Polynomial) -> Any:
     return expression
 
 
-def used_functions(polynomial: Polynomial, known: Mapping[str, str]) -> dict[int, Applied]:
+def used_functions(polynomial: Polynomial) -> dict[int, Applied]:
     """Return the functions in use by column; raise InputError for one that is not known."""
     columns, p = {c for m in polynomial.monomials for c in m}, len(polynomial.names)
     used = {p + t: a for t, a in enumerate(polynomial.functions) if p + t in columns}
-    for name in (applied.function.name for applied in used.values()):
-        if name not in known:
-            raise InputError(f"functions must be known to be exported, got {name!r}")
+    for applied in used.values():
+        if applied.function.name not in CALLS:
+            raise InputError(
+                f"functions must be known to be exported, got {applied.function.name!r}"
+            )
     return used
 
 
@@ -282,20 +294,9 @@ def check_finite(polynomial: Polynomial) -> None:
 
 def check_distinct(polynomial: Polynomial) -> None:
     """Raise InputError if two inputs in use have one name."""
-    for name, count in Counter(polynomial.names[i] for i in polynomial.inputs).items():
-        if count > 1:
+    for name, times in Counter(polynomial.names[i] for i in polynomial.inputs).items():
+        if times > 1:
             raise InputError(f"names must be distinct to be exported, got {name!r} twice")
-
-
-def arguments(
-    polynomial: Polynomial, name: str, reserved: Collection[str], *, ascii_only: bool = False
-) -> dict[int, str]:
-    """Return the argument of each input in use, for a function called ``name``."""
-    if not (name.isascii() and name.isidentifier()) or name in reserved:
-        raise InputError(f"name must be an ASCII identifier that is no keyword, got {name!r}")
-    names = [polynomial.names[i] for i in polynomial.inputs]
-    found = identifiers(names, {*reserved, name}, ascii_only=ascii_only)
-    return dict(zip(polynomial.inputs, found, strict=True))
 
 
 def identifiers(
@@ -310,25 +311,17 @@ def identifiers(
     >>> identifiers(["air gap", "air_gap", "2nd", "for"], {"for"})
     ['air_gap', 'air_gap_2', 'x_2nd', 'for_']
     """
-    taken: set[str] = set(reserved)
-    found = []
+    found: list[str] = []
     for name in names:
-        base = _identifier(name, ascii_only)
-        if base in reserved:
-            base += "_"
-        candidate, number = base, 2
-        while candidate in taken:
-            candidate, number = f"{base}_{number}", number + 1
-        taken.add(candidate)
-        found.append(candidate)
+        # Python compares identifiers in this normal form.
+        base = "".join(
+            ch if f"x{ch}".isidentifier() and (ch.isascii() or not ascii_only) else "_"
+            for ch in unicodedata.normalize("NFKC", name)
+        )
+        # A leading underscore is reserved in C and private in Python.
+        if not base[:1].isidentifier() or base[0] == "_":
+            base = f"x_{base.lstrip('_')}"
+        base += "_" if base in reserved else ""
+        numbered = (base if number == 1 else f"{base}_{number}" for number in count(1))
+        found.append(next(c for c in numbered if c not in found and c not in reserved))
     return found
-
-
-def _identifier(name: str, ascii_only: bool) -> str:
-    # Python compares identifiers in this normal form.
-    text = "".join(
-        ch if f"x{ch}".isidentifier() and (ch.isascii() or not ascii_only) else "_"
-        for ch in unicodedata.normalize("NFKC", name)
-    )
-    # A leading underscore is reserved in C and private in Python.
-    return text if text[:1].isidentifier() and text[0] != "_" else f"x_{text.lstrip('_')}"

@@ -1,8 +1,9 @@
 r"""The formula for readers: plain text, and LaTeX for papers, MathJax and KaTeX.
 
-A formula is a left-hand side, signed numbers and products of powers; plain text and LaTeX write
-numbers and powers differently.  LaTeX names stand in ``\mathrm`` with every character that TeX
-interprets replaced, so that TeX prints a column called ``\input{x}`` and does not execute it.
+A formula is a left-hand side, signed numbers and products of powers; plain text, LaTeX, HTML and
+code write numbers and powers differently.  LaTeX names stand in ``\mathrm`` with every character
+that TeX interprets replaced, so that TeX prints a column called ``\input{x}`` and does not execute
+it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SPECIAL = {
     "~": r"\sim{}",
     **{ch: f"\\{ch}" for ch in "_%&#${}"},
 }
-CALLS = {
+LATEX_CALLS = {
     "square-root": r"\sqrt{{{}}}",
     "log": r"\ln({})",
     **{name: rf"\{name}({{}})" for name in ("exp", "sin", "cos")},
@@ -45,11 +46,11 @@ Power = Callable[[Factor], str]
 
 def formula(polynomial: Polynomial, digits: int = 4) -> str:
     """Return the formula as text; ``digits`` are the significant digits of coefficients."""
-    power = plain_power(digits)
+    power = _plain_power(digits)
     terms = signed(
-        polynomial, lambda c: f"{c:.{digits}g}", lambda m: product(polynomial, m, power, " ")
+        polynomial, lambda c: f"{c:.{digits}g}", lambda m: powers(polynomial, m, power), " "
     )
-    return f"{polynomial.response} = {_joined(terms)}"
+    return f"{polynomial.response} = {' '.join(map(''.join, terms))}"
 
 
 def names_of(polynomial: Polynomial, monomials: Iterable[Monomial]) -> tuple[str, ...]:
@@ -62,43 +63,49 @@ def names_of(polynomial: Polynomial, monomials: Iterable[Monomial]) -> tuple[str
     >>> Polynomial((), np.zeros(0), 0.0, ("a", "b")).names_of([(0, 0), (0, 1)])
     ('a^2', 'a b')
     """
-    power = plain_power()
-    return tuple(product(polynomial, m, power, " ") or "1" for m in monomials)
+    return tuple(" ".join(powers(polynomial, m, _plain_power())) or "1" for m in monomials)
 
 
 def signed(
     polynomial: Polynomial,
     number: Callable[[float], str],
-    term: Callable[[Monomial], str],
-    glue: str = " ",
+    factors: Callable[[Monomial], Iterable[str]],
+    glue: str,
+    *,
+    zero: bool = False,
 ) -> list[tuple[str, str]]:
-    """Return sign and text of every term, a nonzero intercept first."""
-    parts: list[tuple[float, str]] = []
-    if polynomial.intercept != 0.0 or not polynomial.monomials:
-        parts.append((polynomial.intercept, number(abs(polynomial.intercept))))
-    for m, c in zip(polynomial.monomials, polynomial.coefficients.tolist(), strict=True):
-        parts.append((c, (number(abs(c)) + glue + term(m)).rstrip()))
-    return [("-" if c < 0 else "+", text) for c, text in parts]
+    """Return sign and text of every term, ``[("", "2"), ("+ ", "3 x"), ("- ", "4 x^2")]``.
+
+    An intercept of 0 is written with ``zero``, or if there are no terms.
+    """
+    constant = zero or polynomial.intercept != 0.0 or not polynomial.monomials
+    sizes = [polynomial.intercept] * constant + polynomial.coefficients.tolist()
+    products = [()] * constant + [tuple(factors(m)) for m in polynomial.monomials]
+    signs = ["- " if c < 0 else "+ " for c in sizes]
+    signs[0] = signs[0].strip("+ ")
+    return [
+        (sign, glue.join([number(abs(c)), *product]))
+        for sign, c, product in zip(signs, sizes, products, strict=True)
+    ]
 
 
-def product(polynomial: Polynomial, m: Monomial, power: Power, glue: str) -> str:
+def powers(polynomial: Polynomial, m: Monomial, power: Power) -> list[str]:
     """Return the powers of one monomial, each column once."""
-    return glue.join(power(_factor(polynomial, c, m.count(c))) for c in dict.fromkeys(m))
+    names, found = polynomial.names, []
+    for c in dict.fromkeys(m):
+        applied = polynomial.functions[c - len(names)] if c >= len(names) else None
+        name = names[c if applied is None else applied.input]
+        found.append(power(Factor(name, polynomial.shift(c), applied, m.count(c))))
+    return found
 
 
-def _factor(polynomial: Polynomial, c: int, exponent: int) -> Factor:
-    names = polynomial.names
-    if c < len(names):
-        return Factor(names[c], polynomial.shift(c), None, exponent)
-    applied = polynomial.functions[c - len(names)]
-    return Factor(names[applied.input], 0.0, applied, exponent)
-
-
-def plain_power(digits: int = 4) -> Power:
+def _plain_power(digits: int = 4) -> Power:
     """Return the function that writes a power as text; shifts get at least six digits."""
 
     def power(factor: Factor) -> str:
-        base, applied = _shifted(_quoted(factor.name), factor.shift, digits), factor.applied
+        name, applied = factor.name, factor.applied
+        quoted = name if PLAIN_NAME.fullmatch(name) else f"`{name}`"
+        base = _shifted(quoted, factor.shift, digits)
         return power_of(base if applied is None else applied.written(base), factor.exponent)
 
     return power
@@ -125,37 +132,25 @@ def to_latex(polynomial: Polynomial, digits: int = 4, *, wrap: int | None = None
         if applied is not None and applied.function.name == INVERSE:
             exponent = -exponent
         elif applied is not None:
-            own = rf"\operatorname{{{_escaped(applied.function.name)}}}({base})"
-            call = CALLS.get(applied.function.name)
-            base = own if call is None else call.format(base)
+            name = applied.function.name
+            own = rf"\operatorname{{{_escaped(name)}}}({base})"
+            base = LATEX_CALLS[name].format(base) if name in LATEX_CALLS else own
         return base if exponent == 1 else f"{base}^{{{exponent}}}"
 
-    def term(m: Monomial) -> str:
-        return (r"\, " if m else "") + product(polynomial, m, power, r"\, ")
-
-    response, terms = _latex_name(polynomial.response), signed(polynomial, number, term, glue="")
+    response = _latex_name(polynomial.response)
+    signs = signed(polynomial, number, lambda m: powers(polynomial, m, power), r"\, ")
+    terms = list(map("".join, signs))
     if wrap is None or len(polynomial) <= wrap:
-        return f"{response} = {_joined(terms)}"
-    pieces = [f"{sign} {text}" for sign, text in terms]
-    pieces[0] = pieces[0].removeprefix("+ ")
-    lines = [" ".join(pieces[a : a + wrap]) for a in range(0, len(pieces), wrap)]
+        return f"{response} = {' '.join(terms)}"
+    lines = [" ".join(terms[a : a + wrap]) for a in range(0, len(terms), wrap)]
     body = r" \\ & {} ".join(lines)
     return rf"\begin{{aligned}} {response} = {{}} & {body} \end{{aligned}}"
-
-
-def _joined(terms: list[tuple[str, str]]) -> str:
-    (sign, first), *others = terms
-    return f"{sign if sign == '-' else ''}{first}" + "".join(f" {s} {text}" for s, text in others)
 
 
 def _shifted(base: str, shift: float, digits: int) -> str:
     if not shift:
         return base
     return f"({base} {'-' if shift > 0 else '+'} {abs(shift):.{max(digits, 6)}g})"
-
-
-def _quoted(name: str) -> str:
-    return name if PLAIN_NAME.fullmatch(name) else f"`{name}`"
 
 
 def _escaped(name: str) -> str:
