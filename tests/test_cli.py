@@ -279,7 +279,7 @@ def test_held_out_rows(folder, capsys):
 def test_what_the_formula_costs_and_buys(folder, capsys):
     assert fit("-q", "--report", "r.html") == 0
     out = capsys.readouterr().out
-    rows = re.findall(r"^([> ]) +(\d+) +([\d.]+) ± \S+ +(0\.\d+|-)$", out, re.M)
+    rows = re.findall(r"^([> ]) +(\d+) .* ([\d.]+) ± \S+ +\S+ +(0\.\d+|-)$", out, re.M)
     assert [int(row[1]) for row in rows] == [1, 2, 3, 4, 5, 6]
     assert [row[1] for row in rows if row[0] == ">"] == ["2"]
     assert re.search(r"this formula \S+ ± \S+; the mean .*; linear regression \S+ ± .*", out)
@@ -322,8 +322,6 @@ def test_no_size_has_more_terms_than_there_are(folder, capsys):
     assert main(["fit", "t.csv", "-t", "load", "-r", "1", "-l", "2", "-q"]) == 0
     printed = capsys.readouterr().out
     assert re.findall(r"^[> ] +(\d+) .*±", printed, re.M) == ["1", "2", "3"]
-    assert main(["path", "t.csv", "-t", "load", "-r", "1", "-q"]) == 0
-    assert re.findall(r"^ +(\d+) .* optimal", capsys.readouterr().out, re.M) == ["1", "2", "3"]
 
 
 def test_rules_about_terms_reach_the_library(folder, capsys):
@@ -454,7 +452,7 @@ def test_an_interrupted_search_is_written_and_told(folder, capsys, monkeypatch):
 
 
 def test_an_interrupt_of_the_comparison_loses_no_model(folder, capsys, monkeypatch):
-    def interrupt(*_):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("polysharp.cli.size_table.sizes_near", interrupt)
@@ -552,37 +550,43 @@ def test_new_rows_need_no_target(model, capsys, table):
     assert err == ""
 
 
-def test_path(folder, capsys):
-    options = ["-t", "load", "-r", "2", "-l", "3", "-g", "100", "--engine", "enumeration"]
-    assert main(["path", "t.csv", *options, "-q", "--formulas", "-o", "sizes.csv"]) == 0
+def test_the_table_of_sizes(folder, capsys):
+    assert fit("-q", "--size-table", "sizes.csv", "-l", "4") == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert "by validation (one-se), 2 terms:" in out
+    assert "wrote 8 sizes to sizes.csv" in out
     sizes = pd.read_csv("sizes.csv")
-    assert sizes["max_terms"].tolist() == [1, 2, 3]
-    assert (sizes["status"] == "optimal").all()
-    assert all(formula in out for formula in sizes["formula"])
+    assert sizes["max_terms"].tolist() == list(range(1, 9))
+    assert (sizes["objective"] >= sizes["bound"]).all()
+    assert (sizes["r2"] <= sizes["r2_ceiling"]).all()
     assert sizes["objective"].is_monotonic_decreasing
-    assert main(["path", "t.csv", *options, "-q", "--cv", "0", "--require-proof"]) == 0
-    assert "by validation" not in capsys.readouterr().out
-    options[-1] = "local-search"
-    assert main(["path", "t.csv", *options, "-q", "--require-proof", "--gap-tol", "0"]) == 3
-    assert main(["path", "t.csv", *options, "-q", "--degree", "1,2"]) == 2
+    columns = r"(\S+) +(\S+) +\S+ ± \S+ +(\S+) +\S+$"
+    lines = re.findall(rf"^[> ] +(\d+) +{columns}", out, re.M)
+    assert len(lines) == 8
+    for (_, objective, r2, bound), row in zip(lines, sizes.itertuples(), strict=True):
+        assert float(objective) == pytest.approx(row.objective, rel=1e-5)
+        assert float(r2) == pytest.approx(row.r2, abs=1e-4)
+        assert float(bound) <= float(objective)
 
 
-def test_rank(folder, capsys, table):
+def test_a_table_of_sizes_needs_the_comparison(folder, capsys):
+    for option, why in (("--brief", "which --brief skips"), ("--target", "is for one target")):
+        words = [option] if option == "--brief" else [option, "load,speed", "--engine", "tree"]
+        assert fit("--size-table", "sizes.csv", *words) == 2
+        assert why in capsys.readouterr().err
+    assert not Path("sizes.csv").exists()
+
+
+def test_explain_ranks_the_inputs_that_the_formula_leaves_out(folder, capsys, table):
     noisy = table.assign(noise=np.random.default_rng(1).uniform(0.5, 2.0, 60))
     noisy.to_csv("t.csv", index=False)
-    assert main(["rank", "t.csv", "-t", "load", "--degree", "2", "-o", "r.csv"]) == 0
-    out = capsys.readouterr().out
-    assert out.splitlines()[-2].split()[1] == "noise"
-    written = pd.read_csv("r.csv")
-    assert written["rank"].tolist() == [1, 2, 3, 4]
-    assert written["share"].sum() == pytest.approx(1.0)
-    assert main(["rank", "t.csv", "-t", "load", "--top", "2"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 4
-    assert main(["rank", "t.csv", "-t", "load", "--top", "0"]) == 2
-    assert "--top must be at least 1, got 0" in capsys.readouterr().err
+    assert fit("-q", "-o", "m.json") == 0
+    capsys.readouterr()
+    assert main(["explain", "m.json", "t.csv", "--resamples", "0"]) == 0
+    shares = re.findall(r"^(\S.*?) +\S.*?  +([\d.]+) %$", capsys.readouterr().out, re.M)
+    assert sum(float(share) for _, share in shares) == pytest.approx(100.0, abs=0.3)
+    assert shares[-1][0] == "noise"
+    assert float(shares[-1][1]) < 5.0
 
 
 @pytest.mark.parametrize(
@@ -706,8 +710,7 @@ def test_version(capsys):
 
 
 @pytest.mark.parametrize(("given", "cores"), [([], 3), (["--jobs", "1"], 1)])
-@pytest.mark.parametrize("command", ["fit", "path"])
-def test_budgets_are_compared_on_every_core_unless_told(folder, monkeypatch, command, given, cores):
+def test_budgets_are_compared_on_every_core_unless_told(folder, monkeypatch, given, cores):
     used = []
 
     class Counting(joblib.Parallel):
@@ -718,7 +721,7 @@ def test_budgets_are_compared_on_every_core_unless_told(folder, monkeypatch, com
     monkeypatch.setattr(joblib, "Parallel", Counting)
     monkeypatch.setattr("joblib._parallel_backends.cpu_count", lambda: 3)
     options = ["--target", "load", "-r", "2", "-l", "2", "-g", "100", "--cv", "3", "--quiet"]
-    assert main([command, "t.csv", *options, *given]) == 0
+    assert main(["fit", "t.csv", *options, *given]) == 0
     assert set(used) == {cores}
 
 

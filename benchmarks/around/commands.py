@@ -42,7 +42,7 @@ FLAGS = (
     *("--cv", "--rule", "--max-interaction", "--interaction-degree", "--heredity", "--engine"),
     *("--include-term", "--exclude-term", "--include-input", "--coefficient-bounds", "--functions"),
     *("--candidates", "--device", "--time-limit", "--gap-tol", "--jobs", "--seed", "--digits"),
-    *("--holdout", "--top", "--keep", "--interval", "--resamples", "--within"),
+    *("--holdout", "--keep", "--interval", "--resamples", "--within"),
 )
 SWITCHES = (
     *("--center", "--no-scale", "--positive", "--brief", "--require-proof", "--quiet"),
@@ -88,20 +88,21 @@ def table(rng: np.random.Generator) -> bytes:
 
 def words(rng: np.random.Generator) -> list[str]:
     """Draw a command."""
-    command = str(rng.choice(["fit", "fit", "fit", "path", "rank", "predict", "info", "explain"]))
+    command = str(rng.choice(["fit", "fit", "fit", "predict", "info", "explain"]))
     drawn = [command]
     if command in ("predict", "info", "explain"):
         drawn.append("m.json")
     if command != "info":
         drawn.append("t.csv" if rng.random() < 0.97 else "nothing.csv")
-    if command in ("fit", "path", "rank"):
+    if command == "fit":
         drawn += ["--target", "y" if rng.random() < 0.9 else str(rng.choice(NAMES))]
-    if command in ("fit", "path"):
         drawn += ["--degree", "2", "--max-terms", "2", "--gamma", "1", "--time-limit", "2"]
     for _ in range(int(rng.choice([0, 0, 1, 1, 2]))):
         drawn += [str(rng.choice(FLAGS)), str(rng.choice(VALUES))]
     if rng.random() < 0.3:
         drawn.append(str(rng.choice(SWITCHES)))
+    if command == "fit" and rng.random() < 0.2:
+        drawn += ["--size-table", "sizes.csv"]
     if command in ("fit", "predict") and rng.random() < 0.5:
         drawn += ["--output", str(rng.choice(["out.json", "out.csv", "no/where", ".", "t.csv"]))]
     return drawn

@@ -22,9 +22,8 @@ from polysharp import SparsePolynomialRegressor, load_model, save_model
 
 COMMANDS = {
     "fit": ["fit", "t.csv", "-t", "y", "-r", "3", "-l", "6", "-o", "out.json", "--proof", "p.npz"],
+    "fit, sizes": ["fit", "t.csv", "-t", "y", "-r", "3", "-l", "8", "--size-table", "s.csv"],
     "fit, all chosen": ["fit", "t.csv", "-t", "y", "-o", "out.json", "--report", "r.html"],
-    "path": ["path", "t.csv", "-t", "y", "-r", "3", "-l", "8", "--gamma", "1"],
-    "rank": ["rank", "t.csv", "-t", "y"],
     "predict": ["predict", "m.json", "t.csv", "-o", "out.csv"],
     "report": ["report", "m.json", "t.csv", "-o", "r.html"],
     "explain": ["explain", "m.json", "t.csv"],
@@ -98,7 +97,7 @@ def check(seed: int, tally: Any) -> None:
         if "Traceback" in said and delay > 0.5 * usual(name):
             tally.find("traceback", where, said[-300:])
         if extra := left.keys() - {"t.csv", "m.json", "out.json", "out.csv", "r.html", "p.npz",
-                                   "rivals.jsonl"}:  # fmt: skip
+                                   "rivals.jsonl", "s.csv"}:  # fmt: skip
             tally.find("left behind", where, str(sorted(extra)))
         if "out.json" in left:
             load_model(left["out.json"])

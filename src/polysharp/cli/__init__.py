@@ -31,7 +31,7 @@ from polysharp.errors import ClusterError, first_line
 from polysharp.progress import announcing, describe
 
 HOMES = {  # the files, and the commands whose functions they hold
-    **{"fit_command": "fit", "table_commands": "path rank", "predict_command": "predict"},
+    **{"fit_command": "fit", "predict_command": "predict"},
     **{"model_commands": "report explain rivals verify", "page.server": "serve"},
     **{"info_command": "info", "demo": "demo"},
 }

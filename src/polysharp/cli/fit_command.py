@@ -23,6 +23,7 @@ from polysharp.cli.model_commands import resampled
 from polysharp.cli.settings import check_outputs, every_core, exit_code, one_number, settings
 from polysharp.cli.table_columns import accuracy, joined
 from polysharp.cli.table_rows import read_sample, split
+from polysharp.cli.tables import write_table
 from polysharp.data.rows import evenly_spaced
 from polysharp.engines.interrupts import DeferredInterrupt
 from polysharp.errors import InputError
@@ -40,7 +41,7 @@ from polysharp.report import write_report
 from polysharp.report.peers import assess, compare_peers
 from polysharp.wording import plural
 
-OUTPUTS = ("output", "report", "proof")
+OUTPUTS = ("output", "report", "proof", "size_table")
 CHECKED_SPLITS = 5  # by which the sizes are judged where no search has done so
 SHOWN_COVERAGE = 0.9  # of the prediction intervals that are spoken of
 FEWEST_ROWS = 20  # from which on folds say something about errors to come
@@ -52,7 +53,9 @@ def run_fit(options: Namespace) -> int:
     """Read, fit, print, write."""
     for name in OUTPUTS:
         if getattr(options, name) == "-":
-            raise InputError(f"--{name} must name a file, got '-'")
+            raise InputError(f"--{name.replace('_', '-')} must name a file, got '-'")
+    if options.size_table is not None and options.brief:
+        raise InputError("--size-table needs the comparison of sizes, which --brief skips")
     check_outputs(options, *OUTPUTS)
     model = make_model(options)  # refuses before a table is read
     if stands_for_many(options):
@@ -60,6 +63,10 @@ def run_fit(options: Namespace) -> int:
         return finish(model, None, None, options)
     sample = read_sample(options, several=True)
     if len(sample.targets) > 1:
+        if options.size_table is not None:
+            raise InputError(
+                f"--size-table is for one target, got --target {joined(sample.targets)}"
+            )
         model = make_model(options, sample.targets)
     inputs = plural(sample.X.shape[1], "input")
     targets = f"target{'s' * (len(sample.targets) > 1)} {', '.join(sample.targets)}"
@@ -119,7 +126,7 @@ def finish(model: Any, fitted: Any, held_out: Any, options: Namespace) -> ExitCo
     compared = fitted is not None and fitted.y.ndim == 1 and not options.brief and not interrupted
     try:  # from here on the model is there, and no interrupt may lose it
         if compared:
-            about = compare(model, fitted, options)
+            compare(model, fitted, options, about)
         about["verdict"] = show_verdict(model, about, held_out)
         show_errors(model, fitted, held_out)
         if fitted is not None and not interrupted:
@@ -168,14 +175,16 @@ def make_model(options: Namespace, targets: Sequence[str] = ()) -> Any:
     return search(**given)
 
 
-def compare(model: Any, sample: Any, options: Namespace) -> dict[str, Any]:
-    """Return what other sizes and methods do on the rows of the fit, for print and report."""
+def compare(model: Any, sample: Any, options: Namespace, about: dict[str, Any]) -> None:
+    """Find out what other sizes and methods do on the rows of the fit, for print and report."""
     searched = hasattr(model, "cv_results_")
     with every_core(options):
-        near = size_table.sizes_near(model, sample, None if searched else CHECKED_SPLITS)
+        splits, whole = None if searched else CHECKED_SPLITS, options.size_table is not None
+        about["path"] = size_table.sizes_near(model, sample, splits, smaller=whole)
+    if splits and not about["path"].n_splits:
+        raise KeyboardInterrupt  # while the sizes were validated: they are kept
     cv = model.n_splits_ if searched else CHECKED_SPLITS
-    peers = compare_peers(*sample.given, cv=cv, seed=check_seed(options.seed))
-    return {"path": near, "peers": peers}
+    about["peers"] = compare_peers(*sample.given, cv=cv, seed=check_seed(options.seed))
 
 
 def show_verdict(model: Any, about: dict[str, Any], held_out: Any) -> Any:
@@ -261,6 +270,9 @@ def write(
             print(f"wrote the proof to {options.proof}")
             if held_out is not None:
                 say(f"the proof is about the rows fitted: verify with --holdout {options.holdout}")
+    if options.size_table is not None and "path" in about:
+        write_table(about["path"].to_frame(), options.size_table)
+        print(f"wrote {plural(len(about['path']), 'size')} to {options.size_table}")
     if options.report is not None:
         about.pop("verdict", None)  # the report comes to it by itself
         about["command"] = options.command

@@ -23,6 +23,7 @@ from polysharp.wording import plural
 WHOLE = (
     "holdout",
     "report",
+    "size_table",
     "sheet",
     "impute",
     "indicators",

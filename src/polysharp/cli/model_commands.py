@@ -27,7 +27,7 @@ from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
 from polysharp.estimators.model_file.model_file import load_model
 from polysharp.estimators.rivals import rivals
-from polysharp.estimators.scored_rows import score_rows
+from polysharp.estimators.scored_rows import ranking_of, score_rows
 from polysharp.estimators.stability import stability
 from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.stationary import stationary_points
@@ -35,6 +35,7 @@ from polysharp.report import write_report
 from polysharp.report.peers import compare_peers
 from polysharp.wording import plural, rounded_down, rounded_up
 
+RANKED = 10  # inputs outside the formula that are listed with their score
 FOLDS = 5  # by which sizes and other methods are compared
 
 
@@ -115,22 +116,27 @@ def run_explain(options: Namespace) -> int:
     notes = help_text("explain_notes").strip().split("\n\n")
     if found := resampled(options, model, sample, options.resamples, **how):
         print(f"\nCoefficients\n{found}\n{notes[0]}")
-    print(f"\nInputs\n{_shares(formula, rows)}\n{notes[1]}")
+    print(f"\nInputs\n{_shares(model, rows)}\n{notes[1]}")
     print(f"\nStationary points\n{stationary_points(formula, rows.X)}\n{notes[2]}")
     return ExitCode.DONE
 
 
-def _shares(formula: Any, rows: Any) -> str:
-    """Return a line for every input in use, the most important first."""
+def _shares(model: Any, rows: Any) -> str:
+    """Return a line for every input in use, the most important first, and the best others."""
+    formula, ranking = model.polynomial_, ranking_of(model, rows)
     found = measure_importance(formula, rows.X, rows.weights)
-    width = max([len(formula.names[i]) for i in found.order], default=0)
-    lines = [f"{'':<{width}}    alone   in all  over the rows"]
-    for i in found.order:
-        alone, whole, data = (
-            f"{100 * s[i]:.1f} %" for s in (found.first, found.inputs, found.data)
-        )
-        lines.append(f"{formula.names[i]:<{width}}  {alone:>7}  {whole:>7}  {data:>13}")
-    return "\n".join(lines)
+    scores = ranking.scores / (float(ranking.scores.sum()) or 1.0)
+    others = [i for i in ranking.order.tolist() if i not in found.order][:RANKED]
+    table = [["", "alone", "in all", "over the rows", "kernel score"]]
+    for i in (*found.order, *others):
+        measured = (found.first, found.inputs, found.data)
+        shares = ["-" if i in others else f"{100 * s[i]:.1f} %" for s in measured]
+        table.append([formula.names[i], *shares, f"{100 * scores[i]:.1f} %"])
+    wide = max(len(row[0]) for row in table)
+    return "\n".join(
+        f"{name:<{wide}}  {alone:>7}  {whole:>7}  {data:>13}  {score:>12}"
+        for name, alone, whole, data, score in table
+    )
 
 
 def run_rivals(options: Namespace) -> int:

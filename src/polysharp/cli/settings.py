@@ -89,7 +89,7 @@ def check_outputs(options: Namespace, *names: str, reads: tuple[str, ...] = ("ta
     ``names`` are the options that name files to write and ``reads`` those that name files to
     read; "-" is a pipe and no file.
     """
-    targets = {f"--{name}": getattr(options, name) for name in names}
+    targets = {f"--{name.replace('_', '-')}": getattr(options, name) for name in names}
     sources = [file for name in reads for file in _files(getattr(options, name))]
     check_targets({what: file for what, file in targets.items() if file != "-"}, sources)
 

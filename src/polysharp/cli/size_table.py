@@ -1,4 +1,4 @@
-"""What other sizes would do: validation errors, and the R2 that no formula of a size exceeds."""
+"""The best formula of other sizes: its objective, what is proved of it, its error on new rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from polysharp.estimators.model import settings_of
 from polysharp.estimators.path import Path, PathPoint, path
 from polysharp.plots.path_plots import curves_of
-from polysharp.wording import rounded_up
+from polysharp.wording import r2_decimals, rounded_down, rounded_up
 
 AROUND = 4  # sizes to either side of the model's
 WORTH = 0.05  # part of the error that a higher degree must gain to be worth a hint
@@ -17,10 +17,11 @@ EXACT = 1.0 - 1e-6  # R2 of a law without noise: what is left is the ridge's bia
 SECONDS = 2.0  # for the proofs of all these sizes: what is not proved by then is a looser ceiling
 
 
-def sizes_near(model: Any, sample: Any, cv: int | None) -> Path:
-    """Return the best formulas of sizes near the model's, all else as in the model."""
+def sizes_near(model: Any, sample: Any, cv: int | None, *, smaller: bool = False) -> Path:
+    """Return the best formulas of sizes near the model's, or of all ``smaller`` ones, too."""
     own = int(settings_of(model)["max_terms"])
-    return path_of(model, sample, range(max(1, own - AROUND), own + AROUND + 1), SECONDS, cv)
+    least = 1 if smaller else max(1, own - AROUND)
+    return path_of(model, sample, range(least, own + AROUND + 1), SECONDS, cv)
 
 
 def path_of(
@@ -38,18 +39,27 @@ def path_of(
 
 
 def table_of(model: Any, sizes: Path) -> str:
-    """Return a short table of sizes, the model's own marked."""
+    """Return a table of sizes, the model's own marked; the last columns depend on the time."""
     known = settings_of(model)
     own = int(known["max_terms"])
     # The model's own proof had more time than that of the path.
     ceilings = sizes.r2_ceilings({(known["max_inputs"], own): model.solution_.bound})
-    lines = [f"  {'terms':>5}  {'error on rows not seen':>22}  {'R2 at most':>10}"]
+    lines = [
+        f"  {'terms':>5}  {'objective':>11}  {'R2':>8}  {'error on rows not seen':>22}"
+        f"  {'lower bound':>11}  {'R2 at most':>10}"
+    ]
     for point in _told_apart(sizes, own):
-        mark = ">" if point.max_terms == own else " "
+        is_own = point.max_terms == own
+        solution = model.solution_ if is_own else point.solution
+        bound = max(solution.bound, point.bound) if is_own else point.bound
         limit = ceilings[point.max_inputs, point.max_terms]
         ceiling = "-" if limit is None or limit >= 1.0 else rounded_up(limit)
+        r2 = "-" if solution.r2 is None else f"{solution.r2:.{r2_decimals(solution.r2)}f}"
         error = error_of(model, sizes, point.max_terms)
-        lines.append(f"{mark} {point.max_terms:>5}  {error:>22}  {ceiling:>10}")
+        lines.append(
+            f"{'>' if is_own else ' '} {point.max_terms:>5}  {solution.objective:>11.6g}  {r2:>8}"
+            f"  {error:>22}  {rounded_down(bound):>11}  {ceiling:>10}"
+        )
     return "\n".join(lines)
 
 
