@@ -10,15 +10,14 @@ some order, p' is the place of the last of the 20 true ones.  Two orders:
     pricing   by the largest |m_j'y| over the monomials that contain the input, all f of them
 
 gamma enters the ranking only; at n = 2000 it is varied to show how little it matters.  With the
-environment variable POLYSHARP_DEVICE=cuda both run on the GPU, which turns hours into minutes; the
-column ``note`` says where a row was computed.
+environment variable POLYSHARP_DEVICE=cuda both run on the GPU, which turns hours into minutes.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from statistics import mean
+from statistics import mean, stdev
 from time import perf_counter
 from typing import Any
 
@@ -87,7 +86,7 @@ def needed(order: Sequence[int], inputs: set[int]) -> int:
 
 
 def size_table(rows: list[Row]) -> str:
-    """Return p' by p and n: the paper, the ranking and pricing, mean (smallest to largest)."""
+    """Return p' by p and n: mean ± standard error (smallest to largest)."""
     rows = [row for row in rows if row["method"] == "pricing" or float(row["gamma"]) == GAMMA]
     sizes = distinct(rows, "n")
     lines = []
@@ -128,7 +127,8 @@ def _entry(rows: list[Row]) -> str:
     values = numbers(rows, "needed")
     if not values:
         return NOTHING
-    return f"{mean(values):.0f} ({min(values):.0f} to {max(values):.0f})"
+    error = stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    return f"{mean(values):.0f} ± {error:.0f} ({min(values):.0f} to {max(values):.0f})"
 
 
 def opening(rows: list[Row]) -> str:

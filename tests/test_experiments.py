@@ -23,7 +23,7 @@ from experiments.summary import n0
 ROOT = Path(__file__).parent.parent
 NAMES = (
     *("phase_transition", "cutting_planes", "path", "input_ranking"),
-    *("correlated_inputs", "formulations"),
+    *("correlated_inputs", "formulations", "two_steps"),
 )
 
 
@@ -270,11 +270,10 @@ def made_up_rows(name, path):
     return finished(read(path), experiment.key)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(set(FIGURES) - {"real_data"}))
 def test_figures_are_drawn_from_rows_alone(name, tmp_path):
-    rows = made_up_rows(name, tmp_path / f"{name}.csv")
+    rows = made_up_rows(name.split("-")[0], tmp_path / "rows.csv")
     assert draw(name, rows, tmp_path).read_bytes().startswith(b"\x89PNG")
-    assert set(NAMES) <= set(FIGURES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -306,7 +305,7 @@ def test_tables_say_what_the_rows_say(tmp_path):
     table = load("input_ranking").tables["sizes"](ranked)
     assert table.splitlines()[2:4] == [
         "| 200 | the paper | 72 |",
-        "|  | ranking | 33 (33 to 33) |",
+        "|  | ranking | 33 ± 0 (33 to 33) |",
     ]
 
 

@@ -173,10 +173,7 @@ def test_the_paper_cites_what_its_bibliography_has():
     assert cited == set(re.findall(r"^@\w+\{(\w+),$", read("paper/paper.bib"), re.MULTILINE))
 
 
-def test_the_commands_of_the_paper_exist():
-    text = read("paper/paper.md")
-    for page, command in re.findall(r"\| `(docs/\S+)` \| `python (.*?)` \|", text):
-        script = re.match(r"-m ([\w.]+)|(\S+\.py)", command)
-        path = script[2] or f"{script[1].replace('.', '/')}.py"
-        assert (ROOT / path).exists(), command
-        assert (ROOT / page).exists(), page
+def test_the_pictures_of_the_paper_exist():
+    shown = re.findall(r"!\[[^]]*\]\(([^)]+)\)", read("paper/paper.md"))
+    assert shown
+    assert [name for name in shown if not (ROOT / "paper" / name).exists()] == []
