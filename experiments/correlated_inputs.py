@@ -15,7 +15,7 @@ from experiments.metrics import MEASURES
 from experiments.recovery import by_correlation, correlated_opening, run
 from experiments.runner import Cell, Experiment, Plan, main
 
-COMPARED = tuple(m for m in METHODS if m == "exact" or m not in ENGINES)
+COMPARED = tuple(method for method in METHODS if method == "exact" or method not in ENGINES)
 ROWS = (100, 120, 150, 200, 250, 300, 400, 500, 600, 800, 1000)
 
 

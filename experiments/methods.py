@@ -1,6 +1,7 @@
 """Methods: from a planted data set and a number of terms l to the monomials chosen.
 
     exact      our estimator with the tree engine; time from X to the certificate
+    strong     the same at gamma = 0.01/sqrt(n), a ridge at which most sizes are proved
     local      its local search alone, without a proof
     cuts       the paper's Algorithm 2, cuts at binary points only, in one tree of SCIP
     cuts-multi the same, one integer programme of HiGHS after another
@@ -32,9 +33,13 @@ from polysharp.certificate.solution import Stop
 from polysharp.typing import Array, Indices, Monomial
 
 NEEDS = {"abess": "abess", "cuts": "pyscipopt", "cuts-multi": "highspy"}
-SHARES = {"exact": 1.0, "local": 1.0, "cuts": 0.1, "cuts-multi": 0.1}  # gamma times sqrt(n)
-ENGINES = {"exact": "tree", "local": "local-search", "cuts": "pure", "cuts-multi": "pure-multi"}
-PROVING = ("exact", "cuts", "cuts-multi")
+# gamma times sqrt(n)
+SHARES = {"exact": 1.0, "strong": 0.01, "local": 1.0, "cuts": 0.1, "cuts-multi": 0.1}
+ENGINES = {
+    **{"exact": "tree", "strong": "tree", "local": "local-search"},
+    **{"cuts": "pure", "cuts-multi": "pure-multi"},
+}
+PROVING = ("exact", "strong", "cuts", "cuts-multi")
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ TERMS = 20
 OTHERS = ("lasso", "omp", "abess")
 LABELS = {
     "exact": "exact (tree)",
+    "strong": "exact (tree), strong ridge",
     "local": "local search alone",
     "cuts": "Algorithm 2, one tree",
     "cuts-multi": "Algorithm 2, many trees",
