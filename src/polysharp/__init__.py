@@ -12,7 +12,7 @@ from typing import Any
 from polysharp._version import __version__ as __version__
 
 _NAMES = {
-    "checker.verification": "Verdict verify",
+    "checker.walk": "Verdict verify",
     "certificate.proof": "Proof",
     "certificate.solution": "Solution",
     "data.scanning": "scan",

@@ -11,8 +11,8 @@ from polysharp import uci as uci
 from polysharp._version import __version__ as __version__
 from polysharp.certificate.proof import Proof as Proof
 from polysharp.certificate.solution import Solution as Solution
-from polysharp.checker.verification import Verdict as Verdict
-from polysharp.checker.verification import verify as verify
+from polysharp.checker.walk import Verdict as Verdict
+from polysharp.checker.walk import verify as verify
 from polysharp.data.scanning import scan as scan
 from polysharp.errors import CertificateError as CertificateError
 from polysharp.errors import ClusterError as ClusterError

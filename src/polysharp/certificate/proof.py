@@ -1,20 +1,32 @@
-"""Writing a proof of a lower bound while a search runs.
+"""Writing a proof of a lower bound while a search runs, and then to a file.
 
-``polysharp.checker.evidence`` has the records and says what each proves.
+``polysharp.checker.evidence`` has the records and says what each proves; ``checker.archive`` says
+how they are stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from io import BytesIO
+from math import isfinite
 from os import PathLike
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from polysharp.certificate.proof_archive import packed
-from polysharp.checker.archive import read_proof
-from polysharp.checker.claim import Statement
-from polysharp.checker.evidence import Diagonal, Pairs, ProofNode, ProofRecord, Screening, Vector
+from polysharp.checker.archive import FORMAT, KINDS, MIDDLE, RECORDS, VERSION, Stored, read_proof
+from polysharp.checker.evidence import (
+    Diagonal,
+    Pairs,
+    ProofNode,
+    ProofRecord,
+    Screening,
+    Statement,
+    Vector,
+)
 from polysharp.data.file_writing import write_file
 from polysharp.typing import Indices, Monomial
 
@@ -179,3 +191,84 @@ def _placed(pairs: Pairs, places: Indices) -> Pairs:
     index = places[pairs.index]
     order = np.argsort(index)
     return Pairs(index[order], pairs.reach[order], pairs.ratios[np.ix_(order, order)])
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def packed(proof: ProofRecord) -> bytes:
+    """Return a proof as the bytes of a file; ``read_proof`` gives back the same numbers."""
+    shared = {id(d.pairs): d.pairs for d in proof.diagonals if d.pairs is not None}
+    records: dict[str, Sequence[Any]] = {
+        "pairs": list(shared.values()),
+        "diagonal": proof.diagonals,
+        "vector": list({id(v): v for v in proof.vectors}.values()),
+        "screening": [s for node in proof.nodes for s in node.screenings],
+        "node": proof.nodes,
+    }
+    number = {id(record): a for own in records.values() for a, record in enumerate(own)}
+    number |= {id(None): -1} | {id(node.kind): KINDS.index(node.kind) for node in proof.nodes}
+    arrays: Stored = _joined("exceptions", proof.exceptions)
+    for record, (kind, layout) in RECORDS.items():
+        for own, (name, how) in zip(fields(kind), layout.items(), strict=True):
+            values = [getattr(one, own.name) for one in records[record]]
+            if how not in WRITE:
+                values = [number[id(one)] for one in values]
+            arrays |= WRITE.get(how, _whole)(f"{record}_{name}", values)
+    header: dict[str, Any] = {"format": FORMAT, "version": VERSION, "bound": proof.bound}
+    if proof.statement is not None:
+        stated = {f.name: getattr(proof.statement, f.name) for f in fields(Statement)}
+        arrays |= _joined("monomials", stated.pop("monomials"))
+        arrays |= {name: stated.pop(name) for name in ("shift", "scale")}
+        everywhere, inputs, terms = stated["coefficients"]
+        keyed = [[[key, _or_none(interval)] for key, interval in one] for one in (inputs, terms)]
+        header["statement"] = stated | {"coefficients": [_or_none(everywhere), *keyed]}
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    file = BytesIO()
+    np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def _whole(name: str, values: Iterable[int]) -> Stored:
+    return {name: np.array(list(values), dtype=np.int64)}
+
+
+def _flat(name: str, parts: Iterable[Any], kind: Any = np.float64) -> Stored:
+    """Return arrays end to end."""
+    whole = [np.zeros(0, kind), *(np.asarray(part, dtype=kind) for part in parts)]
+    return {name: np.concatenate(whole)}
+
+
+def _joined(name: str, lists: Sequence[Any]) -> Stored:
+    """Return lists of whole numbers end to end, and their lengths."""
+    return _flat(name, lists, np.int64) | _whole(f"{name}_length", map(len, lists))
+
+
+def _optional(name: str, lists: Sequence[Any]) -> Stored:
+    """Return lists of which some are None, and which are not."""
+    given = _whole(f"{name}_given", [own is not None for own in lists])
+    return given | _joined(name, [() if own is None else own for own in lists])
+
+
+def _triangles(name: str, matrices: Sequence[NDArray[np.int16]]) -> Stored:
+    """Return the ratios above the diagonals, row by row."""
+    rows = [row[a + 1 :] for ratios in matrices for a, row in enumerate(ratios)]
+    return {name: (_flat(name, rows, np.int32)[name] + MIDDLE).astype(np.uint16)}
+
+
+WRITE: dict[str, Callable[[str, Any], Stored]] = {
+    "lists": _joined,
+    "lists or none": _optional,
+    "tuples": _joined,
+    "reals": _flat,
+    "triangles": _triangles,
+    "owned": lambda name, values: _whole(name, map(len, values)),
+    "whole": _whole,
+    "real": lambda name, values: {name: np.array(values, dtype=np.float64)},
+    "flag": _whole,
+}
+
+
+def _or_none(interval: tuple[float, float]) -> list[float | None]:
+    """Return an interval as JSON has it: infinite ends are null."""
+    return [value if isfinite(value) else None for value in interval]

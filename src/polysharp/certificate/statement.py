@@ -1,4 +1,4 @@
-"""Stating what a solution claims, in the inputs of the user's table (``checker.claim``)."""
+"""Stating what a solution claims, in the inputs of the user's table (``checker.evidence``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from polysharp.certificate.proof import CLAIM_ROOM, Proof
 from polysharp.certificate.solution import Solution
-from polysharp.checker.claim import Intervals, Statement
+from polysharp.checker.evidence import Intervals, Statement
 from polysharp.data.rows import Rows
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling

@@ -30,7 +30,8 @@ from math import comb, inf, isnan, log, sqrt
 import numpy as np
 
 from polysharp.checker.allowed import FREE, IN, OUT, Fixings, Rules, demand
-from polysharp.checker.checked_rows import SAFE, U, blocks_of, rounded_sum
+from polysharp.checker.checked_rows import blocks_of
+from polysharp.checker.curvature import SAFE, U, rounded_sum
 from polysharp.checker.evidence import Floats, Positions
 from polysharp.checker.inequalities import set_costs
 from polysharp.checker.inner_products import InnerProducts, is_definite

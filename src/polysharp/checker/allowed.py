@@ -6,17 +6,17 @@ Where they are too many to list, the statement names some of them and the rest s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
-from math import comb, isfinite
+from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.checker.claim import Statement, Term
-from polysharp.checker.evidence import Positions
+from polysharp.checker.evidence import Positions, Statement, Term
 
 Fixed = NDArray[np.int8]  # 1 in, 0 free, -1 out
 IN, FREE, OUT = 1, 0, -1
@@ -82,25 +82,17 @@ def check_statement(s: Statement) -> None:
     demand(s.heredity in {None, "weak", "strong"}, "heredity is unknown")
     demand(set(s.required_inputs) <= set(kept), "a required input is not kept")
     if s.listed:
-        demand(
-            list(s.monomials) == all_monomials(s), "the monomials are not all that the rules allow"
-        )
+        whole = list(s.monomials) == all_monomials(s)
+        demand(whole, "the monomials are not all that the rules allow")
     else:
         demand(_are_allowed(s), "a monomial is named twice or not one that the rules allow")
     demand(set(s.required_terms) <= set(s.monomials), "a required term is not a candidate")
     ridge = s.refit_gamma
     demand(ridge is None or (isfinite(ridge) and ridge > 0.0), "refit_gamma is no ridge")
-    _check_intervals(s)
-
-
-def _check_intervals(s: Statement) -> None:
-    """Reject intervals that are none, do not hold 0 or speak of inputs that are not there."""
     everywhere, inputs, terms = s.coefficients
-    pairs = [everywhere, *(interval for _, interval in (*inputs, *terms))]
-    demand(all(low <= 0.0 <= high for low, high in pairs), "an interval of coefficients lacks 0")
-    width = len(s.names) + len(s.functions)
-    inside = all(0 <= i < len(s.names) for i, _ in inputs)
-    inside &= all(0 <= i < width for m, _ in terms for i in m)
+    limits = [everywhere, *(interval for _, interval in (*inputs, *terms))]
+    demand(all(low <= 0.0 <= high for low, high in limits), "an interval of coefficients lacks 0")
+    inside = all(0 <= i < p for i, _ in inputs) and all(0 <= c < width for m, _ in terms for c in m)
     demand(inside, "an interval of coefficients names no input of the table")
     once = len(dict(inputs)) == len(inputs) and len(dict(terms)) == len(terms)
     demand(once, "an interval is stated twice")
@@ -125,18 +117,19 @@ def is_trivial(m: Term, s: Statement) -> bool:
     p, owners = len(s.names), [owner(c, s) for c in m]
     if any(owners.count(i) > 1 for i in s.two_valued):
         return True
-    kinds = [(owner(c, s), "" if c < p else s.functions[c - p][1]) for c in m]
+    kinds = [(i, "" if c < p else s.functions[c - p][1]) for c, i in zip(m, owners, strict=True)]
     return bool(s.functions) and any(
         a[0] == b[0] and {a[1], b[1]} in ({"", "inverse"}, {"square-root"})
         for a, b in combinations(kinds, 2)
     )
 
 
-def plain_count(s: Statement) -> int:
-    """How many monomials of inputs alone degree and interactions allow."""
-    p, mixed = len(s.kept_inputs), min(s.interaction_degree, s.degree)
-    widths = range(2, min(s.max_interaction, mixed, p) + 1)
-    return 1 + p * s.degree + sum(comb(p, t) * comb(mixed, t) for t in widths)
+def shape_allowed(m: Term, s: Statement) -> bool:
+    """Whether a monomial has the degree and the interactions of the statement's kind."""
+    distinct = len({owner(c, s) for c in m})
+    mixed = distinct < 2 or len(m) <= s.interaction_degree
+    within = len(m) <= s.degree and distinct <= s.max_interaction and mixed
+    return within and not is_trivial(m, s)
 
 
 def all_monomials(s: Statement, most: int = MOST_LISTED) -> list[Term]:
@@ -148,16 +141,15 @@ def all_monomials(s: Statement, most: int = MOST_LISTED) -> list[Term]:
     for _ in range(s.degree):
         shorter, level = level, []
         for m in shorter:
-            level += _longer(m, columns, every, s)
+            inputs, among = {owner(c, s) for c in m}, every
+            if m and (len(inputs) == s.max_interaction or len(m) >= s.interaction_degree):
+                among = sorted(c for i in inputs for c in columns[i])  # no other input may join
+            longer = ((*m, c) for c in among if not m or c >= m[-1])
+            level += [one for one in longer if shape_allowed(one, s)]
             few = len(shaped) + len(level) <= most
             demand(few, f"it has more than {most} monomials to list")
         shaped += level
-    kept: dict[Term, None] = {}
-    excluded = set(s.excluded_terms)
-    for m in shaped:
-        if m not in excluded and _can_inherit(m, kept, s):
-            kept[m] = None
-    return list(kept)
+    return list(filter(living(s), shaped))
 
 
 def alive_part(s: Statement, at: Fixings) -> Statement:
@@ -168,61 +160,37 @@ def alive_part(s: Statement, at: Fixings) -> Statement:
     return replace(s, kept_inputs=alive, degree=degree)
 
 
-def _longer(m: Term, columns: dict[int, list[int]], every: list[int], s: Statement) -> list[Term]:
-    """The monomials of the statement's shape with one more factor, not before the last one."""
-    inputs = {owner(c, s) for c in m}
-    if m and (len(inputs) == s.max_interaction or len(m) >= s.interaction_degree):
-        every = sorted(c for i in inputs for c in columns[i])  # no other input may join
-    later = ((*m, c) for c in every if not m or c >= m[-1])
-    return [longer for longer in later if shape_allowed(longer, s)]
-
-
-def _can_inherit(m: Term, kept: Any, s: Statement) -> bool:
-    present = [parent in kept for parent in _parents(m)]
-    return {None: True, "strong": all(present), "weak": any(present) or not present}[s.heredity]
-
-
 def _parents(m: Term) -> set[Term]:
     """The monomials with one factor less; those of one factor have none."""
     return {m[:a] + m[a + 1 :] for a in range(len(m))} if len(m) > 1 else set()
 
 
-def shape_allowed(m: Term, s: Statement) -> bool:
-    """Whether a monomial has the degree and the interactions of the statement's kind."""
-    distinct = len({owner(c, s) for c in m})
-    mixed = distinct < 2 or len(m) <= s.interaction_degree
-    within = len(m) <= s.degree and distinct <= s.max_interaction and mixed
-    return within and not is_trivial(m, s)
+def living(s: Statement) -> Callable[[Term], bool]:
+    """Return what says whether a monomial is not excluded, nor orphaned by what is."""
+    excluded, enough = set(s.excluded_terms), all if s.heredity == "strong" else any
+
+    @cache
+    def lives(m: Term) -> bool:
+        parents = _parents(m) if s.heredity is not None and excluded else ()
+        return m not in excluded and (not parents or enough(map(lives, parents)))
+
+    return lives
 
 
 def _are_allowed(s: Statement) -> bool:
     """Whether the monomials of an incomplete list are of the kind, with the parents they need."""
     # With heredity every parent that may be in a model must be named as well: then what follows for
     # the named ones needs no knowledge of the others.
-    named, kept = set(s.monomials), set(s.kept_inputs)
+    named, kept, lives = set(s.monomials), set(s.kept_inputs), living(s)
 
     def is_sound(m: Term) -> bool:
         known = all(0 <= c < len(s.names) + len(s.functions) for c in m)
-        shaped = known and {owner(c, s) for c in m} <= kept
-        shaped = shaped and m == tuple(sorted(m)) and shape_allowed(m, s)
-        parents = _parents(m) if s.heredity is not None and shaped else set()
-        return (
-            bool(m or not s.fit_intercept)
-            and shaped
-            and may_live(m, s)
-            and all(a in named or not may_live(a, s) for a in parents)
-        )
+        shaped = known and m == tuple(sorted(m)) and shape_allowed(m, s)
+        within = shaped and {owner(c, s) for c in m} <= kept and bool(m or not s.fit_intercept)
+        parents = _parents(m) if s.heredity is not None and within else ()
+        return within and lives(m) and all(a in named or not lives(a) for a in parents)
 
     return len(named) == len(s.monomials) <= MOST_LISTED and all(map(is_sound, s.monomials))
-
-
-def may_live(m: Term, s: Statement) -> bool:
-    """Whether a monomial is not excluded, nor orphaned by what is."""
-    if m in s.excluded_terms:
-        return False
-    parents = _parents(m) if s.heredity is not None and s.excluded_terms else set()
-    enough = all if s.heredity == "strong" else any
-    return not parents or enough(may_live(a, s) for a in parents)
 
 
 def _fix(states: Fixed, where: Any, value: int) -> None:
@@ -235,7 +203,7 @@ def _times(a: Any, b: Any) -> Any:
     """Return the product of zeros and ones in float32, in which counts are exact."""
     # Kernels of some BLAS raise the flag of invalid values for what lies beside a vector in memory.
     with np.errstate(invalid="ignore"):
-        return a @ b
+        return np.asarray(a, np.float32) @ np.asarray(b, np.float32)
 
 
 class Rules:
@@ -276,14 +244,13 @@ class Rules:
     def allows(self, support: Positions) -> bool:
         """Whether a support meets every rule."""
         at = self.root()
-        missing = np.setdiff1d(self.required_terms, support)
         at.terms[:], at.rest = OUT, False
         at.terms[support] = IN
         try:
             self.deduce(at)
         except Empty:
             return False
-        return not len(missing)
+        return bool((at.terms[self.required_terms] == IN).all())
 
     def room(self, at: Fixings) -> int:
         """Return L, how many monomials may still be chosen."""
@@ -294,9 +261,10 @@ class Rules:
         return self.max_inputs - int(np.count_nonzero(at.inputs == IN))
 
     def screen(self, at: Fixings, out: Positions, inn: Positions) -> None:
-        """Fix monomials out and in."""
+        """Fix monomials out and in, and what follows from it."""
         _fix(at.terms, out, OUT)
         _fix(at.terms, inn, IN)
+        self.deduce(at)
 
     def deduce(self, at: Fixings) -> None:
         """Fix in place what follows from the fixings; raise Empty where no support is left."""
@@ -321,14 +289,14 @@ class Rules:
 
     def _apply_hierarchy(self, at: Fixings) -> None:
         terms, inputs = at.terms, at.inputs
-        _fix(inputs, _times((terms == IN).astype(np.float32), self.uses) > 0.0, IN)
+        _fix(inputs, _times(terms == IN, self.uses) > 0.0, IN)
         left = self.input_room(at)
         if left < 0:
             raise Empty
         if left == 0:
             inputs[inputs == FREE] = OUT
-        lost = _times(self.uses, (inputs == OUT).astype(np.float32)) > 0.0
-        new = _times(self.uses, (inputs == FREE).astype(np.float32))
+        lost = _times(self.uses, inputs == OUT) > 0.0
+        new = _times(self.uses, inputs == FREE)
         _fix(terms, lost | (new > left), OUT)
         for i in self.required_inputs if not at.rest else ():
             users = np.flatnonzero((self.uses[:, i] > 0.0) & (terms != OUT))

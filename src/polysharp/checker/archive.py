@@ -1,10 +1,10 @@
-"""Reading proofs from files: one compressed NumPy archive of numbers, with no code in it.
+"""Proofs as files: one compressed NumPy archive of numbers, with no code in it.
 
-``header`` is a JSON text (format, version, bound, the plain fields of the statement); all else
-is arrays.  Lists of unequal length are stored end to end with their lengths beside them: ``name``
-and ``name_length``.  Vectors are listed once, and named by their number, since a node and its
-children often rely on the same one; -1 stands for none.  So are the pairwise shifts of diagonals:
-a number of two bytes for each pair above the diagonal, 32,768 more than the ratio.
+``header`` is a JSON text (format, version, bound, the plain fields of the statement); all else is
+arrays, one for each field of ``RECORDS``.  Lists of unequal length are stored end to end with their
+lengths beside them: ``name`` and ``name_length``.  Records that others share, vectors and pairwise
+shifts, are stored once and named by their number; -1 stands for none.  Ratios take two bytes for
+each pair above the diagonal, 32,768 more than the ratio.
 
 A file may be damaged or hostile.  What is read is limited in size before it is unpacked, every
 number is finite, and every field has its type; whatever else is wrong is for the checker to find.
@@ -13,7 +13,7 @@ number is finite, and every field has its type; whatever else is wrong is for th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from io import BytesIO
 from math import inf, isfinite, prod
 from operator import index as whole
@@ -25,26 +25,39 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from polysharp.checker.claim import Intervals, Statement
 from polysharp.checker.evidence import (
     Diagonal,
-    Kind,
+    Intervals,
+    LowHigh,
     Pairs,
     ProofError,
     ProofNode,
     ProofRecord,
     Screening,
+    Statement,
     Vector,
 )
 
 FORMAT, VERSION = "polysharp-proof", 3
-KINDS: tuple[Kind, ...] = ("dual", "split", "enumeration")
+KINDS = ("dual", "split", "enumeration")
 MOST_BYTES = 2**30  # unpacked; a proof of five million numbers takes a tenth of that
 MOST_RATIOS = 2**29  # of all pairwise shifts, two bytes each
 MIDDLE = 32_768  # what a ratio of zero is stored as
 
+# How the fields of each record are stored, in the order of the fields; ``READ`` has what it means.
+RECORDS: dict[str, tuple[Any, dict[str, str]]] = {
+    "pairs": (Pairs, {"index": "lists", "reach": "reals", "ratios": "triangles"}),
+    "diagonal": (Diagonal, {"index": "lists", "value": "reals", "pairs": "pairs or none",
+                            "free": "lists", "terms": "whole"}),
+    "vector": (Vector, {"index": "lists", "value": "reals", "diagonal": "whole",
+                        "multiple": "real"}),
+    "screening": (Screening, {"vector": "vector", "out": "lists", "in": "lists",
+                              "only": "lists or none", "along": "lists or none"}),
+    "node": (ProofNode, {"kind": "kind", "screenings": "owned", "vector": "vector or none",
+                         "chain": "tuples", "on_inputs": "flag", "children": "tuples"}),
+}  # fmt: skip
+
 Stored = dict[str, NDArray[Any]]
-R = TypeVar("R")
 P = TypeVar("P", bound=ProofRecord)
 
 
@@ -96,132 +109,118 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _proof(header: dict[str, Any], stored: Stored, kind: type[P]) -> P:
-    def lists(name: str) -> list[NDArray[Any]]:
-        return _cut(stored[name].astype(np.intp), stored[f"{name}_length"])
-
-    def tuples(name: str) -> list[tuple[int, ...]]:
-        return [tuple(part.tolist()) for part in lists(name)]
-
-    def reals(name: str, beside: str) -> list[NDArray[Any]]:
-        return _cut(stored[name].astype(np.float64), stored[f"{beside}_length"])
-
-    def optional(name: str) -> list[Any]:
-        given = stored[f"{name}_given"]
-        return [own if has else None for has, own in zip(given, lists(name), strict=True)]
-
-    def named(name: str, among: Sequence[Any], least: int = 0) -> list[Any]:
-        numbers = stored[name].tolist()
-        if not all(least <= number < len(among) for number in numbers):
-            raise ValueError(f"{name} names what is not there")
-        return [None if number == -1 else among[number] for number in numbers]
-
-    lengths = stored["pairs_index_length"]
-    if sum(size * size for size in map(int, lengths.tolist())) > MOST_RATIOS:
-        raise ValueError(f"it has more than {MOST_RATIOS:,} ratios")
-    triangles = _cut(stored["pairs_ratios"], lengths * (lengths - 1) // 2)
-    ratios = [_square(part, size) for part, size in zip(triangles, lengths.tolist(), strict=True)]
-    pairs = _each(Pairs, lists("pairs_index"), reals("pairs_reach", "pairs_index"), ratios)
-    diagonals = _each(
-        Diagonal,
-        lists("diagonal_index"),
-        reals("diagonal_value", "diagonal_index"),
-        named("diagonal_pairs", pairs, -1),
-        lists("diagonal_free"),
-        map(whole, stored["diagonal_terms"].tolist()),
-    )
-    vectors = _each(
-        Vector,
-        lists("vector_index"),
-        reals("vector_value", "vector_index"),
-        stored["vector_diagonal"].tolist(),
-        stored["vector_multiple"].astype(np.float64).tolist(),
-    )
-    screenings = _each(
-        Screening,
-        named("screening_vector", vectors),
-        lists("screening_out"),
-        lists("screening_in"),
-        optional("screening_only"),
-        optional("screening_along"),
-    )
-    owned = _cut(np.arange(len(screenings)), stored["node_screenings"])
-    nodes = _each(
-        ProofNode,
-        named("node_kind", KINDS),
-        [tuple(screenings[number] for number in own) for own in owned],
-        named("node_vector", vectors, -1),
-        tuples("node_chain"),
-        map(bool, stored["node_on_inputs"].tolist()),
-        tuples("node_children"),
-    )
+    """Make the records one by one: each refers to those before it only."""
+    found: dict[str, list[Any]] = {"kind": list(KINDS)}
+    for record, (make, layout) in RECORDS.items():
+        columns = []
+        for field, how in layout.items():
+            among = found.get("screening" if how == "owned" else how.removesuffix(" or none"), [])
+            columns.append(READ.get(how, _named)(stored, f"{record}_{field}", among))
+        found[record] = [make(*row) for row in zip(*columns, strict=True)]
     statement = None
     if "statement" in header:
         hints, stated = get_type_hints(Statement), dict(header["statement"])
         statement = Statement(
-            monomials=tuple(tuples("monomials")),
+            monomials=tuple(_tuples(stored, "monomials")),
             shift=stored["shift"].astype(np.float64),
             scale=stored["scale"].astype(np.float64),
-            coefficients=_intervals(stated.pop("coefficients")),
             **{name: _checked(value, hints[name]) for name, value in stated.items()},
         )
-    bound = _real(header["bound"])
-    return kind(bound, tuple(nodes), tuple(diagonals), statement, tuple(tuples("exceptions")))
+    exceptions = tuple(_tuples(stored, "exceptions"))
+    nodes, diagonals = tuple(found["node"]), tuple(found["diagonal"])
+    return kind(_checked(header["bound"], float), nodes, diagonals, statement, exceptions)
 
 
-def _each(make: Callable[..., R], *columns: Iterable[Any]) -> list[R]:
-    """Make a record of each row of some columns, which must be of one length."""
-    return [make(*row) for row in zip(*columns, strict=True)]
-
-
-def _cut(values: NDArray[Any], lengths: NDArray[Any]) -> list[NDArray[Any]]:
+def _cut(values: Any, lengths: NDArray[Any]) -> list[Any]:
     """Return the parts of these lengths, which must be all there is."""
     if (lengths < 0).any() or sum(lengths.tolist()) != len(values):
         raise ValueError("lengths do not add up")
     return np.split(values, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
 
-def _square(triangle: NDArray[Any], size: int) -> NDArray[np.int16]:
-    """Return a symmetric matrix from its part above the diagonal."""
-    if triangle.dtype != np.uint16 or not triangle.all():
+def _lists(stored: Stored, name: str, _: Any = None) -> list[Any]:
+    return _cut(stored[name].astype(np.intp), stored[f"{name}_length"])
+
+
+def _tuples(stored: Stored, name: str, _: Any = None) -> list[tuple[int, ...]]:
+    return [tuple(part.tolist()) for part in _lists(stored, name)]
+
+
+def _optional(stored: Stored, name: str, _: Any) -> list[Any]:
+    pairs = zip(stored[f"{name}_given"], _lists(stored, name), strict=True)
+    return [own if given else None for given, own in pairs]
+
+
+def _reals(stored: Stored, name: str, _: Any) -> list[Any]:
+    """Return lists of numbers, each as long as the record's index."""
+    lengths = stored[f"{name.split('_', maxsplit=1)[0]}_index_length"]
+    return _cut(stored[name].astype(np.float64), lengths)
+
+
+def _owned(stored: Stored, name: str, among: list[Any]) -> list[Any]:
+    """Return as many of some records as each one has, one after the other."""
+    return [
+        tuple(among[number] for number in own) for own in _cut(np.arange(len(among)), stored[name])
+    ]
+
+
+def _named(stored: Stored, name: str, among: list[Any]) -> list[Any]:
+    """Return records by their number, if there are such; -1 is none, where there may be none."""
+    numbers, record, field = stored[name].tolist(), *name.split("_", 1)
+    least = -1 if RECORDS[record][1][field].endswith(" or none") else 0
+    if not all(least <= number < len(among) for number in numbers):
+        raise ValueError(f"{name} names what is not there")
+    return [None if number == -1 else among[number] for number in numbers]
+
+
+def _triangles(stored: Stored, name: str, _: Any) -> list[Any]:
+    """Return symmetric matrices from their parts above the diagonal."""
+    lengths, values = stored["pairs_index_length"], stored[name]
+    if sum(size * size for size in map(int, lengths.tolist())) > MOST_RATIOS:
+        raise ValueError(f"it has more than {MOST_RATIOS:,} ratios")
+    if values.dtype != np.uint16 or not values.all():
         raise ValueError("a ratio is not a number")
-    ratios = np.zeros((size, size), dtype=np.int16)
-    upper = np.triu_indices(size, 1)
-    ratios[upper] = ratios.T[upper] = triangle.astype(np.int32) - MIDDLE
-    return ratios
+    matrices = []
+    for own, size in zip(_cut(values, lengths * (lengths - 1) // 2), lengths.tolist(), strict=True):
+        ratios, upper = np.zeros((size, size), dtype=np.int16), np.triu_indices(size, 1)
+        ratios[upper] = ratios.T[upper] = own.astype(np.int32) - MIDDLE
+        matrices.append(ratios)
+    return matrices
+
+
+READ: dict[str, Callable[[Stored, str, list[Any]], list[Any]]] = {
+    "lists": _lists,
+    "lists or none": _optional,
+    "tuples": _tuples,
+    "reals": _reals,
+    "triangles": _triangles,
+    "owned": _owned,
+    "whole": lambda stored, name, _: [*map(whole, stored[name].tolist())],
+    "real": lambda stored, name, _: stored[name].astype(np.float64).tolist(),
+    "flag": lambda stored, name, _: [*map(bool, stored[name].tolist())],
+}
 
 
 def _checked(value: Any, hint: Any) -> Any:
     """Return a value from JSON as a field of a statement has it, if its type is right."""
     origin, inner = get_origin(hint), get_args(hint)
-    if value is None and type(None) in inner:
-        return None
     if type(None) in inner:
-        return _checked(value, inner[0])
+        return None if value is None else _checked(value, inner[0])
     if hint is float:
-        return _real(value)
+        if type(value) not in (int, float) or not isfinite(value):
+            raise TypeError(f"{value!r} is no number")
+        return float(value)
+    if hint == LowHigh:  # null stands for an infinite end
+        low, high = value
+        return -inf if low is None else _checked(low, float), (
+            inf if high is None else _checked(high, float)
+        )
+    if hint is Intervals:
+        parts = zip(value, get_type_hints(Intervals).values(), strict=True)
+        return Intervals(*(_checked(own, part) for own, part in parts))
     if origin is tuple and type(value) is list:
-        if inner[-1] is Ellipsis:
-            return tuple(_checked(item, inner[0]) for item in value)
-        return tuple(_checked(item, kind) for item, kind in zip(value, inner, strict=True))
+        kinds = len(value) * inner[:1] if inner[-1] is Ellipsis else inner
+        return tuple(_checked(item, kind) for item, kind in zip(value, kinds, strict=True))
     if type(value) is not hint:
         raise TypeError(f"{value!r} is no {hint}")
     return value
-
-
-def _real(value: Any) -> float:
-    if type(value) not in (int, float) or not isfinite(value):
-        raise TypeError(f"{value!r} is no number")
-    return float(value)
-
-
-def _limits(pair: Any) -> tuple[float, float]:
-    """Return an interval; null stands for an infinite end."""
-    low, high = pair
-    return -inf if low is None else _real(low), inf if high is None else _real(high)
-
-
-def _intervals(value: Any) -> Intervals:
-    everywhere, inputs, terms = _checked(value, list)
-    of_inputs = tuple((_checked(key, int), _limits(pair)) for key, pair in inputs)
-    of_terms = tuple((_checked(key, tuple[int, ...]), _limits(pair)) for key, pair in terms)
-    return Intervals(_limits(everywhere), of_inputs, of_terms)

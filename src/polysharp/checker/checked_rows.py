@@ -26,12 +26,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polysharp.checker.allowed import demand, owner
-from polysharp.checker.claim import ANYTHING, Statement, Term
-from polysharp.checker.evidence import Floats, Positions
+from polysharp.checker.curvature import SAFE, TINY, Curvature, Point, U, rounded_sum, sides
+from polysharp.checker.evidence import ANYTHING, Floats, Positions, Statement, Term
 
-U = 2.0**-53
-SAFE = 1.001  # covers the rounding of the error bounds themselves
-TINY = 1e-290  # covers underflow
 BLOCK = 4096  # rows of the design kept at once
 REFINED = 3  # fits of what the last one leaves, which long doubles know
 ROUNDS = 100  # of freeing and stopping coefficients, before any answer is taken
@@ -91,38 +88,6 @@ def read_rows(
     return CheckedRows(X, Y[v > 0.0], v[v > 0.0], units)
 
 
-class Point(NamedTuple):
-    """The value of a vector in parts, each number rounded to the side that lowers it."""
-
-    base: Any  # <= yy/2 - w'Qw/2
-    ya: Any  # <= y'a
-    aa: Any  # >= |a|^2
-    up: Floats  # >= m_j'a + d_j w_j, for every monomial that is alive
-    down: Floats  # >= -(m_j'a + d_j w_j)
-
-    def times(self, t: float) -> Point:
-        """Return the same of t a; only where d = 0."""
-        if t == 1.0:
-            return self
-        ya, aa, up, down = t * self.ya, t * (t * self.aa), t * self.up, t * self.down
-        base = ya - 0.5 * aa - 8.0 * U * (abs(ya) + aa) - TINY
-        up, down = (side + 4.0 * U * np.abs(side) + TINY for side in (up, down))
-        return Point(base, ya - 4.0 * U * abs(ya) - TINY, aa * (1.0 + 8.0 * U) + TINY, up, down)
-
-
-def sides(rho: Floats, slack: Floats) -> tuple[Floats, Floats]:
-    """Return upper bounds on rho and on -rho, known up to a slack."""
-    slack = slack + 4.0 * U * (np.abs(rho) + slack)
-    return rho + slack, slack - rho
-
-
-def rounded_sum(values: Sequence[float], side: float) -> float:
-    """Add numbers up and round the sum down (side -1) or up (side 1)."""
-    if len(values) == 1:
-        return float(values[0])
-    return float(sum(values) + side * 2.0 * len(values) * U * sum(map(abs, values)))
-
-
 def blocks_of(n: int, size: int) -> Iterator[slice]:
     """Slices of at most this many rows."""
     return (slice(a, min(a + size, n)) for a in range(0, n, size))
@@ -149,6 +114,7 @@ class Columns:
         n, f, T = len(rows.v), len(monomials), rows.Y.shape[1]
         self.s, self.rows, self.monomials, self.T = s, rows, monomials, T
         self.coded, self.root = (rows.X - s.shift) / s.scale, np.sqrt(rows.v)
+        self.orderings = [scale_squared(m, s.degree) for m in monomials]
         self.block = min(n, max(16, isqrt(n)))
         self.lam, self.total = 1.0 / s.gamma, float(rows.v.sum())
         self.unit = SAFE * (self.block + n / self.block + 4.0) * U
@@ -162,7 +128,7 @@ class Columns:
         for b in blocks_of(n, BLOCK):
             plain = self._plain(b, self.every)
             raw, peak = raw + rows.v[b] @ plain**2, np.maximum(peak, np.abs(plain).max(axis=0))
-            M = self.centred(b, self.every)
+            M = self._weighted(plain, b, self.every)
             squares += _sum_of_rows(M**2)
             if s.fit_intercept:
                 self.drift += _sum_of_rows(self.root[b, None] * M)
@@ -177,13 +143,7 @@ class Columns:
         self.off *= SAFE
         self.norms, self.error = self.sizes[:f], self.off[:f] + TINY
         self.y_norm, self.y_error = self.sizes[f:], self.off[f:]
-        self.boxes = self.boxes_of(monomials)
-
-    def boxes_of(self, monomials: Sequence[Term]) -> CheckedBoxes:
-        """Return the intervals of the coefficients of some monomials."""
-        most = SAFE * (self.y_norm + self.y_error) / sqrt(self.lam)  # no better |w_j|
-        scale = np.sqrt([float(scale_squared(m, self.s.degree)) for m in monomials])
-        return CheckedBoxes(self.s, monomials, scale, self.rows.units, most)
+        self.boxes = CheckedBoxes(self, monomials)
 
     def _plain(self, b: slice, index: Positions, real: Any = np.float64) -> Any:
         """Return the scaled monomials at a block of rows, and the responses."""
@@ -192,22 +152,35 @@ class Columns:
             coded = (self.rows.X[b].astype(real) - self.s.shift) / self.s.scale.astype(real)
         M = np.empty((len(coded), len(index) + self.T), order="F", dtype=real)
         for a, j in enumerate(index.tolist()):
-            M[:, a] = np.sqrt(real(scale_squared(self.monomials[j], self.s.degree)))
+            M[:, a] = np.sqrt(real(self.orderings[j]))
             for c in self.monomials[j]:
                 M[:, a] *= coded[:, c]
         M[:, len(index) :] = self.rows.Y[b]
         return M
 
+    def _weighted(self, M: Any, b: slice, index: Positions) -> Any:
+        """Centre some columns at a block of rows, and multiply them by the roots of weights."""
+        M -= self.mean[self.with_responses(index)]
+        M *= np.sqrt(self.rows.v[b].astype(M.dtype))[:, None]
+        return M
+
     def centred(self, b: slice, index: Positions, real: Any = np.float64) -> Any:
         """Return some columns at a block of rows, the responses last, centred and weighted."""
-        M = self._plain(b, index, real)
-        M -= self.mean[self.with_responses(index)]
-        M *= np.sqrt(self.rows.v[b].astype(real))[:, None]
-        return M
+        return self._weighted(self._plain(b, index, real), b, index)
 
     def with_responses(self, index: Positions) -> Positions:
         """Return positions of columns with those of the responses."""
         return np.append(index, len(self.monomials) + np.arange(self.T))
+
+    def length(self, a: Floats) -> Any:
+        """Return |a|, or the lengths of columns, rounded up."""
+        return np.sqrt((a * a).sum(axis=0)) * (1.0 + (len(a) + 4.0) * U)
+
+    def reach(self, t: int, index: Positions, w: Floats) -> float:
+        """Return |y_t| + sum |w_j| norms_j."""
+        return float(self.y_norm[t]) + float(np.abs(w) @ self.norms[index])
+
+    # Vectors over the rows ------------------------------------------------------------------------
 
     def residual(self, t: int, index: Positions, w: Floats) -> Floats:
         """Return a = y_t - Mw, rounded somehow; in long doubles little of it is rounding."""
@@ -223,16 +196,27 @@ class Columns:
 
     def residual_error(self, t: int, index: Positions, w: Floats, a: Floats) -> float:
         """Return by how much ``residual`` is wrong, but for a constant: entries, terms, storing."""
-        u, size = float(np.finfo(np.longdouble).eps) / 2, np.abs(w)
-        reach = float(self.y_norm[t]) + float(size @ self.norms[index])
-        off = float(size @ self.entries[index]) * (u / U) + (len(index) + 8.0) * u * reach
+        u, entries = float(np.finfo(np.longdouble).eps) / 2, float(np.abs(w) @ self.entries[index])
+        off = entries * (u / U) + (len(index) + 8.0) * u * self.reach(t, index, w)
         return SAFE * (off + 2.0 * U * float(self.length(a)))
 
-    def closer(
-        self, t: int, index: Positions, w: Floats, alive: Positions, real: Any = np.longdouble
-    ) -> Point:
-        """Evaluate a vector by the products of its residual with the columns that are alive."""
-        return self.point_of(t, self.residual(t, index, w), alive, real)
+    def by_rows(
+        self, t: int, index: Positions, w: Floats, moved: Curvature | None, alive: Positions,
+        real: Any,
+    ) -> Point:  # fmt: skip
+        """Evaluate a vector by the products of its residual with the columns that are alive.
+
+        With something moved the residual must be that of w, and yy - w'Gw = 2 y'a - |a|^2.  If a is
+        wrong by ``off``, that is by 2 |Mw| off, since a constant adds to |a|^2 only.
+        """
+        a = self.residual(t, index, w)
+        point = self.point_of(t, a, alive, real)
+        if moved is None:
+            return point
+        off = SAFE * self.residual_error(t, index, w, a)
+        base, slack = point.base - self.reach(t, index, w) * off, (self.norms + self.error) * off
+        point = Point(base, point.ya, point.aa, point.up + slack, point.down + slack)
+        return point.shifted(moved, index, w)
 
     def point_of(self, t: int, a: Floats, alive: Positions, real: Any = np.longdouble) -> Point:
         """Evaluate any vector over the rows by its products with the columns that are alive."""
@@ -244,10 +228,6 @@ class Columns:
         base = ya - 0.5 * size * size
         base -= 4.0 * U * (abs(ya) + size * size)
         return Point(base, ya, size * size * (1 + 4 * U), *sides(rho, off))
-
-    def length(self, a: Floats) -> Any:
-        """Return |a|, or the lengths of columns, rounded up."""
-        return np.sqrt((a * a).sum(axis=0)) * (1.0 + (len(a) + 4.0) * U)
 
     def products(self, A: Floats, alive: Positions, real: Any = np.float64) -> tuple[Any, Floats]:
         """Return m_j'a for the columns a of A and all j alive, responses last, and all errors."""
@@ -269,41 +249,42 @@ class Columns:
         mean = np.multiply.outer(drift, along) * self.s.fit_intercept
         return sums, SAFE * (np.multiply.outer(unit, size) + mean) + TINY
 
+    # Models ---------------------------------------------------------------------------------------
+
+    def _with_ridge(self, S: Positions) -> tuple[Floats, Floats]:
+        """Return the columns of S over those of the ridge, and all responses over zeros."""
+        M, k = self.centred(slice(None), S), len(S)
+        A = np.vstack([M[:, :k], sqrt(self.lam) * np.eye(k)])
+        return A, np.vstack([M[:, k:], np.zeros((k, self.T))])
+
     def best_residual(self, t: int, S: Positions) -> Floats:
         """Return about the residual of the ridge fit on S, all of its digits right.
 
         Coefficients of nearly equal columns may be so large that rounding them changes the
         residual by more than it is; taking off a projection leaves an error of a few u |y|.
         """
-        M, k = self.centred(slice(None), S), len(S)
-        A = np.vstack([M[:, :k], sqrt(self.lam) * np.eye(k)])
-        Q = np.linalg.qr(A / np.sqrt((A * A).sum(axis=0)))[0]
-        a = np.append(M[:, k + t], np.zeros(k))
+        A, Y = self._with_ridge(S)
+        Q, a = np.linalg.qr(A / np.sqrt((A * A).sum(axis=0)))[0], Y[:, t]
         for _ in range(2):
             a = a - Q @ (Q.T @ a)
-        return np.asarray(a[: len(M)])
-
-    def refit(self, t: int, S: Positions, rcond: float = 1e-15) -> Floats:
-        """Return coefficients of a support from the rows, which keeps more digits than G does."""
-        M, k = self.centred(slice(None), S), len(S)
-        A = np.vstack([M[:, :k], sqrt(self.lam) * np.eye(k)])
-        size, w = np.sqrt((A * A).sum(axis=0)), np.zeros(k)
-        for _ in range(REFINED):
-            left = np.append(self.residual(t, S, w), -sqrt(self.lam) * w)
-            w = w + np.linalg.lstsq(A / size, left, rcond=rcond)[0] / size
-        return w
+        return np.asarray(a[: len(self.root)])
 
     def cost_at_most(self, S: Positions) -> float:
-        """Return an upper bound on the cost of a support, all responses together."""
-        return rounded_sum([self._cost_at_most(t, S) for t in range(self.T)], 1.0)
+        """Return an upper bound on the cost of a support, all responses added."""
+        A, Y = self._with_ridge(S)
+        return rounded_sum([self._cost_at_most(t, S, A, Y[:, t]) for t in range(self.T)], 1.0)
 
-    def _cost_at_most(self, t: int, S: Positions) -> float:
+    def _cost_at_most(self, t: int, S: Positions, A: Floats, y: Floats) -> float:
         """Return the least upper bound that some coefficients show."""
-        ways = [np.zeros(len(S)), *(self.refit(t, S, rcond) for rcond in (1e-15, 1e-12, 1e-9))]
+        size, k, ways = np.sqrt((A * A).sum(axis=0)), len(S), [np.zeros(len(S))]
+        for rcond in (1e-15, 1e-12, 1e-9):  # from the rows, which keep more digits than G does
+            w = np.zeros(k)
+            for _ in range(REFINED):
+                left = np.append(self.residual(t, S, w), -sqrt(self.lam) * w)
+                w = w + np.linalg.lstsq(A / size, left, rcond=rcond)[0] / size
+            ways.append(w)
         if self.boxes.stated:
-            M, k = self.centred(slice(None), S), len(S)
-            H = M[:, :k].T @ M[:, :k] + self.lam * np.eye(k)
-            ways.append(self.boxes.fit(t, H, M[:, :k].T @ M[:, k + t], S))
+            ways.append(self.boxes.fit(t, A.T @ A, A.T @ y, S))
             ways = [np.clip(w, *self.boxes.inner[:, t, S]) for w in ways]
         ridges = [(0.5 + 8.0 * U) * self.lam * float(w @ w) for w in ways]
         losses = [0.5 * self.loss_at_most(t, S, w) for w in ways]
@@ -328,9 +309,10 @@ class CheckedBoxes:
     (``inner``).
     """
 
-    def __init__(
-        self, s: Statement, monomials: Sequence[Term], scale: Floats, units: Floats, most: Floats
-    ) -> None:
+    def __init__(self, columns: Columns, monomials: Sequence[Term]) -> None:
+        s, units = columns.s, columns.rows.units
+        most = SAFE * (columns.y_norm + columns.y_error) / sqrt(columns.lam)
+        scale = np.sqrt([float(scale_squared(m, s.degree)) for m in monomials])
         everywhere, inputs, terms = s.coefficients
         self.stated = bool(inputs or terms or everywhere != ANYTHING)
         own, of_inputs = dict(terms), dict(inputs)

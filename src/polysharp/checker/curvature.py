@@ -1,4 +1,7 @@
-"""Curvature that moves from G into the ridge: a diagonal d, and a pairwise shift K.
+"""Values of vectors, and what moves from G into the ridge: a diagonal d, and a pairwise shift K.
+
+A vector w has its value in parts (``Point``), each rounded to the side that lowers the value.  It
+is evaluated with G, and ``shifted`` adds what has been moved.
 
 With reach a_j >= 0 and ratios t_ij = t_ji = c_ij 2^-15, |c_ij| < 2^15 whole,
 
@@ -11,8 +14,8 @@ with at most T monomials of F.  Nothing is asked of K but that it is made like t
 G - diag(d) - K >= 0 is for the moments to show.
 
 In floats an entry of K is wrong by 3 roundings.  In exact arithmetic every reach may be another one
-by one rounding (see ``exact``), and the coefficients of a vector are known up to 4: K is then one
-of many that would do, and what is computed with the reach given is wrong by so much.
+by one rounding (see ``rational``), and coefficients of a vector are known up to 4: K is then one of
+many that would do, and what is computed with the reach given is wrong by as much.
 """
 
 from __future__ import annotations
@@ -21,17 +24,58 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.checker.allowed import demand
-from polysharp.checker.checked_rows import SAFE, TINY, U
 from polysharp.checker.evidence import Diagonal, Floats, Positions
 
+U = 2.0**-53
+SAFE = 1.001  # covers the rounding of the error bounds themselves
+TINY = 1e-290  # covers underflow
 STEPS = 2**15  # of a ratio of one
 MOST_TERMS = 2**31
+
+
+class Point(NamedTuple):
+    """The value of a vector in parts, each number rounded to the side that lowers it."""
+
+    base: Any  # <= yy/2 - w'Qw/2
+    ya: Any  # <= y'a
+    aa: Any  # >= |a|^2
+    up: Floats  # >= m_j'a + d_j w_j, for every monomial that is alive
+    down: Floats  # >= -(m_j'a + d_j w_j)
+
+    def times(self, t: float) -> Point:
+        """Return the same of t a; only where d = 0."""
+        if t == 1.0:
+            return self
+        ya, aa, up, down = t * self.ya, t * (t * self.aa), t * self.up, t * self.down
+        base = ya - 0.5 * aa - 8.0 * U * (abs(ya) + aa) - TINY
+        up, down = (side + 4.0 * U * np.abs(side) + TINY for side in (up, down))
+        return Point(base, ya - 4.0 * U * abs(ya) - TINY, aa * (1.0 + 8.0 * U) + TINY, up, down)
+
+    def shifted(self, moved: Curvature, index: Positions, w: Floats) -> Point:
+        """Return the same with diag(d) + K taken off G, each w_j known up to 4 roundings."""
+        more, wrong, own = moved.applied(index, w, len(self.up))
+        base = self.base + 0.5 * own - 4.0 * U * (abs(self.base) + abs(own))
+        wrong = wrong + 8.0 * U * (np.abs(self.up) + np.abs(self.down) + np.abs(more) + wrong)
+        return Point(base, self.ya, self.aa, self.up + more + wrong, self.down - more + wrong)
+
+
+def sides(rho: Any, slack: Any) -> tuple[Floats, Floats]:
+    """Return upper bounds on rho and on -rho, known up to a slack."""
+    slack = slack + 4.0 * U * (np.abs(rho) + slack)
+    return rho + slack, slack - rho
+
+
+def rounded_sum(values: Sequence[float], side: float) -> float:
+    """Add numbers up and round the sum down (side -1) or up (side 1)."""
+    if len(values) == 1:
+        return float(values[0])
+    return float(sum(values) + side * 2.0 * len(values) * U * sum(map(abs, values)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,27 +111,22 @@ class Curvature:
         found[self.places] = (self.terms - 1.0) * self.reach * self.reach
         return found
 
-    def scaled(self, lengths: Floats) -> Floats:
-        """Return K over F, where monomials have unit lengths."""
-        return self._matrix(self.reach / lengths[self.places])
-
-    def _matrix(self, reach: Floats) -> Floats:
+    def matrix(self, lengths: Any = 1.0) -> Floats:
+        """Return K over F, where all monomials have these lengths."""
+        reach = self.reach / np.broadcast_to(lengths, len(self.index))[self.places]
         ratios = self.ratios[np.ix_(self.rows, self.rows)] * (1.0 / STEPS)
         K = np.asarray(ratios * np.multiply.outer(reach, reach), dtype=np.float64)
         K[np.diag_indices(len(reach))] = (self.terms - 1.0) * reach * reach
         return K
 
     def applied(self, index: Positions, w: Floats, size: int) -> tuple[Floats, Floats, float]:
-        """Return (diag(d) + K) w over all monomials, its error, and w'(diag(d) + K)w rounded down.
-
-        w stands on ``index``, each coefficient known up to 4 roundings.
-        """
+        """Return v = (diag(d) + K) w over all monomials, its error, and w'v rounded down."""
         full = np.zeros(size)
         full[index] = w
         found = self.over_all(size) * full
         parts, free, of = np.abs(found), self.free, full[self.free]
         if len(free):
-            K = self._matrix(self.reach)
+            K = self.matrix()
             found[free] += K @ of
             parts[free] += np.abs(K) @ np.abs(of)
         sizes = np.abs(w)
@@ -113,16 +152,13 @@ class Curvature:
         ]
 
 
-def read_curvature(
-    given: Diagonal, read: Callable[[Any, str], Positions], sound: Any, what: str
-) -> Curvature:
-    """Read a diagonal with its pairwise shift, if it has one that ``sound`` does not refuse."""
+def read_curvature(given: Diagonal, read: Callable[[Any, str], Positions], what: str) -> Curvature:
+    """Read a diagonal with its pairwise shift, if it has one, which ``check_pairs`` has passed."""
     index, d = read(given.index, what), np.asarray(given.value, dtype=np.float64)
     demand(d.shape == index.shape and np.isfinite(d).all(), f"{what} is no list of numbers")
     if given.pairs is None:
         nothing = np.zeros(0, dtype=np.intp)
         return Curvature(index, d, nothing, d[:0], nothing, np.zeros((0, 0), dtype=np.int16), 1)
-    sound(given.pairs, what)
     pairs, T, named = given.pairs, given.terms, given.free
     counts = isinstance(T, int | np.integer) and not isinstance(T, bool)
     demand(counts and 1 <= T <= MOST_TERMS, f"{what} has a pairwise shift of no number of terms")

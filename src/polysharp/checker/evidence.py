@@ -1,4 +1,8 @@
-"""The records of a proof: a tree that covers all supports, with evidence wherever it ends.
+"""The records of a proof: what it is about, and a tree with the evidence for each part of it.
+
+A statement is complete: from it and the rows alone, the monomials can be listed, the columns
+computed and every rule checked, with nothing from the search that made the proof.  The tree covers
+all supports.
 
 Node 0 is the whole problem.  A node is one of three kinds:
 
@@ -20,27 +24,167 @@ A vector is a sparse w; it stands for the dual vector a = y - M w, and its value
 with Q = G - diag(d) - K, ridge = lam + d > 0 (``inequalities`` has it with intervals, ``curvature``
 has d and K).  Without a diagonal the residual may be scaled.
 
-After every fixing the rules apply (``allowed``).  Monomials are named by their positions in the
+After every fixing the rules apply (``rules``).  Monomials are named by their positions in the
 statement's list.  If that list is not complete, top_L runs over the unlisted monomials too, until a
 screening leaves ``only`` some listed ones alive; diagonals and enumeration come after that.  If one
 or two monomials may join, such a screening may name columns ``along`` in place of its vector
-(``point_pairs``).
+(``joining_points``).
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
-from math import isfinite
-from typing import Any, Literal
+from math import inf, isfinite
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.checker.claim import Statement
-
 Kind = Literal["dual", "split", "enumeration"]
 Floats = NDArray[np.float64]
 Positions = NDArray[np.intp]
+Term = tuple[int, ...]  # columns with repetition: (0, 0, 3) is x0^2 x3, () the constant
+LowHigh = tuple[float, float]
+ANYTHING: LowHigh = (-inf, inf)
+
+
+class Intervals(NamedTuple):
+    """Intervals of coefficients: for every term, for terms with an input, for single terms."""
+
+    everywhere: LowHigh = ANYTHING
+    inputs: tuple[tuple[int, LowHigh], ...] = ()
+    terms: tuple[tuple[Term, LowHigh], ...] = ()
+
+
+NO_INTERVALS = Intervals()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Statement:
+    """No polynomial of this kind has a lower objective on these data than the bound of the proof.
+
+    The kind: monomials of degree at most ``degree`` in ``kept_inputs``, with at most
+    ``max_interaction`` distinct inputs, of degree at most ``interaction_degree`` where they have
+    two inputs or more, the constant only without a free intercept, without ``excluded_terms``,
+    without powers of inputs in ``two_valued``, and without those that can never meet the heredity;
+    at most ``max_terms`` of them, or exactly as many with ``exact_size``.  ``monomials`` lists
+    them: positions in that list name them in the proof, as positions in ``kept_inputs`` name inputs
+    there.  If they are too many to list (``listed`` is false), the list has those that the proof
+    names, and the claim covers all others as well.
+
+    Factors are the inputs and ``functions`` of them, (input, name), numbered after the inputs and
+    computed in double precision from the inputs as they are; a monomial has at most
+    ``max_interaction`` distinct inputs, not columns, and neither an input with its own inverse nor
+    a square root twice.
+
+    Columns are prod_{i in m} (x_i - shift_i) / scale_i times the scale of the monomial
+    (sqrt of the number of orderings of m padded to ``degree``), centred by their weighted means
+    when the intercept is free, rows weighted by the sample weights.  Coefficients of the products
+    of x_i - shift_i keep to ``coefficients``.
+
+    The objective, the bound and the choice of terms are about the ridge of ``gamma``.  If
+    ``refit_gamma`` is given, the coefficients shown were estimated with that ridge afterwards, for
+    the same terms; nothing is claimed about them.
+    """
+
+    names: tuple[str, ...]  # of the inputs given to fit
+    response: str
+    # Several responses, each divided by its scale, share their terms, and their costs are added.
+    responses: tuple[tuple[str, float], ...] = ()
+    total_weight: float  # of the rows; their number if there are no weights
+    degree: int
+    kept_inputs: tuple[int, ...]  # of those given, ascending
+    max_interaction: int
+    interaction_degree: int
+    excluded_terms: tuple[Term, ...]
+    monomials: tuple[Term, ...]  # in the inputs given
+    listed: bool = True
+    functions: tuple[tuple[int, str], ...] = ()
+    shift: NDArray[np.float64]  # one per input given, then one per function
+    scale: NDArray[np.float64]  # likewise
+    fit_intercept: bool
+    gamma: float
+    refit_gamma: float | None = None
+    max_terms: int
+    max_inputs: int
+    required_terms: tuple[Term, ...]
+    required_inputs: tuple[int, ...]
+    heredity: str | None
+    two_valued: tuple[int, ...] = ()  # inputs that stand at most once in a term
+    support: tuple[Term, ...]  # of the model found
+    objective: float  # which it does not exceed
+    exact_size: bool = False
+    coefficients: Intervals = NO_INTERVALS
+
+    def __str__(self) -> str:
+        """Everything that the claim depends on, line by line."""
+        names, p = self.names, len(self.names)
+        among = f"of {len(self.monomials)} monomials" if self.listed else "monomials"
+        scaled = ", ".join(f"{name} / {scale!r}" for name, scale in self.responses)
+        shared = f"responses, with the same terms and their costs added: {scaled}"
+        refit = (
+            f"estimated afterwards with gamma {self.refit_gamma!r}, for the terms that were chosen "
+            f"with gamma {self.gamma!r}; the proof is about these terms, and the objective and the "
+            "bound are those of the choice"
+        )
+        rules = {
+            "coefficients shown": refit if self.refit_gamma is not None else "",
+            "heredity": self.heredity,
+            "excluded terms": self._written(self.excluded_terms),
+            "required terms": self._written(self.required_terms),
+            "required inputs": ", ".join(names[i] for i in self.required_inputs),
+            "two-valued inputs, at most once in a term": ", ".join(
+                names[i] for i in self.two_valued
+            ),
+            "coefficients": ", ".join(self._intervals()),
+        }
+        shift, scale = self.shift.tolist(), self.scale.tolist()
+        lines = [
+            f"{shared if scaled else f'response: {self.response}'}, rows of total weight "
+            f"{self.total_weight!r}",
+            f"polynomials: degree {self.degree}, {'exactly' if self.exact_size else 'at most'} "
+            f"{self.max_terms} {among} in at most {self.max_inputs} of {len(self.kept_inputs)} "
+            f"inputs ({p} were given)",
+            f"terms: at most {self.max_interaction} inputs in one, degree at most "
+            f"{self.interaction_degree} where there are two or more",
+            f"intercept: {'free' if self.fit_intercept else 'none'}",
+            f"ridge: gamma {self.gamma!r}, on the coefficients of the scaled monomials",
+            *(f"{name}: {rule}" for name, rule in rules.items() if rule),
+            *(
+                f"input {names[i]}: ({names[i]} - {shift[i]!r}) / {scale[i]!r}"
+                for i in self.kept_inputs
+            ),
+            *(
+                f"function: {name} of {names[i]} / {scale[c]!r}"
+                for c, (i, name) in enumerate(self.functions, start=p)
+                if i in self.kept_inputs
+            ),
+            f"model: {self._written(self.support) or 'no term'}; costs at most {self.objective!r}",
+        ]
+        return "\n".join(lines)
+
+    def _written(self, terms: Iterable[Term]) -> str:
+        columns = [*self.names, *(f"{name}({self.names[i]})" for i, name in self.functions)]
+        powers = [
+            [columns[c] + (f"^{e}" if e > 1 else "") for c, e in Counter(m).items()] for m in terms
+        ]
+        return ", ".join(" ".join(own) or "1" for own in powers)
+
+    def _intervals(self) -> list[str]:
+        everywhere, inputs, terms = self.coefficients
+        every = "every other term" if inputs or terms else "every term"
+        told = [(everywhere, every)] if everywhere != ANYTHING else []
+        told += [(interval, f"terms with {self.names[i]}") for i, interval in inputs]
+        told += [(interval, self._written([m])) for m, interval in terms]
+        return [f"{_interval(*interval)} for {what}" for interval, what in told]
+
+
+def _interval(low: float, high: float) -> str:
+    if low == -inf:
+        return f"at most {high!r}"
+    return f"at least {low!r}" if high == inf else f"from {low!r} to {high!r}"
 
 
 class ProofError(ValueError):

@@ -31,8 +31,7 @@ from typing import Any
 import numpy as np
 
 from polysharp.checker.allowed import FREE, IN, OUT, Fixings, Rejected
-from polysharp.checker.checked_rows import SAFE, TINY, Point, U, rounded_sum, sides
-from polysharp.checker.curvature import Curvature
+from polysharp.checker.curvature import SAFE, TINY, Curvature, Point, U, rounded_sum, sides
 from polysharp.checker.evidence import Floats, Positions
 from polysharp.checker.inner_products import InnerProducts
 
@@ -222,7 +221,7 @@ def _closer_cost(products: InnerProducts, J: Positions, fixed: Any, L: int) -> f
         if boxes.stated:
             H = products.G(J[:, None], J) + products.lam * np.eye(len(J))
             w, interval = boxes.fit(t, H, products.q[J, t], J), (boxes.low[t, J], boxes.high[t, J])
-            points.append(products.closer(t, J, w, J))
+            points.append(products.at(t, J, w, None, J, np.longdouble))
         else:
             points.append(products.point_of(t, products.best_residual(t, J), J))
         Z += prices(products.lam, points[-1].up[J], points[-1].down[J], interval)

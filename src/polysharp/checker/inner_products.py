@@ -20,20 +20,9 @@ from typing import Any
 import numpy as np
 
 from polysharp.checker.allowed import demand
-from polysharp.checker.checked_rows import (
-    BLOCK,
-    SAFE,
-    TINY,
-    CheckedRows,
-    Columns,
-    Point,
-    U,
-    blocks_of,
-    sides,
-)
-from polysharp.checker.claim import Statement, Term
-from polysharp.checker.curvature import Curvature
-from polysharp.checker.evidence import Floats, Positions
+from polysharp.checker.checked_rows import BLOCK, CheckedRows, Columns, blocks_of
+from polysharp.checker.curvature import SAFE, TINY, Curvature, Point, U, sides
+from polysharp.checker.evidence import Floats, Positions, Statement, Term
 
 
 class InnerProducts(Columns):
@@ -77,62 +66,32 @@ class InnerProducts(Columns):
 
     def margins(self, t: int, index: Positions, w: Floats) -> tuple[float, float, float]:
         """Return reach, eps reach + E and the error of a quadratic form, as at the head."""
-        size = np.abs(w)
-        reach = float(self.y_norm[t]) + float(size @ self.norms[index])
-        moved = float(self.y_error[t]) + float(size @ self.error[index])
+        reach = self.reach(t, index, w)
+        moved = float(self.y_error[t]) + float(np.abs(w) @ self.error[index])
         eps = self.unit + (2.0 * len(index) + 8.0) * U
         error = eps * reach * reach + (2.0 * reach + moved) * moved
         tiny = TINY if reach > 0.0 else 0.0  # no error where all is zero
         return SAFE * reach, SAFE * (eps * reach + moved), SAFE * error + tiny
 
     def at(
-        self, t: int, index: Positions, w: Floats, moved: Curvature | None, alive: Positions
-    ) -> Point:
-        """Evaluate the vector w on ``index``, with what has been moved into the ridge."""
+        self, t: int, index: Positions, w: Floats, moved: Curvature | None, alive: Positions,
+        real: Any = None,
+    ) -> Point:  # fmt: skip
+        """Evaluate the vector w on ``index``: by the rows in a type of floats, or by G."""
+        if real is not None:
+            return self.by_rows(t, index, w, moved, alive, real)
         reach, step, error = self.margins(t, index, w)
-        Qw = np.zeros(len(self.every))
-        if 4 * (len(alive) + len(index)) > len(Qw):
-            Qw = np.asarray(w @ self.G(index))
+        Gw = np.zeros(len(self.every))
+        if 4 * (len(alive) + len(index)) > len(Gw):
+            Gw = np.asarray(w @ self.G(index))
         else:
             where = np.concatenate([index, alive])
-            Qw[where] = w @ self.G(index[:, None], where)
-        wGw, qw = float(w @ Qw[index]), float(self.q[index, t] @ w)
-        rho, own, yy = self.q[:, t] - Qw, 0.0, float(self.yy[t])
+            Gw[where] = w @ self.G(index[:, None], where)
+        wGw, qw, yy = float(w @ Gw[index]), float(self.q[index, t] @ w), float(self.yy[t])
         slack = self.norms * step + self.error * (reach + step) + TINY
-        if moved is not None:
-            more, doubt, own = moved.applied(index, w, len(rho))
-            rho += more
-            slack += doubt + 4.0 * U * (np.abs(more) + np.abs(rho))
-        return Point(
-            0.5 * (yy - wGw + own) - error - 4.0 * U * abs(own),
-            yy - qw - error,
-            yy - 2.0 * qw + wGw + error,
-            *sides(rho, slack),
-        )
-
-    def closer_at(
-        self, t: int, index: Positions, w: Floats, moved: Curvature, alive: Positions
-    ) -> Point:
-        """Evaluate the same by the rows: yy - w'Gw = y'a + w'M'a, with a = y - Mw.
-
-        If a is wrong by ``off``, M'a is wrong by norms off besides, and y'a + w'M'a = (y + Mw)'a
-        by reach off.
-        """
-        some, size = np.union1d(index, alive), np.abs(w)
-        a, k, (reach, _, _) = self.residual(t, index, w), len(some), self.margins(t, index, w)
-        off = self.residual_error(t, index, w, a)
-        sums, wrong = (part[:, 0] for part in self.products(a[:, None], some, np.longdouble))
-        rho, slack = np.zeros(len(self.every)), np.zeros(len(self.every))
-        rho[some], slack[some] = sums[:k].astype(np.float64), wrong[some]
-        slack += SAFE * (self.norms + self.error) * off
-        ya, error = float(sums[k + t]), float(wrong[len(self.every) + t]) + reach * off
-        error += float(size @ slack[index]) + 4.0 * U * abs(ya)
-        error += (len(w) + 4.0) * U * float(size @ np.abs(rho[index]))
-        whole = ya + float(w @ rho[index])
-        more, doubt, own = moved.applied(index, w, len(rho))
-        base = 0.5 * (whole + own) - SAFE * error - 4.0 * U * (abs(whole) + abs(own))
-        slack += doubt + 4.0 * U * (np.abs(more) + np.abs(rho))
-        return Point(base, 0.0, 0.0, *sides(rho + more, slack))
+        ya, aa = yy - qw - error, yy - 2.0 * qw + wGw + error
+        point = Point(0.5 * (yy - wGw) - error, ya, aa, *sides(self.q[:, t] - Gw, slack))
+        return point if moved is None else point.shifted(moved, index, w)
 
     def slack(self, moved: Curvature, *, by_ridge: bool) -> Floats:
         """By how much rounding may falsify G - diag(d) - K, on the diagonal.
@@ -148,7 +107,7 @@ class InnerProducts(Columns):
         """
         index, size, lengths = moved.index, len(moved.index), self.lengths(moved)
         e, ridge = self.error[index], self.lam + np.maximum(moved.d, 0.0)
-        n, K = self.norms[index] + e, np.abs(moved.scaled(np.ones(size)))
+        n, K = self.norms[index] + e, np.abs(moved.matrix())
         c = 1.0 / (np.sqrt(ridge) if by_ridge else lengths)
         rows = ((self.unit + 4.0 * U) * n + e) * float(n @ c) + n * float(e @ c)
         rows[moved.places] += 16.0 * U * (K @ c[moved.places])
@@ -167,7 +126,7 @@ class InnerProducts(Columns):
         """Whether G - diag(d) - K >= 0 on some monomials, beyond the doubts of rounding."""
         index, norms = moved.index, self.lengths(moved)
         C = self.G(index[:, None], index) / np.multiply.outer(norms, norms)
-        C[np.ix_(moved.places, moved.places)] -= moved.scaled(norms)
+        C[np.ix_(moved.places, moved.places)] -= moved.matrix(norms)
         C[np.diag_indices(len(index))] -= (
             moved.d + self.slack(moved, by_ridge=by_ridge)
         ) / norms**2 + TINY

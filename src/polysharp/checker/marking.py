@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.checker.allowed import demand
-from polysharp.checker.checked_rows import U
+from polysharp.checker.curvature import U
 from polysharp.checker.evidence import Floats, Positions
 
 Support = tuple[int, ...]

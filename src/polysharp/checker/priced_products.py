@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.checker.allowed import columns_of, demand, is_trivial, owner, shape_allowed
-from polysharp.checker.checked_rows import SAFE, TINY, Columns, U, scale_squared
-from polysharp.checker.claim import Statement, Term
-from polysharp.checker.evidence import Floats, Positions
+from polysharp.checker.checked_rows import Columns, scale_squared
+from polysharp.checker.curvature import SAFE, TINY, U
+from polysharp.checker.evidence import Floats, Positions, Statement, Term
 
 KEPT = 8192  # monomials that a pass names
 

@@ -19,14 +19,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from math import inf, lcm, nextafter, prod, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from polysharp.checker.checked_rows import TINY, CheckedRows, Point, U, scale_squared, sides
-from polysharp.checker.claim import Statement, Term
-from polysharp.checker.curvature import Curvature
-from polysharp.checker.evidence import Floats, Positions
+from polysharp.checker.checked_rows import CheckedRows
+from polysharp.checker.curvature import TINY, Curvature, Point, U, sides
+from polysharp.checker.evidence import Floats, Positions, Statement, Term
 from polysharp.checker.inner_products import InnerProducts
 
 EXTRA = 90  # bits of a vector's coefficients beyond those of y
@@ -34,15 +33,7 @@ FINE = 70  # bits of a factorisation
 BATCH = 64  # vectors multiplied at a time
 
 Key = tuple[int, bytes, bytes]
-
-
-class Products(NamedTuple):
-    """y'a and |a|^2 exactly, M'a and the coefficients of a = y - Mw to 4 roundings."""
-
-    ya: Fraction
-    aa: Fraction
-    rho: Floats
-    w: Floats
+VectorPart = tuple[Positions, Floats]
 
 
 def rationals(values: Any) -> list[Fraction]:
@@ -92,153 +83,115 @@ class Exact(InnerProducts):
         ]
         self.g = [prod((inputs[i][1] for i in m), start=Fraction(1)) for m in monomials]
         self.bits = [max(map(abs, column)).bit_length() for column in self.P]
-        self.orderings = [scale_squared(m, s.degree) for m in monomials]
-        self._known: dict[Key, Products] = {}
+        self._known: dict[Key, tuple[Point, Floats]] = {}
 
-    def learn(self, vectors: Sequence[list[tuple[Positions, Floats]]]) -> None:
+    def learn(self, vectors: Sequence[list[VectorPart]]) -> None:
         """Multiply vectors, given for each response, with all monomials, many at once."""
         for t in range(self.T):
             waiting = list({_key(t, *parts[t]): parts[t] for parts in vectors}.values())
             for start in range(0, len(waiting), BATCH):
                 some = waiting[start : start + BATCH]
-                for part, found in zip(some, self._products(t, some, None), strict=True):
-                    self._known[_key(t, *part)] = found
+                found = self._evaluated(t, some, self.every)
+                self._known.update(zip((_key(t, *part) for part in some), found, strict=True))
 
     def at(
-        self, t: int, index: Positions, w: Floats, moved: Curvature | None, alive: Positions
-    ) -> Point:
+        self, t: int, index: Positions, w: Floats, moved: Curvature | None, alive: Positions,
+        real: Any = None,
+    ) -> Point:  # fmt: skip
         """Evaluate a vector exactly; one that was not learnt, for the monomials alive only."""
-        found = self._known.get(_key(t, index, w))
-        if found is None:
-            found = self._products(t, [(index, w)], np.union1d(index, alive))[0]
-        ya, aa, rho, rounded = found
-        slack, own = 8.0 * U * np.abs(rho) + TINY, 0.0
-        if moved is not None:
-            more, doubt, own = moved.applied(index, rounded, len(rho))
-            rho = rho + more
-            slack += doubt + 4.0 * U * np.abs(more)
-        base = _down(ya - aa / 2)
-        return Point(
-            base + 0.5 * own - 2.0 * U * (abs(base) + abs(own)),
-            _down(ya),
-            -_down(-aa),
-            *sides(rho, slack),
+        del real  # nothing is closer than exact
+        point, rounded = (
+            self._known.get(_key(t, index, w)) or (self._evaluated(t, [(index, w)], alive)[0])
         )
-
-    def closer(
-        self, t: int, index: Positions, w: Floats, alive: Positions, real: Any = None
-    ) -> Point:
-        """Evaluate a vector; nothing is closer than exact."""
-        del real
-        return self.at(t, index, w, None, alive)
-
-    def closer_at(
-        self, t: int, index: Positions, w: Floats, moved: Curvature, alive: Positions
-    ) -> Point:
-        """Evaluate a vector with what has been moved; nothing is closer than exact."""
-        return self.at(t, index, w, moved, alive)
+        return point if moved is None else point.shifted(moved, index, rounded)
 
     def point_of(self, t: int, a: Floats, alive: Positions, real: Any = None) -> Point:
         """Evaluate any vector over the rows exactly."""
         del real
-        numbers, scale = _integers([Fraction(x) for x in (a / self.root).tolist()])
-        y, y_scale = self.y[t]
-        b, unit = self._weighted(numbers), self.sum_v * self.v_scale * scale
-        rho = np.zeros(len(self.P))
-        rho[alive] = [self._in_floats(j, _dot(self.P[j], b), unit) for j in alive.tolist()]
-        ya, aa = Fraction(_dot(y, b), unit * y_scale), Fraction(_dot(numbers, b), unit * scale)
-        slack = 8.0 * U * np.abs(rho) + TINY
-        return Point(_down(ya - aa / 2), _down(ya), -_down(-aa), *sides(rho, slack))
-
-    def _in_floats(self, j: int, total: int, unit: int) -> float:
-        """Return m_j'a, four roundings away, from a sum over the rows in units of 1 / unit."""
-        g = self.g[j]
-        return total * g.numerator / (g.denominator * unit) * sqrt(self.orderings[j])
+        return self._points(t, [_integers([*map(Fraction, (a / self.root).tolist())])], alive)[0]
 
     def loss_at_most(self, t: int, S: Positions, w: Floats) -> float:
         """Return an upper bound on |y - Mw|^2."""
         return float(self.at(t, S, w, None, S).aa)
 
-    def _products(
-        self, t: int, vectors: list[tuple[Positions, Floats]], columns: Positions | None
-    ) -> list[Products]:
-        """Return the products of some vectors with y_t, themselves and the monomials."""
+    def _evaluated(
+        self, t: int, vectors: list[VectorPart], where: Positions
+    ) -> list[tuple[Point, Floats]]:
+        """Return the values of a = y_t - Mw for some w, and these w as rounded, to 4 roundings."""
         y, y_scale = self.y[t]
         y_bits = max(map(abs, y)).bit_length() - y_scale.bit_length()
-        scales, coefficients = [], []
+        used = sorted({j for index, _ in vectors for j in index.tolist()})
+        scales, rounded, flat = list[int](), list[Floats](), list[int]()
         for index, w in vectors:
-            terms = dict(zip(index.tolist(), w.tolist(), strict=True))
-            s = max([0, *(EXTRA + self.bits[j] - y_bits for j in terms)])
-            coefficients.append({j: self._rounded(j, terms[j], s) for j in terms})
+            s = max([0, *(EXTRA + self.bits[j] - y_bits for j in index.tolist())])
+            terms = {
+                j: self._rounded(j, x, s) for j, x in zip(index.tolist(), w.tolist(), strict=True)
+            }
+            flat += [terms.get(j, 0) for j in used]
+            parts = [(x, self.g[j], sqrt(self.orderings[j])) for j, x in terms.items()]
+            own = [x * g.denominator / (g.numerator << s) / root for x, g, root in parts]
+            rounded.append(np.array(own, dtype=np.float64))
             scales.append(s)
-        used = sorted({j for terms in coefficients for j in terms})
-        flat = [terms.get(j, 0) for terms in coefficients for j in used]
-        columns_used = self._stacked([self.P[j] for j in used])
-        fitted = self._matrix(len(vectors), len(used), flat) * columns_used
+        fitted = self._matrix(len(vectors), len(used), flat) * self._stacked(used)
         residuals = [
-            [(own << s) - y_scale * int(x) for own, x in zip(y, row, strict=True)]
+            ([(own << s) - y_scale * int(x) for own, x in zip(y, row, strict=True)], y_scale << s)
             for s, row in zip(scales, fitted.tolist(), strict=True)
         ]
-        weighted = [self._weighted(a) for a in residuals]
-        where = range(len(self.P)) if columns is None else columns.tolist()
-        M = self._columns if columns is None else self._stacked([self.P[j] for j in where])
-        sums = (M * self._matrix(weighted).transpose()).transpose().tolist()
-        found = []
-        for (index, _), c, a, b, row, s in zip(
-            vectors, coefficients, residuals, weighted, sums, scales, strict=True
-        ):
-            scale = y_scale << s
-            unit = self.sum_v * self.v_scale * scale
-            rho = np.zeros(len(self.P))
-            rho[np.array(where, dtype=np.intp)] = [
-                self._in_floats(j, int(x), unit) for j, x in zip(where, row, strict=True)
-            ]
-            ya = Fraction(_dot(y, b), unit * y_scale)
-            w = self._coefficients(index, c, s)
-            found.append(Products(ya, Fraction(_dot(a, b), unit * scale), rho, w))
-        return found
+        return list(zip(self._points(t, residuals, where), rounded, strict=True))
 
-    def _stacked(self, columns: list[list[int]]) -> Any:
-        """Return a matrix with these rows, as long as the table."""
-        return self._matrix(len(columns), len(self.v), [x for column in columns for x in column])
+    def _points(
+        self, t: int, residuals: list[tuple[list[int], int]], where: Positions
+    ) -> list[Point]:
+        """Return the values of vectors over the rows, each of integers over one denominator."""
+        y, y_scale = self.y[t]
+        weighted, index = [self._centred_by_weight(a) for a, _ in residuals], where.tolist()
+        M = self._columns if len(index) == len(self.P) else self._stacked(index)
+        sums = (M * self._matrix(weighted).transpose()).transpose().tolist()
+        points = []
+        for (a, scale), b, row in zip(residuals, weighted, sums, strict=True):
+            unit, rho = self.sum_v * self.v_scale * scale, np.zeros(len(self.P))
+            for j, x in zip(index, row, strict=True):  # four roundings
+                g = self.g[j]
+                root = sqrt(self.orderings[j])
+                rho[j] = int(x) * g.numerator / (g.denominator * unit) * root
+            ya, aa = Fraction(_dot(y, b), unit * y_scale), Fraction(_dot(a, b), unit * scale)
+            both = sides(rho, 8.0 * U * np.abs(rho) + TINY)
+            points.append(Point(_down(ya - aa / 2), _down(ya), -_down(-aa), *both))
+        return points
+
+    def _stacked(self, index: Sequence[int]) -> Any:
+        """Return a matrix whose rows are the columns of some monomials."""
+        flat = [x for j in index for x in self.P[j]]
+        return self._matrix(len(index), len(self.v), flat)
 
     @cached_property
     def _columns(self) -> Any:
-        return self._stacked(self.P)
+        return self._stacked(range(len(self.P)))
 
     def _rounded(self, j: int, w: float, s: int) -> int:
         """Return w_j sqrt(orderings_j) g_j in units of 2^-s."""
         exact = Fraction(w) * Fraction(sqrt(self.orderings[j])) * self.g[j]
         return (exact.numerator << s) // exact.denominator
 
-    def _coefficients(self, index: Positions, rounded: dict[int, int], s: int) -> Floats:
-        """Return the w_j of integers w_j sqrt(orderings_j) g_j 2^s."""
-        parts = [(rounded[j], self.g[j], sqrt(self.orderings[j])) for j in index.tolist()]
-        w = [x * g.denominator / (g.numerator << s) / root for x, g, root in parts]
-        return np.array(w, dtype=np.float64)
-
-    def _weighted(self, a: list[int]) -> list[int]:
+    def _centred_by_weight(self, a: list[int]) -> list[int]:
         """Return V (a - mean) in units of 1 / total."""
-        if not self.s.fit_intercept:
-            return [v * x for v, x in zip(self.v, a, strict=True)]
-        mean = _dot(self.v, a)
+        mean = _dot(self.v, a) if self.s.fit_intercept else 0
         return [v * (self.sum_v * x - mean) for v, x in zip(self.v, a, strict=True)]
 
     def is_curvature(self, moved: Curvature, *, by_ridge: bool = False) -> bool:
         """Whether G - diag(d) - K >= 0 on some monomials, by an integer identity."""
         del by_ridge
-        some = moved.index.tolist()
-        columns = [self.P[j] for j in some]
-        K = self._stacked(columns) * self._stacked([*map(self._weighted, columns)]).transpose()
+        some, places = moved.index.tolist(), moved.places.tolist()
+        weighted = [self._centred_by_weight(self.P[j]) for j in some]
+        products = self._stacked(some) * self._matrix(weighted).transpose()
         unit, one, size = self.sum_v * self.v_scale, 1 << (2 * FINE), len(some)
         # F = 2^-h brings the diagonal near one; a column of zeros keeps what d is.
-        h = [(int(K[a, a]).bit_length() - unit.bit_length()) // 2 for a in range(size)]
-        T = [[_shifted(int(K[a, b]), 2 * FINE - h[a] - h[b]) // unit for b in range(size)]
+        h = [(int(products[a, a]).bit_length() - unit.bit_length()) // 2 for a in range(size)]
+        T = [[_shifted(int(products[a, b]), 2 * FINE - h[a] - h[b]) // unit for b in range(size)]
              for a in range(size)]  # fmt: skip
         for a, j in enumerate(some):
             entry = Fraction(float(moved.d[a])) / (self.orderings[j] * self.g[j] ** 2)
             T[a][a] -= _shifted(entry.numerator, 2 * FINE - 2 * h[a]) // entry.denominator
-        places = moved.places.tolist()
         roots = [Fraction(sqrt(self.orderings[some[a]])) * self.g[some[a]] for a in places]
         units = [1 / (Fraction(2) ** h[a] * root) for a, root in zip(places, roots, strict=True)]
         for a, row in zip(places, moved.in_integers(units, 2 * FINE), strict=True):

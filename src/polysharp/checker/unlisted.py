@@ -25,13 +25,12 @@ from polysharp.checker.allowed import (
     all_monomials,
     columns_of,
     demand,
-    may_live,
+    living,
     owner,
-    plain_count,
 )
-from polysharp.checker.checked_rows import TINY, Columns, Point, U
-from polysharp.checker.claim import Term
-from polysharp.checker.evidence import Floats, Positions, Vector
+from polysharp.checker.checked_rows import CheckedBoxes, Columns
+from polysharp.checker.curvature import TINY, Point, U
+from polysharp.checker.evidence import Floats, Positions, Term, Vector
 from polysharp.checker.inequalities import prices
 from polysharp.checker.priced_products import KEPT, largest_products
 
@@ -61,10 +60,12 @@ class Pricing:
         """Whether a node may leave monomials alive that are not listed."""
         s, out = self.s, np.flatnonzero(at.terms == OUT).tolist()
         gone = {*s.excluded_terms, *(s.monomials[j] for j in out)}
-        s = replace(alive_part(s, at), excluded_terms=tuple(gone))
+        known = gone.union(s.monomials)
+        # Orphans of what is out may be many, and none of them is listed.
+        most = KEPT if s.heredity else min(KEPT, len(known))
         try:
-            few = plain_count(s) <= KEPT
-            return not (few and set(s.monomials).issuperset(all_monomials(s, KEPT)))
+            part = replace(alive_part(s, at), excluded_terms=tuple(gone))
+            return not known.issuperset(all_monomials(part, most))
         except Rejected:
             return True
 
@@ -96,8 +97,8 @@ class Pricing:
         self.work += EACH * sum(comb(count + d - 3, d - 2) for d in range(5, degree + 1))
         demand(self.work <= MOST_WORK, "it has more monomials to price than a reader can")
         found, beyond = largest_products(columns, a, inputs)
-        listed = set(s.monomials)
-        found = [one for one in found if one.monomial not in listed and may_live(one.monomial, s)]
+        listed, lives = set(s.monomials), living(s)
+        found = [one for one in found if one.monomial not in listed and lives(one.monomial)]
         names = [one.monomial for one in found]
         up, down = (np.array([one[side] for one in found], dtype=np.float64) for side in (1, 2))
         point, reach = Point(0.0, 0.0, 0.0, up, down).times(t), beyond * t * (1.0 + 4.0 * U)
@@ -105,7 +106,7 @@ class Pricing:
         rest += TINY if beyond > 0.0 else 0.0  # none is no price that is too small for a float
         interval = None
         if columns.boxes.stated:
-            boxes = columns.boxes_of(names)
+            boxes = CheckedBoxes(columns, names)
             interval = boxes.low[0], boxes.high[0]
         Z = np.maximum(prices(columns.lam, point.up, point.down, interval), rest)
         order = np.argsort(-Z, kind="stable").tolist()

@@ -1,15 +1,21 @@
-"""Going through a proof: one node after the other, from the root.
+"""The verdict on a proof: one node after the other, from the root.
 
-Every split must be covered by its children: with chain c_1..c_m, either some c_a is the first one
-out, or all are in.  Every monomial that screening fixes, and every leaf, must cost at least the
-bound, except supports that the claim leaves out by name.  The least of all values is what the
-proof leaves possible.
+A proof holds when the model is allowed and costs no more than is stated, and when its tree shows
+that no support costs less than the bound.  Every split must be covered by its children: with chain
+c_1..c_m, either some c_a is the first one out, or all are in.  Every monomial that screening fixes,
+and every leaf, must cost at least the bound, except supports that the claim leaves out by name.
+Every value is rounded downwards by what rounding can add at worst, and the least of them is the
+bound that is proved; there is no tolerance.
 """
 
 from __future__ import annotations
 
-from math import inf, isfinite
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from html import escape
+from math import inf, isfinite, nan
+from typing import Any
 
 import numpy as np
 
@@ -22,44 +28,164 @@ from polysharp.checker.allowed import (
     Fixings,
     Rejected,
     Rules,
+    check_statement,
     demand,
     read_positions,
 )
-from polysharp.checker.checked_rows import Point, U
-from polysharp.checker.claim import Statement
-from polysharp.checker.curvature import Curvature, check_pairs, read_curvature
+from polysharp.checker.checked_rows import read_rows
+from polysharp.checker.curvature import Curvature, Point, U, check_pairs, read_curvature
 from polysharp.checker.evidence import (
     Floats,
     Positions,
+    ProofError,
     ProofNode,
     ProofRecord,
     Screening,
     Vector,
+    all_finite,
 )
 from polysharp.checker.inequalities import Tangent, added, certified, prices
 from polysharp.checker.inner_products import InnerProducts
-from polysharp.checker.point_pairs import Points
+from polysharp.checker.joining_points import Points
 from polysharp.checker.unlisted import Pricing
 
+Part = tuple[int, Fixings | None]  # a node's number, and what is fixed there (None: no support)
 
-class ProofPart(NamedTuple):
-    """A node's number, and what is fixed there (None: no support is left)."""
 
-    number: int
-    at: Fixings | None
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a proof holds; ``bound`` and ``objective`` are recomputed, never copied.
+
+    Parameters
+    ----------
+    valid : bool
+        Whether the claim of the proof is proved; the truth value of the verdict.
+    bound : float
+        No allowed polynomial costs less; rounded downwards, 0 if the proof fails.
+    objective : float
+        The stated model costs no more; NaN if that was not reached.
+    reason : str
+        The first thing that is wrong, and where.
+    excepted : int
+        Number of polynomials, named one by one in the proof, that the bound leaves out.
+    """
+
+    valid: bool
+    bound: float
+    objective: float
+    reason: str = ""
+    excepted: int = 0
+
+    def __bool__(self) -> bool:
+        return self.valid
+
+    def __str__(self) -> str:
+        if not self.valid:
+            return f"rejected: {self.reason}"
+        # Rounded to the safe side: 9 digits of a bound may be more than the bound.
+        down, up = Context(prec=9, rounding=ROUND_FLOOR), Context(prec=9, rounding=ROUND_CEILING)
+        bound = float(down.create_decimal_from_float(self.bound))
+        objective = float(up.create_decimal_from_float(self.objective))
+        but = f", but for the {self.excepted} that it names," if self.excepted else ""
+        return (
+            f"valid: the model costs at most {objective:.9g}, and no polynomial of the kind stated"
+            f"{but} costs less than {bound:.9g}"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(str(self))}</p>"
+
+
+def verify(
+    proof: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    exact: bool = False,
+    functions: Mapping[str, Any] | None = None,
+) -> Verdict:
+    """Check a proof against the data it speaks of.
+
+    Parameters
+    ----------
+    proof : fitted model or proof
+        A model whose search has left a proof, ``model.solution_.proof`` itself, or a proof read by
+        ``Proof.load(path)``.
+    X, y, sample_weight
+        The rows that were given to ``fit``; y is a table if there are several responses.
+    exact : bool, default=False
+        Evaluate in exact integers (needs python-flint, the extra ``exact``) instead of floats
+        with worst-case bounds on rounding: slower, and sharper by many digits.  Floats are taken
+        for the binary fractions they are; a table of texts or of ``decimal.Decimal`` for the
+        decimals that stand there.  Several responses are the floats that dividing them by their
+        scales gives.
+    functions : mapping from names to callables, or None
+        Functions of inputs that the statement names, if they are not known by name.
+
+    Returns
+    -------
+    Verdict
+        True or false as it stands; ``reason`` names the first thing that is wrong and where.
+    """
+    given = proof
+    proof = getattr(getattr(proof, "solution_", proof), "proof", proof)
+    if not hasattr(proof, "statement"):
+        raise ProofError(
+            "proof must be a fitted model with a proof, the proof that model.solution_.proof holds "
+            "after a search by the tree engine, or one that Proof.load reads, got "
+            f"{type(given).__name__}"
+        )
+    objective = nan
+    try:
+        with np.errstate(all="ignore"):  # a number that overflows is not finite, and is refused
+            demand(all_finite(proof), "it has a number that is none, or infinite")
+            check_statement(proof.statement)
+            reader = make_reader(proof, (X, y, sample_weight), exact, functions or {})
+            objective = reader.objective()
+            bound = reader.least()
+    except Rejected as failure:
+        return Verdict(False, 0.0, objective, str(failure))
+    except OverflowError:  # of integers, which become floats in the end
+        return Verdict(False, 0.0, objective, "its numbers leave the floats")
+    excepted = len(proof.exceptions)
+    return Verdict(True, bound if excepted else min(bound, objective), objective, "", excepted)
+
+
+def make_reader(
+    proof: ProofRecord, table: tuple[Any, Any, Any], exact: bool, functions: Mapping[str, Any]
+) -> ProofReader:
+    """Return a reader of a proof about a table, in floats or exactly."""
+    s = proof.statement
+    assert s is not None  # check_statement has refused that
+    demand(s.listed or not s.responses, "it has several responses and monomials without a list")
+    demand(not (s.responses and s.exact_size), "it has several responses and an exact size")
+    demand(not (s.responses and proof.exceptions), "it has several responses and exceptions")
+    demand(s.listed or not proof.exceptions, "it has exceptions, and monomials without a list")
+    demand(s.listed or not exact, "monomials without a list are priced in floats only")
+    rows = read_rows(s, *table, functions)
+    if not exact:
+        return ProofReader(proof, InnerProducts(s, rows, s.monomials))
+    from polysharp.checker.rational import Exact
+
+    products = Exact(s, rows, s.monomials, table)
+    reader = ProofReader(proof, products)
+    products.learn([reader.vectors(vector) for vector in proof.vectors])
+    return reader
 
 
 class ProofReader:
     """Checks the nodes of a proof against the columns of the monomials that it names."""
 
-    def __init__(self, proof: ProofRecord, s: Statement, products: InnerProducts) -> None:
-        self.proof, self.s, self.rules, self.products = proof, s, Rules(s), products
+    def __init__(self, proof: ProofRecord, products: InnerProducts) -> None:
+        self.proof, self.products, self.s = proof, products, products.s
+        self.rules = Rules(self.s)
         self.completions = Completions(products, self.rules, self._exceptions())
         self._diagonals: dict[int, Curvature] = {}
         self._sound: dict[int, Any] = {}  # pairwise shifts that have been found sound, by id
         self.pricing = Pricing(self.rules, products)
-        if s.listed and proof.vectors:  # in one pass over the rows
-            f = len(s.monomials)
+        if self.s.listed and proof.vectors:  # in one pass over the rows
+            f = len(self.s.monomials)
             index = np.concatenate([np.asarray(v.index, np.intp).ravel() for v in proof.vectors])
             products.need(np.unique(index[(index >= 0) & (index < f * products.T)]) % max(f, 1))
 
@@ -93,18 +219,19 @@ class ProofReader:
         nodes, claim = self.proof.nodes, self.proof.bound
         demand(isfinite(claim), "the bound is not a number")
         demand(len(nodes) > 0, "the proof has no nodes")
-        least, seen, stack = inf, {0}, [ProofPart(0, self.rules.root())]
+        least, seen = inf, {0}
+        stack: list[Part] = [(0, self.rules.root())]
         while stack:
-            part = stack.pop()
+            number, at = stack.pop()
             try:
-                found, children = self.visit(nodes[part.number], part.at, claim)
+                found, children = self.visit(nodes[number], at, claim)
                 demand(found >= claim, f"proves {found:.12g}, less than the bound {claim:.12g}")
-                for child in children:
-                    demand(0 < child.number < len(nodes), f"child {child.number} does not exist")
-                    demand(child.number not in seen, f"child {child.number} is used twice")
-                    seen.add(child.number)
+                for child, _ in children:
+                    demand(0 < child < len(nodes), f"child {child} does not exist")
+                    demand(child not in seen, f"child {child} is used twice")
+                    seen.add(child)
             except Rejected as failure:
-                raise Rejected(f"node {part.number}: {failure}") from None
+                raise Rejected(f"node {number}: {failure}") from None
             least = min(least, found)
             stack += children
         demand(len(seen) == len(nodes), "some nodes are not part of the tree")
@@ -112,9 +239,7 @@ class ProofReader:
 
     # One node -------------------------------------------------------------------------------------
 
-    def visit(
-        self, node: ProofNode, at: Fixings | None, claim: float
-    ) -> tuple[float, list[ProofPart]]:
+    def visit(self, node: ProofNode, at: Fixings | None, claim: float) -> tuple[float, list[Part]]:
         """Return the least cost that a node leaves possible by itself, and its children."""
         least = inf
         try:
@@ -124,70 +249,63 @@ class ProofReader:
                 at.rest = self.pricing.is_needed(at)
             self.rules.deduce(at)
             for screening in node.screenings:
-                found, out, inn = self.screened(screening, at, close=False)
-                if not found >= claim:
-                    found, out, inn = self.screened(screening, at, close=True)
-                demand(found >= claim, f"screens at {found:.12g}, less than the bound")
-                least = min(least, found)
-                if screening.only is not None:
-                    at.rest = False
+                found, out, inn = self.screened(screening, at, claim)
+                least = min(least, found)  # even if no support is left then
+                at.rest &= screening.only is None
                 self.rules.screen(at, out, inn)
-                self.rules.deduce(at)
         except Empty:  # nothing is left to cover, whatever the node is
             children = node.children if node.kind == "split" else ()
-            return least, [ProofPart(child, None) for child in children]
+            return least, [(child, None) for child in children]
         if node.kind == "split":
-            return least, self._split(node, at)
+            size, what = len(at.inputs if node.on_inputs else at.terms), "the chain"
+            chain = read_positions(node.chain, size, what)
+            demand(len(node.children) == len(chain) + 1, "the children do not cover it")
+            split = [self.rules.split(at, node.on_inputs, chain, a) for a in range(len(chain) + 1)]
+            return least, list(zip(node.children, split, strict=True))
         demand(node.kind in ("dual", "enumeration"), f"is of the unknown kind {node.kind!r}")
-        if node.kind == "dual":
-            return min(least, self._dual(node.vector, at, claim)), []
-        demand(not at.rest, "it has monomials without a list")
-        if node.on_inputs:
-            return min(least, least_of_input_sets(self.products, self.rules, at, claim)), []
-        return min(least, self.completions.least(at, claim)), []
-
-    def _split(self, node: ProofNode, at: Fixings) -> list[ProofPart]:
-        """Return the children: child a has c_1..c_{a-1} in and c_a out, the last all of them in."""
-        if node.on_inputs:
-            chain = read_positions(node.chain, len(at.inputs), "the chain")
+        if node.kind == "enumeration":
+            demand(not at.rest, "it has monomials without a list")
+            if node.on_inputs:
+                own = least_of_input_sets(self.products, self.rules, at, claim)
+            else:
+                own = self.completions.least(at, claim)
+        elif node.vector is None:
+            own = 0.0
         else:
-            chain = self.read(node.chain, "the chain")
-        demand(len(node.children) == len(chain) + 1, "the children do not cover it")
-        return [
-            ProofPart(child, self.rules.split(at, node.on_inputs, chain, a))
-            for a, child in enumerate(node.children)
-        ]
-
-    def _dual(self, vector: Vector | None, at: Fixings, claim: float) -> float:
-        """Return the lower bound that a vector proves for a node; without one it is 0."""
-        if vector is None:
-            return 0.0
-        bound = self.tangent(vector, at, close=False).bound
-        return bound if bound >= claim else self.tangent(vector, at, close=True).bound
+            own = self.tangent(node.vector, at, close=False).bound
+            if own < claim:
+                own = self.tangent(node.vector, at, close=True).bound
+        return min(least, own), []
 
     def screened(
-        self, screening: Screening, at: Fixings, *, close: bool
+        self, screening: Screening, at: Fixings, claim: float
     ) -> tuple[float, Positions, Positions]:
         """Return the least cost of the supports that a screening leaves behind, its out and in."""
         what = "a screening"
         out, inn = self.read(screening.out, what), self.read(screening.inn, what)
         if screening.only is None:
             demand(screening.along is None, "a screening has columns without a list")
-            tangent = self.tangent(screening.vector, at, close=close)
-            left = np.concatenate([tangent.with_each(out), tangent.without_each(inn)])
-            return float(left.min(initial=inf)), out, inn
-        demand(not self.s.listed, "narrows down a list that is complete")
-        demand(not len(out) and not len(inn), "a screening fixes monomials beside its list")
-        only = self.read(screening.only, what)
-        gone = np.setdiff1d(np.flatnonzero(at.terms == FREE), only)
-        if screening.along is None:
-            tangent = self.tangent(screening.vector, at, close=close)
-            value = float(tangent.with_each(gone).min(initial=inf))
-            return min(value, tangent.with_others()), gone, inn
-        room, claim = self.rules.room(at), self.proof.bound
-        demand(room <= 2, "more monomials may join than points can show")
-        points = Points(self.products, self.rules, self.read(screening.along, what), only, at)
-        return claim if points.reach(claim, room) else -inf, gone, inn
+        else:
+            demand(not self.s.listed, "narrows down a list that is complete")
+            demand(not len(out) and not len(inn), "a screening fixes monomials beside its list")
+            only = self.read(screening.only, what)
+            out = np.setdiff1d(np.flatnonzero(at.terms == FREE), only)
+        if screening.along is not None:
+            room = self.rules.room(at)
+            demand(room <= 2, "more monomials may join than points can show")
+            points = Points(self.products, self.rules, self.read(screening.along, what), only, at)
+            found = claim if points.reach(claim, room) else -inf
+        else:
+            for close in (False, True):
+                tangent = self.tangent(screening.vector, at, close=close)
+                left = np.concatenate([tangent.with_each(out), tangent.without_each(inn)])
+                found = float(left.min(initial=inf))
+                if screening.only is not None:
+                    found = min(found, tangent.with_others())
+                if found >= claim:
+                    break
+        demand(found >= claim, f"screens at {found:.12g}, less than the bound")
+        return found, out, inn
 
     # One vector -----------------------------------------------------------------------------------
 
@@ -214,15 +332,11 @@ class ProofReader:
             demand(not at.rest, "a diagonal does not cover it")
             moved = self._moved(vector.diagonal, np.concatenate([own for own, _ in parts]), at)
             d = moved.over_all(len(at.terms))
+        # By G; by rows to be closer, or if unlisted monomials are priced with the same residual.
+        real = np.longdouble if close else np.float64 if at.rest else None
         points, Z = list[Point](), np.zeros(len(at.terms))
         for t, part in enumerate(parts):
-            if at.rest or (close and moved is None):
-                point = products.closer(t, *part, alive, np.longdouble if close else np.float64)
-            elif close and moved is not None:
-                point = products.closer_at(t, *part, moved, alive)
-            else:
-                point = products.at(t, *part, moved, alive)
-            points.append(point.times(multiple))
+            points.append(products.at(t, *part, moved, alive, real).times(multiple))
             bounded = boxes.stated or moved is not None
             interval = (boxes.low[t], boxes.high[t]) if bounded else None
             Z += prices(products.lam, points[-1].up, points[-1].down, interval, d)
@@ -240,7 +354,11 @@ class ProofReader:
         demand(0 <= number < len(self.proof.diagonals), "a diagonal does not exist")
         what = f"diagonal {number}"
         if number not in self._diagonals:
-            given = read_curvature(self.proof.diagonals[number], self.read, self._is_sound, what)
+            diagonal = self.proof.diagonals[number]
+            if diagonal.pairs is not None and id(diagonal.pairs) not in self._sound:
+                check_pairs(diagonal.pairs, len(self.rules.uses), what)
+                self._sound[id(diagonal.pairs)] = diagonal.pairs  # and so it keeps its id
+            given = read_curvature(diagonal, self.read, what)
             self._diagonals[number] = certified(self.products, given, what)
         moved = self._diagonals[number]
         within = np.zeros(len(at.terms), dtype=bool)
@@ -252,9 +370,3 @@ class ProofReader:
             few = inside + self.rules.room(at) <= moved.terms
             demand(few, f"{what} has a pairwise shift of fewer terms than may join")
         return moved
-
-    def _is_sound(self, pairs: Any, what: str) -> None:
-        """Check a pairwise shift, once for all diagonals that share it."""
-        if id(pairs) not in self._sound:
-            check_pairs(pairs, len(self.rules.uses), what)
-            self._sound[id(pairs)] = pairs  # and so it keeps its id

@@ -33,9 +33,9 @@ from polysharp.checker.allowed import (
     demand,
     owner,
 )
-from polysharp.checker.checked_rows import SAFE, Columns, U
-from polysharp.checker.claim import Term
-from polysharp.checker.evidence import Floats, Positions
+from polysharp.checker.checked_rows import Columns
+from polysharp.checker.curvature import SAFE, U
+from polysharp.checker.evidence import Floats, Positions, Term
 
 MOST = 300_000  # monomials that may join a node
 CHUNK = 1024  # of them formed at a time
