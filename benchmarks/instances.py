@@ -28,7 +28,7 @@ from polysharp.moments.gram import DesignGram
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
-from polysharp.problem.assemble import Held
+from polysharp.problem.assemble import MemoryLimits
 from polysharp.problem.bounds import Accuracy
 from polysharp.problem.problem import Problem
 from polysharp.synthetic import make_sparse_polynomial
@@ -128,7 +128,7 @@ def _build(
 
 def _problem(basis: Basis, X: Array, y: Array, lam: float, structure: Structure) -> Problem:
     n, f = len(X), len(basis)
-    if 8 * f**2 <= DENSE_LIMIT and not (n <= Held.rows_share * f and f > Held.few):
+    if 8 * f**2 <= DENSE_LIMIT and not (n <= MemoryLimits.rows_share * f and f > MemoryLimits.few):
         moments = accumulate(basis, X, y)
         return Problem.dense(
             moments.scatter, moments.cross, moments.spread, lam, structure, rank=moments.n_rows
@@ -138,7 +138,7 @@ def _problem(basis: Basis, X: Array, y: Array, lam: float, structure: Structure)
     t = y - y.mean()
     gram, yy = DesignGram.of(M), float(t @ t)
     known = Accuracy.of(gram.diagonal, yy, n)
-    return Problem.of(gram, t @ M, yy, lam, structure, known)
+    return Problem(gram, t @ M, yy, lam, structure, known)
 
 
 def real_setting(name: str, degree: int, max_inputs: int, max_terms: int) -> Setting | None:

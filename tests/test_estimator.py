@@ -17,7 +17,7 @@ from support import (
     DesignGram,
     Engine,
     Enumeration,
-    Held,
+    MemoryLimits,
     MemoryRows,
     Stop,
     StreamedGram,
@@ -316,7 +316,7 @@ def test_every_gram_gives_the_same_problem(fit_intercept, weighted):
             structure,
             lam=2.0,
             fit_intercept=fit_intercept,
-            held=Held(dense, design),
+            limits=MemoryLimits(dense, design),
         )
         assert type(built[kind].problem.gram) is kind
     reference = built.pop(DenseGram)

@@ -257,7 +257,7 @@ def test_the_form_of_the_gram_matrix_does_not_matter() -> None:
     )
     supports = []
     for gram in (dense.gram, DesignGram.of(M), streamed):
-        problem = Problem.of(gram, dense.q, dense.squares, dense.lam, dense.structure)
+        problem = Problem(gram, dense.q, dense.squares, dense.lam, dense.structure)
         fit = improve(problem, forward(problem).support)
         supports.append(restarts(problem, fit.support, np.random.default_rng(0), 1).support)
     np.testing.assert_array_equal(supports[0], supports[1])

@@ -162,7 +162,7 @@ def test_a_design_proves_what_its_gram_matrix_proves(seed, end):
     tree = Tree(diagonal_shifts=False, leaf_worth=0.0)
     grams = DesignGram.of(M), DenseGram(M.T @ M, 40)
     there, here = (
-        tree.solve(Problem.of(gram, M.T @ y, y @ y, 4.0, structure), time=TimeBudget(300.0))
+        tree.solve(Problem(gram, M.T @ y, y @ y, 4.0, structure), time=TimeBudget(300.0))
         for gram in grams
     )
     assert there.stop is Stop.PROVED
@@ -173,7 +173,7 @@ def test_a_design_proves_what_its_gram_matrix_proves(seed, end):
 
 def test_a_design_is_read_until_its_gram_matrix_is_cheaper():
     M = np.random.default_rng(0).standard_normal((20, 200))
-    problem = Problem.of(
+    problem = Problem(
         DesignGram.of(M), M.T @ M[:, 0], 20.0, 1.0,
         Structure.of_basis(Basis.full(200, 1, constant=False), 3),
     )  # fmt: skip

@@ -21,7 +21,7 @@ def far_from_zero(noise):
     M = basis.evaluate(x / np.sqrt(np.mean(x**2)))
     M, y = M - M.mean(axis=0), y - y.mean()
     structure = Structure.of_basis(basis, 3)
-    return Problem.of(DenseGram(M.T @ M), M.T @ y, float(y @ y), 1e-14, structure)
+    return Problem(DenseGram(M.T @ M), M.T @ y, float(y @ y), 1e-14, structure)
 
 
 def exact_optimum(problem):

@@ -17,12 +17,12 @@ from polysharp.certificate.solution import Scope, Solution, with_refit
 from polysharp.certificate.statement import with_statement
 from polysharp.data.rows import Rows, evenly_spaced
 from polysharp.estimators.fit_context import LEAST_SECONDS, FitContext, warn
-from polysharp.moments.gram import MAX_DENSE
+from polysharp.moments.gram import MAX_DENSE, MAX_DENSE_GPU
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.problem.assemble import Assembled, Held, assemble, with_responses
+from polysharp.problem.assemble import Assembled, assemble, with_responses
 from polysharp.problem.problem import Fit, Problem
 from polysharp.ranking.ranking import Ranking
 from polysharp.ranking.triage import choose_inputs, keep_best
@@ -93,7 +93,7 @@ class CodedTable:
             prices=prices,
             machine=machine,
             # A GPU makes a larger matrix for a single fit.  Several would not fit into memory.
-            most=Held.on(place.on_gpu).monomials if prices else MAX_DENSE,
+            most=MAX_DENSE_GPU if prices and place.on_gpu else MAX_DENSE,
         )
         if plan.seconds > SURELY * left + 1.0:
             warn(
@@ -153,7 +153,6 @@ class CodedTable:
             self.rules.structure(basis),
             lam=1.0 / self.gamma,
             fit_intercept=not self.rules.constant,
-            held=Held.on(self.rows.place.on_gpu),
             on_block=None if context is None else context.on_block("moments", plan.timed),
             moments=moments,
         )

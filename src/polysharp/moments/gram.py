@@ -11,7 +11,7 @@ and evaluates monomials block by block: slow to answer, but its memory is one bl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -160,28 +160,23 @@ class StreamedGram:
             M *= self.root_weight[rows, None]
             yield M
 
+    def _summed(self, product: Callable[[Array], Array], J: Indices | None = None) -> Array:
+        """Add up a product over the blocks of the columns J."""
+        return np.asarray(sum(map(product, self.design(J))))
+
     def block(self, I: Indices, J: Indices) -> Array:  # noqa: E741
         """Return G[I, J]."""
         both, where = np.unique(np.concatenate([I, J]), return_inverse=True)
         left, right = np.split(where, [len(I)])
-        total = np.zeros((len(I), len(J)))
-        for M in self.design(both):
-            total += M[:, left].T @ M[:, right]
-        return total
+        return self._summed(lambda M: M[:, left].T @ M[:, right], both)
 
     def columns(self, J: Indices) -> Array:
         """Return G[:, J]."""
-        total = np.zeros((self.size, len(J)))
-        for M in self.design():
-            total += M.T @ M[:, J]
-        return total
+        return self._summed(lambda M: M.T @ M[:, J])
 
     def times(self, J: Indices, w: Array) -> Array:
         """Return G[:, J] w."""
-        total = np.zeros(self.size)
-        for M in self.design():
-            total += M.T @ (M[:, J] @ w)
-        return total
+        return self._summed(lambda M: M.T @ (M[:, J] @ w))
 
 
 Gram = DenseGram | DesignGram | StreamedGram

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +40,8 @@ from polysharp.typing import Array, Indices, OnBlock
 
 
 @dataclass(frozen=True)
-class Held:
-    """Up to which sizes G and the design are held."""
+class MemoryLimits:
+    """The sizes up to which G and the design are held in memory."""
 
     monomials: int = MAX_DENSE
     design_bytes: int = 2 * 2**30
@@ -48,16 +49,9 @@ class Held:
     rows_share: float = 0.5  # rows per monomial up to which a search needs M rather than G
 
     def forms_gram(self, rows: Rows, f: int) -> bool:
-        """Whether G of so many monomials is formed."""
-        if f > self.monomials:
-            return False
+        """Whether G of f monomials is formed."""
         small = f > self.few and rows.shape[0] <= self.rows_share * f
-        return rows.block is None or rows.place.on_gpu or not small
-
-    @classmethod
-    def on(cls, gpu: bool) -> Held:
-        """Return the sizes for fits with a GPU or without."""
-        return cls(MAX_DENSE_GPU) if gpu else cls()
+        return f <= self.monomials and (rows.block is None or rows.place.on_gpu or not small)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +74,7 @@ def assemble(
     *,
     lam: float,
     fit_intercept: bool,
-    held: Held | None = None,
+    limits: MemoryLimits | None = None,
     on_block: OnBlock | None = None,
     moments: Moments | None = None,
 ) -> Assembled:
@@ -89,41 +83,34 @@ def assemble(
     ``on_block(done, total)`` follows the pass over the rows, which is left out if the ``moments``
     are known.
     """
-    held = Held() if held is None else held
-    y_mean = rows.y_mean if fit_intercept else 0.0
-    if held.forms_gram(rows, len(basis)):
+    if limits is None:
+        limits = MemoryLimits(MAX_DENSE_GPU if rows.place.on_gpu else MAX_DENSE)
+    y_mean, mean = rows.y_mean if fit_intercept else 0.0, np.zeros(len(basis))
+    gram: Gram
+    if limits.forms_gram(rows, len(basis)):
         if moments is None:
             moments = moments_of(rows, basis, y_shift=y_mean, on_block=on_block)
-        mean = moments.mean
-        G, q, yy = moments.scatter, moments.cross, moments.spread
-        if not fit_intercept:
-            mean = np.zeros(len(basis))
-            G, q, yy = moments.uncentred()
-        known = Accuracy.of(
-            np.diagonal(G), yy, moments.n_rows, weight=moments.weight, mean=mean, y_mean=y_mean
-        )
-        misfit = None if rows.block is None else RowMisfit.of(basis, rows.block, mean, y_mean)
-        gram: Gram = DenseGram(G, moments.n_rows)
-        problem = Problem.of(gram, q, yy, lam, structure, known, misfit)
-        return Assembled(problem, mean, np.array([y_mean]))
-    if rows.block is None:
+        G, q, yy = moments.normal_equations(centred=fit_intercept)
+        gram, mean = DenseGram(G, moments.n_rows), moments.mean if fit_intercept else mean
+    elif rows.block is None:
         raise TooLargeError(
-            f"n_candidates must leave at most {held.monomials} monomials for Dask collections, and "
-            f"the {basis.n_inputs} inputs kept have {len(basis):,}; lower n_candidates or degree"
+            f"n_candidates must leave at most {limits.monomials} monomials for Dask collections, "
+            f"and the {basis.n_inputs} inputs kept have {len(basis):,}; "
+            "lower n_candidates or degree"
         )
-    table = replace(rows.block, y=rows.block.y - y_mean)
-    if 8 * len(table) * len(basis) <= held.design_bytes:
-        gram, q, mean = _designed(basis, table, fit_intercept)
     else:
-        mean = _means(basis, table) if fit_intercept else np.zeros(len(basis))
-        gram, q = _streamed(basis, table, mean, on_block)
-    yy = float((table.weights * table.y) @ table.y)
-    known = Accuracy.of(
-        gram.diagonal, yy, len(table), weight=table.total_weight, mean=mean, y_mean=y_mean
-    )
-    misfit = RowMisfit.of(basis, rows.block, mean, y_mean)
-    problem = Problem.of(gram, q, yy, lam, structure, known, misfit)
-    return Assembled(problem, mean, np.array([y_mean]))
+        table = replace(rows.block, y=rows.block.y - y_mean)
+        yy = float((table.weights * table.y) @ table.y)
+        if 8 * len(table) * len(basis) <= limits.design_bytes:
+            gram, q, mean = _designed(basis, table, fit_intercept)
+        else:
+            if fit_intercept:
+                blocks = basis.blocks(len(table))
+                sums = (table.weights[some] @ basis.evaluate(table.X[some]) for some in blocks)
+                mean = np.asarray(sum(sums)) / table.total_weight
+            gram, q = _streamed(basis, table, mean, on_block)
+    y = None if rows.block is None else rows.block.y[None]
+    return _assembled(rows, basis, y, (gram, q, yy, lam, structure), mean, np.array([y_mean]))
 
 
 def with_responses(
@@ -133,25 +120,33 @@ def with_responses(
 
     ``tables`` has the rows of each response; ``rows`` are those of the first, coded.
     """
-    problem, mean = first.problem, first.mean
+    problem = first.problem
     y_means = np.array([table.y_mean if fit_intercept else 0.0 for table in tables])
-    sums = response_sums(rows, basis, mean, y_means)
-    known = Accuracy.of(
-        problem.gram.diagonal,
-        sums.spread,
-        rows.shape[0],
-        weight=rows.total_weight,
-        mean=mean,
-        y_mean=y_means,
-    )
+    sums = response_sums(rows, basis, first.mean, y_means)
     structure = problem.structure.in_units([table.y_unit for table in tables])
+    block = rows.block
+    Y = None if block is None or block.several is None else block.several.values
+    posed = problem.gram, sums.cross, sums.spread, problem.lam, structure
+    return _assembled(rows, basis, Y, posed, first.mean, y_means)
+
+
+def _assembled(
+    rows: Rows,
+    basis: Basis,
+    Y: Array | None,
+    posed: tuple[Gram, Array, Any, float, Structure],
+    mean: Array,
+    y_means: Array,
+) -> Assembled:
+    """Say how well the moments of a problem are known, and how its rows can be asked."""
+    known = Accuracy.of(
+        posed[0].diagonal, posed[2], rows.shape[0],
+        weight=rows.total_weight, mean=mean, y_mean=y_means,
+    )  # fmt: skip
     block, misfit = rows.block, None
-    if block is not None and block.several is not None:
-        misfit = RowMisfit(basis, block, block.several.values, mean, y_means)
-    several = Problem.of(
-        problem.gram, sums.cross, sums.spread, problem.lam, structure, known, misfit
-    )
-    return Assembled(several, mean, y_means)
+    if block is not None and Y is not None:
+        misfit = RowMisfit(basis, block, Y, mean, y_means)
+    return Assembled(Problem(*posed, known, misfit), mean, y_means)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,11 +158,6 @@ class RowMisfit:
     responses: Array  # (T, n)
     mean: Array
     y_means: Array
-
-    @classmethod
-    def of(cls, basis: Basis, rows: MemoryRows, mean: Array, y_mean: float) -> RowMisfit:
-        """Return the residuals of the one response that the rows bring along."""
-        return cls(basis, rows, rows.y[None], mean, np.array([y_mean]))
 
     def __call__(self, support: Indices, W: Array) -> tuple[Array, Array]:
         """Return the sums of squares of the residuals, and the norms of what they were made of."""
@@ -181,14 +171,6 @@ class RowMisfit:
             squares += (A * A) @ v
             reach += (size * size) @ v
         return squares, np.sqrt(reach)
-
-
-def _means(basis: Basis, rows: MemoryRows) -> Array:
-    """Return the weighted means of the monomials."""
-    total = np.zeros(len(basis))
-    for some in basis.blocks(len(rows)):
-        total += rows.weights[some] @ basis.evaluate(rows.X[some])
-    return total / rows.total_weight
 
 
 def _designed(basis: Basis, rows: MemoryRows, fit_intercept: bool) -> tuple[Gram, Array, Array]:

@@ -248,11 +248,6 @@ def top_sum(prices: Array, count: int) -> float:
     return float(total(prices.sum(), len(prices)))
 
 
-def support_bound(system: Quadratic, w: Array) -> float:
-    """Return the dual value at w where all monomials are in: their cost, rounded down."""
-    return ridge_bound(system, w, np.ones(len(w), dtype=bool), 0)
-
-
 def dual_values(
     system: Quadratic, rho: Array, A: Indices, w: Array, t: float = 1.0
 ) -> tuple[float, float, Array]:
@@ -269,35 +264,27 @@ def dual_values(
     return t * ya, t * (t * aa), prices
 
 
-class Residual(NamedTuple):
-    """y - M_A w of one response, and its correlations rho = q - Q_:A w."""
+def residual_bound(
+    systems: Sequence[Quadratic], rho: Array, A: Indices, W: Array, budget: int
+) -> float:
+    """Return what residuals prove about all models of at most ``budget`` terms.
 
-    system: Quadratic
-    rho: Array
-    A: Indices
-    w: Array
-
-    @property
-    def unbounded(self) -> Residual:
-        """The same where no coefficient is bounded."""
-        wide = np.full(len(self.rho), np.inf)
-        return self._replace(system=self.system._replace(low=-wide, high=wide))
-
-
-def residual_bound(residuals: Sequence[Residual], budget: int) -> float:
-    """Return what residuals prove about all models of at most so many terms.
-
-    There is one for each response, all with one support.  The best multiple of them is known where
-    nothing is bounded; elsewhere it is a good one.
+    Each response has one residual, y - M_A w with rho = q - Q_:A w; all have one support.  The best
+    multiple of them is known if nothing is bounded; otherwise a good one is taken.
     """
-    ya, aa, Z = joint_values(dual_values(*own) for own in residuals)
+
+    def at(systems: Sequence[Quadratic], t: float = 1.0) -> tuple[float, float, Array]:
+        points = zip(systems, rho, W, strict=True)
+        return joint_values(dual_values(own, row, A, w, t) for own, row, w in points)
+
+    wide = np.full(rho.shape[1], np.inf)
+    ya, aa, Z = at([own._replace(low=-wide, high=wide) for own in systems])
     bound, t = scaled_value(ya, aa, top_sum(Z, budget))
-    if not residuals[0].system.scalable:
-        _, _, free = joint_values(dual_values(*own.unbounded) for own in residuals)
-        tries = [1.0, t, scaled_value(ya, aa, top_sum(free, budget))[1]]
-        points = [joint_values(dual_values(*own, t) for own in residuals) for t in tries]
+    if not systems[0].scalable:
+        ya, aa, Z = at(systems)
+        points = map(at, [systems] * 3, [1.0, t, scaled_value(ya, aa, top_sum(Z, budget))[1]])
         bound = max(float(tangent_value(ya, aa, top_sum(Z, budget))) for ya, aa, Z in points)
-    return max(0.0, admitted(bound, sum(own.system.yy for own in residuals)))
+    return max(0.0, admitted(bound, sum(own.yy for own in systems)))
 
 
 def joint_values(
@@ -311,23 +298,40 @@ def joint_values(
     return low, high, total(np.sum(Z, axis=0), len(Z))
 
 
-def ridge_bound(system: Quadratic, w: Array, fixed_in: Any, budget: int) -> float:
-    """Return the dual value at w with some monomials in and ``budget`` of the others to join."""
-    return priced_bound(system, w, fixed_in, budget)[0]
-
-
 def priced_bound(
     system: Quadratic, w: Array, fixed_in: Any, budget: int, rho: Array | None = None
 ) -> tuple[float, Array]:
-    """Return the dual value at w, and the price of every monomial in it.
+    """Return the dual value at w with ``budget`` monomials to join the fixed ones, and all prices.
 
     rho = q - Q w may be given, summed in any order; Q is then not looked at.
     """
-    rho = system.q - system.times(np.arange(len(w)), w) if rho is None else rho
-    ya, aa, Z = dual_values(system, rho, np.arange(len(w)), w)
+    every = np.arange(len(w))
+    rho = system.q - system.times(every, w) if rho is None else rho
+    ya, aa, Z = dual_values(system, rho, every, w)
     fixed = Z[fixed_in]
     spent = top_sum(fixed, len(fixed)) + top_sum(Z[~fixed_in], budget)
     return admitted(float(tangent_value(ya, aa, spent)), system.yy), Z
+
+
+def support_bound(system: Quadratic, w: Array) -> float:
+    """Return the dual value at w where all monomials are in: their cost, rounded down."""
+    return priced_bound(system, w, np.ones(len(w), dtype=bool), 0)[0]
+
+
+def member_bounds(system: Quadratic, sets: Indices, W: Array, rho: Array) -> Array:
+    """Return bounds on the costs of many supports, one row each, at coefficients of their own.
+
+    rho has q - Q w of the members.
+    """
+    sizes, yy = system.sizes[sets], system.yy
+    reach = system.response + (sizes * np.abs(W)).sum(axis=1)
+    delta = spread(system.unit, W.shape[1], reach)
+    qw, wrho = (system.q[sets] * W).sum(axis=1), (W * rho).sum(axis=1)
+    ya, aa = safe_sums(yy, qw, wrho, system.response, reach, delta)
+    boxes = system.ridge[sets], system.low[sets], system.high[sets]
+    Z = price(rho, sizes * delta[:, None], *boxes).sum(axis=1)
+    values = tangent_value(ya, aa, total(Z, W.shape[1]))
+    return np.where(values <= 0.5 * yy * (1.0 + 1e-12) + FLOOR, values, -np.inf)
 
 
 def choice_bounds(
@@ -338,34 +342,10 @@ def choice_bounds(
     Column j of W holds coefficients of the fixed monomials and, last, of the j-th free one.  The
     blocks of Q are those of the fixed ones, of these with the free ones, and the free diagonal.
     """
-    _, q, ridge, sizes, low, high, yy, response, unit, *_ = system
-    base, last, (Q, cross, own) = W[:-1], W[-1], blocks
-    rho = q[fixed, None] - Q @ base - cross * last
-    rho_last = q[free] - np.einsum("ij,ij->j", cross, base) - own * last
-    reach = response + sizes[fixed] @ np.abs(base) + sizes[free] * np.abs(last)
-    delta = spread(unit, len(W), reach)
-    qw = q[fixed] @ base + q[free] * last
-    wrho = np.einsum("ij,ij->j", base, rho) + last * rho_last
-    ya, aa = safe_sums(yy, qw, wrho, response, reach, delta)
-    boxes = ridge[fixed, None], low[fixed, None], high[fixed, None]
-    Z = price(rho, sizes[fixed, None] * delta, *boxes).sum(axis=0)
-    Z += price(rho_last, sizes[free] * delta, ridge[free], low[free], high[free])
-    values = tangent_value(ya, aa, total(Z, len(W)))
-    return np.where(values <= 0.5 * yy * (1.0 + 1e-12) + FLOOR, values, -np.inf)
-
-
-def support_bounds(system: Quadratic, sets: Indices, W: Array) -> Array:
-    """Return bounds on the costs of many supports, one row each, at coefficients of their own."""
-    Q, q, ridge, sizes, low, high, yy, response, unit, *_ = system
-    rho = q[sets] - np.einsum("sij,sj->si", Q[sets[:, :, None], sets[:, None, :]], W)
-    reach = response + (sizes[sets] * np.abs(W)).sum(axis=1)
-    delta = spread(unit, W.shape[1], reach)
-    qw, wrho = (q[sets] * W).sum(axis=1), (W * rho).sum(axis=1)
-    ya, aa = safe_sums(yy, qw, wrho, response, reach, delta)
-    boxes = ridge[sets], low[sets], high[sets]
-    Z = price(rho, sizes[sets] * delta[:, None], *boxes).sum(axis=1)
-    values = tangent_value(ya, aa, total(Z, W.shape[1]))
-    return np.where(values <= 0.5 * yy * (1.0 + 1e-12) + FLOOR, values, -np.inf)
+    (Q, cross, own), base, last = blocks, W[:-1], W[-1]
+    sets = np.vstack([np.broadcast_to(fixed[:, None], base.shape), free])
+    Qw = np.vstack([Q @ base + cross * last, np.einsum("ij,ij->j", cross, base) + own * last])
+    return member_bounds(system, sets.T, W.T, (system.q[sets] - Qw).T)
 
 
 def forcing_costs(bound: float, Z: Array, budget: int) -> tuple[Array, Any]:
@@ -384,10 +364,8 @@ def forcing_costs(bound: float, Z: Array, budget: int) -> tuple[Array, Any]:
 
 def cost_above(system: Quadratic, w: Array) -> float:
     """Return what coefficients cost, rounded up: yy/2 - q'w + w'(Q + ridge)w/2."""
-    rho = system.q - system.times(np.arange(len(w)), w)
-    reach = system.response + float(np.abs(w) @ system.sizes)
-    delta = spread(system.unit, len(w), reach)
-    _, aa = safe_sums(system.yy, float(system.q @ w), float(w @ rho), system.response, reach, delta)
+    every = np.arange(len(w))
+    _, aa, _ = dual_values(system, system.q - system.times(every, w), every, w)
     cost = 0.5 * aa + float(total(0.5 * (system.ridge @ (w * w)), len(w)))
     return cost * (1.0 + 4.0 * UNIT) if cost < np.inf else np.inf  # and where it is no number
 

@@ -20,13 +20,7 @@ Every step yields a bound, and the dual variables yield the value that no diagon
 method ends when the aim is reached, or the two are close compared with the distance to the aim:
 about 15 steps from scratch, 4 to 8 from the parent's solution.
 
-What comes out is a proposal: ``definiteness.semidefinite`` proves it or not.
-
-Tried, and not better: a primal barrier method with Newton steps (two to three times as many steps,
-and it stalls far from the central path); p as an independent variable of the primal-dual method
-(stationarity is lost, and with it up to a third of the bound); blocks of up to eight correlated
-monomials instead of a diagonal (the smallest eigenvalue after scaling by the blocks grows by a
-factor of 1 to 3 only: on real tables collinearity is no matter of small groups).
+The result is a proposal: ``subproblem.semidefinite`` proves it or not.
 """
 
 from __future__ import annotations
@@ -37,7 +31,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from polysharp.typing import Array
 
@@ -95,33 +88,6 @@ def first_start(H: Array, budget: int) -> DiagonalStart | None:
         return None
     delta = level * (root / inverse) ** 2
     return DiagonalStart(0.9 * delta, 0.5 * delta, np.full(size, min(1.0, budget / size)))
-
-
-def smallest_eigenvalue(G: Array, lam: float) -> float:
-    """Return about the smallest eigenvalue of G + lam I scaled to unit diagonal, a little above it.
-
-    Lanczos on the inverse, from one factorisation: an eighth of the work of a full decomposition.
-    """
-    size = len(G)
-    if size == 0:
-        return 1.0
-    if not (np.all(np.diagonal(G) + lam > 0.0) and np.isfinite(G).all()):
-        return 0.0
-    root = np.sqrt(np.diagonal(G) + lam)
-    C = G / np.multiply.outer(root, root)
-    C.ravel()[:: size + 1] = 1.0
-    if size < 64:
-        return float(np.linalg.eigvalsh(C)[0])
-    factor, info = dpotrf(C, lower=1, clean=0)
-    if info:
-        return 0.0
-    inverse = LinearOperator(C.shape, lambda v: dpotrs(factor, v, lower=1)[0], dtype=np.float64)
-    start = np.random.default_rng(0).standard_normal(size)
-    try:
-        largest = eigsh(inverse, k=1, which="LA", tol=1e-2, v0=start, return_eigenvectors=False)
-    except ArpackError:
-        return 0.0
-    return 1.0 / float(largest[0])
 
 
 def best_diagonal(

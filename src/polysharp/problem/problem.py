@@ -8,8 +8,14 @@ w_t = (G_SS + lam I)^-1 q_t,S, and for any w_t on S
 
     c(S) <= sum_t 1/2 (y_t'y_t - 2 q_t,S'w_t + w_t'(G_SS + lam I) w_t)      (equal at the best).
 
-Arrays about responses have one row per response; G, ridge and rules serve all of them.  What
-bounds the cost of one response carries over to several, because costs and prices add.
+Arrays about responses have one row per response; G, ridge and rules serve all of them.  Bounds on
+the cost of one response carry over to several, because costs and prices add.
+
+Within boxes, low <= w <= high, coefficients come from an active-set method unless the solution
+without boxes keeps to them.  Members are free or stand at an end of their box; the free ones move
+towards their own optimum as far as all boxes allow, and whichever meets an end stays there; once
+all have arrived, the one at an end that would gain most by moving inwards is set free.  The
+objective falls with every round, and the method ends when no member gains anything by moving.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +31,7 @@ from polysharp.moments.gram import DenseGram, Gram, solve_spd
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem import bounds
-from polysharp.problem.bounds import Accuracy, Quadratic, Residual
-from polysharp.problem.boxed_fit import solve_in_boxes
+from polysharp.problem.bounds import Accuracy, Quadratic
 from polysharp.typing import Array, Indices
 
 
@@ -42,6 +48,7 @@ class Fit:
 # |y| + |M_S| |w| before centring.
 Misfit = Callable[[Indices, Array], tuple[Array, Array]]
 CLEAR = 1e-9  # share of an objective below which rounding of the moments is not worth a pass
+NEGLIGIBLE = 1e-15  # gains below this share of the gain of the whole fit are rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,36 +63,16 @@ class Problem:
     known: Accuracy | None = None  # None: as sums over a thousand rows are known
     misfit: Misfit | None = None  # where the rows can be asked once more
 
-    @classmethod
-    def of(
-        cls,
-        gram: Gram,
-        q: Array,
-        squares: Array | float,
-        lam: float,
-        structure: Structure,
-        known: Accuracy | None = None,
-        misfit: Misfit | None = None,
-    ) -> Problem:
-        """Build from q and y'y of one response or, with a row and a number each, of several."""
-        rows = np.ascontiguousarray(np.atleast_2d(q), dtype=np.float64)
-        numbers = np.atleast_1d(np.asarray(squares, dtype=np.float64))
-        return cls(gram, rows, numbers, lam, structure, known, misfit)
+    def __post_init__(self) -> None:
+        """Give q a row, and y'y a number, for each response; one response may come without."""
+        q, squares = np.atleast_2d(self.q), np.atleast_1d(np.asarray(self.squares, np.float64))
+        object.__setattr__(self, "q", np.ascontiguousarray(q, dtype=np.float64))
+        object.__setattr__(self, "squares", squares)
 
     @classmethod
-    def dense(
-        cls,
-        G: Array,
-        q: Array,
-        squares: Array | float,
-        lam: float,
-        structure: Structure,
-        known: Accuracy | None = None,
-        *,
-        rank: float = np.inf,
-    ) -> Problem:
+    def dense(cls, G: Array, *args: Any, rank: float = np.inf) -> Problem:
         """Build from an explicit Gram matrix of at most this rank."""
-        return cls.of(DenseGram(G, rank), q, squares, lam, structure, known)
+        return cls(DenseGram(G, rank), *args)
 
     @cached_property
     def accuracy(self) -> Accuracy:
@@ -110,9 +97,7 @@ class Problem:
     @cached_property
     def norms(self) -> Array:
         """The norm of (q_1j, ..., q_Tj) for each monomial; the size of q_j for one response."""
-        if len(self.q) == 1:
-            return np.asarray(np.abs(self.q[0]))
-        return np.asarray(np.sqrt(np.square(self.q).sum(axis=0)))
+        return np.asarray(np.linalg.norm(self.q, axis=0))
 
     @property
     def gamma(self) -> float:
@@ -183,14 +168,84 @@ class Problem:
         With a = y - M_S w, for one response and any w where coefficients are not bounded:
         ``1/2 (y'a)^2 / (|a|^2 + gamma top_l((m_j'a)^2))``.
         """
-        every, nothing = np.arange(self.size), np.zeros((0, 0))  # prices do not depend on G
-        rho = self.correlations(fit)
-        residuals = [
-            Residual(self.system(every, nothing, t), rho[t], fit.support, w)
-            for t, w in enumerate(fit.w)
-        ]
-        return bounds.residual_bound(residuals, self.structure.max_terms)
+        every, rho = np.arange(self.size), self.correlations(fit)
+        # Prices do not depend on G.
+        systems = [self.system(every, bounds.NO_MATRIX, t) for t in range(len(self.q))]
+        return bounds.residual_bound(systems, rho, fit.support, fit.w, self.structure.max_terms)
 
     def correlations(self, fit: Fit) -> Array:
         """Return m_j'a_t = q_tj - G_jS w_t for all j, a row per response."""
         return np.asarray(self.q - [self.gram.times(fit.support, w) for w in fit.w])
+
+
+def solve_in_boxes(H: Array, q: Array, boxes: Boxes) -> Array:
+    """Return the best coefficients within their boxes."""
+    low, high = boxes
+    w = solve_spd(H, q)
+    if np.all((low <= w) & (w <= high)):
+        return w
+    w = boxes.clip(w)
+    free = (low < w) & (w < high)
+    for _ in range(20 * len(q) + 20):
+        while free.any():
+            F = np.flatnonzero(free)
+            goal = solve_spd(H[F[:, None], F], q[F] - H[F][:, ~free] @ w[~free])
+            step = goal - w[F]
+            with np.errstate(all="ignore"):
+                room = np.where(step > 0.0, high[F] - w[F], low[F] - w[F]) / step
+            room = np.where(step == 0.0, np.inf, room)
+            reach = float(room.min())
+            if not reach < 1.0:
+                w[F] = goal
+                break
+            met = room <= reach
+            w[F] += reach * step
+            w[F[met]] = np.where(step[met] > 0.0, high[F[met]], low[F[met]])
+            free[F[met]] = False
+        pull = q - H @ w
+        inwards = ~free & (((w <= low) & (pull > 0.0)) | ((w >= high) & (pull < 0.0)))
+        inwards &= low < high
+        gain = np.where(inwards, pull * pull / np.diagonal(H), 0.0)
+        if not gain.max(initial=0.0) > NEGLIGIBLE * float(np.abs(q) @ np.abs(w)):
+            break
+        free[np.argmax(gain)] = True
+    return boxes.clip(w)
+
+
+def solve_many_in_boxes(H: Array, q: Array, boxes: Boxes) -> Array:
+    """Return good coefficients of many supports within their boxes, one row each.
+
+    All at once, and so without the care of ``solve_in_boxes``: in each round the member that is
+    furthest outside its box is stopped at its end, or the one that pulls most is set free.
+    """
+    low, high = boxes
+    W, stopped, moving = np.zeros_like(q), np.zeros(q.shape, dtype=bool), np.arange(len(q))
+    own = np.diagonal(H, axis1=1, axis2=2)
+    for _ in range(6 * q.shape[1] + 6):
+        if not q[moving].size:  # all have settled, or there is nothing to fit
+            break
+        A, held, least, most = H[moving], stopped[moving], low[moving], high[moving]
+        fixed = np.where(held, W[moving], 0.0)
+        right = np.where(held, fixed, q[moving] - np.einsum("sij,sj->si", A, fixed))
+        masked = np.where(held[:, :, None] | held[:, None, :], 0.0, A)
+        masked += held[:, :, None] * np.eye(q.shape[1])
+        try:
+            w = np.linalg.solve(masked, right[..., None])[..., 0]
+        except np.linalg.LinAlgError:
+            break
+        near, each = np.clip(w, least, most), np.arange(len(moving))
+        off = np.where(held, 0.0, np.square(w - near) * own[moving])
+        worst = np.argmax(off, axis=1)
+        outside = off[each, worst] > 0.0
+        pull = q[moving] - np.einsum("sij,sj->si", A, w)
+        back = held & (((w <= least) & (pull > 0.0)) | ((w >= most) & (pull < 0.0)))
+        gain = np.where(back & (least < most), np.square(pull) / own[moving], 0.0)
+        best = np.argmax(gain, axis=1)
+        scale = NEGLIGIBLE * (np.abs(q[moving]) * np.abs(w)).sum(axis=1)
+        freed = ~outside & (gain[each, best] > scale)
+        w[each[outside], worst[outside]] = near[each[outside], worst[outside]]
+        W[moving] = w
+        stopped[moving[outside], worst[outside]] = True
+        stopped[moving[freed], best[freed]] = False
+        moving = moving[outside | freed]
+    return np.clip(np.nan_to_num(W), low, high)

@@ -1,15 +1,22 @@
-"""A part of the monomials of a problem, with curvature moved from its Gram matrix to the ridge."""
+"""A part of the monomials of a problem, with curvature moved from its Gram matrix to the ridge.
+
+Moving a diagonal d leaves Q = G - diag(d), which must be proved positive semidefinite though G is
+known with errors (``semidefinite``).  A Cholesky factorisation of A of order n that runs to its end
+proves that no eigenvalue lies below -(n + 2) u trace(A) (Rump); margins for that, and for how well
+A is known, are taken from its diagonal first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from polysharp.moments.gram import DenseGram, DesignGram, solve_spd
 from polysharp.monomials.coefficient_bounds import Boxes
@@ -17,21 +24,20 @@ from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import (
     NO_MATRIX,
     UNIT,
+    Accuracy,
     Quadratic,
     choice_bounds,
+    member_bounds,
     support_bound,
-    support_bounds,
 )
-from polysharp.problem.boxed_fit import solve_in_boxes, solve_many_in_boxes
-from polysharp.problem.definiteness import semidefinite
-from polysharp.problem.diagonal import first_start, smallest_eigenvalue
-from polysharp.problem.problem import CLEAR, Fit, Problem
+from polysharp.problem.diagonal import first_start
+from polysharp.problem.problem import CLEAR, Fit, Problem, solve_in_boxes, solve_many_in_boxes
 from polysharp.typing import Array, Indices
 
 FEW = 4  # columns of a Q that is not formed; more of them cost more than a product with F
 RETREAT, RETREATS = 0.9, 10  # a diagonal that is not proved shrinks by this factor, so often
 DENSE = 400  # monomials of several responses up to which curvature is moved for each by itself
-INWARDS = (0.98, 0.9, 0.5)  # multiples of such a diagonal that are tried until one is proved
+LOWERED = (0.98, 0.9, 0.5)  # multiples of such a diagonal that are tried until one is proved
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,34 +92,26 @@ class Subproblem:
     @cached_property
     def q(self) -> Array:
         """Inner products with y, a row per response."""
-        several = len(self.problem.q) > 1
-        return (
-            np.ascontiguousarray(self.problem.q[:, self.index]) if several else self.system.q[None]
-        )
+        return np.ascontiguousarray(self.problem.q[:, self.index])
 
     @cached_property
     def boxes(self) -> Boxes:
         """The intervals of their coefficients, a row per response."""
-        if len(self.problem.q) > 1:
-            return self.problem.boxes.among(self.index)
-        return Boxes(self.system.low[None], self.system.high[None])
+        return self.problem.boxes.among(self.index)
 
     @cached_property
     def systems(self) -> list[Quadratic]:
         """The quadratic of each response."""
-        if len(self.q) == 1:
-            return [self.system]
-        squares, sizes = self.problem.squares.tolist(), self.problem.accuracy.response.tolist()
+        problem, boxes = self.problem, self.boxes
+        numbers = problem.squares.tolist(), problem.accuracy.response.tolist()
         return [
             self.system._replace(q=q, low=low, high=high, yy=yy, response=response)
-            for q, low, high, yy, response in zip(self.q, *self.boxes, squares, sizes, strict=True)
+            for q, low, high, yy, response in zip(self.q, *boxes, *numbers, strict=True)
         ]
 
     @property
     def summed(self) -> Quadratic:
         """The quadratic whose unit and response bound the rounding of sums over responses."""
-        if len(self.q) == 1:
-            return self.system
         response = float(np.linalg.norm(self.problem.accuracy.response))
         return self.system._replace(response=response, unit=self.system.unit + len(self.q) * UNIT)
 
@@ -179,12 +177,14 @@ class Subproblem:
         if len(self.system.F):
             used, where = np.unique(sets, return_inverse=True)
             return self.restrict(used).support_bounds(where.reshape(sets.shape))
-        H, every = self.system.Q[sets[:, :, None], sets[:, None, :]], np.arange(sets.shape[1])
+        Q, every = self.system.Q[sets[:, :, None], sets[:, None, :]], np.arange(sets.shape[1])
+        H = Q.copy()
         H[:, every, every] += self.system.ridge[sets]
         costs = []
         for own in self.systems:
             W = solve_many_in_boxes(H, own.q[sets], Boxes(own.low[sets], own.high[sets]))
-            costs.append(support_bounds(own, sets, W))
+            rho = own.q[sets] - np.einsum("sij,sj->si", Q, W)
+            costs.append(member_bounds(own, sets, W, rho))
         return np.asarray(_sum_below(costs))
 
     def with_each(self, held: Indices, free: Indices) -> Array:
@@ -194,11 +194,8 @@ class Subproblem:
         w - t H^-1 Q_:j and t = (q_j - Q_j: w) / (the Schur complement of j).
         """
         system, several = self.system, self.q
-        Q, cross, diagonal = (
-            system.block(held, held),
-            system.block(held, free),
-            system.diagonal(free),
-        )
+        Q, cross = system.block(held, held), system.block(held, free)
+        diagonal = system.diagonal(free)
         H = Q + np.diag(system.ridge[held])
         solved = solve_spd(H, np.column_stack([several[:, held].T, cross]))
         base, B = solved[:, : len(several)], solved[:, len(several) :]
@@ -244,40 +241,33 @@ class Subproblem:
         return proved
 
     def strengthened(self, number: int) -> Subproblem | None:
-        """Return the same monomials with curvature moved, listed as ``number``.
+        """Return the same monomials with curvature moved, listed as ``number``; None without any.
 
         That is G's smallest eigenvalue; or, for few monomials of several responses, for which no
-        best diagonals are made, what each monomial can spare.
+        best diagonals are made, the curvature that each monomial can spare.
         """
-        if len(self.q) > 1 and self.size <= DENSE:
-            start = first_start(self.problem.hessian(self.index), 1)
-            if start is None:
-                return None
-            for factor in INWARDS:
-                # What was the best multiple is lowered until it is proved.
-                system = self.curved(np.arange(self.size), factor * start.delta / 0.9)
-                if system is not None:
-                    return replace(self, system=system, diagonal=number)
-            return None
-        if self.problem.gram.rank < self.size:
-            return None  # it is zero
-        lam, G = self.problem.lam, self.gram()
-        level = 0.98 * smallest_eigenvalue(G, 0.0)
-        for _ in range(RETREATS):
-            ridge = lam + level * np.diagonal(G)
-            if not np.any(ridge > lam):
-                break
-            system = self.curved(np.arange(self.size), ridge)
+        every = np.arange(self.size)
+        for ridge in self._stronger_ridges():
+            system = self.curved(every, ridge) if np.any(ridge > self.problem.lam) else None
             if system is not None:
                 return replace(self, system=system, diagonal=number)
-            level *= RETREAT
         return None
+
+    def _stronger_ridges(self) -> Iterator[Array]:
+        """Yield ridges that may be proved, each lower than the one before."""
+        if len(self.q) > 1 and self.size <= DENSE:
+            start = first_start(self.problem.hessian(self.index), 1)
+            if start is not None:
+                yield from (factor * start.delta / 0.9 for factor in LOWERED)
+        elif self.problem.gram.rank >= self.size:  # else the smallest eigenvalue is zero
+            G = self.gram()
+            level = 0.98 * smallest_eigenvalue(G, 0.0)
+            for times in range(RETREATS):
+                yield self.problem.lam + level * RETREAT**times * np.diagonal(G)
 
 
 def _sum_below(costs: Sequence[Any]) -> Any:
     """Return the sum of what the responses cost, rounded down."""
-    if len(costs) == 1:
-        return costs[0]
     return sum(costs) - 2.0 * len(costs) * UNIT * sum(map(abs, costs))
 
 
@@ -297,6 +287,66 @@ def least_cost(problem: Problem, fit: Fit) -> float:
 def _cost_below(systems: Sequence[Quadratic], W: Array) -> float:
     """Return the sum of the dual values at W where all monomials are in."""
     return float(_sum_below(list(map(support_bound, systems, W))))
+
+
+def semidefinite_margin(size: int, unit: float) -> float:
+    """Return how far above 0 the eigenvalues of a matrix of unit diagonal must lie to be proved.
+
+    A factorisation as here takes a factor of 1.1.  The checker, which does not know how a library
+    factorises, allows for 4: what has not as much room would be proved here and refused there.
+    """
+    return size * (unit + 4.0 * UNIT) + 4.5 * (size + 4.0) * UNIT * size
+
+
+def semidefinite(G: Array, d: Array, accuracy: Accuracy) -> bool:
+    """Whether M'M - diag(d) is proved positive semidefinite, M'M being known as G.
+
+    In units of the sizes, rounding of G and of the scaling has norm size (unit + 4u) at most.
+    Sizes include a negative d: a column of zeros with all of its ridge moved is no obstacle.
+    """
+    size = len(d)
+    if size == 0:
+        return True
+    sizes = np.sqrt(accuracy.sizes**2 + np.maximum(-d, 0.0))
+    A = G / np.multiply.outer(sizes, sizes)
+    diagonal, scaled = np.diagonal(A).copy(), d / sizes**2
+    larger = max(1.0, float(np.abs(diagonal - scaled).max()))
+    shift = larger * semidefinite_margin(size, accuracy.unit) + 8.0 * UNIT * np.abs(scaled)
+    A.ravel()[:: size + 1] = diagonal - scaled - shift
+    if not np.isfinite(A).all():
+        return False
+    try:
+        cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def smallest_eigenvalue(G: Array, lam: float) -> float:
+    """Return about the smallest eigenvalue of G + lam I scaled to unit diagonal, a little above it.
+
+    Lanczos on the inverse, from one factorisation: an eighth of the work of a full decomposition.
+    """
+    size = len(G)
+    if size == 0:
+        return 1.0
+    if not (np.all(np.diagonal(G) + lam > 0.0) and np.isfinite(G).all()):
+        return 0.0
+    root = np.sqrt(np.diagonal(G) + lam)
+    C = G / np.multiply.outer(root, root)
+    C.ravel()[:: size + 1] = 1.0
+    if size < 64:
+        return float(np.linalg.eigvalsh(C)[0])
+    factor, info = dpotrf(C, lower=1, clean=0)
+    if info:
+        return 0.0
+    inverse = LinearOperator(C.shape, lambda v: dpotrs(factor, v, lower=1)[0], dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(size)
+    try:
+        largest = eigsh(inverse, k=1, which="LA", tol=1e-2, v0=start, return_eigenvectors=False)
+    except ArpackError:
+        return 0.0
+    return 1.0 / float(largest[0])
 
 
 def _in_rows(G: Array) -> Array:

@@ -37,7 +37,7 @@ from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem import bounds
 from polysharp.problem.bounds import Quadratic
-from polysharp.problem.boxed_fit import solve_in_boxes
+from polysharp.problem.problem import solve_in_boxes
 from polysharp.problem.subproblem import Subproblem
 from polysharp.typing import Array, Indices
 

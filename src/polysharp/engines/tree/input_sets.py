@@ -31,7 +31,7 @@ from polysharp.engines.tree.input_set_kernel import bound_sets
 from polysharp.engines.tree.listed_node import Evidence, ListedNode, StartingPoint
 from polysharp.engines.tree.relaxation import fresh_warm
 from polysharp.engines.tree.relaxation_pricing import Part
-from polysharp.problem.bounds import Quadratic, ridge_bound
+from polysharp.problem.bounds import Quadratic, priced_bound
 from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.typing import Array, Indices
 
@@ -127,7 +127,7 @@ class SetsBelow:
         terms = np.flatnonzero(inside)
         system = self.core.without_curvature(terms)
         w = _ridge_fit(system)
-        bound = ridge_bound(system, w, self.fixed_in[terms], self.budget)
+        bound, _ = priced_bound(system, w, self.fixed_in[terms], self.budget)
         return InputSet(self.undecided[places], terms, w, bound)
 
 

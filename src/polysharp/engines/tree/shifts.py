@@ -39,8 +39,7 @@ from polysharp.problem.diagonal import (
     best_diagonal,
     first_start,
 )
-from polysharp.problem.pairwise_shift import PairwiseMatrix
-from polysharp.problem.pairwise_shift_method import find_pairwise_shift
+from polysharp.problem.pairwise_shift import PairwiseMatrix, find_pairwise_shift
 from polysharp.problem.propagation import FREE, IN, OUT
 from polysharp.typing import Array, Indices
 
