@@ -30,7 +30,8 @@ from polysharp.data.arrays import Place
 from polysharp.data.rows import MemoryRows
 from polysharp.metrics import accuracy, false_alarm
 from polysharp.monomials.basis import count_monomials
-from polysharp.ranking.ranking import KernelSettings, Ranking, scores_of
+from polysharp.ranking.kernel_system import KernelSettings
+from polysharp.ranking.ranking import Ranking, scores_of
 from polysharp.synthetic import PlantedData, make_sparse_polynomial
 
 K, L, SNR_SQRT = 20, 40, 20.0
@@ -54,7 +55,7 @@ def needed(data: PlantedData, degree: int, gamma: float, place: Place) -> tuple[
     rows = MemoryRows(data.X, data.y, place=place)
     scores = scores_of(rows, None, KernelSettings(degree, gamma, True))
     seconds = perf_counter() - start
-    order = Ranking.of_scores(scores, degree, gamma).order
+    order = Ranking(scores, degree, gamma).order
     place_of = {int(i): rank for rank, i in enumerate(order, start=1)}
     return max(place_of[i] for i in data.inputs), seconds
 

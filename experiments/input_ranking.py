@@ -29,7 +29,8 @@ from experiments.summary import NOTHING, distinct, groups, markdown, numbers, wh
 from polysharp.data.arrays import Place
 from polysharp.data.rows import MemoryRows
 from polysharp.pricing.pricer import Pricer
-from polysharp.ranking.ranking import KernelSettings, Ranking, scores_of
+from polysharp.ranking.kernel_system import KernelSettings
+from polysharp.ranking.ranking import Ranking, scores_of
 
 DEVICE_VARIABLE = "POLYSHARP_DEVICE"
 GAMMA = 1e-3
@@ -60,7 +61,7 @@ def run(cell: Cell, time_limit: float) -> dict[str, Any]:
         rows = MemoryRows(data.X, data.y, place=place)
         gamma = cell.data["gamma"]
         scores = scores_of(rows, None, KernelSettings(DEGREE, gamma, True))
-        order = Ranking.of_scores(scores, DEGREE, gamma).order.tolist()
+        order = Ranking(scores, DEGREE, gamma).order.tolist()
     else:
         order = priced_order(data, place)
     seconds = perf_counter() - started

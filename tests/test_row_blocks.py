@@ -15,8 +15,8 @@ from support import (
     Scaling,
     Summary,
     TileTask,
-    averaged_scores,
     rank_rows,
+    summed_scores,
     tile_largest,
     tile_products,
     tiles,
@@ -80,8 +80,9 @@ def test_one_block_is_algorithm_1():
     expected = rank_inputs(data.X, data.y, 3, 0.01, sample_weight=weights, fit_intercept=True)
     rows = MemoryRows(data.X, data.y, weights)
     settings = KernelSettings(3, 0.01 * weights.sum(), True)
-    found = averaged_scores(rows, np.arange(12), settings, KernelRows())
-    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-10)
+    *found, weight, n = summed_scores(rows, np.arange(12), settings, KernelRows())
+    np.testing.assert_allclose(np.array(found) / weight, expected.scores, rtol=1e-10)
+    assert (weight, n) == (pytest.approx(weights.sum()), 200)
 
 
 def test_long_tables_in_memory_are_ranked_by_blocks():

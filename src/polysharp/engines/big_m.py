@@ -27,8 +27,13 @@ from scipy.linalg import cholesky, eigh, solve_triangular
 
 from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Engine, Run
-from polysharp.engines.cutting_planes.master import RESIDUAL, TOLERANCE, Master
-from polysharp.engines.cutting_planes.outer import Dialogue, branch_again
+from polysharp.engines.cutting_planes.master import (
+    RESIDUAL,
+    TOLERANCE,
+    Dialogue,
+    Master,
+    branch_again,
+)
 from polysharp.engines.cutting_planes.scip import STOPS, ScipModel
 from polysharp.errors import TooLargeError
 from polysharp.problem.bounds import UNIT, support_bound, top_sum

@@ -24,8 +24,7 @@ from polysharp.monomials.term_rules import TermRules
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.problem.assemble import Assembled, assemble, with_responses
 from polysharp.problem.problem import Fit, Problem
-from polysharp.ranking.ranking import Ranking
-from polysharp.ranking.triage import choose_inputs, keep_best
+from polysharp.ranking.ranking import Ranking, choose_inputs, keep_best
 from polysharp.ranking.work_plan import Machine, NCandidates, WorkPlan, plan_work, product_rate
 from polysharp.selection.folds import KnownSums
 from polysharp.time_budget import OutOfTime
@@ -121,7 +120,7 @@ class CodedTable:
                 return kept, known
             scores.append(known.scores / (float(known.scores.sum()) or 1.0))
         assert known is not None
-        own = Ranking.of_scores(np.sum(scores, axis=0), known.degree, known.gamma, known.n_rows)
+        own = Ranking(np.sum(scores, axis=0), known.degree, known.gamma, known.n_rows)
         return keep_best(own.order, self.rules, plan.n_inputs), own
 
     def prepare(

@@ -27,13 +27,8 @@ from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.ranking.ranking import (
-    PANEL,
-    KernelSystem,
-    coefficients_from_moments,
-    entrywise_power,
-    prefers_moments,
-)
+from polysharp.ranking.kernel_system import PANEL, KernelSystem, entrywise_power
+from polysharp.ranking.ranking import coefficients_from_moments, prefers_moments
 
 
 @dataclass(eq=False, repr=False)

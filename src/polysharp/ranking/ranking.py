@@ -1,44 +1,47 @@
-"""Input ranking: Algorithm 1 of the paper, with r matrix products instead of p kernels.
+"""Input ranking: Algorithm 1 of the paper, and the inputs that the search is given.
 
-With B = 1 + XX' and powers taken entry by entry, polynomial kernel regression solves
+The score of an input is the sum of squares of the coefficients of its dependents in a ridge
+regression on all f monomials:
 
-    alpha = (I + gamma B^(r))^-1 y,      w_j = gamma m_j'alpha,
+    2 f <= n, in memory               from the moments, which need no n x n matrix
+    at most 16,384 rows in memory     from one kernel matrix                (``kernel_system``)
+    f <= 8192 monomials               from the moments of all rows
+    else, or in a hurry               from kernels of 2048 rows at a time, scores averaged
 
-and the score of input i is the sum of squares of the coefficients of its dependents,
+The kernel of n rows has n^2 entries and its factorisation takes n^3/3 operations.  Divide and
+conquer (Zhang, Duchi & Wainwright) ranks B rows at a time and averages,
 
-    score_i = |w_D(i)|^2 = gamma^2 alpha'(B^(r) - (B - x_i x_i')^(r)) alpha
-            = gamma^2 sum_{d=1..r} (-1)^(d+1) C(r,d) q_di,
-    q_di = (alpha * x_i^d)' B^(r-d) (alpha * x_i^d).
+    score_i = sum_b W_b |w_b,D(i)|^2 / W,      gamma_b = gamma W / W_b,
 
-Let e_t be the sum of squares over the monomials with x_i exactly t times: C(r,d) q_di is
-sum_t C(t,d) e_t, so the alternating sum loses at most a factor 2^r - 1 of relative accuracy.
-d = r needs no product at all and d = r - 1 only X'(alpha * x^d), since B is 1 + XX'.
+W_b the weight of block b: n B p operations instead of n^2 (n + p), one B x B kernel at a time, and
+per row the same ridge as the whole has.  A block sees only B rows, so every score carries the noise
+of a fit to B rows, about the same for all inputs; averaging lessens its scatter but not its level.
+Of m blocks each has every m-th row, so that any of them is a sample of the whole table, and a
+ranking that has to hurry does with some of them.
 
-Sample weights v scale the rows of M and y by sqrt(v).  A free intercept b adds the row
-sqrt(v)'alpha = 0 and the unknown b to the system; the kernel's own constant is then idle.
-When f is small beside n the same w comes from the moments, which need no n x n matrix.
+The two-step method keeps p' of the p inputs (``work_plan`` chooses p'): those that the user
+requires, then the best of the ranking.  A model found after a triage is the best over the inputs
+kept, and its certificate says so.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from math import comb
-from typing import NamedTuple
+from functools import cached_property
+from math import ceil
 
 import numpy as np
-from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotrf, dpotrs
 
-from polysharp.data.rows import MemoryRows
+from polysharp.data.rows import MemoryRows, Rows
 from polysharp.data.torch_arrays import TorchArrays
-from polysharp.errors import InputError, TooLargeError
-from polysharp.moments.gram import solve_spd
-from polysharp.moments.moments import Moments, accumulate
+from polysharp.errors import InputError
+from polysharp.moments.gram import MAX_DENSE, solve_spd
+from polysharp.moments.moments import Moments, accumulate, moments_of
 from polysharp.monomials.basis import Basis, count_monomials
+from polysharp.monomials.term_rules import TermRules
+from polysharp.ranking.kernel_system import KernelSettings, KernelSystem, torch_scores
+from polysharp.time_budget import OutOfTime
 from polysharp.typing import Array, Indices, OnBlock
-
-PANEL = 512  # columns of the n x n matrix that are worked on at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,17 +49,14 @@ class Ranking:
     """The inputs in order of their scores, with the settings behind them."""
 
     scores: Array  # (p,): sum of squares of the coefficients of D(i)
-    order: Indices  # (p,): inputs, best first; equal scores in order of index
     degree: int
     gamma: float
     n_rows: int | None = None  # that were ranked; None where that is not known
 
-    @classmethod
-    def of_scores(
-        cls, scores: Array, degree: int, gamma: float, n_rows: int | None = None
-    ) -> Ranking:
-        """Order the inputs by score."""
-        return cls(scores, np.argsort(-scores, kind="stable"), degree, gamma, n_rows)
+    @cached_property
+    def order(self) -> Indices:
+        """The inputs, best first; equal scores in order of index."""
+        return np.argsort(-self.scores, kind="stable")
 
 
 def rank_inputs(
@@ -104,15 +104,7 @@ def rank_inputs(
     """
     settings = KernelSettings(degree, gamma, fit_intercept)
     rows = MemoryRows(X, y, sample_weight)
-    return Ranking.of_scores(scores_of(rows, None, settings, on_block), degree, gamma, len(X))
-
-
-class KernelSettings(NamedTuple):
-    """Degree, regularisation and intercept of a kernel regression."""
-
-    degree: int
-    gamma: float
-    fit_intercept: bool
+    return Ranking(scores_of(rows, None, settings, on_block), degree, gamma, len(X))
 
 
 def scores_of(
@@ -129,11 +121,9 @@ def scores_of(
     if prefers_moments(n, p, degree):
         basis = Basis.full(p, degree)
         moments = accumulate(basis, X, y, v, arrays=arrays, on_block=on_block)
-        return scores_from_moments(basis, moments, gamma, fit_intercept)
+        return scores_from_moments(basis, moments, settings)
     if isinstance(arrays, TorchArrays):
-        from polysharp.ranking.torch_kernel import kernel_scores
-
-        return kernel_scores(arrays, (X, y, v), settings, on_block)
+        return torch_scores(arrays, (X, y, v), settings, on_block)
     system = KernelSystem(X, v, degree, gamma, on_block)
     return system.scores(system.solve(y, fit_intercept)[0])
 
@@ -172,9 +162,9 @@ def prefers_moments(n: int, p: int, degree: int) -> bool:
     return 2 * count_monomials(p, degree) <= n
 
 
-def scores_from_moments(basis: Basis, moments: Moments, gamma: float, fit_intercept: bool) -> Array:
+def scores_from_moments(basis: Basis, moments: Moments, settings: KernelSettings) -> Array:
     """Score from the coefficients w themselves."""
-    w = coefficients_from_moments(moments, gamma, fit_intercept)
+    w = coefficients_from_moments(moments, settings.gamma, settings.fit_intercept)
     return np.asarray((w * w) @ basis.uses)
 
 
@@ -185,153 +175,98 @@ def coefficients_from_moments(moments: Moments, gamma: float, fit_intercept: boo
     return solve_spd(G, q)
 
 
-def _refuse_beyond_memory(n: int) -> None:
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not known on every system
-        return
-    if 8 * n * n > memory:
-        raise TooLargeError(
-            f"X: {n} rows take an n x n kernel of {8 * n * n / 2**30:.0f} GiB, more than "
-            "this machine's memory; pass a sample of the rows, fewer inputs or a lower degree"
+@dataclass(frozen=True)
+class KernelRows:
+    """How many rows one kernel matrix takes."""
+
+    # Tables in memory up to here are ranked by one kernel, 2 GiB; 0 to rank by blocks in any case.
+    whole: int = 16384
+    block: int = 2048  # rows at a time beyond that: 32 MiB
+    share: float = 1.0  # of the blocks that are ranked, at least one
+
+
+def rank_rows(
+    rows: Rows,
+    inputs: Indices,
+    settings: KernelSettings,
+    *,
+    sizes: KernelRows | None = None,
+    on_block: OnBlock | None = None,
+) -> Ranking:
+    """Rank some inputs of rows wherever they are."""
+    sizes, n_rows = KernelRows() if sizes is None else sizes, rows.shape[0]
+    if rows.block is not None and len(rows.block) <= sizes.whole:
+        scores = scores_of(rows.block, inputs, settings, on_block)
+    elif sizes.whole and count_monomials(len(inputs), settings.degree) <= MAX_DENSE:
+        basis = Basis.full(inputs.tolist(), settings.degree)
+        shift = rows.y_mean if settings.fit_intercept else 0.0
+        moments = moments_of(rows, basis, y_shift=shift, on_block=on_block)
+        scores = scores_from_moments(basis, moments, settings)
+    else:
+        whole = settings._replace(gamma=settings.gamma * rows.total_weight)
+        *weighted, weight, n = rows.sum_over_blocks(
+            "ranking", summed_scores, inputs, whole, sizes, on_block=on_block
         )
+        scores, n_rows = np.array(weighted) / weight, int(n)
+    return Ranking(scores, settings.degree, settings.gamma, n_rows)
 
 
-class KernelSystem:
-    """(I + gamma (ss') * B^(r)) alpha = s * y, s = sqrt(v), factorised in one n x n matrix.
+def summed_scores(
+    rows: MemoryRows,
+    inputs: Indices,
+    settings: KernelSettings,
+    sizes: KernelRows,
+    on_block: OnBlock | None = None,
+) -> Array:
+    """Return weight times scores, then weight and number of rows, summed over blocks of rows.
 
-    Columns come in panels.  The factorisation needs the triangle on and below the diagonal blocks
-    only; above them the matrix keeps B itself for the scores.  ``work`` is the one block of memory
-    used besides: fresh memory for each panel would cost more than the arithmetic on it.
+    ``settings.gamma`` is gamma times the weight of all rows.  When ``on_block`` raises
+    ``OutOfTime``, the sums are those of the blocks done by then.
     """
-
-    def __init__(
-        self,
-        X: Array,
-        v: Array,
-        degree: int,
-        gamma: float,
-        on_block: OnBlock | None = None,
-        *,
-        panel: int = PANEL,
-    ) -> None:
-        n = len(X)
-        _refuse_beyond_memory(n)
-        self.X, self.s, self.degree, self.gamma = X, np.sqrt(v), degree, gamma
-        self.A = np.empty((n, n), order="F")
-        self.panels = [slice(a, min(a + panel, n)) for a in range(0, n, panel)]
-        self.work = np.empty((2, min(n, panel) * n))
-        self.on_block = on_block
-        ridge = 1.0
-        self._fill(ridge)
-        while not self._factorise():
-            # Rounding of a huge kernel hides the identity: raise it to what can be represented.
-            diagonal = (1.0 + np.einsum("ti,ti->t", X, X)) ** degree
-            rounding = n * 1e-16 * gamma * float((self.s**2 * diagonal).max())
-            ridge = max(10.0 * ridge, rounding)
-            self._fill(ridge)
-
-    def _block(self, which: int, rows: int, columns: int) -> Array:
-        return self.work[which, : rows * columns].reshape(rows, columns)
-
-    def _tick(self) -> None:
-        self.done += 1
-        if self.on_block is not None:
-            self.on_block(self.done, max(self.done, 3 * len(self.panels)))
-
-    def _fill(self, ridge: float) -> None:
-        """Fill A with the system's matrix below and B above the diagonal blocks."""
-        A, X, s = self.A, self.X, self.s
-        self.done = 0
-        for cols in self.panels:
-            width = cols.stop - cols.start
-            base, kernel = (self._block(b, width, len(X) - cols.start) for b in (0, 1))
-            np.matmul(X[cols], X[cols.start :].T, out=base)
-            base += 1.0
-            A[cols, cols.stop :] = base[:, width:]
-            entrywise_power(base, self.degree, kernel)
-            kernel *= s[cols.start :]
-            kernel *= (self.gamma * s[cols])[:, None]
-            A[cols.start :, cols] = kernel.T
-            self._tick()
-        A[np.diag_indices_from(A)] += ridge
-
-    def _factorise(self) -> bool:
-        """Put the Cholesky factor into the lower triangle, or return False.
-
-        Left-looking: each panel takes the product of all finished ones, so nearly all work is
-        one large matrix product per panel, and nothing above the diagonal blocks is touched.
-        """
-        A = self.A
-        for cols in self.panels:
-            width = cols.stop - cols.start
-            finished = A[cols.start :, : cols.start]
-            panel = self._block(0, width, len(A) - cols.start)
-            np.matmul(finished[:width], finished.T, out=panel)
-            np.subtract(A[cols.start :, cols].T, panel, out=panel)
-            corner, info = dpotrf(panel[:, :width].T, lower=1, clean=1)
-            if info != 0:
-                return False
-            A[cols.start :, cols] = dtrsm(
-                1.0, corner, panel.T, side=1, lower=1, trans_a=1, overwrite_b=1
-            )
-            A[cols, cols] = corner
-            self._tick()
-        return True
-
-    def solve(self, y: Array, fit_intercept: bool) -> tuple[Array, float]:
-        """Return a = s * alpha and b; a free intercept b obeys A alpha + s b = s * y, s'alpha = 0.
-
-        The regressor is b + gamma sum_t a_t (1 + x_t'x)^r.
-        """
-        s = self.s
-        if not fit_intercept:
-            return s * dpotrs(self.A, s * y, lower=1)[0], 0.0
-        y_mean = float((s * s) @ y / (s @ s))
-        of_y, of_s = dpotrs(self.A, np.column_stack([s * (y - y_mean), s]), lower=1)[0].T
-        b = float((s @ of_y) / (s @ of_s))
-        return s * (of_y - b * of_s), y_mean + b
-
-    def scores(self, a: Array) -> Array:
-        """Sum the r terms; blocks of B beside the diagonal stand for their mirror image too."""
-        X, r = self.X, self.degree
-        factor = {d: comb(r, d) * (-1.0) ** (d + 1) for d in range(1, r + 1)}
-        total = factor[r] * (a @ entrywise_power(X, r)) ** 2
-        through_kernel = range(1, r)
-        if r > 1 and 2 * X.shape[1] <= len(X):
-            total += factor[r - 1] * _linear_term(X, a, r - 1)
-            through_kernel = range(1, r - 1)
-        U = {d: entrywise_power(X, d) * a[:, None] for d in through_kernel}
-        for rows in self.panels:
-            corner = X[rows] @ X[rows].T + 1.0
-            beside = self.A[rows, rows.stop :].T
-            for d in through_kernel:
-                power = entrywise_power(beside, r - d, self._block(0, *beside.shape))
-                left = entrywise_power(corner, r - d) @ U[d][rows]
-                left += 2.0 * (power.T @ U[d][rows.stop :])
-                total += factor[d] * np.einsum("ti,ti->i", U[d][rows], left)
-            self._tick()
-        return np.asarray(self.gamma**2 * np.maximum(total, 0.0))
+    total, count = np.zeros(len(inputs) + 2), ceil(len(rows) / sizes.block)
+    ranked = max(1, round(sizes.share * count))
+    for number in range(ranked):
+        part = rows.take(slice(number, None, count))
+        weight = part.total_weight
+        own = settings._replace(gamma=settings.gamma / weight)
+        total += np.append(weight * scores_of(part, inputs, own), [weight, len(part)])
+        try:
+            if on_block is not None:
+                on_block(number + 1, ranked)
+        except OutOfTime:
+            break
+    return total
 
 
-def entrywise_power(base: Array, exponent: int, out: Array | None = None) -> Array:
-    """Return the entrywise power by multiplication, which is far faster than ``**``."""
-    power = np.empty_like(base) if out is None else out
-    if exponent == 1:
-        power[...] = base
-        return power
-    np.multiply(base, base, out=power)
-    for _ in range(exponent - 2):
-        power *= base
-    return power
+def choose_inputs(
+    size: int,
+    rules: TermRules,
+    rows: Rows,
+    gamma: float,
+    kernel: KernelRows | None = None,
+    *,
+    on_block: OnBlock | None = None,
+) -> tuple[Indices, Ranking | None]:
+    """Return the inputs kept, and the ranking where some had to go; excluded inputs score 0."""
+    p = rows.shape[1]
+    allowed = rules.allowed(p)
+    if size >= len(allowed):
+        return allowed, None
+    settings = KernelSettings(rules.degree, gamma, fit_intercept=not rules.constant)
+    columns = np.array(rules.library.columns_of(allowed), dtype=np.intp)
+    try:
+        part = rank_rows(rows, columns, settings, sizes=kernel, on_block=on_block)
+    except OutOfTime:  # one small block is better than no ranking
+        part = rank_rows(rows, columns, settings, sizes=KernelRows(0, 512, 0.0))
+    scores = np.zeros(p)
+    # An input is worth as much as the best of its columns.
+    np.maximum.at(scores, rules.library.owners[columns] if rules.library else columns, part.scores)
+    ranking = Ranking(scores, part.degree, part.gamma, part.n_rows)
+    return keep_best(ranking.order, rules, size), ranking
 
 
-def _linear_term(X: Array, a: Array, d: int) -> Array:
-    """Return u_i'(1 + XX')u_i with u_i = a * x_i^d, from X'u_i: p x p, in column blocks."""
-    U = entrywise_power(X, d) * a[:, None]
-    total = U.sum(axis=0) ** 2
-    for start in range(0, U.shape[1], PANEL):
-        cols = slice(start, start + PANEL)
-        T = X.T @ U[:, cols]
-        total[cols] += np.einsum("ji,ji->i", T, T)
-    return np.asarray(total)
+def keep_best(order: Indices, rules: TermRules, size: int) -> Indices:
+    """Return the required inputs and then the best that are allowed until ``size``, sorted."""
+    required = np.array(rules.required_inputs, dtype=np.intp)
+    others = order[~np.isin(order, (*rules.required_inputs, *rules.exclude_inputs))]
+    return np.sort(np.concatenate([required, others])[:size])

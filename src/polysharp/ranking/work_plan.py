@@ -41,8 +41,7 @@ from polysharp.errors import InfeasibleError
 from polysharp.moments.gram import MAX_DENSE, MAX_DENSE_GPU
 from polysharp.monomials.basis import count_monomials
 from polysharp.monomials.term_rules import TermRules
-from polysharp.ranking.ranking import prefers_moments
-from polysharp.ranking.row_ranking import KernelRows
+from polysharp.ranking.ranking import KernelRows, prefers_moments
 
 NCandidates = int | Literal["auto"] | None
 

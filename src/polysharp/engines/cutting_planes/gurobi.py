@@ -8,34 +8,29 @@ gurobipy takes 2000 columns and 2000 rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from polysharp.certificate.solution import Stop
-from polysharp.engines.cutting_planes.master import TOLERANCE, Cut
-from polysharp.engines.cutting_planes.outer import Dialogue, OuterApproximation
+from polysharp.engines.cutting_planes.master import TOLERANCE, Cut, Dialogue
 from polysharp.errors import MissingSolverError, TooLargeError, load_optional
 
 
-@dataclass(frozen=True)
-class CuttingPlanesGurobi(OuterApproximation):
-    """Outer approximation with lazy cuts in Gurobi."""
-
-    name: ClassVar[str] = "cutting-planes-gurobi"
-    packages: ClassVar[tuple[str, ...]] = ("gurobipy", "highspy")
-    extra: ClassVar[str] = "gurobi"
-
-    def branch(self, talk: Dialogue) -> Stop | None:
-        """Let Gurobi branch and ask for cuts."""
-        gurobi = load_optional("gurobipy", f"engine={self.name!r}", self.extra)
-        stops = {gurobi.GRB.TIME_LIMIT: Stop.TIME, gurobi.GRB.INTERRUPTED: Stop.INTERRUPTED}
-        with _environment(gurobi) as environment, gurobi.Model(env=environment) as model:
-            try:
-                return stops.get(_GurobiTree(talk, model, gurobi.GRB).solve())
-            except gurobi.GurobiError as error:
-                raise _explained(gurobi, error) from error
+def branch(talk: Dialogue) -> Stop | None:
+    """Let Gurobi branch and ask for cuts."""
+    gurobi = load_optional("gurobipy", "engine='cutting-planes-gurobi'", "gurobi")
+    stops = {gurobi.GRB.TIME_LIMIT: Stop.TIME, gurobi.GRB.INTERRUPTED: Stop.INTERRUPTED}
+    with _environment(gurobi) as environment, gurobi.Model(env=environment) as model:
+        try:
+            return stops.get(_GurobiTree(talk, model, gurobi.GRB).solve())
+        except gurobi.GurobiError as error:
+            if error.errno != gurobi.GRB.Error.SIZE_LIMIT_EXCEEDED:
+                raise
+            raise TooLargeError(
+                "engine='cutting-planes-gurobi' must fit the size limit of the Gurobi licence, "
+                "and this problem does not; use engine='cutting-planes' or a full licence"
+            ) from error
 
 
 def _environment(gurobi: Any) -> Any:
@@ -49,15 +44,6 @@ def _environment(gurobi: Any) -> Any:
             f"engine='cutting-planes-gurobi' found gurobipy but no usable licence: {error}"
         ) from error
     return environment
-
-
-def _explained(gurobi: Any, error: Exception) -> Exception:
-    if getattr(error, "errno", None) != gurobi.GRB.Error.SIZE_LIMIT_EXCEEDED:
-        return error
-    return TooLargeError(
-        "engine='cutting-planes-gurobi' must fit the size limit of the Gurobi licence, and this "
-        "problem does not; use engine='cutting-planes' or a full licence"
-    )
 
 
 class _GurobiTree:

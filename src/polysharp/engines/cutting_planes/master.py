@@ -21,24 +21,31 @@ than eta >= L.
 
 The master may live on fewer monomials (those not proved to be out), and with curvature moved into
 their ridge: c is the same at binary s and larger in between, so every tangent is stronger.
+
+A solver branches on the master and holds a ``Dialogue`` with the run: its candidates are answered
+with the cuts that they break.  It begins again in smaller units if that closed most of the open
+gap (``branch_again``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from polysharp.certificate.solution import Stop
 from polysharp.engines.base import Run
+from polysharp.engines.local_search.swap_state import SwapState
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import Structure
 from polysharp.problem import bounds
 from polysharp.problem.bounds import Quadratic
 from polysharp.problem.problem import solve_in_boxes
-from polysharp.problem.subproblem import Subproblem
+from polysharp.problem.subproblem import Subproblem, least_cost
 from polysharp.typing import Array, Indices
 
 NEGLIGIBLE = 1e-8  # slopes below this, in the units of the solvers, leave a row
@@ -46,6 +53,8 @@ STEEPEST = 1e6  # and none is larger: more digits than that a solver does not ke
 TOLERANCE = 1e-7  # of reduced costs, in the units of the solvers: what a solver is asked for
 RESIDUAL = 1e-10  # of the rows that carry a linear programme, relative to their largest entry
 LARGEST_SPECTRUM = 1500  # monomials above which an eigenvalue costs more than it gives
+MOST_EXTENDED = 100  # monomials up to which sets larger than a support are worth a cut
+ACCEPT = 1e-6  # shortfall of eta below c(S), relative to the open gap, that needs no cut
 WORTHWHILE = 1.05  # factor by which curvature must raise the mean ridge to be moved
 
 
@@ -180,7 +189,7 @@ class Master:
         A tree ends within tolerances relative to the gap open at its start: where it closed
         most of it and the run wants more, the rest is worth a tree in smaller units.
         """
-        renewed = self.with_cuts(cuts).rescaled(run)
+        renewed = replace(self, cuts=(*self.cuts, *cuts)).rescaled(run)
         return renewed if renewed.scale <= 0.5 * self.scale else None
 
     def eta(self, cost: float) -> float:
@@ -225,19 +234,11 @@ class Master:
         w = root * solve_in_boxes(H, root * system.q[A], boxes) if len(A) else root
         return Cut.at(system, A, w, self.most_terms)
 
-    def corner(self, s: Array, value: float, floor: float) -> Cut:
-        """Return the cut that is exact at binary s and says eta >= floor elsewhere."""
-        return Cut(value, np.where(s > 0.5, 0.0, min(0.0, floor - value)))
-
     def point(self, support: Indices) -> Array:
         """Return the columns (s, h) of a support of the problem posed."""
         used = self.part.problem.structure.inputs_of(support)[self.rules.inputs]
         s = np.isin(self.kept, support)
         return np.maximum(np.concatenate([s, used]).astype(np.float64), self.rules.lower)
-
-    def with_cuts(self, cuts: Iterable[Cut]) -> Master:
-        """Return the master with more cuts."""
-        return replace(self, cuts=(*self.cuts, *cuts))
 
     def restrict(self, keep: NDArray[np.bool_], fixed_in: NDArray[np.bool_]) -> Master:
         """Drop the columns proved to be zero."""
@@ -257,3 +258,128 @@ class Master:
         if stronger is None or stronger.system.ridge.mean() <= WORTHWHILE * ridge.mean():
             return self
         return replace(self, part=stronger)
+
+
+@dataclass(eq=False)
+class Dialogue:
+    """What a solver is told about the run, and the run about the solver.
+
+    A candidate (s, eta) of the solver is answered with the cuts it breaks, or with none.
+    """
+
+    run: Run
+    master: Master
+    clip: bool = True
+    error: BaseException | None = None
+    added: list[Cut] = field(default_factory=list)
+    nodes_before: int = field(init=False)
+    _seen: dict[bytes, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.nodes_before = self.run.nodes
+
+    def gap(self, share: float) -> float:
+        """Return a share of the gap tolerance in the units of the solver."""
+        return share * self.run.gap_tol * self.run.best.objective / self.master.scale
+
+    def start(self) -> tuple[Array, float]:
+        """Return the incumbent as columns and eta."""
+        best = self.run.best
+        return self.master.point(best.support), max(0.0, self.master.eta(best.objective))
+
+    def follow(self, eta: float, nodes: float, phase: str = "branch and cut") -> None:
+        """Carry a solver's bound and counters over to the run; it may have no bound yet."""
+        if np.isfinite(eta) and abs(eta) < 1e20:  # what solvers take for infinite
+            self.run.raise_bound(self.master.safe_cost(self.run, eta))
+        self.run.nodes = self.nodes_before + max(0, int(nodes))
+        self.run.report(phase)
+
+    def guarded(self, answer: Callable[[], Any], otherwise: Any, end: Callable[[], Any]) -> Any:
+        """Run a callback; keep its exception, which a solver would swallow, and end the solver."""
+        try:
+            return answer()
+        except BaseException as error:
+            self.error = self.error or error
+            end()
+            return otherwise
+
+    def finish(self) -> None:
+        """Raise what a callback has kept."""
+        if self.error is not None:
+            raise self.error
+
+    def accepts(self, s: Array, eta: float) -> bool:
+        """Whether eta (in the units of the solvers) is not below c(s); offers s as incumbent."""
+        fit = self.run.problem.refit(self.master.kept[s > 0.5])
+        if fit.objective < self.run.best.objective:
+            self.run.offer(fit.support)
+        value = self.master.eta(fit.objective)
+        return value - eta <= ACCEPT * max(1.0, abs(value))
+
+    def cuts(self, s: Array, eta: float) -> list[Cut]:
+        """Return cuts that remove (s, eta), none where no more can be said.
+
+        A support gets its tangent and, among few monomials, the corner of a larger set that costs
+        too much as well; if it comes back, its own corner.  If it comes back even then it is let
+        pass, which costs tightness of the bound and never its validity.
+        """
+        if self.accepts(s, eta):
+            return []
+        key = np.packbits(s > 0.5).tobytes()
+        visits = self._seen[key] = self._seen.get(key, 0) + 1
+        s = np.where(s > 0.5, 1.0, 0.0)
+        floor = self.run.bound if self.clip else 0.0
+        cuts = list[Cut]()
+        if visits == 1:
+            cuts.append(self.master.tangent(s).clipped(floor))
+            larger = self._extended(s) if self.clip and len(s) <= MOST_EXTENDED else s
+            if larger.sum() > s.sum():
+                cuts.append(self._corner(larger, floor))
+        elif visits == 2:
+            cuts.append(self._corner(s, floor))
+        self.added += cuts
+        self.run.cuts += len(cuts)
+        return cuts
+
+    def _corner(self, s: Array, floor: float) -> Cut:
+        """Return the cut that is exact at a set of monomials and says c >= floor elsewhere.
+
+        No part of the set costs less, whatever its size.
+        """
+        problem = self.run.problem
+        value = least_cost(problem, problem.refit(self.master.kept[s > 0.5]))
+        return Cut(value, np.where(s > 0.5, 0.0, min(0.0, floor - value)))
+
+    def _extended(self, s: Array) -> Array:
+        """Add the monomials that gain least to a support while it costs more than is sought.
+
+        Nothing within such a set is a better model, so that one cut removes all supports in it:
+        with little ridge and few rows, tangents alone would remove one after another.
+        """
+        kept, problem, more = self.master.kept, self.run.problem, s.copy()
+        state = SwapState(problem, len(kept), kept[s > 0.5])
+        while len(state.support) < len(kept):
+            gains = np.where(more > 0.5, np.inf, state.gains()[kept])
+            j = int(np.argmin(gains))
+            if not state.objective - gains[j] > self.run.threshold:
+                break
+            more[j] = 1.0
+            state.load(kept[more > 0.5])
+        return more
+
+
+Branch = Callable[[Dialogue], Stop | None]  # says why the solver ended, if not by itself
+
+
+def branch_again(run: Run, first: Master, branch: Branch, clip: bool = True) -> Stop:
+    """Let a solver branch on a master, again in smaller units as long as that closes the gap."""
+    master: Master | None = first
+    while not (run.proved or run.expired):
+        if master is None:
+            return Stop.STALLED
+        talk = Dialogue(run, master, clip)
+        stop = branch(talk)
+        if stop is not None and not run.proved:
+            return stop
+        master = master.renewed(run, talk.added)
+    return Stop.PROVED if run.proved else Stop.TIME

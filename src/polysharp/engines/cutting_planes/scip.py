@@ -13,17 +13,16 @@ SCIP as other engines use it, too: a quiet model with the rules of a master, run
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import suppress
-from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Thread
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from polysharp.certificate.solution import Stop
-from polysharp.engines.cutting_planes.master import TOLERANCE, Cut
-from polysharp.engines.cutting_planes.outer import Dialogue, OuterApproximation
+from polysharp.engines.cutting_planes.master import TOLERANCE, Cut, Dialogue
 from polysharp.errors import load_optional
 from polysharp.typing import Array
 
@@ -78,22 +77,20 @@ class ScipModel:
         # SCIP looks up for Ctrl-C only now and then, and not for half a minute while it presolves.
         # So it runs in a thread of its own; if it does not end soon after the signal, it is left
         # alone.
-        worker = _idle_worker()
-        worker.tasks.put(self.model.optimizeNogil)
+        _IDLE[:] = [idle for idle in _IDLE if idle.is_alive()]  # not so in a forked process
+        worker, done = _IDLE.pop() if _IDLE else _Worker(), Future[None]()
+        worker.tasks.put((self.model.optimizeNogil, done))
         try:
-            while True:
-                with suppress(Empty):
-                    error = worker.done.get(timeout=0.1)
-                    break
+            while not done.done():
+                wait([done], timeout=0.1)
         except KeyboardInterrupt:
             with suppress(Exception):  # SCIP may be between two stages
                 self.model.interruptSolve()
-            with suppress(Empty):
-                worker.done.get(timeout=1.0)
+            if wait([done], timeout=1.0).done:
                 _IDLE.append(worker)
             raise
         _IDLE.append(worker)
-        return str(self.model.getStatus()) if error is None else TROUBLE
+        return str(self.model.getStatus()) if done.exception() is None else TROUBLE
 
 
 class _Worker(Thread):
@@ -105,45 +102,29 @@ class _Worker(Thread):
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
-        self.tasks: SimpleQueue[Callable[[], object]] = SimpleQueue()
-        self.done: SimpleQueue[Exception | None] = SimpleQueue()
+        self.tasks: SimpleQueue[tuple[Callable[[], object], Future[None]]] = SimpleQueue()
         self.start()
 
     def run(self) -> None:
-        """Do tasks as long as the process lives, and hand back what they raise."""
+        """Do tasks as long as the process lives, and keep what they raise."""
         while True:
-            task = self.tasks.get()
-            with np.errstate(all="ignore"):
-                try:
+            task, done = self.tasks.get()
+            try:
+                with np.errstate(all="ignore"):
                     task()
-                except Exception as error:
-                    self.done.put(error)
-                else:
-                    self.done.put(None)
-            del task
+            except Exception as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+            del task, done
 
 
 _IDLE: list[_Worker] = []
 
 
-def _idle_worker() -> _Worker:
-    while _IDLE:
-        worker = _IDLE.pop()
-        if worker.is_alive():  # not so in a process that was forked
-            return worker
-    return _Worker()
-
-
-@dataclass(frozen=True)
-class CuttingPlanes(OuterApproximation):
-    """Outer approximation with lazy cuts in SCIP."""
-
-    name: ClassVar[str] = "cutting-planes"
-    packages: ClassVar[tuple[str, ...]] = ("pyscipopt", "highspy")
-
-    def branch(self, talk: Dialogue) -> Stop | None:
-        """Let SCIP branch and ask for cuts."""
-        return STOPS.get(_ScipTree(talk).solve())
+def branch(talk: Dialogue) -> Stop | None:
+    """Let SCIP branch and ask for cuts."""
+    return STOPS.get(_ScipTree(talk).solve())
 
 
 class _ScipTree(ScipModel):

@@ -177,7 +177,7 @@ def read_ranking(at: Reader, p: int) -> Ranking | None:
     if at.value is None:
         return None
     scores = at["scores"].numbers(p, "input")
-    return Ranking.of_scores(scores, at["degree"].integer(1), at["gamma"].size())
+    return Ranking(scores, at["degree"].integer(1), at["gamma"].size())
 
 
 def describe_leverage(leverage: Leverage) -> dict[str, Any]:
