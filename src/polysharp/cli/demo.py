@@ -37,7 +37,7 @@ from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.metrics import test_error
 from polysharp.monomials.basis import count_monomials
 from polysharp.plots import plot_predictions
-from polysharp.plots.display import BOUND, INK, MODEL, tidy
+from polysharp.plots.model_plots import BOUND, INK, MODEL, tidy
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array
 

@@ -12,12 +12,13 @@ from polysharp.plots.model_plots import (
     PredictionDisplay,
     RankingDisplay,
     ResidualDisplay,
+    ResponseDisplay,
+    SurfaceDisplay,
     plot_gap,
     plot_predictions,
     plot_residuals,
 )
 from polysharp.plots.path_plots import PathDisplay, plot_path
-from polysharp.plots.response_plots import ResponseDisplay, SurfaceDisplay
 
 __all__ = [
     "GapDisplay",

@@ -1,13 +1,16 @@
-"""Pictures of one model: how its proof went, how well it predicts, which inputs matter.
+"""Pictures of one model: how its proof went, how well it predicts, which inputs matter, and how.
 
 The proof is objective and bound over the seconds of the search, in percent of the final objective:
 the band between them is where the optimum can be.  Inputs are shown by their scores in the kernel
 ranking before the search (Algorithm 1), whatever the model became, and by their importance in the
-model after it.
+model after it.  A response is shown over one input, or over the two that interact most, with all
+other inputs at their medians (``polynomial.stationary``).  A rug or a cloud of points shows
+where the data are; a polynomial is no guide elsewhere.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,20 +18,66 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from polysharp.certificate.solution import Solution
-from polysharp.errors import InputError
+from polysharp.errors import InputError, load_optional
 from polysharp.estimators.model import fitted_polynomial
 from polysharp.estimators.scored_rows import inputs_of, ranking_of, score_rows
-from polysharp.plots.display import BOUND, INK, MODEL, QUIET, Display, tidy
+from polysharp.monomials.terms import read_inputs
 from polysharp.polynomial.importance import measure_importance
+from polysharp.polynomial.polynomial import Polynomial
+from polysharp.polynomial.stationary import Curve, Surface, response_curve, response_surface
 from polysharp.ranking.ranking import Ranking
 from polysharp.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+INK, MODEL, BOUND, QUIET = "#1f2933", "#0b6e99", "#c2571a", "#b8c4ce"
 
 # Percent of the final objective.  First guesses may be a thousand times worse; the end of the
 # search is what matters.
 HIGHEST = 150.0
+
+
+class Display:
+    """A picture: ``plot`` has drawn on ``axes_`` of ``figure_``; ``ax_`` is the first of them."""
+
+    ax_: Axes
+    axes_: list[Axes]
+    figure_: Figure | SubFigure
+
+    def _begin(self, ax: Any, size: tuple[float, float] = (4.5, 4.0), panels: int = 1) -> Axes:
+        """Take the axes given, or new ones of this size, at most three panels side by side."""
+        if ax is None:
+            pyplot = load_optional("matplotlib.pyplot", "a plot", "plots")
+            columns = min(3, panels)
+            rows = -(-panels // columns)
+            figsize = size[0] * columns, size[1] * rows
+            new = pyplot.subplots(
+                rows, columns, figsize=figsize, squeeze=False, layout="constrained"
+            )
+            grid = new[1].flat
+            for spare in grid[panels:]:
+                spare.set_axis_off()
+            ax = grid[:panels]
+        self.axes_ = list(ax) if hasattr(ax, "__len__") else [ax]
+        if len(self.axes_) != panels:
+            raise InputError(f"ax must have one Axes per panel, {panels}, got {len(self.axes_)}")
+        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
+        return self.ax_
+
+    def _panels(self, ax: Any, count: int) -> list[Axes]:
+        """Return one Axes for each of several panels."""
+        self._begin(ax, (3.4, 2.9), count)
+        return self.axes_
+
+
+def tidy(ax: Axes, x: str, y: str) -> None:
+    """Name the two sides and take the other two away."""
+    # A dollar sign in a user's name is not mathematics.
+    ax.set_xlabel(x, parse_math=False)
+    ax.set_ylabel(y, parse_math=False)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def course(solution: Solution) -> tuple[Array, Array, Array]:
@@ -265,3 +314,83 @@ class ImportanceDisplay(BarsDisplay):
         polynomial = fitted_polynomial(estimator)
         shares = measure_importance(polynomial, inputs_of(estimator, X)).inputs
         return cls(values=shares, names=polynomial.names, used=polynomial.inputs).plot(ax)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ResponseDisplay(Display):
+    """Response curves, one panel per input."""
+
+    curves: Sequence[Curve]
+    polynomial: Polynomial  #: for the names
+    X: Array  #: rows shown as a rug
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, inputs: Any = None, *, ax: Any = None) -> Self:
+        """Draw the curves of the given inputs (names or indices), by default of all in use."""
+        polynomial, table = fitted_polynomial(estimator), inputs_of(estimator, X)
+        if inputs is None:
+            chosen = measure_importance(polynomial, table).order
+        else:
+            # One at a time: in the order given.
+            chosen = [read_inputs([i], polynomial.names, "inputs")[0] for i in inputs]
+        if not chosen:
+            raise InputError("inputs must name some input, got none and the formula uses none")
+        curves = [response_curve(polynomial, table, i) for i in chosen]
+        return cls(curves=curves, polynomial=polynomial, X=table).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on one Axes per curve, new ones by default; returns the display."""
+        rug: Any = {"color": INK, "alpha": 0.35, "markersize": 6}
+        for curve, panel in zip(self.curves, self._panels(ax, len(self.curves)), strict=True):
+            panel.plot(curve.x, curve.response, color=MODEL, linewidth=1.8)
+            foot = panel.get_xaxis_transform()
+            x = self.X[:, curve.input]
+            panel.plot(x, [0.015] * len(x), "|", transform=foot, **rug)
+            tidy(panel, self.polynomial.names[curve.input], self.polynomial.response)
+        return self
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SurfaceDisplay(Display):
+    """Response surfaces of the strongest interactions, one panel per pair of inputs."""
+
+    surfaces: Sequence[Surface]
+    polynomial: Polynomial  #: for the names
+    X: Array  #: rows shown as points
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, pairs: Any = None, *, max_pairs: int = 3, ax: Any = None
+    ) -> Self:
+        """Draw the given pairs of inputs, by default the ``max_pairs`` strongest interactions."""
+        polynomial, table = fitted_polynomial(estimator), inputs_of(estimator, X)
+        if pairs is None:
+            chosen = list(measure_importance(polynomial, table).pairs)[:max_pairs]
+            if not chosen:
+                raise InputError("pairs must be given where no term has two inputs, got None")
+        else:
+            chosen = [_pair(pair, polynomial.names) for pair in pairs]
+        surfaces = [response_surface(polynomial, table, pair) for pair in chosen]
+        return cls(surfaces=surfaces, polynomial=polynomial, X=table).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on one Axes per surface, new ones by default; returns the display."""
+        names = self.polynomial.names
+        for surface, panel in zip(self.surfaces, self._panels(ax, len(self.surfaces)), strict=True):
+            i, j = surface.inputs
+            filled = panel.contourf(
+                surface.x, surface.y, surface.response, levels=12, cmap="viridis"
+            )
+            panel.scatter(self.X[:, i], self.X[:, j], s=4, color="white", alpha=0.5, linewidths=0)
+            bar = self.figure_.colorbar(filled, ax=panel)
+            bar.set_label(self.polynomial.response, parse_math=False)
+            bar.outline.set_visible(False)
+            tidy(panel, names[i], names[j])
+        return self
+
+
+def _pair(pair: Any, names: tuple[str, ...]) -> tuple[int, int]:
+    found = [read_inputs([name], names, "pairs")[0] for name in pair]
+    if len(set(found)) != 2:
+        raise InputError(f"pairs must hold two different inputs each, got {pair!r}")
+    return found[0], found[1]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from polysharp.errors import InputError
 from polysharp.estimators.model import fitted_polynomial
-from polysharp.plots.display import BOUND, INK, MODEL, Display, tidy
+from polysharp.plots.model_plots import BOUND, INK, MODEL, Display, tidy
 from polysharp.typing import Array
 
 if TYPE_CHECKING:
