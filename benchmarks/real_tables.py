@@ -93,8 +93,8 @@ def read(name: str) -> Table | None:
         return data[:, :3], data[:, 3]
     if name in UNSEEN:
         return of_statsmodels(*UNSEEN[name])
+    from polysharp.datasets import load_uci
     from polysharp.errors import DataError
-    from polysharp.uci import load_uci
 
     try:
         data = load_uci(name, download=False)

@@ -23,8 +23,7 @@ from experiments.rows import Row
 from experiments.runner import Cell, Experiment, Plan, main
 from experiments.summary import NOTHING, markdown, numbers, where
 from experiments.tables import FURTHER, load_table
-from polysharp.datasets import Dataset
-from polysharp.uci import UCI_NAMES, load_uci
+from polysharp.datasets import UCI_NAMES, Dataset, load_uci
 
 RIVALS = ("ridge", "kernel", "lasso")
 METHODS: dict[str, Callable[..., dict[str, Any]]] = {

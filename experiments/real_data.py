@@ -6,7 +6,7 @@
 
 Ten random splits of eight data sets, the same for all methods (``methods_real`` states the
 protocol).  TE is the root mean square error on the test rows.  The files are found through
-``polysharp.uci``: a folder named by POLYSHARP_DATA, the cache, or a download.
+``polysharp.datasets.load_uci``: a folder named by POLYSHARP_DATA, the cache, or a download.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from experiments.paper import TEST_ERRORS
 from experiments.rows import Row
 from experiments.runner import Cell, Experiment, Plan, main
 from experiments.summary import NOTHING, averaged, markdown, numbers, percent, where
-from polysharp.datasets import Dataset
-from polysharp.uci import UCI_NAMES, load_uci
+from polysharp.datasets import UCI_NAMES, Dataset, load_uci
 
 FOUR = ("ridge", "kernel", "lasso", "exact")
 LABELS = {

@@ -29,8 +29,7 @@ from experiments.real_data import (
 )
 from experiments.rows import finished, read
 from experiments.runner import Cell, Plan
-from polysharp.datasets import Dataset
-from polysharp.uci import UCI_NAMES
+from polysharp.datasets import UCI_NAMES, Dataset
 
 
 def data(n=200, p=3, seed=0):

@@ -15,11 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import UciFile, find_table, home
+from support import UCI_TABLES, UciFile, find_table, home
 
-from polysharp import uci
+from polysharp.datasets import UCI_NAMES, load_uci
 from polysharp.errors import DataError, InputError
-from polysharp.uci import UCI_NAMES, load_uci
 
 REAL = os.environ.get("POLYSHARP_DATA")
 MEANS = {  # of the response, as published
@@ -93,10 +92,10 @@ def semicolons() -> bytes:
 
 @pytest.mark.parametrize("name", UCI_NAMES)
 def test_records_from_a_folder(name, folder, monkeypatch):
-    row = uci._ROWS[name]
+    row = UCI_TABLES[name]
     table = np.arange(3.0 * row.file.shape[1]).reshape(3, -1)
-    small = replace(row, file=replace(row.file, shape=table.shape))
-    monkeypatch.setitem(uci._ROWS, name, small)
+    small = row._replace(file=replace(row.file, shape=table.shape))
+    monkeypatch.setitem(UCI_TABLES, name, small)
     header = ",".join(f"c{i}" for i in range(table.shape[1]))
     text = header + "\n" + "\n".join(",".join(map(str, line)) for line in table)
     (folder / row.file.name).write_bytes(gzip.compress(text.encode()))
@@ -215,7 +214,7 @@ def test_unknown_names():
 
 
 def test_addresses_are_those_of_the_archive():
-    for row in uci._ROWS.values():
+    for row in UCI_TABLES.values():
         assert row.file.url.startswith("https://archive.ics.uci.edu/static/public/")
         assert (row.file.member is None) == (not row.file.url.endswith(".zip"))
 
@@ -224,8 +223,8 @@ def test_addresses_are_those_of_the_archive():
 @pytest.mark.parametrize("name", UCI_NAMES)
 def test_the_real_files(name):
     data = load_uci(name, download=False)
-    assert data.X.shape == (uci._ROWS[name].file.shape[0], len(data.input_names))
+    assert data.X.shape == (UCI_TABLES[name].file.shape[0], len(data.input_names))
     assert np.isfinite(data.X).all()
     assert data.y.mean() == pytest.approx(MEANS[name], abs=6e-3)
-    table = find_table(uci._ROWS[name].file)
-    assert sha256(table.astype("<f8").tobytes()).hexdigest() == uci._ROWS[name].file.checksums[0]
+    table = find_table(UCI_TABLES[name].file)
+    assert sha256(table.astype("<f8").tobytes()).hexdigest() == UCI_TABLES[name].file.checksums[0]

@@ -33,7 +33,7 @@ _NAMES = {
     "estimators.path": "Path PathPoint path",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_SUBMODULES = ["datasets", "engines", "errors", "metrics", "plots", "report", "synthetic", "uci"]
+_SUBMODULES = ["datasets", "engines", "errors", "metrics", "plots", "report", "synthetic"]
 
 __all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604
 

@@ -7,7 +7,6 @@ from polysharp import metrics as metrics
 from polysharp import plots as plots
 from polysharp import report as report
 from polysharp import synthetic as synthetic
-from polysharp import uci as uci
 from polysharp._version import __version__ as __version__
 from polysharp.certificate.proof import Proof as Proof
 from polysharp.certificate.solution import Solution as Solution

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import Timer
@@ -110,23 +110,22 @@ def relative_gap(objective: float, bound: float) -> float:
 
 
 @contextmanager
-def watching(tell: Tell) -> Iterator[None]:
+def _telling(who: ContextVar[Tell | None], tell: Tell) -> Iterator[None]:
+    before = who.set(tell)
+    try:
+        yield
+    finally:
+        who.reset(before)
+
+
+def watching(tell: Tell) -> AbstractContextManager[None]:
     """Hand every event of the fits of this thread to a function, in place of any display."""
-    before = _watcher.set(tell)
-    try:
-        yield
-    finally:
-        _watcher.reset(before)
+    return _telling(_watcher, tell)
 
 
-@contextmanager
-def announcing(tell: Tell) -> Iterator[None]:
+def announcing(tell: Tell) -> AbstractContextManager[None]:
     """Hand announcements of slow work to a function, until a fit has a display of its own."""
-    before = _announcer.set(tell)
-    try:
-        yield
-    finally:
-        _announcer.reset(before)
+    return _telling(_announcer, tell)
 
 
 @contextmanager
@@ -148,29 +147,23 @@ def announced(stage: str) -> Iterator[None]:
 @contextmanager
 def open_progress(verbose: int, stream: TextIO | None = None) -> Iterator[Progress]:
     """Choose who is told: a watcher, nobody, a live line in a terminal, plain lines elsewhere."""
-    out = sys.stderr if stream is None else stream
-    watcher = _watcher.get()
-    if watcher is not None:
+    out, watcher = sys.stderr if stream is None else stream, _watcher.get()
+    if watcher is not None or not verbose:
         yield Progress(watcher)
-    elif not verbose:
-        yield Progress()
     elif out.isatty():
-        with _live_line(out) as tell, announcing(tell):
-            yield Progress(tell)
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        def redraw(event: Event | Share) -> None:
+            live.update(Text(describe(event), no_wrap=True, overflow="ellipsis"))
+
+        with Live(console=Console(file=out), refresh_per_second=8) as live, announcing(redraw):
+            yield Progress(redraw)
     else:
         lines = _Lines(out)
         with announcing(lines):
             yield Progress(lines)
-
-
-@contextmanager
-def _live_line(out: TextIO) -> Iterator[Tell]:
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    with Live(console=Console(file=out), refresh_per_second=8) as live:
-        yield lambda event: live.update(Text(describe(event), no_wrap=True, overflow="ellipsis"))
 
 
 @dataclass

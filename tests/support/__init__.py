@@ -5,7 +5,7 @@
     monkeypatch.setattr(home("assemble"), ...) # the module that defines a name
 
 Contracts are tested through public names (``polysharp`` and its modules ``cli``, ``datasets``,
-``engines``, ``errors``, ``metrics``, ``plots``, ``pysindy``, ``report``, ``synthetic``, ``uci``).
+``engines``, ``errors``, ``metrics``, ``plots``, ``pysindy``, ``report``, ``synthetic``).
 Names that only a test of the inside needs come from here.  They are looked up where they are
 defined, so that files can be split and renamed without touching a test.
 """

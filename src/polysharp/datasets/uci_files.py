@@ -4,7 +4,7 @@ A file is the published one if the SHA-256 of its bytes, or of its numbers as li
 in row order, is on record; the second does not depend on headers, separators or compression.
 Downloads are cached unchanged and checked whenever they are read, so that a damaged cache does no
 harm.  Files in the user's folder are gzipped CSV with a header line, checked against SHA256SUMS if
-the folder has that file.
+the folder has that file.  ``uci.toml`` lists the files, and the paper's data sets made of them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import tomllib
 import zipfile
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -54,6 +57,33 @@ class UciFile:
     def cached(self) -> Path:
         """The file of a download in the cache."""
         return cache_folder() / self.path.replace("/", "-")
+
+
+class UciTable(NamedTuple):
+    """One data set of the paper: a file, its inputs, and which column is the response."""
+
+    file: UciFile
+    inputs: list[list[str]]  # name and unit, in the order of the file
+    response: str
+    column: int
+
+
+def _read_tables() -> dict[str, UciTable]:
+    known = tomllib.loads(files("polysharp.datasets").joinpath("uci.toml").read_text("utf-8"))
+    return {
+        name: UciTable(UciFile(**known["files"][file]), _inputs(known["inputs"][inputs]), *rest)
+        for name, (file, inputs, *rest) in known["rows"].items()
+    }
+
+
+def _inputs(text: str) -> list[list[str]]:
+    name, unit, *count = text.split(", ", maxsplit=1)[0].split()
+    if count:  # many of one kind, numbered
+        return [[f"{name}{i}", unit] for i in range(1, int(count[0][1:]) + 1)]
+    return [column.split() for column in text.split(", ")]
+
+
+UCI_TABLES = _read_tables()
 
 
 def cache_folder() -> Path:

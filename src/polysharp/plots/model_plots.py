@@ -87,7 +87,7 @@ def course(solution: Solution) -> tuple[Array, Array, Array]:
     last = max([solution.seconds, *(seconds for seconds, _, _ in events)])
     events.append((last, solution.objective, solution.bound))
     seconds, *values = np.array(events).T
-    objective, bound = 100.0 * np.array(values) / (solution.objective or 1.0)
+    objective, bound = 100.0 * (np.array(values) / (solution.objective or 1.0))
     return seconds, objective, bound
 
 
