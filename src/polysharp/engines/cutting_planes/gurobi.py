@@ -51,7 +51,7 @@ class _GurobiTree:
 
     def __init__(self, talk: Dialogue, model: Any, GRB: Any) -> None:
         self.talk, self.model, self.GRB = talk, model, GRB
-        rules = talk.master.rules
+        run, rules = talk.run, talk.master.rules
         self.columns = model.addMVar(rules.size, lb=rules.lower, ub=1.0, vtype=GRB.BINARY)
         self.eta = model.addVar(lb=0.0, obj=1.0)
         for side, sense in ((rules.high, "<"), (rules.low, ">")):
@@ -60,10 +60,6 @@ class _GurobiTree:
                 model.addMConstr(rules.A[rows], self.columns, sense, side[rows])
         for cut in talk.master.cuts:
             model.addConstr(self._inequality(cut))
-        self._configure()
-
-    def _configure(self) -> None:
-        run = self.talk.run
         for name, value in {
             "LazyConstraints": 1,
             "Threads": run.threads,
@@ -72,12 +68,11 @@ class _GurobiTree:
             "OptimalityTol": TOLERANCE,
             "IntFeasTol": TOLERANCE,
             "MIPGap": 0.0,
-            "MIPGapAbs": self.talk.gap(0.5),
+            "MIPGapAbs": talk.gap(0.5),
+            "TimeLimit": min(run.time_left, GRB.INFINITY),
         }.items():
-            self.model.setParam(name, value)
-        if np.isfinite(run.time_left):
-            self.model.setParam("TimeLimit", run.time_left)
-        self.columns.Start, self.eta.Start = self.talk.start()
+            model.setParam(name, value)
+        self.columns.Start, self.eta.Start = talk.start()
 
     def _inequality(self, cut: Cut) -> Any:
         where, values, side = self.talk.master.row(cut)
@@ -91,12 +86,12 @@ class _GurobiTree:
         return int(self.model.Status)
 
     def _callback(self, model: Any, where: int) -> None:
-        calls = self.GRB.Callback
+        calls, talk = self.GRB.Callback, self.talk
         if where == calls.MIPSOL:
-            self.talk.guarded(self._separate, None, model.terminate)
+            talk.guarded(self._separate, None, model.terminate)
         elif where == calls.MIP:
             bound, nodes = model.cbGet(calls.MIP_OBJBND), model.cbGet(calls.MIP_NODCNT)
-            self.talk.guarded(lambda: self.talk.follow(bound, nodes), None, model.terminate)
+            talk.guarded(lambda: talk.follow(bound, nodes), None, model.terminate)
 
     def _separate(self) -> None:
         """Cut off a candidate whose eta is below c(s)."""

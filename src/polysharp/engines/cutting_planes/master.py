@@ -29,7 +29,7 @@ gap (``branch_again``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -182,15 +182,6 @@ class Master:
         best = run.best.objective
         least = max(1e-6 * best, 1e-9 * run.problem.yy, np.finfo(float).tiny)
         return replace(self, floor=run.bound, scale=max(best - run.bound, least))
-
-    def renewed(self, run: Run, cuts: Iterable[Cut]) -> Master | None:
-        """Return the master for another tree, or None where the open gap hardly shrank.
-
-        A tree ends within tolerances relative to the gap open at its start: where it closed
-        most of it and the run wants more, the rest is worth a tree in smaller units.
-        """
-        renewed = replace(self, cuts=(*self.cuts, *cuts)).rescaled(run)
-        return renewed if renewed.scale <= 0.5 * self.scale else None
 
     def eta(self, cost: float) -> float:
         """Return a cost in the units of the solvers."""
@@ -371,15 +362,19 @@ class Dialogue:
 Branch = Callable[[Dialogue], Stop | None]  # says why the solver ended, if not by itself
 
 
-def branch_again(run: Run, first: Master, branch: Branch, clip: bool = True) -> Stop:
-    """Let a solver branch on a master, again in smaller units as long as that closes the gap."""
-    master: Master | None = first
+def branch_again(run: Run, master: Master, branch: Branch, clip: bool = True) -> Stop:
+    """Let a solver branch on a master, again in smaller units as long as that closes the gap.
+
+    A tree ends within tolerances relative to the gap open at its start.
+    """
+    stop: Stop | None = None
     while not (run.proved or run.expired):
-        if master is None:
-            return Stop.STALLED
         talk = Dialogue(run, master, clip)
         stop = branch(talk)
-        if stop is not None and not run.proved:
-            return stop
-        master = master.renewed(run, talk.added)
-    return Stop.PROVED if run.proved else Stop.TIME
+        if run.proved or run.expired or stop is not None:
+            break
+        renewed = replace(master, cuts=(*master.cuts, *talk.added)).rescaled(run)
+        if renewed.scale > 0.5 * master.scale:
+            return Stop.STALLED
+        master = renewed
+    return Stop.PROVED if run.proved else stop or Stop.TIME

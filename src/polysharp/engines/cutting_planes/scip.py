@@ -132,32 +132,24 @@ class _ScipTree(ScipModel):
 
     def __init__(self, talk: Dialogue) -> None:
         super().__init__(talk)
-        for setting in (self.model.setPresolve, self.model.setSeparating, self.model.setHeuristics):
-            setting(self.scip.SCIP_PARAMSETTING.OFF)
+        model, off = self.model, self.scip.SCIP_PARAMSETTING.OFF
+        for setting in (model.setPresolve, model.setSeparating, model.setHeuristics):
+            setting(off)
         for name, value in {
             "misc/usesymmetry": 0,
             "misc/allowstrongdualreds": False,
             "misc/allowweakdualreds": False,
             "randomization/randomseedshift": talk.run.seed % 2**31,
         }.items():
-            self.model.setParam(name, value)
+            model.setParam(name, value)
         for cut in talk.master.cuts:
             self.add(cut)
-        self._include_plugins()
-        self.model.addSol(self.solution_of_best())
-
-    def _include_plugins(self) -> None:
-        handler = _minorant_handler(self)
-        self.model.includeConshdlr(
-            handler,
-            "loss",
-            "eta >= c(s)",
-            enfopriority=BELOW_ALL,
-            chckpriority=BELOW_ALL,
-            needscons=True,
-        )
-        self.model.addPyCons(self.model.createCons(handler, "loss"))
-        self.model.includeHeur(_messenger(self), "incumbent", "solutions found by cuts", "P")
+        handler, messenger = _plugins(self)
+        below_all = {"enfopriority": BELOW_ALL, "chckpriority": BELOW_ALL}
+        model.includeConshdlr(handler, "loss", "eta >= c(s)", needscons=True, **below_all)
+        model.addPyCons(model.createCons(handler, "loss"))
+        model.includeHeur(messenger, "incumbent", "solutions found by cuts", "P")
+        model.addSol(self.solution_of_best())
 
     def solution_of_best(self) -> Any:
         """Return the run's incumbent as a SCIP solution."""
@@ -174,8 +166,8 @@ class _ScipTree(ScipModel):
         line = self.scip.quicksum(float(v) * self.columns[j] for v, j in pairs)
         self.model.addCons(self.eta + line >= side)
 
-    def candidate(self, solution: Any) -> tuple[Array, float]:
-        """Return (s, eta) of a SCIP solution, None for that of the node's LP."""
+    def candidate(self, solution: Any = None) -> tuple[Array, float]:
+        """Return (s, eta) of a SCIP solution, by default of the LP of the node."""
         terms = self.columns[: len(self.talk.master.kept)]
         s = np.array([self.model.getSolVal(solution, column) for column in terms])
         return s, self.model.getSolVal(solution, self.eta)
@@ -186,31 +178,25 @@ class _ScipTree(ScipModel):
 
     def separate(self) -> Any:
         """Cut off the LP solution of the node, or accept it."""
-        cuts = self.talk.cuts(*self.candidate(None))
+        cuts = self.talk.cuts(*self.candidate())
         self.follow()
-        if not cuts:
-            return self.scip.SCIP_RESULT.FEASIBLE
         for cut in cuts:
             self.add(cut)
-        return self.scip.SCIP_RESULT.CONSADDED
-
-    def verify(self, solution: Any) -> Any:
-        """Say whether a solution from elsewhere satisfies eta >= c(s)."""
-        accepted = self.talk.accepts(*self.candidate(solution))
-        return self.scip.SCIP_RESULT.FEASIBLE if accepted else self.scip.SCIP_RESULT.INFEASIBLE
+        result = self.scip.SCIP_RESULT
+        return result.CONSADDED if cuts else result.FEASIBLE
 
     def inject(self) -> Any:
         """Tell SCIP about an incumbent that only the cuts have found."""
         self.follow()
-        if self.talk.start()[1] >= self.model.getPrimalbound() - 1e-9:
-            return self.scip.SCIP_RESULT.DIDNOTFIND
-        found = self.model.trySol(self.solution_of_best(), printreason=False)
-        return self.scip.SCIP_RESULT.FOUNDSOL if found else self.scip.SCIP_RESULT.DIDNOTFIND
+        better = self.talk.start()[1] < self.model.getPrimalbound() - 1e-9
+        found = better and self.model.trySol(self.solution_of_best(), printreason=False)
+        result = self.scip.SCIP_RESULT
+        return result.FOUNDSOL if found else result.DIDNOTFIND
 
 
-def _minorant_handler(tree: _ScipTree) -> Any:
-    """Return the constraint handler of eta >= c(s)."""
-    result = tree.scip.SCIP_RESULT
+def _plugins(tree: _ScipTree) -> tuple[Any, Any]:
+    """Return the handler of eta >= c(s), and the messenger that SCIP calls before each node."""
+    result, talk = tree.scip.SCIP_RESULT, tree.talk
 
     class Handler(tree.scip.Conshdlr):  # type: ignore[name-defined,misc]
         def consenfolp(self, *_: Any) -> dict[str, Any]:
@@ -221,20 +207,18 @@ def _minorant_handler(tree: _ScipTree) -> Any:
             return {"result": result.SOLVELP}
 
         def conscheck(self, constraints: Any, solution: Any, *_: Any) -> dict[str, Any]:
-            return tree.reply(lambda: tree.verify(solution), result.INFEASIBLE)
+            def verify() -> Any:
+                accepted = talk.accepts(*tree.candidate(solution))
+                return result.FEASIBLE if accepted else result.INFEASIBLE
+
+            return tree.reply(verify, result.INFEASIBLE)
 
         def conslock(self, constraint: Any, locktype: Any, positive: int, negative: int) -> None:
-            for column in (*tree.columns[: len(tree.talk.master.kept)], tree.eta):
+            for column in (*tree.columns[: len(talk.master.kept)], tree.eta):
                 self.model.addVarLocksType(column, locktype, positive, negative)
-
-    return Handler()
-
-
-def _messenger(tree: _ScipTree) -> Any:
-    """Return the plug-in SCIP calls before each node: bounds out, incumbents in."""
 
     class Messenger(tree.scip.Heur):  # type: ignore[name-defined,misc]
         def heurexec(self, *_: Any) -> dict[str, Any]:
-            return tree.reply(tree.inject, tree.scip.SCIP_RESULT.DIDNOTFIND)
+            return tree.reply(tree.inject, result.DIDNOTFIND)
 
-    return Messenger()
+    return Handler(), Messenger()
