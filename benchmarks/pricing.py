@@ -46,9 +46,11 @@ def on_cpu(X: np.ndarray, a: np.ndarray, degree: int, top: int) -> None:
 
 def on_device(X: np.ndarray, a: np.ndarray, degree: int, top: int, device: str) -> None:
     """Time a pass on tensors, data already on the device, after one pass to warm up."""
-    from polysharp.data.torch_arrays import TorchArrays, find_device, torch_module
+    import torch
 
-    torch, where = torch_module(), find_device(X, device)
+    from polysharp.data.arrays import Place, TorchArrays
+
+    where = Place.find(X, device).device
     pricer = Pricer(torch.as_tensor(X, device=where), degree, arrays=TorchArrays(where))
     for _ in range(2):
         start = time.perf_counter()

@@ -12,7 +12,6 @@ from support import (
     Pricer,
     TorchArrays,
     accumulate,
-    find_device,
     is_tensor,
     rank_rows,
 )
@@ -34,7 +33,7 @@ def torch():
 
 def rank_on_torch(X, y, degree=3, gamma=1e-3, *, on_block=None, **options) -> Ranking:
     """Rank on PyTorch's CPU, which runs the code of a GPU."""
-    rows = MemoryRows(X, y, options.get("sample_weight"), place=Place(find_device(X)))
+    rows = MemoryRows(X, y, options.get("sample_weight"), place=Place.find(X, None))
     settings = KernelSettings(degree, gamma, options.get("fit_intercept", False))
     return rank_rows(rows, np.arange(X.shape[1]), settings, on_block=on_block)
 
@@ -103,14 +102,14 @@ def test_callbacks_may_stop_the_work(torch):
 
 def test_devices(torch):
     X = torch.zeros(3, 2)
-    assert find_device(X) == torch.device("cpu")
+    assert Place.find(X, None).device == torch.device("cpu")
     assert is_tensor(X)
     assert not is_tensor(np.zeros(3))
     with pytest.raises(InputError, match="device must be a PyTorch device"):
-        find_device(X, "no-such-device")
+        Place.find(X, "no-such-device")
     if not torch.cuda.is_available():
         with pytest.raises(InputError, match="needs a CUDA GPU"):
-            find_device(X, "cuda")
+            Place.find(X, "cuda")
     with pytest.raises(InputError, match="precision must be 'float64'"):
         Pricer(X, 2, precision="float32", arrays=TorchArrays(torch.device("cpu")))
 
@@ -118,4 +117,4 @@ def test_devices(torch):
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingSolverError, match=r"pip install polysharp\[torch\]"):
-        find_device(np.zeros(3), "cuda")
+        Place.find(np.zeros(3), "cuda")

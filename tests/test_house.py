@@ -87,14 +87,14 @@ def test_pictures_of_the_house_are_what_the_source_says(name):
 
 @pytest.mark.parametrize(("room", "record"), architecture.FLOW)
 def test_the_records_of_the_flow_live_in_their_rooms(trees, room, record):
-    classes = {
-        node.name
+    defined = {
+        node.name if isinstance(node, ast.ClassDef) else node.target.id
         for file, tree in trees.items()
         if (PACKAGE / room) in file.parents
         for node in tree.body
-        if isinstance(node, ast.ClassDef)
+        if isinstance(node, (ast.ClassDef, ast.AnnAssign))
     }
-    assert record in classes
+    assert record in defined
 
 
 def test_what_a_module_imports_is_found_wherever_it_stands():

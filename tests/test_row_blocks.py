@@ -13,7 +13,6 @@ from support import (
     Ranges,
     RowVector,
     Scaling,
-    Summary,
     TileTask,
     rank_rows,
     summed_scores,
@@ -96,29 +95,30 @@ def test_long_tables_in_memory_are_ranked_by_blocks():
 
 
 @pytest.mark.parametrize("center", [False, True])
-def test_summaries_of_parts_give_the_scaling_of_the_whole(center):
+def test_ranges_of_parts_give_the_scaling_of_the_whole(center):
     rng = np.random.default_rng(2)
     X = rng.standard_normal((90, 4)) * [1e-3, 1.0, 1e5, 1.0] + [0.0, 1e6, 1e5, 0.0]
     X[:, 3] = 0.1
     v, Y = rng.uniform(0.1, 2.0, 90), rng.standard_normal((90, 2))
-    total = Summary.nothing(4, 2)
+    total = Ranges.of(X[:0], v[:0])
+    responses = Ranges.of(Y[:0], v[:0])
     for rows_ in (slice(0, 20), slice(20, 21), slice(21, 90)):
-        total = total + Summary.of(X[rows_], Y[rows_], v[rows_], 1)
+        total = total + Ranges.of(X[rows_], v[rows_])
+        responses = responses + Ranges.of(Y[rows_], v[rows_])
+    assert (total.n_rows, total.weight) == (90, pytest.approx(v.sum()))
     expected = Scaling.of(Ranges.of(X, v), scale=True, center=center)
-    found = Scaling.of(total.ranges, scale=True, center=center)
+    found = Scaling.of(total, scale=True, center=center)
     np.testing.assert_allclose(found.shift, expected.shift, rtol=1e-12)
     np.testing.assert_allclose(found.unit, expected.unit, rtol=1e-9)
     mean = np.average(Y, axis=0, weights=v)
-    np.testing.assert_allclose(total.centers, mean)
-    np.testing.assert_allclose(
-        total.responses.variance, np.average((Y - mean) ** 2, axis=0, weights=v)
-    )
+    np.testing.assert_allclose(responses.centers, mean)
+    np.testing.assert_allclose(responses.variance, np.average((Y - mean) ** 2, axis=0, weights=v))
 
 
-def test_summaries_of_parts_know_which_inputs_take_two_values():
+def test_ranges_of_parts_know_which_inputs_take_two_values():
     X = np.array([[0, 1, 5, 2, 3], [1, 1, 5, 1, 3], [1, 0, 5, 3, 3], [0, 0, 5, 2, 4.0]])
-    ones, total = np.ones(2), Summary.nothing(5, 1)
+    total = Ranges.of(X[:0], np.ones(0))
     for rows_ in (slice(0, 2), slice(2, 4)):
-        total = total + Summary.of(X[rows_], ones[:, None], ones, 2)
-    assert total.ranges.two_valued.tolist() == [True, True, False, False, True]
+        total = total + Ranges.of(X[rows_], np.ones(2))
+    assert total.two_valued.tolist() == [True, True, False, False, True]
     assert Ranges.of(X, np.ones(4)).two_valued.tolist() == [True, True, False, False, True]

@@ -6,7 +6,7 @@ Every refusal is one sentence with the parameter, the rule and the value receive
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from polysharp.data.arrays import Place, as_host
 from polysharp.data.cluster import is_dask
 from polysharp.data.functions import Library, read_functions
-from polysharp.data.rows import MemoryRows, Rows
+from polysharp.data.rows import MemoryRows, Ranges, Responses, Rows
 from polysharp.errors import InputError
 from polysharp.progress import Progress
 from polysharp.typing import Array
@@ -34,7 +34,7 @@ def open_rows(model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress
     if is_dask(X):
         from polysharp.data.dask_rows import open_collections
 
-        return open_collections(model, X, y, sample_weight, progress)
+        return open_collections(model, X, y, sample_weight, progress)[0]
     return check_data(model, X, y, sample_weight)
 
 
@@ -46,13 +46,23 @@ def check_data(model: Any, X: Any, y: Any, sample_weight: Any) -> MemoryRows:
             "compute() first, or use SparsePolynomialRegressor"
         )
     rows = _checked(model, X, y, sample_weight)
-    # What a Dask array calls its name is a key of its graph.
+    # The name of a Dask array is a key of its graph.
     response = None if type(y).__module__.startswith("dask.array") else getattr(y, "name", None)
     return replace(rows, response=response) if isinstance(response, str) else rows
 
 
-def check_responses(model: Any, X: Any, y: Any, sample_weight: Any) -> list[MemoryRows]:
-    """Check rows with several responses, the columns of y; return the rows of each."""
+def open_responses(
+    model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress
+) -> Sequence[Rows]:
+    """Check rows with several responses, the columns of y; return the rows once for each.
+
+    Each response is divided by its standard deviation, or without an intercept by its root mean
+    square.
+    """
+    if is_dask(X):
+        from polysharp.data.dask_rows import open_collections
+
+        return open_collections(model, X, y, sample_weight, progress, several=True)
     y = as_host(y)
     rows = _checked(model, X, y, sample_weight, multi_output=True)
     if rows.y.ndim != 2:
@@ -60,10 +70,11 @@ def check_responses(model: Any, X: Any, y: Any, sample_weight: Any) -> list[Memo
             "y must have two dimensions, a column for each response, got shape "
             f"{rows.y.shape}; for one response use SparsePolynomialRegressor"
         )
-    return [
-        replace(rows, y=np.ascontiguousarray(values), response=name)
-        for name, values in zip(response_names(y, rows.y.shape[1]), rows.y.T, strict=True)
-    ]
+    ranges = Ranges.of(rows.y, rows.weights)
+    units = ranges.sizes(ranges.centers if model.fit_intercept else 0.0)
+    names = tuple(response_names(y, rows.y.shape[1]))
+    values = np.ascontiguousarray((rows.y / units).T)
+    return replace(rows, several=Responses(names, tuple(units.tolist()), values)).each
 
 
 def response_names(y: Any, count: int) -> list[str]:

@@ -3,16 +3,27 @@
 X is never gathered.  A task reads a block, codes it, uses it and forgets it; only the results of
 tasks travel.  Every sum reads the rows again: call ``persist`` on collections that fit into the
 workers' memory.
+
+A block is a triple (x, y, weights) of delayed pieces.  Rows are aligned by position:
+
+    arrays of known chunk sizes     y and the weights are cut at the chunks of X; totals must agree
+    unknown sizes, data frames      as many pieces on each side; the two of a pair must have equal
+                                    lengths, which only the workers can see (``summarise``)
+
+Data frames of one source are joined before they are cut, so that Dask opens a file once for X and y
+and reads only the columns in use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
+from math import isnan
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
 from polysharp.data.arrays import CPU, Place
 from polysharp.data.checks import (
@@ -23,59 +34,39 @@ from polysharp.data.checks import (
     library_of,
     response_names,
 )
-from polysharp.data.cluster import n_threads, sum_over_blocks
-from polysharp.data.dask_blocks import Piece, check_columns, cut_into_blocks, is_frame
-from polysharp.data.functions import PLAIN, Library
-from polysharp.data.rows import Code, MemoryRows, Responses, Rows
-from polysharp.data.summary import Ranges, Summary
+from polysharp.data.cluster import dask_module, is_dask, n_threads, sum_over_blocks
+from polysharp.data.functions import Library
+from polysharp.data.rows import Code, MemoryRows, Ranges, Responses
 from polysharp.errors import InputError, first_line
 from polysharp.progress import Progress
 from polysharp.typing import Array, OnBlock
 
+Piece = tuple[Any, Any, Any]  # x, y and weights (or None) of one block, delayed
+
 
 def open_collections(
-    model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress
-) -> DaskRows:
-    """Check collections; set ``n_features_in_`` and ``feature_names_in_`` on the model."""
-    response = y.name if is_frame(y) else None
-    names = (response if isinstance(response, str) else "y",)
-    (rows,) = _opened(model, (X, y, sample_weight), names, progress)
-    return rows
-
-
-def open_several(
-    model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress
+    model: Any, X: Any, y: Any, sample_weight: Any, progress: Progress, *, several: bool = False
 ) -> list[DaskRows]:
-    """Check collections with several responses, the columns of y; return the rows of each.
+    """Check collections and return the rows of each response; ``several`` are the columns of y.
 
-    Each response is divided by its standard deviation, or without an intercept by its root mean
-    square.
+    Sets ``n_features_in_`` and ``feature_names_in_`` on the model.  Each of several responses is
+    divided by its standard deviation, or without an intercept by its root mean square.
     """
-    if getattr(y, "ndim", 2) != 2:
+    if several and getattr(y, "ndim", 2) != 2:
         raise InputError(
             "y must have two dimensions, a column for each response; for one response use "
             "SparsePolynomialRegressor"
         )
-    names = tuple(response_names(y, y.shape[1]))
-    return _opened(model, (X, y, sample_weight), names, progress, several=True)
-
-
-def _opened(
-    model: Any,
-    given: tuple[Any, Any, Any],
-    responses: tuple[str, ...],
-    progress: Progress,
-    *,
-    several: bool = False,
-) -> list[DaskRows]:
-    """Check collections; return the rows of each response."""
-    X, y, sample_weight = given
     if model.device not in (None, "cpu"):
         raise InputError(f"device must be None or 'cpu' for Dask collections, got {model.device!r}")
     check_columns(model, X, reset=True)
     names = input_names(model)
     library = library_of(model, names)
-    read = BlockReader(names, responses, library)
+    name = y.name if is_frame(y) and not several else None
+    responses = (name if isinstance(name, str) else "y",)
+    read = BlockReader(
+        names, tuple(response_names(y, y.shape[1])) if several else responses, library
+    )
     blocks = cut_into_blocks(X, y, sample_weight, several=several)
     on_block = progress.on_block("checking rows")
     try:
@@ -85,15 +76,145 @@ def _opened(
     _check_whole(
         found, model._largest_degree, library.column_names(names), sample_weight is not None
     )
+    centers, units = found.responses.centers, np.ones(len(read.responses))
     if several:
-        read = replace(read, units=found.units(about_mean=bool(model.fit_intercept)))
-    known = (found.n_rows, len(names)), found.weight, found.ranges, library
+        units = found.responses.sizes(centers if model.fit_intercept else 0.0)
+        read = replace(read, units=tuple(units.tolist()))
     return [
-        DaskRows(blocks, replace(read, column=t), names, name, *known, center / unit, unit)
-        for t, (name, center, unit) in enumerate(
-            zip(responses, found.centers.tolist(), read.units or (1.0,), strict=True)
+        DaskRows(blocks, replace(read, column=t), found.ranges, mean, unit)
+        for t, (mean, unit) in enumerate(
+            zip((centers / units).tolist(), units.tolist(), strict=True)
         )
     ]
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a Dask DataFrame or Series."""
+    return type(X).__module__.startswith(("dask.dataframe", "dask_expr"))
+
+
+def _is_array(X: Any) -> bool:
+    return type(X).__module__.startswith("dask.array")
+
+
+def check_columns(model: Any, X: Any, *, reset: bool) -> None:
+    """Check kind, names and types of the columns without computing anything.
+
+    With ``reset``, set ``n_features_in_`` and ``feature_names_in_`` on the model; without, compare
+    the columns with them.
+    """
+    if is_frame(X):
+        if X.ndim != 2:
+            raise InputError("X must be a Dask DataFrame with columns, got a Series")
+        types, like = [(f"column {name!r} of ", dtype) for name, dtype in X.dtypes.items()], X._meta
+    elif _is_array(X) and X.ndim == 2:
+        types, like = [("", X.dtype)], np.empty((1, X.shape[1]))
+    else:
+        raise InputError(
+            f"X must be a two-dimensional Dask array or a Dask DataFrame, got {type(X).__name__}"
+        )
+    for column, dtype in types:
+        # Objects may be numbers, and are converted block by block.
+        if getattr(dtype, "kind", "O") not in "biuf" and str(dtype) != "object":
+            raise InputError(f"X must hold numbers, got {column}type {dtype}")
+    validate_data(model, like, reset=reset, skip_check_array=True)
+
+
+def cut_into_blocks(X: Any, y: Any, sample_weight: Any, *, several: bool = False) -> list[Piece]:
+    """Cut the rows of X, y and the weights alike; y may have ``several`` columns."""
+    beside = {"y": y} if sample_weight is None else {"y": y, "sample_weight": sample_weight}
+    for name, column in beside.items():
+        if is_dask(column) and not (_is_array(column) or is_frame(column)):
+            raise InputError(f"{name} must be a Dask array or Series, got {type(column).__name__}")
+        if getattr(column, "ndim", 1) > (2 if several and name == "y" else 1):
+            raise InputError(f"{name} must have one dimension, got {column.ndim}")
+    if is_frame(X) and all(is_frame(column) for column in beside.values()):
+        for name, column in beside.items():
+            _check_cut(name, X.npartitions, column.npartitions)
+        options = {"meta": X._meta, "align_dataframes": False, "enforce_metadata": False}
+        map_partitions = dask_module("dask.dataframe").map_partitions
+        return [
+            (x, None, None)
+            for x in _pieces(map_partitions(_triple, X, *beside.values(), **options))
+        ]
+    pieces = [_pieces(X)] + [_beside(X, column, name) for name, column in beside.items()]
+    if sample_weight is None:
+        pieces.append([None] * len(pieces[0]))
+    return list(zip(*pieces, strict=True))
+
+
+def _triple(x: Any, y: Any, weights: Any = None) -> Piece:
+    return x, y, weights
+
+
+def _pieces(X: Any) -> list[Any]:
+    """Return the row blocks of a collection, delayed."""
+    if is_frame(X):
+        # Simplify, to read only columns in use; do not fuse, to keep the user's partitions.
+        return list(X.simplify().to_delayed(optimize_graph=False))
+    whole = X.rechunk({1: -1}) if X.ndim == 2 and X.numblocks[1] > 1 else X
+    return list(whole.to_delayed().ravel())
+
+
+def _beside(X: Any, column: Any, name: str) -> list[Any]:
+    """Return y or the weights in the blocks of X."""
+    sizes = _known_sizes(X)
+    if not is_dask(column):
+        if sizes is None:
+            raise InputError(
+                f"{name} must be a Dask array or Series in the partitions of X, whose sizes are "
+                f"unknown, got {type(column).__name__}"
+            )
+        values = np.atleast_1d(column)
+        if len(values) != sum(sizes):
+            raise _unequal(name, len(values), sum(sizes))
+        chunks = (sizes, *values.shape[1:])
+        column = dask_module("dask.array").from_array(values, chunks=chunks)
+    elif sizes is not None and _known_sizes(column) is not None:
+        if column.shape[0] != sum(sizes):
+            raise _unequal(name, column.shape[0], sum(sizes))
+        column = column.rechunk({0: sizes})
+    pieces = _pieces(column)
+    _check_cut(name, X.npartitions if is_frame(X) else X.numblocks[0], len(pieces))
+    return pieces
+
+
+def _known_sizes(X: Any) -> tuple[int, ...] | None:
+    """Return the lengths of the row blocks, None if Dask does not know them."""
+    if is_frame(X) or any(isnan(size) for size in X.chunks[0]):
+        return None
+    return tuple(X.chunks[0])
+
+
+def _unequal(name: str, got: int, rows: int) -> InputError:
+    return InputError(f"{name} has {got:,} values, X has {rows:,} rows")
+
+
+def _check_cut(name: str, wanted: int, got: int) -> None:
+    if got != wanted:
+        raise InputError(
+            f"{name} must be cut into the {wanted} blocks of X, got {got}; take both from one "
+            "collection, or make their chunks alike (rechunk, repartition)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """The result of the first pass over blocks; ``a + b`` merges two of them."""
+
+    n_given: int  # rows, including those of weight zero
+    ranges: Ranges
+    responses: Ranges
+    refusal: tuple[int, str] | None = None  # number of a bad block, and its first error
+
+    def __add__(self, other: Summary) -> Summary:
+        refusals = [part.refusal for part in (self, other) if part.refusal is not None]
+        return Summary(
+            self.n_given + other.n_given,
+            self.ranges + other.ranges,
+            self.responses + other.responses,
+            min(refusals, default=None),
+        )
 
 
 def summarise(number: int, x: Any, y: Any, weights: Any, read: BlockReader) -> Summary:
@@ -101,44 +222,66 @@ def summarise(number: int, x: Any, y: Any, weights: Any, read: BlockReader) -> S
     try:
         rows, n_given = read(number, x, y, weights)
     except InputError as refused:
-        nothing = Summary.nothing(read.width, len(read.responses))
-        return replace(nothing, refusal=(number, str(refused)))
+        width = len(read.names) + len(read.library.applied)
+        X, Y, none = np.empty((0, width)), np.empty((0, len(read.responses))), np.empty(0)
+        return Summary(0, Ranges.of(X, none), Ranges.of(Y, none), (number, str(refused)))
     Y = rows.y[:, None] if rows.several is None else rows.several.values.T
-    return Summary.of(rows.X, Y, rows.weights, n_given)
+    return Summary(n_given, rows.ranges, Ranges.of(Y, rows.weights))
 
 
-def _check_whole(summary: Summary, degree: int, names: tuple[str, ...], weighted: bool) -> None:
+def _check_whole(found: Summary, degree: int, names: tuple[str, ...], weighted: bool) -> None:
     """Raise the first error of a block, and errors that only the whole table shows."""
-    if summary.refusal is not None:
-        number, sentence = summary.refusal
+    if found.refusal is not None:
+        number, sentence = found.refusal
         raise InputError(f"block {number}: {sentence}")
-    if weighted and summary.n_rows == 0 and summary.n_given:
+    ranges, responses = found.ranges, found.responses
+    if weighted and ranges.n_rows == 0 and found.n_given:
         raise InputError("sample_weight must have a positive value, got only zeros")
-    if summary.n_rows < 2:
-        raise InputError(f"X must have at least 2 rows of positive weight, got {summary.n_rows}")
-    check_powers(np.array([summary.ranges.low, summary.ranges.high]), degree, names)
-    check_magnitudes(np.array(summary.responses[:2]), summary.weight)
+    if ranges.n_rows < 2:
+        raise InputError(f"X must have at least 2 rows of positive weight, got {ranges.n_rows}")
+    check_powers(np.array([ranges.low, ranges.high]), degree, names)
+    check_magnitudes(np.array([responses.low, responses.high]), ranges.weight)
 
 
 @dataclass(frozen=True, eq=False)
-class DaskRows(Rows):
-    """Checked rows in blocks on a cluster or on disk."""
+class DaskRows:
+    """Checked rows in blocks on a cluster or on disk; the attributes of ``MemoryRows``."""
 
     blocks: Sequence[Piece]
     read: BlockReader
-    names: tuple[str, ...]
-    response: str
-    shape: tuple[int, int]
-    total_weight: float
     ranges: Ranges
-    library: Library
     y_mean: float
     y_unit: float = 1.0
     place: Place = CPU  # workers compute on their CPUs
     block: None = None  # the rows are never gathered
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+        return self.read.names
+
+    @property
+    def library(self) -> Library:
+        """Functions of the inputs that are columns as well."""
+        return self.read.library
+
+    @property
+    def response(self) -> str:
+        """Name of the response."""
+        return self.read.responses[self.read.column]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and inputs."""
+        return self.ranges.n_rows, len(self.names)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return self.ranges.weight
+
     @cached_property
-    def workers(self) -> int:  # type: ignore[override]
+    def workers(self) -> int:
         """Threads of the cluster, or of this machine."""
         return n_threads()
 
@@ -155,7 +298,7 @@ class DaskRows(Rows):
         on_block: OnBlock | None = None,
     ) -> Any:
         """Add the results of all blocks that are not empty, in a tree."""
-        last = None if then is None else partial(_finish, then)
+        last = None if then is None else lambda total, _read, _function, *own: then(total, *own)
         given = self.blocks, self.read, function, *args
         return sum_over_blocks(stage, _on_rows, *given, then=last, on_block=on_block)
 
@@ -167,27 +310,16 @@ def _on_rows(number: int, *piece_and_work: Any) -> Any:
     return function(rows, *args) if len(rows) else None
 
 
-def _finish(then: Callable[..., Any], total: Any, *shared: Any) -> Any:
-    """Call ``then`` on the worker that has the sum."""
-    _read, _function, *args = shared
-    return then(total, *args)
-
-
 @dataclass(frozen=True, eq=False)
 class BlockReader:
     """Turns the pieces of a block into rows, within a task."""
 
     names: tuple[str, ...]
-    responses: tuple[str, ...] = ("y",)
-    library: Library = PLAIN
+    responses: tuple[str, ...]
+    library: Library
     code: Code | None = None
     units: tuple[float, ...] = ()  # divisors of several responses; empty: 1 for each
     column: int = 0  # of y, the response of these rows
-
-    @property
-    def width(self) -> int:
-        """Number of columns."""
-        return len(self.names) + len(self.library.applied)
 
     def __call__(self, number: int, x: Any, y: Any, weights: Any) -> tuple[MemoryRows, int]:
         """Return the coded rows of positive weight, and the number of all rows."""
@@ -195,24 +327,22 @@ class BlockReader:
             x, y, weights = x
         X = table_of(x, self.names)
         n = len(X)
-        Y, v = _column(y, n, "y", self.responses), None
+        Y, v = _column(y, n, "y", len(self.responses)), None
         if weights is not None:
             v = _column(weights, n, "sample_weight")
             if n and v.min() < 0:
                 raise InputError(f"sample_weight must not be negative, got {v.min():g}")
             used = v > 0
-            if not used.all():
-                X, Y, v = X[used], Y[used], v[used]
+            X, Y, v = (X, Y, v) if used.all() else (X[used], Y[used], v[used])
         X = self.library.grown(X, self.names)
         X = X if self.code is None else self.code(X)
-        y, response, unit, several = Y, self.responses[self.column], 1.0, None
-        if Y.ndim > 1:
-            units = self.units or (1.0,) * len(self.responses)
-            values = np.ascontiguousarray((Y / np.array(units)).T)
-            y, unit = values[self.column], units[self.column]
-            several = Responses(self.responses, units, values)
-        own = self.names, response, CPU, number, self.library, unit, several
-        return MemoryRows(X, y, v, *own), n
+        response = self.responses[self.column]
+        rows = MemoryRows(X, Y, v, self.names, response, number=number, library=self.library)
+        if Y.ndim == 1:
+            return rows, n
+        units = self.units or (1.0,) * len(self.responses)
+        several = Responses(self.responses, units, np.ascontiguousarray((Y / np.array(units)).T))
+        return replace(rows, several=several).each[self.column], n
 
 
 def table_of(x: Any, names: tuple[str, ...]) -> Array:
@@ -225,11 +355,11 @@ def table_of(x: Any, names: tuple[str, ...]) -> Array:
     return X
 
 
-def _column(values: Any, n: int, name: str, each: tuple[str, ...] = ("",)) -> Array:
-    """Return one column, or a table with a column for ``each`` of several responses."""
+def _column(values: Any, n: int, name: str, width: int = 1) -> Array:
+    """Return one column, or a table with a column for each of several responses."""
     column = _floats(values, f"{name} must hold numbers, got text")
-    if column.shape not in ((n,), (n, len(each))):
-        raise InputError(f"{name} has {len(column):,} values, X has {n:,} rows")
+    if column.shape not in ((n,), (n, width)):
+        raise _unequal(name, len(column), n)
     bad = np.argwhere(~np.isfinite(column))
     if len(bad):
         raise InputError(

@@ -9,24 +9,109 @@ products of a pricing pass.  A table in memory is one block (``MemoryRows``), an
 cut it again for the cache.  A Dask collection is many blocks (``dask_rows.DaskRows``); each of
 them becomes ``MemoryRows`` in the task that reads it, and nothing gathers them.  So moments,
 ranking and pricing are written once, for ``Rows``, each in its own room.
+
+``Ranges`` are such a record.  For each column, with weights v and W their sum, a block contributes
+
+    min, max,    xbar = sum v x / W,    S = sum v (x - xbar)^2,
+
+which merge exactly (Chan, Golub & LeVeque), as moments do.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polysharp.data.arrays import CPU, Place
 from polysharp.data.functions import PLAIN, Library
-from polysharp.data.summary import Ranges
 from polysharp.typing import Array, Indices, OnBlock
 
+if TYPE_CHECKING:
+    from polysharp.data.dask_rows import DaskRows
+
+ROWS_AT_A_TIME = 1024  # so that temporary arrays stay in the cache
+
+Rows: TypeAlias = "MemoryRows | DaskRows"
 Code = Callable[[Array], Array]  # from inputs in the user's units to coded ones
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """Least and largest value, mean and variance of each column; the coding follows from them."""
+
+    low: Array
+    high: Array
+    mean: Array
+    variance: Array
+    at_most_two: NDArray[np.bool_]  # whether a column takes no value between its least and largest
+    n_rows: int
+    weight: float
+
+    @classmethod
+    def of(cls, X: Array, weights: Array) -> Ranges:
+        """Measure the columns of a table; of no rows the least value is infinite, the mean zero."""
+        low, high = X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
+        weight = weights.sum() if len(X) else 1.0
+        variance, at_most_two = np.zeros(X.shape[1]), np.ones(X.shape[1], dtype=bool)
+        with np.errstate(over="ignore", invalid="ignore"):  # ``check_powers`` sees the range
+            mean = weights @ X / weight
+            for start in range(0, len(X), ROWS_AT_A_TIME):
+                part = X[start : start + ROWS_AT_A_TIME]
+                variance += weights[start : start + ROWS_AT_A_TIME] @ (part - mean) ** 2
+                some = np.flatnonzero(at_most_two)
+                if len(some):
+                    values = part[:, some]
+                    at_most_two[some] = ((low[some] == values) | (high[some] == values)).all(axis=0)
+        return cls(low, high, mean, variance / weight, at_most_two, len(X), float(weights.sum()))
+
+    def __add__(self, other: Ranges) -> Ranges:
+        """Return the ranges of both sets of rows."""
+        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        weight, step = self.weight + other.weight, other.mean - self.mean
+        share = other.weight / weight if weight else 0.0
+        within = [
+            (end == low) | (end == high) | (part.n_rows == 0)
+            for part in (self, other)
+            for end in (part.low, part.high)
+        ]
+        return Ranges(
+            low,
+            high,
+            self.mean + share * step,
+            (1.0 - share) * (self.variance + share * step**2) + share * other.variance,
+            self.at_most_two & other.at_most_two & np.all(within, axis=0),
+            self.n_rows + other.n_rows,
+            weight,
+        )
+
+    @property
+    def offset(self) -> float:
+        """The largest ratio of a mean to the standard deviation of its column."""
+        varies = self.variance > 0.0
+        ratios = np.abs(self.mean[varies]) / np.sqrt(self.variance[varies])
+        return float(ratios.max(initial=0.0))
+
+    @property
+    def two_valued(self) -> NDArray[np.bool_]:
+        """Which inputs take two values."""
+        return self.at_most_two & (self.low < self.high)
+
+    @property
+    def centers(self) -> Array:
+        """Means; equal numbers give that number, so that they centre to zeros."""
+        return np.where(self.low == self.high, self.low, self.mean)
+
+    def sizes(self, shift: Any) -> Array:
+        """Return the root mean square of each column about a shift; 1 where that is zero."""
+        # About its own number a constant has no variance, whatever rounding says.
+        variance = np.where(self.low == self.high, 0.0, self.variance)
+        squares = variance + (self.centers - shift) ** 2
+        return np.where(squares > 0.0, np.sqrt(squares), 1.0)
 
 
 class Responses(NamedTuple):
@@ -37,62 +122,27 @@ class Responses(NamedTuple):
     values: Array  # one row each
 
 
-class Rows(ABC):
-    """Inputs, response and weights of n rows; rows of weight zero are left out."""
-
-    names: tuple[str, ...]  # of the inputs
-    response: str
-    place: Place  # where products of large matrices are computed
-    workers: int = 1  # blocks that are worked on at a time
-    shape: tuple[int, int]  # rows and inputs
-    y_unit: float = 1.0  # what y was divided by
-    total_weight: float  # what n is when a row of weight two counts as two rows
-    y_mean: float  # weighted; of equal numbers that number itself, so that they centre to zeros
-    library: Library  # functions of the inputs that are columns as well
-    ranges: Ranges  # of the columns, inputs as the user gave them
-    block: MemoryRows | None  # all rows, where they are in memory
-
-    @abstractmethod
-    def coded(self, code: Code) -> Rows:
-        """Return the rows with their inputs coded."""
-
-    @abstractmethod
-    def sum_over_blocks(
-        self,
-        stage: str,
-        function: Callable[..., Any],
-        *args: Any,
-        then: Callable[..., Any] | None = None,
-        on_block: OnBlock | None = None,
-    ) -> Any:
-        """Return the sum of ``function(block, *args)`` over the blocks, each of them in memory.
-
-        With ``then``, return ``then(sum, *args)``, computed where the sum is.  ``stage`` names the
-        work.  ``on_block(done, total)`` is called between pieces of it, and an exception raised
-        there ends it; a function that is the whole of the work takes ``on_block`` as a keyword.
-        """
-
-
 @dataclass(frozen=True, eq=False)
-class MemoryRows(Rows):
-    """Rows in memory: a whole table, or one block of a larger one."""
+class MemoryRows:
+    """Rows in memory without those of weight zero: a whole table, or a block of a larger one."""
 
     X: Array  # the inputs, and after them the functions of them
     y: Array
     sample_weight: Array | None = None
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # of the inputs
     response: str = "y"
-    place: Place = CPU
+    place: Place = CPU  # where products of large matrices are computed
     number: int = 0  # among the blocks of a larger table
-    library: Library = PLAIN
-    y_unit: float = 1.0
+    library: Library = PLAIN  # functions of the inputs that are columns as well
+    y_unit: float = 1.0  # what y was divided by
     several: Responses | None = None  # where y is one of several responses: all of them
+    workers: int = 1  # blocks that are worked on at a time
 
     def __len__(self) -> int:
         return len(self.y)
 
-    @cached_property
-    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+    @property
+    def shape(self) -> tuple[int, int]:
         """Rows and inputs."""
         n, width = self.X.shape
         return n, width - len(self.library.applied)
@@ -103,25 +153,25 @@ class MemoryRows(Rows):
         return np.ones(len(self.y)) if self.sample_weight is None else self.sample_weight
 
     @cached_property
-    def total_weight(self) -> float:  # type: ignore[override]
-        """Sum of the weights."""
+    def total_weight(self) -> float:
+        """What n is when a row of weight two counts as two rows."""
         return float(len(self) if self.sample_weight is None else self.sample_weight.sum())
 
     @cached_property
-    def y_mean(self) -> float:  # type: ignore[override]
-        """The weighted mean of y, or the number that all of them are."""
+    def y_mean(self) -> float:
+        """The weighted mean of y; of equal numbers that number, so that they centre to zeros."""
         if self.y.min() == self.y.max():
             return float(self.y[0])
         return float(np.average(self.y, weights=self.sample_weight))
 
     @cached_property
-    def ranges(self) -> Ranges:  # type: ignore[override]
+    def ranges(self) -> Ranges:
         """Ranges, means and variances of the columns."""
         return Ranges.of(self.X, self.weights)
 
     @property
-    def block(self) -> MemoryRows:  # type: ignore[override]
-        """These rows."""
+    def block(self) -> MemoryRows:
+        """All rows, as they are in memory."""
         return self
 
     def coded(self, code: Code) -> MemoryRows:
@@ -158,7 +208,12 @@ class MemoryRows(Rows):
         then: Callable[..., Any] | None = None,
         on_block: OnBlock | None = None,
     ) -> Any:
-        """Call the function once: there is one block."""
+        """Return the sum of ``function(block, *args)`` over the blocks, here a single one.
+
+        With ``then``, return ``then(sum, *args)``, computed where the sum is.  ``stage`` names the
+        work.  ``on_block(done, total)`` is called between pieces of it, and an exception raised
+        there ends it; a function that is the whole of the work takes ``on_block`` as a keyword.
+        """
         del stage
         total = function(self, *args, **({} if on_block is None else {"on_block": on_block}))
         return total if then is None else then(total, *args)

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from polysharp.data.cluster import dask_module
-from polysharp.data.dask_blocks import check_columns, is_frame
-from polysharp.data.dask_rows import table_of
+from polysharp.data.dask_rows import check_columns, is_frame, table_of
 from polysharp.errors import InputError
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.typing import Array

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.data.checks import check_responses
+from polysharp.data.checks import open_responses
 from polysharp.data.cluster import is_dask
-from polysharp.data.rows import MemoryRows, Responses, Rows
+from polysharp.data.rows import Rows
 from polysharp.errors import InputError
 from polysharp.estimators.model import of_record
 from polysharp.estimators.regressor import SparsePolynomialRegressor
@@ -105,7 +104,7 @@ constants, refit_gamma, coefficient_bounds, positive
 
     def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
         check_engine(self)
-        return open_responses(self, given, progress)
+        return open_responses(self, *given, progress)
 
 
 class MultiTaskSparsePolynomialRegressorCV(SharedTerms, SparsePolynomialRegressorCV):
@@ -159,7 +158,7 @@ refit_time_
                 "X must be in memory to compare sizes for several responses, got a Dask "
                 "collection; MultiTaskSparsePolynomialRegressor takes those"
             )
-        return open_responses(self, given, progress)
+        return open_responses(self, *given, progress)
 
     def _checked_parameters(self) -> dict[str, Any]:
         check_engine(self)
@@ -172,22 +171,3 @@ def check_engine(model: Any) -> None:
         raise InputError(
             f"engine must be 'auto' or 'tree' for several responses, got {model.engine!r}"
         )
-
-
-def open_responses(model: Any, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
-    """Check the rows; return them once for each response, which is divided by its size."""
-    if is_dask(given[0]):
-        from polysharp.data.dask_rows import open_several
-
-        return open_several(model, *given, progress)
-    tables = check_responses(model, *given)
-    units = tuple(_spread(table, model.fit_intercept) for table in tables)
-    values = np.array([table.y / unit for table, unit in zip(tables, units, strict=True)])
-    names = tuple(table.response for table in tables)
-    return replace(tables[0], several=Responses(names, units, values)).each
-
-
-def _spread(table: MemoryRows, centred: bool) -> float:
-    """Return the standard deviation of a response, or its size without an intercept."""
-    values = table.y - (table.y_mean if centred else 0.0)
-    return float(np.sqrt(table.weights @ values**2 / table.total_weight)) or 1.0

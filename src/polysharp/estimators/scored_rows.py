@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from polysharp.data.arrays import as_host
 from polysharp.data.checks import check_finite
-from polysharp.data.rows import evenly_spaced
-from polysharp.data.summary import Ranges
+from polysharp.data.rows import Ranges, evenly_spaced
 from polysharp.errors import InputError
 from polysharp.estimators.model import fitted_polynomial, formulas_of, settings_of
 from polysharp.monomials.scaling import Scaling

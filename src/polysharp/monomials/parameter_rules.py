@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from polysharp.data.functions import read_functions
-from polysharp.data.summary import Ranges
+from polysharp.data.rows import Ranges
 from polysharp.errors import InputError, TooLargeError
 from polysharp.monomials.coefficient_bounds import read_bounds
 from polysharp.monomials.term_rules import TermRules

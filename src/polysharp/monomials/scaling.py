@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from polysharp.data.functions import PLAIN, Library
-from polysharp.data.summary import Ranges
+from polysharp.data.rows import Ranges
 from polysharp.typing import Array, Monomial
 
 
@@ -34,17 +34,10 @@ class Scaling:
 
         Only inputs are shifted, and no functions of them.
         """
-        constant, p = ranges.low == ranges.high, len(ranges.low)
-        # The mean of equal numbers may round to another number: take the number itself.
-        mean = np.where(constant, ranges.low, ranges.mean)
-        shift = mean.copy() if center else np.zeros(p)
+        p = len(ranges.low)
+        shift = ranges.centers if center else np.zeros(p)
         shift[p - len(library.applied) :] = 0.0
-        if not scale:
-            return cls(shift, np.ones(p))
-        # About its own number a constant has no spread, whatever rounding left of it.
-        unit = np.sqrt(np.where(constant, 0.0, ranges.variance) + (mean - shift) ** 2)
-        unit[unit == 0.0] = 1.0
-        return cls(shift, unit)
+        return cls(shift, ranges.sizes(shift) if scale else np.ones(p))
 
     def apply(self, X: Array) -> Array:
         """Return the coded variables."""

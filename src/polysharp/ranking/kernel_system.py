@@ -28,7 +28,7 @@ import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from polysharp.data.torch_arrays import TorchArrays
+from polysharp.data.arrays import TorchArrays
 from polysharp.errors import TooLargeError
 from polysharp.typing import Array, OnBlock
 

@@ -32,8 +32,8 @@ from math import ceil
 
 import numpy as np
 
+from polysharp.data.arrays import TorchArrays
 from polysharp.data.rows import MemoryRows, Rows
-from polysharp.data.torch_arrays import TorchArrays
 from polysharp.errors import InputError
 from polysharp.moments.gram import MAX_DENSE, solve_spd
 from polysharp.moments.moments import Moments, accumulate, moments_of
