@@ -55,10 +55,9 @@ from polysharp.engines.columns.priced_search import search_all_inputs
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree import leaf_enumeration as searched_supports
 from polysharp.errors import InfeasibleError, InputError
-from polysharp.estimators.coded_table import CodedTable
-from polysharp.estimators.fit_context import FitContext
 from polysharp.estimators.fitted_model import FittedModel
 from polysharp.estimators.fitting import code_table
+from polysharp.estimators.preparation import CodedTable, FitContext
 from polysharp.pricing.design import Design
 from polysharp.time_budget import TimeBudget
 
@@ -147,7 +146,7 @@ def priced(case: Case) -> Any:
     solution = with_statement(
         found.solution, rules, found.basis, structure, opened.scaling, opened.tables[0]
     )
-    model.fitted_, model.basis_ = FittedModel((), solution, opened.allowed), found.basis
+    model.fitted_, model.basis_ = FittedModel((), solution, opened.allowed, None), found.basis
     return model
 
 

@@ -434,7 +434,7 @@ def test_interrupt_before_the_search_ends_the_fit(monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("polysharp.estimators.coded_table.assemble", interrupted)
+    monkeypatch.setattr("polysharp.estimators.preparation.assemble", interrupted)
     X, y = data()
     with pytest.raises(KeyboardInterrupt):
         model().fit(X, y)

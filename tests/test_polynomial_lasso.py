@@ -44,7 +44,7 @@ def test_the_path_is_scikit_learns_on_the_design(standardize):
     basis = Basis.full(4, 2, constant=False)
     structure = Structure.of_basis(basis, 100)
     problem = assemble(MemoryRows(X, y), basis, structure, lam=1.0, fit_intercept=True).problem
-    path = follow(problem, 100, standardize=standardize, n_alphas=40, eps=1e-3)
+    path = follow(problem, 100, np.geomspace(1.0, 1e-3, 40), standardize=standardize)
     M = basis.evaluate(X)
     M = M - M.mean(axis=0)
     if standardize:

@@ -27,7 +27,7 @@ _NAMES = {
     "estimators.regressor_cv": "SparsePolynomialRegressorCV",
     "estimators.rivals": "rivals",
     "estimators.rivals_found": "Rivals",
-    "estimators.stability": "Stability stability",
+    "estimators.resampling": "Stability stability",
     "polynomial.polynomial": "Polynomial",
     "ranking.ranking": "Ranking rank_inputs",
     "estimators.path": "Path PathPoint path",

@@ -41,10 +41,10 @@ from polysharp.estimators.regressor import (
 from polysharp.estimators.regressor_cv import (
     SparsePolynomialRegressorCV as SparsePolynomialRegressorCV,
 )
+from polysharp.estimators.resampling import Stability as Stability
+from polysharp.estimators.resampling import stability as stability
 from polysharp.estimators.rivals import rivals as rivals
 from polysharp.estimators.rivals_found import Rivals as Rivals
-from polysharp.estimators.stability import Stability as Stability
-from polysharp.estimators.stability import stability as stability
 from polysharp.polynomial.polynomial import Polynomial as Polynomial
 from polysharp.ranking.ranking import Ranking as Ranking
 from polysharp.ranking.ranking import rank_inputs as rank_inputs

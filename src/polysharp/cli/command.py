@@ -29,7 +29,7 @@ from enum import IntEnum
 from importlib.resources import files
 from typing import Any
 
-from polysharp.estimators.parameter_table import BUDGETS, SEARCH, TERM_RULES, option_help
+from polysharp.estimators.parameters import BUDGETS, SEARCH, TERM_RULES, option_help
 
 OptionReader = Callable[[str], Any]
 

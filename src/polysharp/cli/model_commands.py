@@ -26,9 +26,9 @@ from polysharp.cli.table_rows import read_rows, rows_for, split
 from polysharp.cli.tables import write_table
 from polysharp.errors import InputError
 from polysharp.estimators.model_file.model_file import load_model
+from polysharp.estimators.resampling import stability
 from polysharp.estimators.rivals import rivals
 from polysharp.estimators.scored_rows import ranking_of, score_rows
-from polysharp.estimators.stability import stability
 from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.stationary import stationary_points
 from polysharp.report import write_report

@@ -16,7 +16,7 @@ from polysharp.cli.command import NONE, ExitCode
 from polysharp.cli.table_rows import column
 from polysharp.data.file_writing import check_targets
 from polysharp.errors import InputError
-from polysharp.estimators.parameter_table import option_names
+from polysharp.estimators.parameters import option_names
 
 
 def settings(options: Namespace) -> dict[str, Any]:

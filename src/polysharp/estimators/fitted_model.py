@@ -1,22 +1,69 @@
-"""What a fit has found: one record, which every estimator holds as ``fitted_``."""
+"""What a fit has found: one record, which every estimator holds as ``fitted_``.
+
+It includes the unit that errors of the fit are measured in at x, the leverage of x:
+
+    u(x) = sqrt(1 + h(x)),     h(x) = 1/n + (t(x) - tbar)' A^-1 (t(x) - tbar),
+
+with t the products of inputs in the formula, tbar their mean and A their scatter over the rows of
+the fit, ridge included.  h is about (terms + 1) / n among these rows, and grows without limit
+outside of them, where a polynomial is no guide.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polysharp.certificate.solution import Solution
+from polysharp.estimators.preparation import PreparedProblem
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.ranking.ranking import Ranking
 from polysharp.selection.gamma_choice import GammaChoice
-from polysharp.typing import Indices
+from polysharp.typing import Array, Indices
 
 if TYPE_CHECKING:
     from polysharp.estimators.intervals import Calibration
-    from polysharp.estimators.leverage import Leverage
+
+
+@dataclass(frozen=True, eq=False)
+class Leverage:
+    """u(x) of one fit: the unit that errors at x are measured in."""
+
+    base: float  # 1/n, 0 without a free intercept
+    mean: Array  # of the products of inputs
+    root: Array  # (terms, terms), lower triangular: h(x) = base + |root (t(x) - mean)|^2
+
+    @classmethod
+    def of(cls, prepared: PreparedProblem, solution: Solution) -> Leverage:
+        """Read it off the moments of the fit; rows are taken to weigh alike on average."""
+        S, coded = np.array(solution.support, dtype=np.intp), prepared.coded
+        basis = prepared.basis.select(solution.support)
+        # Products of x - shift, in the units of the scaled monomials.
+        unit = coded.scaling.invert(basis.monomials, basis.scales)
+        problem = replace(prepared.problem, lam=1.0 / coded.refit_gamma)
+        # No eigenvalue lies below lam; where terms repeat each other, rounding says otherwise.
+        values, vectors = np.linalg.eigh(problem.hessian(S))
+        n = coded.rows.shape[0]
+        turned = (vectors / np.sqrt(np.maximum(values, problem.lam))).T * unit
+        _, upper = np.linalg.qr(turned[:, ::-1])
+        root = upper[::-1, ::-1] * np.sqrt(coded.rows.total_weight / n)
+        base = 0.0 if coded.rules.constant else 1.0 / n
+        return cls(base, _six_digits(prepared.assembled.mean[S] / unit), _six_digits(root))
+
+    def __call__(self, polynomial: Polynomial, X: Array) -> Array:
+        """Return u(x) at the rows of X."""
+        if not polynomial.functions:  # u goes on growing where inputs are clamped
+            polynomial = replace(polynomial, ranges=None)
+        offset = (polynomial.products(X) - self.mean) @ self.root.T
+        return np.asarray(np.sqrt(1.0 + self.base + np.sum(offset**2, axis=1)))
+
+
+def _six_digits(values: Array) -> Array:
+    """Round to six significant digits: the leverage is a unit, and files need not hold more."""
+    return np.array([float(f"{v:.6g}") for v in values.ravel()]).reshape(values.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +73,9 @@ class FittedModel:
     polynomials: tuple[Polynomial, ...]
     solution: Solution
     kept_inputs: Indices
+    leverage: Leverage
     ranking: Ranking | None = None  # None if every input was kept
     gamma_choice: GammaChoice | None = None  # None if gamma was given
-    leverage: Leverage | None = None  # None in files of earlier versions
     scales: Sequence[float] | None = None  # what several responses were divided by
     calibrations: tuple[Calibration, ...] = ()  # of each response, once it is calibrated
 

@@ -18,8 +18,7 @@ import numpy as np
 from polysharp.certificate.solution import Solution, Status, Stop
 from polysharp.data.rows import Rows
 from polysharp.engines.started_search import START_SHARE, search
-from polysharp.estimators.coded_table import CodedTable, PreparedProblem
-from polysharp.estimators.fit_context import FitContext
+from polysharp.estimators.preparation import CodedTable, FitContext, PreparedProblem
 from polysharp.monomials.parameter_rules import read_rules
 from polysharp.pricing.design import Design
 from polysharp.problem.problem import Problem
@@ -69,18 +68,7 @@ def code_table(
         )
         if choice is not None:
             gamma, refit_gamma = choice.gamma, choice.refit_gamma
-    coded = CodedTable.of(
-        tables,
-        rules,
-        float(gamma),
-        None if refit_gamma is None else float(refit_gamma),
-        scale=bool(model.scale),
-        center=bool(model.center),
-        clamp=bool(model.clamp),
-        sums=sums,
-        several=model._several,
-    )
-    return coded, choice
+    return CodedTable.of(model, tables, rules, gamma, refit_gamma, sums), choice
 
 
 def solve(
@@ -175,7 +163,8 @@ def _search_priced(
     """Generate columns on demand; the certificate covers every input that the plan has."""
     from polysharp.engines.columns.priced_search import search_all_inputs
 
-    inputs, ranking = coded.choose_inputs(plan, context)
+    tell = context.on_block("ranking inputs", plan.timed)
+    inputs, ranking = coded.choose_inputs(plan, on_block=tell)
     priced = priced_run(coded, inputs, plan, context)
     preparation = context.time.spent()
     for terms in starts:

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from polysharp.errors import InputError
-from polysharp.estimators.leverage import Leverage
+from polysharp.estimators.fitted_model import Leverage
 from polysharp.estimators.model import formulas_of
 from polysharp.estimators.parameters import check_seed
 from polysharp.estimators.resampling import Refits
@@ -75,8 +75,7 @@ class Calibration:
     @property
     def most(self) -> float:
         """The largest coverage that so many rows can give."""
-        total = self._total
-        return total / (total + self.heaviest)
+        return self._total / (self._total + self.heaviest)
 
     @property
     def _total(self) -> float:
@@ -85,10 +84,9 @@ class Calibration:
     def _needed(self, coverage: float) -> float:
         """Return the weight of the errors that an interval must cover."""
         if coverage > self.most:
-            count = round(self._total / self.heaviest)
             raise InputError(
-                f"coverage must be at most {self.most:.4g} with the {count} rows of the "
-                f"calibration, got {coverage!r}"
+                f"coverage must be at most {self.most:.4g} with the "
+                f"{round(self._total / self.heaviest)} rows of the calibration, got {coverage!r}"
             )
         return coverage * (self._total + self.heaviest) * (1.0 - 1e-12)
 
@@ -136,22 +134,16 @@ def calibrated(
     """
     rows = score_rows(model, X, y, sample_weight)
     heaviest = 1.0 if rows.weights is None else float(rows.weights.max())
-    if cv is None:
-        if getattr(model, "leverage_", None) is None:
-            raise InputError(
-                "model must know the leverage of its rows to be calibrated, which files of earlier "
-                "versions do not hold; fit it again"
-            )
-        unseen = [(formulas_of(model), model.leverage_, rows)]
-    else:
+    unseen = [(formulas_of(model), model.leverage_, rows)]
+    if cv is not None:
         unseen = _refitted(model, (X, y, sample_weight), rows, cv, groups)
     most = max(50, MOST_SCORES // len(unseen))
     folds = [
         [
-            UnseenErrors.of(formula, leverage, own, most)
-            for formula, own in zip(formulas, some.each, strict=True)
+            UnseenErrors.of(law, leverage, own, most)
+            for law, own in zip(laws, some.each, strict=True)
         ]
-        for formulas, leverage, some in unseen
+        for laws, leverage, some in unseen
     ]
     return tuple(Calibration(own, heaviest) for own in zip(*folds, strict=True))
 
@@ -166,9 +158,6 @@ def _refitted(
     held_out = np.concatenate([test for _, test in splits]) if splits else np.zeros(0)
     if len(np.unique(held_out)) < max(1, len(held_out)):
         raise InputError("cv must hold out every row once at most, got splits that overlap")
-    refits = Refits.of(model, X, y, sample_weight)
-    weights = np.zeros((len(splits), rows.n))
-    for v, (train, _) in enumerate(splits):
-        weights[v, train] = 1.0
-    models = zip(refits.run([(own, seed) for own in weights]), splits, strict=True)
+    draws = [(np.isin(np.arange(rows.n), train).astype(np.float64), seed) for train, _ in splits]
+    models = zip(Refits.of(model, *given).run(draws), splits, strict=True)
     return [(found.formulas, found.leverage, rows.take(test)) for found, (_, test) in models]

@@ -15,20 +15,50 @@ come from the moments and no n x n matrix is formed.  Degree 1 is ridge regressi
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from polysharp.data.checks import check_data
 from polysharp.data.rows import MemoryRows
-from polysharp.estimators.model import TableModel
+from polysharp.estimators.model import PolynomialModel
+from polysharp.estimators.parameters import RULES, check_parameters
 from polysharp.moments.moments import accumulate
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.scaling import Scaling
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.ranking.kernel_system import PANEL, KernelSystem, entrywise_power
 from polysharp.ranking.ranking import coefficients_from_moments, prefers_moments
+
+
+class TableModel(PolynomialModel):
+    """A model that is fitted to rows in memory, all of them at once."""
+
+    _rules: ClassVar = RULES
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the polynomial.
+
+        Parameters
+        ----------
+        X, y, sample_weight : arrays or data frames
+            As in ``SparsePolynomialRegressor.fit``, in memory.
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(self.get_params(deep=False), self._rules)
+        self._fit_rows(check_data(self, X, y, sample_weight), (X, y, sample_weight))
+        return self
+
+    @abstractmethod
+    def _fit_rows(self, data: MemoryRows, given: tuple[Any, Any, Any]) -> None:
+        """Fit to checked rows; splitters take X, y and sample_weight as they were ``given``."""
 
 
 @dataclass(eq=False, repr=False)

@@ -9,25 +9,41 @@ It shares its first step, its hyper-parameters l, r and gamma, and its units wit
 are those with the least mean square error over held-out rows: all three steps are repeated
 without the rows of each fold, every l and gamma is scored on them, and the steps are then done
 once more on all rows.
+
+The path, from the moments alone,
+
+    min_w  1/2 |y - M w|^2 + alpha sum_j d_j |w_j|,      alpha from alpha_max downwards,
+
+has supports that grow as alpha falls.  d_j = |m_j| makes the path the one of standardised
+monomials, d_j = 1 the paper's.  For every l it offers one support, the last with at most l
+monomials; on it ridge regression with parameter gamma is
+
+    w_S = Q (E + I / gamma)^-1 Q'q_S,      G_SS = Q E Q',
+
+one eigendecomposition for all gammas.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import lasso_path
 from sklearn.utils.validation import check_is_fitted
 
 from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError, TooLargeError
-from polysharp.estimators.coded_table import CodedTable, PreparedProblem
-from polysharp.estimators.lasso_path import LassoPath, follow, ridge_coefficients
-from polysharp.estimators.model import TableModel
+from polysharp.estimators.kernel_regressor import TableModel
 from polysharp.estimators.parameters import LASSO_RULES, check_seed
+from polysharp.estimators.preparation import CodedTable, PreparedProblem
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.monomials.term_rules import TermRules
+from polysharp.problem.problem import Problem
 from polysharp.ranking.work_plan import WorkPlan, triage_size
 from polysharp.selection.splits import Split, read_splits
 from polysharp.typing import Array, Indices, Monomial
@@ -128,8 +144,7 @@ class PolynomialLasso(TableModel):
         sizes = np.arange(1, MOST_TERMS + 1) if self.max_terms == "auto" else [self.max_terms]
         f = prepared.problem.size
         sizes = np.minimum(sizes, f)[:f]
-        self.errors_ = None
-        best = (0, 0)
+        self.errors_, best = None, (0, 0)
         if len(sizes) * len(self.gammas_) > 1:
             self.errors_ = self._errors(data, self._splits(data, *given), sizes)
             best = divmod(int(np.argmin(self.errors_)), len(self.gammas_))
@@ -139,8 +154,7 @@ class PolynomialLasso(TableModel):
         support = self.path_.support(self.max_terms_)
         (w,) = ridge_coefficients(prepared.problem, support, np.array([self.gamma_])).T
         self.polynomial_ = prepared.formula(tuple(support), w)
-        self.intercept_ = self.polynomial_.intercept
-        self.powers_ = self.polynomial_.powers
+        self.intercept_, self.powers_ = self.polynomial_.intercept, self.polynomial_.powers
 
     def support_at(self, max_terms: int) -> tuple[Monomial, ...]:
         """Return the monomials of the last support along the path with at most so many."""
@@ -151,25 +165,18 @@ class PolynomialLasso(TableModel):
         """Rank the inputs and follow the path over the monomials of those kept."""
         limit = MOST_TERMS if self.max_terms == "auto" else int(self.max_terms)
         rules = TermRules(degree=int(self.degree), max_terms=limit, constant=not self.fit_intercept)
-        gamma, scale, center = data.total_weight**-0.5, bool(self.scale), bool(self.center)
-        coded = CodedTable.of([data], rules, gamma, scale=scale, center=center)
+        coded = CodedTable.of(self, [data], rules, gamma=data.total_weight**-0.5)
         plan = WorkPlan(triage_size(self.n_candidates, rules, data.shape[1]), priced=False)
-        kept, ranking = coded.choose_inputs(plan, context=None)
+        kept, ranking = coded.choose_inputs(plan)
         if rules.count(len(kept)) > MAX_DENSE:
             raise TooLargeError(
                 f"n_candidates must leave at most {MAX_DENSE} monomials for the path, and the "
                 f"{len(kept)} inputs kept have {rules.count(len(kept)):,}; lower n_candidates "
                 "or degree"
             )
-        prepared = coded.over(kept, ranking, plan, context=None)
-        path = follow(
-            prepared.problem,
-            limit,
-            standardize=self.standardize,
-            n_alphas=int(self.n_alphas),
-            eps=float(self.eps),
-        )
-        return prepared, path
+        prepared = coded.over(kept, ranking, plan)
+        alphas = np.geomspace(1.0, float(self.eps), int(self.n_alphas))
+        return prepared, follow(prepared.problem, limit, alphas, standardize=self.standardize)
 
     def _splits(self, data: MemoryRows, X: Any, y: Any, sample_weight: Any) -> list[Split]:
         """Return rows to fit and rows to score, as indices of the rows of positive weight."""
@@ -189,17 +196,84 @@ class PolynomialLasso(TableModel):
             if not len(train) or not len(test):
                 raise InputError("cv must leave rows of positive weight to fit and to score")
             held_out, (prepared, path) = data.take(test), self._steps(data.take(train))
-            assembled, basis = prepared.assembled, prepared.basis
-            U = prepared.coded.scaling.apply(held_out.X)
+            assembled, U = prepared.assembled, prepared.coded.scaling.apply(held_out.X)
             last = None
             for row, size in enumerate(sizes):
                 support = path.support(int(size))
                 if support is not last:
                     w = ridge_coefficients(assembled.problem, support, self.gammas_)
-                    M = basis.select(support).evaluate(U) - assembled.mean[support]
+                    M = prepared.basis.select(support).evaluate(U) - assembled.mean[support]
                     predicted = np.clip(assembled.y_means[0] + M @ w, *span)
                     losses = held_out.weights @ (held_out.y[:, None] - predicted) ** 2
+                    last = support
                 total[row] += losses
-                last = support
             weight += held_out.total_weight
         return total / weight
+
+
+@dataclass(frozen=True, eq=False)
+class LassoPath:
+    """Supports along falling alphas, as indices into the monomials of a problem."""
+
+    alphas: Array
+    supports: tuple[Indices, ...]
+
+    @cached_property
+    def sizes(self) -> Indices:
+        """Number of monomials at each alpha."""
+        return np.array([len(support) for support in self.supports], dtype=np.intp)
+
+    def support(self, max_terms: int) -> Indices:
+        """Return the last support along the path that has at most so many monomials."""
+        return self.supports[int(np.flatnonzero(self.sizes <= max_terms)[-1])]
+
+
+def follow(problem: Problem, max_terms: int, alphas: Array, *, standardize: bool) -> LassoPath:
+    """Follow the path from the empty support until it has more than ``max_terms`` monomials.
+
+    ``alphas`` are shares of the largest, falling from 1.  If coordinate descent stops at its limit
+    of iterations, as it does for nearly collinear monomials, the support it has reached counts.
+    """
+    G = problem.gram.block(np.arange(problem.size), np.arange(problem.size))
+    norms = np.sqrt(np.maximum(np.diagonal(G), 0.0))
+    d = np.where(norms > 0.0, norms, 1.0) if standardize else np.ones(problem.size)
+    G /= np.multiply.outer(d, d)
+    q = problem.q[0] / d
+    largest = float(np.abs(q).max(initial=0.0))
+    supports = [np.zeros(0, dtype=np.intp)]
+    w = np.zeros(problem.size)
+    for alpha in (largest * alphas[1:]).tolist():
+        if len(supports[-1]) > max_terms or alpha == 0.0:
+            break
+        w = _descend(G, q, problem.yy, alpha, w)
+        supports.append(np.flatnonzero(w))
+    return LassoPath(largest * alphas[: len(supports)], tuple(supports))
+
+
+def _descend(G: Array, q: Array, yy: float, alpha: float, start: Array) -> Array:
+    """Return the Lasso's coefficients at one alpha, from those at the last one."""
+    # With G and q given, lasso_path takes from X only its shape and from y only y'y; one row
+    # makes its alpha, which it multiplies by the number of rows, ours.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        _, coefficients, _ = lasso_path(
+            np.zeros((1, len(q)), order="F"),
+            np.array([np.sqrt(yy)]),
+            alphas=np.array([alpha]),
+            precompute=G,
+            Xy=q,
+            coef_init=start,
+            check_input=False,
+        )
+    return np.asarray(coefficients[:, 0], dtype=np.float64)
+
+
+def ridge_coefficients(problem: Problem, support: Indices, gammas: Array) -> Array:
+    """Return the ridge regressions on one support, one column for each gamma."""
+    values, Q = np.linalg.eigh(problem.gram.block(support, support))
+    # Zero to rounding is zero: at huge gammas the inverse of rounding would be a coefficient.
+    least = len(support) * np.finfo(float).eps * values.max(initial=0.0)
+    values = np.where(values > least, values, np.inf)
+    return np.asarray(
+        Q @ ((Q.T @ problem.q[0, support])[:, None] / (values[:, None] + 1.0 / gammas))
+    )

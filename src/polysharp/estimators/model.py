@@ -1,28 +1,31 @@
-"""What every estimator here shares: predictions, names of terms, and how it shows itself."""
+"""What every estimator here shares: predictions, names of terms, and how it shows itself.
+
+Predictions on Dask collections are one task per block, computed when the user asks.  A block that
+cannot be predicted says so with its number.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 from numbers import Real
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import estimator_html_repr, get_tags
+from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polysharp.data.arrays import as_host
-from polysharp.data.checks import check_data, check_finite, input_names, named_columns
+from polysharp.data.checks import check_finite, input_names, named_columns, open_rows
 from polysharp.data.cluster import is_dask
-from polysharp.data.rows import MemoryRows
+from polysharp.data.rows import Rows
 from polysharp.errors import InputError
 from polysharp.estimators.fitted_model import FittedModel
-from polysharp.estimators.parameters import RULES, check_parameters
 from polysharp.polynomial.polynomial import Polynomial
+from polysharp.progress import Progress
 from polysharp.typing import Array
 from polysharp.wording import plural
 
@@ -33,17 +36,13 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor whose fitted form is a polynomial, ``polynomial_``."""
 
     degree: Any
+    _several: ClassVar[bool] = False  # whether there are several responses
 
     @property
     def _formulas(self) -> tuple[Polynomial, ...]:
         """The polynomials, one for each response; none before the fit, or if none was formed."""
         formula = getattr(self, "polynomial_", None)
         return () if formula is None else (formula,)
-
-    @property
-    def _several(self) -> bool:
-        """Whether the model has several responses."""
-        return not get_tags(self).target_tags.single_output
 
     @property
     def _largest_degree(self) -> int:
@@ -58,9 +57,7 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         if is_dask(X):
-            from polysharp.estimators.lazy_prediction import predict_collection
-
-            return predict_collection(self, self._formulas, X, several=self._several)
+            return _lazily(self, X)
         rows = self._checked_rows(X)
         values = [formula(rows) for formula in self._formulas]
         return np.column_stack(values) if self._several else values[0]
@@ -102,42 +99,20 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return bundle
 
 
-class TableModel(PolynomialModel):
-    """A model that is fitted to rows in memory, all of them at once."""
-
-    _rules: ClassVar = RULES
-
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the polynomial.
-
-        Parameters
-        ----------
-        X, y, sample_weight : arrays or data frames
-            As in ``SparsePolynomialRegressor.fit``, in memory.
-
-        Returns
-        -------
-        self
-        """
-        check_parameters(self.get_params(deep=False), self._rules)
-        self._fit_rows(check_data(self, X, y, sample_weight), (X, y, sample_weight))
-        return self
-
-    @abstractmethod
-    def _fit_rows(self, data: MemoryRows, given: tuple[Any, Any, Any]) -> None:
-        """Fit to checked rows; splitters take X, y and sample_weight as they were ``given``."""
-
-
 def of_record(what: str, read: Callable[[FittedModel], R]) -> R:
     """Return a property that reads ``fitted_``, and is missing as long as that is."""
     found = property(lambda model: read(model.fitted_), doc=f"Return {what}.")
     return found  # type: ignore[return-value]
 
 
-class RecordedModel(PolynomialModel):
-    """A model whose fitted attributes are read from one record, ``fitted_``."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class CertifiedModel(PolynomialModel):
+    """A model whose polynomial comes with a certificate, ``solution_``, and keeps to rules.
 
-    fitted_: FittedModel
+    Its fitted attributes are read from one record, ``fitted_``.
+    """
+
+    fitted_: FittedModel = field(init=False)
 
     polynomial_ = of_record("the formula", lambda found: found.polynomial)
     solution_ = of_record("the certificate", lambda found: found.solution)
@@ -149,13 +124,7 @@ class RecordedModel(PolynomialModel):
     kept_inputs_ = of_record("the inputs searched", lambda found: found.kept_inputs)
     ranking_ = of_record("scores of the triage", lambda found: found.ranking)
     leverage_ = of_record("the unit of errors at x", lambda found: found.leverage)
-
     calibration_ = of_record("the errors on unseen rows", lambda found: found.calibration)
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class CertifiedModel(RecordedModel):
-    """A model whose polynomial comes with a certificate, ``solution_``, and keeps to rules."""
 
     max_interaction: int | None = None
     interaction_degree: int | None = None
@@ -234,18 +203,19 @@ class CertifiedModel(RecordedModel):
         >>> model.predict_interval([[0.5, 0.5], [5.0, 5.0]], coverage=0.9).round(1).tolist()
         [[0.1, 0.4], [24.8, 26.9]]
         """
-        self._check_calibrated("predict_interval", coverage)
+        check_is_fitted(self)
+        if not self.fitted_.calibrations:
+            raise InputError("predict_interval needs errors on unseen rows: call calibrate first")
+        check_coverage(coverage)
         if is_dask(X):
             raise InputError("X must be in memory for predict_interval, got a Dask collection")
         rows = self._checked_rows(X)
         limits = [own.limits(rows, float(coverage)) for own in self.fitted_.calibrations]
         return np.stack(limits, axis=1) if self._several else limits[0]
 
-    def _check_calibrated(self, what: str, coverage: Any) -> None:
-        check_is_fitted(self)
-        if not self.fitted_.calibrations:
-            raise InputError(f"{what} needs errors on unseen rows: call calibrate first")
-        check_coverage(coverage)
+    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
+        """Check X, y and sample_weight; return the rows once for each response."""
+        return [open_rows(self, *given, progress)]
 
     def _said_of_the_fit(self) -> list[str]:
         return [str(self.solution_), *filter(None, [covers(self)])]
@@ -253,8 +223,7 @@ class CertifiedModel(RecordedModel):
 
 def check_single(model: Any, parameter: str) -> None:
     """Refuse what is no model of one response with a certificate, fitted or not."""
-    certified = isinstance(model, CertifiedModel)
-    if not certified or not get_tags(model).target_tags.single_output:
+    if not isinstance(model, CertifiedModel) or model._several:
         raise InputError(
             f"{parameter} must be a SparsePolynomialRegressor or SparsePolynomialRegressorCV, "
             f"which have one response, got {type(model).__name__}"
@@ -305,3 +274,44 @@ def settings_of(estimator: Any) -> dict[str, Any]:
     """
     given: dict[str, Any] = getattr(estimator, "best_estimator_", estimator).get_params(deep=False)
     return given | {name: getattr(estimator, name) for name in ("random_state", "time_limit")}
+
+
+def _lazily(model: PolynomialModel, X: Any) -> Any:
+    """Return predictions at the rows of a Dask collection.
+
+    An array gives an array with the chunks of its rows, a data frame a series with its index, named
+    as the response was; several responses give tables.
+    """
+    from polysharp.data.dask_rows import check_columns, is_frame, table_of
+
+    formulas, several = model._formulas, model._several
+
+    def values(x: Any, number: int | None) -> Array:
+        try:
+            rows = table_of(x, formulas[0].names)
+        except InputError as refused:
+            raise InputError(f"block {number}: {refused}") from None
+        return np.column_stack([law(rows) for law in formulas])
+
+    def of_block(x: Any, block_info: Any = None) -> Array:
+        table = values(x, block_info[0]["chunk-location"][0] if block_info else None)
+        return table if several else table[:, 0]
+
+    def frame(table: Array, index: Any) -> Any:
+        from pandas import DataFrame
+
+        found = DataFrame(table, index=index, columns=[law.response for law in formulas])
+        return found if several else found.iloc[:, 0]
+
+    def of_partition(x: Any, partition_info: Any = None) -> Any:
+        return frame(values(x, partition_info["number"] if partition_info else None), x.index)
+
+    check_columns(model, X, reset=False)
+    if is_frame(X):
+        meta = frame(np.empty((0, len(formulas))), range(0))
+        return X.map_partitions(of_partition, meta=meta)
+    whole = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+    shape: dict[str, Any] = {"drop_axis": 1, "meta": np.empty(0)}
+    if several:
+        shape = {"chunks": (whole.chunks[0], (len(formulas),)), "meta": np.empty((0, 0))}
+    return whole.map_blocks(of_block, dtype=np.float64, **shape)

@@ -11,7 +11,7 @@ from polysharp.data.checks import open_responses
 from polysharp.data.cluster import is_dask
 from polysharp.data.rows import Rows
 from polysharp.errors import InputError
-from polysharp.estimators.model import of_record
+from polysharp.estimators.model import CertifiedModel, of_record
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
 from polysharp.polynomial.polynomial import Polynomial
@@ -20,11 +20,13 @@ from polysharp.progress import Progress
 if TYPE_CHECKING:
     from polysharp.estimators.intervals import Calibration
 
-RANKED = 5  # responses that rank the inputs, evenly spaced among all
 
-
-class SharedTerms:
+class SharedTerms(CertifiedModel):
     """What models of several responses with one set of terms have in common."""
+
+    engine: Any
+    fit_intercept: bool
+    _several = True
 
     polynomials_ = of_record("the formula of each response", lambda found: found.polynomials)
     response_scales_ = of_record(
@@ -34,16 +36,29 @@ class SharedTerms:
     @property
     def calibrations_(self) -> tuple[Calibration, ...]:
         """What ``calibrate`` has measured for each response; missing before."""
-        if not self.fitted_.calibrations:  # type: ignore[attr-defined]
+        if not self.fitted_.calibrations:
             raise AttributeError("calibrations_ are there after calibrate")
-        return self.fitted_.calibrations  # type: ignore[attr-defined,no-any-return]
+        return self.fitted_.calibrations
 
     @property
     def _formulas(self) -> tuple[Polynomial, ...]:
         return getattr(self, "polynomials_", ())
 
+    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
+        """Check the rows; return them once for each response, which is divided by its size."""
+        if self.engine not in ("auto", "tree"):
+            raise InputError(
+                f"engine must be 'auto' or 'tree' for several responses, got {self.engine!r}"
+            )
+        if is_dask(given[0]) and isinstance(self, SparsePolynomialRegressorCV):
+            raise InputError(
+                "X must be in memory to compare sizes for several responses, got a Dask "
+                "collection; MultiTaskSparsePolynomialRegressor takes those"
+            )
+        return open_responses(self, *given, progress)
+
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = False
         return tags
@@ -102,10 +117,6 @@ constants, refit_gamma, coefficient_bounds, positive
     <Status.OPTIMAL: 'optimal'>
     """
 
-    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
-        check_engine(self)
-        return open_responses(self, *given, progress)
-
 
 class MultiTaskSparsePolynomialRegressorCV(SharedTerms, SparsePolynomialRegressorCV):
     """Several responses, one set of terms, its budgets chosen by cross-validation.
@@ -151,23 +162,3 @@ refit_time_
     """
 
     _kind = MultiTaskSparsePolynomialRegressor
-
-    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
-        if is_dask(given[0]):
-            raise InputError(
-                "X must be in memory to compare sizes for several responses, got a Dask "
-                "collection; MultiTaskSparsePolynomialRegressor takes those"
-            )
-        return open_responses(self, *given, progress)
-
-    def _checked_parameters(self) -> dict[str, Any]:
-        check_engine(self)
-        return super()._checked_parameters()
-
-
-def check_engine(model: Any) -> None:
-    """Refuse engines that are for one response."""
-    if model.engine not in ("auto", "tree"):
-        raise InputError(
-            f"engine must be 'auto' or 'tree' for several responses, got {model.engine!r}"
-        )

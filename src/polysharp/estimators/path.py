@@ -27,8 +27,6 @@ import numpy as np
 from polysharp.certificate.solution import Solution, Status
 from polysharp.data.checks import open_rows
 from polysharp.errors import InfeasibleError, InputError, load_optional
-from polysharp.estimators.coded_table import PreparedProblem
-from polysharp.estimators.fit_context import FitContext
 from polysharp.estimators.fitting import code_table
 from polysharp.estimators.parameters import (
     check_parameters,
@@ -37,6 +35,7 @@ from polysharp.estimators.parameters import (
     sizes,
 )
 from polysharp.estimators.path_search import CertifiedSizes, open_folds, validated_sizes
+from polysharp.estimators.preparation import FitContext, PreparedProblem
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.selection.parallel import Workers

@@ -17,8 +17,7 @@ import numpy as np
 from polysharp.certificate.solution import Solution, Stop, certify
 from polysharp.engines.local_search import every_size
 from polysharp.errors import InfeasibleError, TooLargeError
-from polysharp.estimators.coded_table import CodedTable, PreparedProblem
-from polysharp.estimators.fit_context import FitContext
+from polysharp.estimators.preparation import CodedTable, FitContext, PreparedProblem
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.problem.problem import Problem
 from polysharp.selection.folds import Folds

@@ -21,15 +21,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from polysharp.certificate.solution import Status
-from polysharp.data.checks import open_rows
 from polysharp.data.rows import Rows
-from polysharp.estimators.fit_context import FitContext, warn
-from polysharp.estimators.fitted_model import FittedModel
+from polysharp.estimators.fitted_model import FittedModel, Leverage
 from polysharp.estimators.fitting import StartTerms, code_table, solve
-from polysharp.estimators.leverage import Leverage
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import check_parameters
-from polysharp.progress import Progress
+from polysharp.estimators.preparation import FitContext, warn
 from polysharp.selection.folds import KnownSums
 
 FAR = 1e6  # standard deviations of an input from zero: squares of 12 digits in common
@@ -242,10 +239,6 @@ class SparsePolynomialRegressor(CertifiedModel):
             return "center=True, since inputs lie far from zero for their spread,"
         return "a longer time_limit, a smaller gamma or a larger gap_tol"
 
-    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
-        """Check X, y and sample_weight; return the rows once for each response."""
-        return [open_rows(self, *given, progress)]
-
     def _fit_tables(
         self,
         tables: Sequence[Rows],
@@ -265,18 +258,20 @@ class SparsePolynomialRegressor(CertifiedModel):
         prepared, solution = solve(
             coded, self.n_candidates, context, starts, strengthen=strengthen or choice is not None
         )
-        if self._several:
-            solution = replace(solution, coefficients=np.atleast_2d(solution.coefficients))
-            if (refit := solution.refit) is not None:
-                rows = replace(refit, coefficients=np.atleast_2d(refit.coefficients))
-                solution = replace(solution, refit=rows)
+        if self._several:  # a row for each, even if there is one
+            refit = solution.refit and _with_rows(solution.refit)
+            solution = replace(_with_rows(solution), refit=refit)
         self.fitted_ = FittedModel(
             prepared.formulas(solution.support),
             solution,
             prepared.inputs,
+            Leverage.of(prepared, solution),
             prepared.ranking,
             choice,
-            Leverage.of(prepared, solution),
             tuple(table.y_unit for table in tables) if self._several else None,
         )
         return prepared.remark(self.time_limit)
+
+
+def _with_rows(found: Any) -> Any:
+    return replace(found, coefficients=np.atleast_2d(found.coefficients))

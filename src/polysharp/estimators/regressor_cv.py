@@ -11,18 +11,16 @@ refitted on all rows by ``SparsePolynomialRegressor`` and carries its certificat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from polysharp.data.checks import open_rows
 from polysharp.data.cluster import is_dask
 from polysharp.data.rows import Rows
 from polysharp.errors import InputError
-from polysharp.estimators.fit_context import FitContext, warn
 from polysharp.estimators.fitting import StartTerms
 from polysharp.estimators.model import CertifiedModel
 from polysharp.estimators.parameters import (
@@ -32,9 +30,9 @@ from polysharp.estimators.parameters import (
     several,
     sizes,
 )
+from polysharp.estimators.preparation import FitContext, warn
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.monomials.parameter_rules import read_rules
-from polysharp.progress import Progress
 from polysharp.selection.budget_search import HIGHEST, BudgetSearch, Wanted
 from polysharp.selection.folds import Folds, KnownSums
 from polysharp.selection.parallel import Workers
@@ -185,19 +183,18 @@ optional
     random_state: Any = 0
     refit: bool = field(default=True, kw_only=True)
 
+    _kind: ClassVar[type[SparsePolynomialRegressor]] = SparsePolynomialRegressor  # of the refit
+
     @property
     def _largest_degree(self) -> int:
         """The largest degree that is compared for models of any size."""
         degrees = several(self.degree)
         return HIGHEST if degrees == ("auto",) else max(map(int, degrees))
 
-    _kind: ClassVar[type[SparsePolynomialRegressor]] = SparsePolynomialRegressor  # of the refit
-
     @property
     def _shared(self) -> dict[str, Any]:
         """Parameters that are handed to the refit as they are."""
-        known = {own.name for own in fields(SparsePolynomialRegressor)}
-        known -= {*COMPARED, "time_limit", "random_state"}
+        known = self._kind().get_params(deep=False).keys() - {*COMPARED, "time_limit"}
         return {name: v for name, v in self.get_params(deep=False).items() if name in known}
 
     def fit(
@@ -244,9 +241,8 @@ optional
 
     def _checked_parameters(self) -> dict[str, Any]:
         """Check everything; return the parameters of the estimator with the largest budgets."""
-        own = self.get_params(deep=False)
         for name in COMPARED:
-            check_several(name, own[name], auto=name == "degree")
+            check_several(name, getattr(self, name), auto=name == "degree")
         if self.rule not in RULES:
             raise InputError(
                 f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}"
@@ -260,10 +256,6 @@ optional
         }
         check_parameters(parameters)
         return parameters
-
-    def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
-        """Check X, y and sample_weight; return the rows once for each response."""
-        return [open_rows(self, *given, progress)]
 
     def _folds(
         self,
@@ -306,14 +298,13 @@ optional
         elif limit < inf:
             time = context.time.share(1.0, at_least=REFIT_SHARE * limit)
             context = replace(context, time=time, hopeless_after=HOPELESS_AFTER)
-        model = self._kind(**self._shared, **self.best_params_).set_params(
-            random_state=context.seed, time_limit=self.time_limit
-        )
+        own = {"random_state": context.seed, "time_limit": self.time_limit}
+        if self.clamp is None:
+            own["clamp"] = search.clamps(scores, self.best_index_)
+        model = self._kind(**(self._shared | self.best_params_ | own))
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 setattr(model, name, getattr(self, name))
-        if self.clamp is None:
-            model.set_params(clamp=search.clamps(scores, self.best_index_))
         starts, sums = search.for_refit(scores, self.best_index_)
         auto = several(self.gamma) == ("auto",)
         model._fit_tables(tables, context, starts, sums, strengthen=auto)

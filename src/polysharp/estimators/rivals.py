@@ -41,11 +41,10 @@ from polysharp.engines.tree.near_optimal import (
     search_near_optimal,
 )
 from polysharp.errors import InputError
-from polysharp.estimators.coded_table import CodedTable, PreparedProblem
-from polysharp.estimators.fit_context import FitContext
 from polysharp.estimators.fitting import code_table, priced_run
 from polysharp.estimators.model import check_single
 from polysharp.estimators.parameters import check_parameters
+from polysharp.estimators.preparation import CodedTable, FitContext, PreparedProblem
 from polysharp.estimators.rivals_found import Rivals, UsageCounts, Used, line
 from polysharp.moments.gram import MAX_DENSE
 from polysharp.polynomial.polynomial import Polynomial
@@ -194,7 +193,7 @@ def _prepared(
     count = coded.rules.count(len(inputs))
     if count <= MAX_DENSE:
         plan = WorkPlan(len(inputs), priced=False)
-        prepared, others = coded.over(inputs, model.ranking_, plan, context), np.inf
+        prepared, others = coded.over(inputs, model.ranking_, plan), np.inf
     else:
         from polysharp.engines.columns.priced_search import near_optimal_pool
 

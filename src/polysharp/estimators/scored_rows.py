@@ -48,10 +48,13 @@ class ScoredRows:
         return [ScoredRows(self.X, *own, self.weights) for own in columns]
 
     @property
+    def _weights(self) -> Array:
+        return np.ones(self.n) if self.weights is None else self.weights
+
+    @property
     def shares(self) -> Array:
         """Weights of the rows; they add up to one."""
-        v = np.ones(self.n) if self.weights is None else self.weights
-        return np.asarray(v / v.sum())
+        return np.asarray(self._weights / self._weights.sum())
 
     @property
     def residuals(self) -> Array:
@@ -65,15 +68,14 @@ class ScoredRows:
 
     @property
     def r2(self) -> float | None:
-        """1 - sum v e^2 / sum v (y - mean y)^2, None where the response does not vary."""
-        total, weight = self.total_squares, self.n if self.weights is None else self.weights.sum()
-        return 1.0 - self.rmse**2 * float(weight) / total if total > 0.0 else None
+        """1 - sum v e^2 / sum v (y - mean y)^2, None if the response does not vary."""
+        total = self.total_squares
+        return 1.0 - self.rmse**2 * float(self._weights.sum()) / total if total > 0.0 else None
 
     @property
     def total_squares(self) -> float:
         """Sum v (y - mean y)^2, the squares that R2 is relative to."""
-        centred = self.observed - self.shares @ self.observed
-        return float(centred**2 @ (np.ones(self.n) if self.weights is None else self.weights))
+        return float((self.observed - self.shares @ self.observed) ** 2 @ self._weights)
 
 
 def inputs_of(estimator: Any, X: Any) -> Array:
@@ -119,11 +121,9 @@ def ranking_of(estimator: Any, rows: ScoredRows) -> Ranking:
     coefficients.  The kernel is n x n, so of a long table evenly spaced rows are ranked.
     """
     if estimator.ranking_ is not None:
-        found: Ranking = estimator.ranking_
-        return found
-    settings = settings_of(estimator)
-    weights = np.ones(len(rows.X)) if rows.weights is None else rows.weights
-    some = evenly_spaced(len(rows.X), RANKED_ROWS)
+        return estimator.ranking_  # type: ignore[no-any-return]
+    settings, weights = settings_of(estimator), rows._weights
+    some = evenly_spaced(rows.n, RANKED_ROWS)
     center = fitted_polynomial(estimator).shifts is not None
     scaling = Scaling.of(Ranges.of(rows.X, weights), scale=True, center=center)
     return rank_inputs(

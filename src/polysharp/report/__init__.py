@@ -16,8 +16,8 @@ from polysharp.data.file_writing import write_file
 
 if TYPE_CHECKING:
     from polysharp.estimators.path import Path
+    from polysharp.estimators.resampling import Stability
     from polysharp.estimators.rivals_found import Rivals
-    from polysharp.estimators.stability import Stability
     from polysharp.report.peers import Peer
 
 __all__ = ["render_report", "write_report"]

@@ -28,8 +28,8 @@ from polysharp.typing import Array
 
 if TYPE_CHECKING:
     from polysharp.estimators.path import Path
+    from polysharp.estimators.resampling import Stability
     from polysharp.estimators.rivals_found import Rivals
-    from polysharp.estimators.stability import Stability
     from polysharp.report.peers import Peer
 
 MAX_LISTED = 40  # inputs of the data listed one by one

@@ -13,8 +13,8 @@ import numpy as np
 
 from polysharp.certificate.solution import Solution
 from polysharp.errors import InputError
+from polysharp.estimators.resampling import Stability
 from polysharp.estimators.scored_rows import ScoredRows
-from polysharp.estimators.stability import Stability
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.report.report_data import ReportData
 from polysharp.typing import Array, Monomial

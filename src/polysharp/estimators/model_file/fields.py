@@ -1,18 +1,20 @@
-"""The sections of a model file: how each is written, and how it is read again.
+"""The fields of a model file, each with the one function that reads it; every one is checked.
 
-formula       intercept, terms, shifts and ranges of a ``Polynomial``, but for its names
-certificate   the fields of a ``Solution``; what follows from others is written for readers alone
-spread        base, mean and root (the rows of its lower triangle) of ``Leverage``
-calibration   heaviest weight, and for every fold its formula (null for the model's own), its
-              spread (null likewise), its errors in order and the weights behind them
-parameters    those of the fit, mappings of terms to bounds as pairs
+A ``Reader`` stands at one place of a JSON document, which somebody else may have written, and hands
+out what it finds there, or says which place breaks which rule::
+
+    terms[2].coefficient must be a finite number, got '1.5'
+
+A field of ``FIELDS`` bears the name of the attribute that is written, so that one table says what
+is written and how it is read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
-from math import isfinite
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import inf, isfinite
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -22,17 +24,189 @@ from polysharp.data.functions import FUNCTIONS, Applied, Library
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
 from polysharp.errors import InputError
+from polysharp.estimators.fitted_model import Leverage
 from polysharp.estimators.intervals import Calibration, UnseenErrors
-from polysharp.estimators.leverage import Leverage
 from polysharp.estimators.model import settings_of
-from polysharp.estimators.model_file.schema import Reader
 from polysharp.estimators.parameters import check_parameters
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.ranking.ranking import Ranking
+from polysharp.typing import Array
 
 
-def describe_terms(polynomial: Polynomial) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Reader:
+    """One place of a document, and what stands there."""
+
+    place: str
+    value: Any
+
+    def __getitem__(self, name: str) -> Reader:
+        """Enter a field of an object; a field that is not there is refused."""
+        self._must_be(dict, "an object")
+        inside = f"{self.place}.{name}" if self.place else name
+        if name not in self.value:
+            raise InputError(f"{inside} is missing")
+        return Reader(inside, self.value[name])
+
+    def __contains__(self, name: str) -> bool:
+        self._must_be(dict, "an object")
+        return name in self.value
+
+    def fields(self) -> dict[str, Reader]:
+        """Enter all fields of an object."""
+        self._must_be(dict, "an object")
+        return {name: self[name] for name in self.value}
+
+    def items(self) -> Iterator[Reader]:
+        """Enter the items of a list."""
+        self._must_be(list, "a list")
+        return (Reader(f"{self.place}[{i}]", item) for i, item in enumerate(self.value))
+
+    def text(self) -> str:
+        """Return a text."""
+        return str(self._must_be(str, "a text"))
+
+    def one_of(self, *words: str) -> str:
+        """Return one of the words."""
+        if self.value not in words:
+            raise self.refusal(f"one of {', '.join(map(repr, words))}")
+        return self.text()
+
+    def flag(self) -> bool:
+        """Return true or false."""
+        return bool(self._must_be(bool, "true or false"))
+
+    def integer(self, least: int = 0, most: int | None = None) -> int:
+        """Return an integer within limits."""
+        value = self.value
+        good = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        if not good or (most is not None and value > most):
+            limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+            raise self.refusal(f"an integer {limits}")
+        return int(value)
+
+    def number(self, least: float = -inf) -> float:
+        """Return a finite number."""
+        value = self.value
+        good = isinstance(value, int | float) and not isinstance(value, bool)
+        if not good or not max(least, -float_info.max) <= value <= float_info.max:
+            at_least = f" of at least {least:g}" if least == 0 else ""
+            raise self.refusal(f"a finite number{at_least}")
+        return float(value)
+
+    def size(self) -> float:
+        """Return a finite number of at least 0."""
+        return self.number(least=0)
+
+    def numbers(self) -> Array:
+        """Return a list of finite numbers."""
+        return np.array([item.number() for item in self.items()], dtype=np.float64)
+
+    def table(self) -> Array:
+        """Return a list of finite numbers, or rows of them."""
+        if not any(isinstance(row.value, list) for row in self.items()):
+            return self.numbers()
+        rows = [row.numbers() for row in self.items()]
+        if len({len(row) for row in rows}) > 1:
+            raise self.refusal("rows of one length")
+        return np.array(rows)
+
+    def _must_be(self, kind: type, words: str) -> Any:
+        if not isinstance(self.value, kind):
+            raise self.refusal(words)
+        return self.value
+
+    def refusal(self, rule: str) -> InputError:
+        """Return the error for a value that breaks a rule."""
+        shown = repr(self.value)
+        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+        return InputError(f"{self.place or 'the document'} must be {rule}, got {shown}")
+
+
+def record(at: Reader, kind: type) -> dict[str, Any]:
+    """Read the fields of an object as ``FIELDS`` lists them."""
+    return {name: read(at[name]) for name, read in FIELDS[kind].items()}
+
+
+def optional(read: Callable[[Reader], Any]) -> Callable[[Reader], Any]:
+    """Return a reader that takes null as well."""
+    return lambda at: None if at.value is None else read(at)
+
+
+def _triangle(at: Reader) -> Array:
+    rows = [row.numbers() for row in at.items()]
+    root = np.zeros((len(rows), len(rows)))
+    for j, row in enumerate(rows):
+        if len(row) != j + 1:
+            raise InputError(f"{at.place}[{j}] must be a list of {j + 1} numbers, got {len(row)}")
+        root[j, : j + 1] = row
+    return root
+
+
+def _gammas(at: Reader) -> tuple[float, ...]:
+    found = tuple(at.numbers().tolist())
+    if len(found) != 2 or not 0.0 < found[0] <= found[1]:
+        raise at.refusal("two positive numbers, the smaller one first")
+    return found
+
+
+FIELDS: dict[type, dict[str, Callable[[Reader], Any]]] = {
+    Counters: dict.fromkeys(("nodes", "cuts", "rounds"), Reader.integer),
+    RidgeRefit: {
+        "gamma": Reader.size,
+        "coefficients": Reader.table,
+        "r2": optional(Reader.number),
+    },
+    Solution: {
+        "scope": lambda at: at.one_of("all-inputs", "kept-inputs"),
+        **dict.fromkeys(("objective", "bound", "gap_tol", "gamma", "seconds"), Reader.size),
+        "engine": Reader.text,
+        "stop": lambda at: Stop(at.one_of(*map(str, Stop))),
+        "times": lambda at: {name: s.size() for name, s in at.fields().items()},
+        "support": lambda at: tuple(item.integer() for item in at.items()),
+        "counters": lambda at: Counters(**record(at, Counters)),
+        "total_squares": optional(Reader.size),
+        "coefficients": Reader.table,
+        **dict.fromkeys(("max_terms", "max_inputs"), optional(lambda at: at.integer(1))),
+        "proved_at": optional(_gammas),
+        "refit": optional(lambda at: RidgeRefit(**record(at, RidgeRefit))),
+    },
+    Ranking: {
+        "scores": Reader.numbers,
+        "degree": lambda at: at.integer(1),
+        "gamma": Reader.size,
+    },
+    Leverage: {"base": Reader.size, "mean": Reader.numbers, "root": _triangle},
+    UnseenErrors: {"scores": Reader.numbers, "weights": Reader.numbers},
+}
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON can hold: engines of ours by name, no generators of random numbers."""
+    if type(value) in FIELDS:
+        found = {name: getattr(value, name) for name in FIELDS[type(value)]}
+        if "root" in found:  # rows of a lower triangle
+            found["root"] = [row[: j + 1] for j, row in enumerate(value.root)]
+        return found
+    if isinstance(value, Engine):
+        return value.name if value.name in ENGINES else "auto"
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return list(value) if isinstance(value, Iterable) else None
+
+
+def read_certificate(at: Reader) -> Solution:
+    """Read a certificate, whose words must say what its numbers say."""
+    solution = Solution(**record(at, Solution))
+    if solution.bound > solution.objective:
+        raise at["bound"].refusal(f"at most the objective {solution.objective!r}")
+    if at["status"].one_of(*map(str, Status)) != solution.status:  # somebody may have edited it
+        raise at["status"].refusal(f"{str(solution.status)!r}, as the gap has it")
+    return solution
+
+
+def describe_polynomial(polynomial: Polynomial) -> dict[str, Any]:
     """Return what makes a polynomial, but for the names."""
     parts = zip(polynomial.term_names, polynomial.monomials, polynomial.coefficients, strict=True)
     return {
@@ -43,24 +217,22 @@ def describe_terms(polynomial: Polynomial) -> dict[str, Any]:
     }
 
 
-def read_polynomial(
-    at: Reader, library: Library, names: tuple[str, ...], response: str
-) -> Polynomial:
-    """Return the polynomial of some terms."""
+def read_polynomial(at: Reader, library: Library, names: tuple[str, ...], name: str) -> Polynomial:
+    """Return the polynomial of some terms; ``name`` is that of its response."""
     terms, last = list(at["terms"].items()), len(library.owners) - 1
-    ranges, shifts = at.get("ranges"), at["shifts"]  # no ranges in version 1
-    if ranges is not None:
-        limits = [end.numbers(len(names), "input") for end in ranges.items()]
-        if len(limits) != 2 or not (limits[0] <= limits[1]).all():
-            raise ranges.refusal("two lists, the least and the largest value of every input")
+    shifts, ranges = (optional(Reader.table)(at[what]) for what in ("shifts", "ranges"))
+    if shifts is not None and shifts.shape != (len(names),):
+        raise InputError(f"{at['shifts'].place} must have one number per input, got {len(shifts)}")
+    if not (ranges is None or (ranges.shape == (2, len(names)) and (ranges[0] <= ranges[1]).all())):
+        raise at["ranges"].refusal("two lists, the least and the largest value of every input")
     return Polynomial(
         tuple(tuple(i.integer(0, last) for i in term["inputs"].items()) for term in terms),
         np.array([term["coefficient"].number() for term in terms], dtype=np.float64),
         at["intercept"].number(),
         names,
-        shifts=None if shifts.value is None else shifts.numbers(len(names), "input"),
-        response=response,
-        ranges=None if ranges is None else np.array(limits),
+        shifts=shifts,
+        response=name,
+        ranges=ranges,
         functions=library.applied,
     )
 
@@ -75,166 +247,52 @@ def describe_function(applied: Applied) -> dict[str, Any]:
     return {"input": applied.input, "function": name}
 
 
-def read_library(root: Reader, n_inputs: int) -> Library:
-    """Return the columns of a model; files of models without functions name none."""
-    functions = root.get("functions")
+def read_library(at: Reader, n_inputs: int) -> Library:
+    """Return the columns of a model."""
     applied = [
         Applied(a["input"].integer(0, n_inputs - 1), FUNCTIONS[a["function"].one_of(*FUNCTIONS)])
-        for a in (() if functions is None else functions.items())
+        for a in at.items()
     ]
     return Library(n_inputs, tuple(applied))
 
 
-# Field by field of a certificate: the attribute of a solution, and how it is read.
-CERTIFICATE: dict[str, tuple[str, Callable[[Reader], Any]]] = {
-    "scope": ("scope", lambda at: at.one_of("all-inputs", "kept-inputs")),
-    "objective": ("objective", Reader.size),
-    "bound": ("bound", Reader.size),
-    "gap_tol": ("gap_tol", Reader.size),
-    "gamma": ("gamma", Reader.size),
-    "engine": ("engine", Reader.text),
-    "stopped": ("stop", lambda at: Stop(at.one_of(*map(str, Stop)))),
-    "seconds": ("seconds", Reader.size),
-    "times": ("times", lambda at: {name: s.size() for name, s in at.fields().items()}),
-    "support": ("support", lambda at: tuple(item.integer(0) for item in at.items())),
-}
-
-
-def describe_certificate(solution: Solution) -> dict[str, Any]:
-    """Return the fields of a certificate."""
-    return {
-        "status": solution.status,
-        "gap": solution.gap,
-        **{name: getattr(solution, own) for name, (own, _) in CERTIFICATE.items()},
-        **asdict(solution.counters),
-        "total_squares": solution.total_squares,
-        "scaled_coefficients": solution.coefficients,
-        "max_terms": solution.max_terms,
-        "max_inputs": solution.max_inputs,
-        "proved_at": solution.proved_at,
-        "refit": None if solution.refit is None else _describe_refit(solution.refit),
-    }
-
-
-def _describe_refit(refit: RidgeRefit) -> dict[str, Any]:
-    return {"gamma": refit.gamma, "scaled_coefficients": refit.coefficients, "r2": refit.r2}
-
-
-def read_certificate(at: Reader, responses: int | None) -> Solution:
-    """Read a certificate; of several responses each has coefficients of its own."""
-    squares, refit, proved_at = map(at.get, ("total_squares", "refit", "proved_at"))
-    solution = Solution(
-        coefficients=_scaled_coefficients(at, responses),
-        refit=None if refit is None else _read_refit(refit, responses),
-        proved_at=None if proved_at is None else _gammas(proved_at),
-        max_terms=_budget(at.get("max_terms")),
-        max_inputs=_budget(at.get("max_inputs")),
-        counters=Counters(*(at[name].integer(0) for name in ("nodes", "cuts", "rounds"))),
-        total_squares=None if squares is None else squares.size(),
-        **{own: read(at[name]) for name, (own, read) in CERTIFICATE.items()},
-    )
-    if solution.bound > solution.objective:
-        raise at["bound"].refusal(f"at most the objective {solution.objective!r}")
-    # The words must say what the numbers say: somebody may have edited one of them.
-    if at["status"].one_of(*map(str, Status)) != solution.status:
-        raise at["status"].refusal(f"{str(solution.status)!r}, as the gap has it")
-    return solution
-
-
-def _scaled_coefficients(at: Reader, responses: int | None) -> Any:
-    """Read scaled coefficients; several responses have a list each."""
-    given = at["scaled_coefficients"]
-    rows = [given.numbers()] if responses is None else [row.numbers() for row in given.items()]
-    if len(rows) != (responses or 1) or len({len(row) for row in rows}) > 1:
-        raise InputError(f"{given.place} must have one list for each of {responses} responses")
-    return rows[0] if responses is None else np.array(rows)
-
-
-def _read_refit(at: Reader, responses: int | None) -> RidgeRefit:
-    r2 = at.get("r2")
-    coefficients = _scaled_coefficients(at, responses)
-    return RidgeRefit(at["gamma"].size(), coefficients, None if r2 is None else r2.number())
-
-
-def _budget(at: Reader | None) -> int | None:
-    return None if at is None else at.integer(1)
-
-
-def _gammas(at: Reader) -> tuple[float, float]:
-    low, high = at.numbers(2, "end of the range", least=0.0).tolist()
-    if not 0.0 < low <= high:
-        raise at.refusal("two positive numbers, the smaller one first")
-    return low, high
-
-
-def describe_ranking(ranking: Ranking) -> dict[str, Any]:
-    """Return the fields of a ranking."""
-    return {"scores": ranking.scores, "degree": ranking.degree, "gamma": ranking.gamma}
-
-
-def read_ranking(at: Reader, p: int) -> Ranking | None:
-    """Return the ranking of p inputs, None where there is none."""
-    if at.value is None:
-        return None
-    scores = at["scores"].numbers(p, "input")
-    return Ranking(scores, at["degree"].integer(1), at["gamma"].size())
-
-
-def describe_leverage(leverage: Leverage) -> dict[str, Any]:
-    """Return the fields of a leverage."""
-    lower = [row[: j + 1] for j, row in enumerate(leverage.root)]
-    return {"base": leverage.base, "mean": leverage.mean, "root": lower}
-
-
 def read_leverage(at: Reader, terms: int) -> Leverage:
-    """Return a leverage with one line for each term."""
-    mean, lines = at["mean"].numbers(), list(at["root"].items())
-    root = np.zeros((terms, terms))
-    if len(mean) != terms or len(lines) != terms:
+    """Return the leverage of a formula of so many terms."""
+    found = Leverage(**record(at, Leverage))
+    if found.mean.shape != (terms,) or len(found.root) != terms:
         raise at.refusal(f"a mean and a root of {terms} terms")
-    for j, line in enumerate(lines):
-        values = line.numbers()
-        if len(values) != j + 1:
-            raise line.refusal(f"a list of {j + 1} numbers")
-        root[j, : j + 1] = values
-    return Leverage(at["base"].size(), mean, root)
+    return found
 
 
 def describe_calibration(calibration: Calibration, own: Polynomial) -> dict[str, Any]:
-    """Return the fields of a calibration."""
-    folds = []
-    for fold in calibration.folds:
-        same = fold.polynomial is own
-        equal = bool((fold.weights == fold.weights[0]).all())
-        folds.append(
-            {
-                "formula": None if same else describe_terms(fold.polynomial),
-                "spread": None if same else describe_leverage(fold.leverage),
-                "errors": fold.scores,
-                "weights": fold.weights[0] if equal else fold.weights,
-            }
-        )
+    """Return the fields of a calibration; the model's own formula is not written again."""
+    folds = [
+        {
+            "formula": None if same else describe_polynomial(fold.polynomial),
+            "leverage": None if same else fold.leverage,
+            **plain(fold),
+        }
+        for fold in calibration.folds
+        for same in [fold.polynomial is own]
+    ]
     return {"heaviest": calibration.heaviest, "folds": folds}
 
 
 def read_calibration(at: Reader, own: Polynomial, leverage: Leverage) -> Calibration:
     """Return the calibration of a model with its own formula and leverage."""
     folds = []
-    for fold in at["folds"].items():
+    for each in at["folds"].items():
         formula, unit = own, leverage
-        if fold["formula"].value is not None:
-            formula = read_polynomial(fold["formula"], own.library, own.names, own.response)
-            unit = read_leverage(fold["spread"], len(formula))
-        errors, weights = fold["errors"].numbers(least=0), fold["weights"]
-        listed = isinstance(weights.value, list)
-        shares = weights.numbers(least=0) if listed else np.full(len(errors), weights.size())
-        if not len(errors) or len(shares) != len(errors) or not (np.diff(errors) >= 0.0).all():
+        if each["formula"].value is not None:
+            formula = read_polynomial(each["formula"], own.library, own.names, own.response)
+            unit = read_leverage(each["leverage"], len(formula))
+        fold = UnseenErrors(formula, unit, **record(each, UnseenErrors))
+        ascending = len(fold.scores) and fold.scores[0] >= 0.0 and (np.diff(fold.scores) >= 0).all()
+        if not ascending or len(fold.weights) != len(fold.scores) or not (fold.weights > 0).all():
             raise InputError(
-                f"{fold.place} must have errors in ascending order, each with a weight"
+                f"{each.place} must have scores in ascending order, each with a positive weight"
             )
-        if not (shares > 0.0).all():
-            raise weights.refusal("positive")
-        folds.append(UnseenErrors(formula, unit, errors, shares))
+        folds.append(fold)
     heaviest = at["heaviest"].size()
     if not folds or heaviest == 0.0:
         raise at.refusal("of at least one fold, with a positive heaviest weight")
@@ -248,14 +306,12 @@ def describe_parameters(model: Any) -> dict[str, Any]:
         return [None if v is None or not isfinite(v) else float(v) for v in pair]
 
     given = settings_of(model)
-    known = SparsePolynomialRegressor().get_params(deep=False)
-    bounds = given.get("coefficient_bounds")
+    bounds = given["coefficient_bounds"]
     if isinstance(bounds, Mapping):
         bounds = {"by": [[key, finite(pair)] for key, pair in bounds.items()]}
     elif bounds is not None:
         bounds = finite(bounds)
-    own = {name: given[name] for name in known if name in given}
-    return own | {"coefficient_bounds": bounds}
+    return {**given, "coefficient_bounds": bounds}
 
 
 def read_parameters(at: Reader) -> dict[str, Any]:
@@ -266,24 +322,14 @@ def read_parameters(at: Reader) -> dict[str, Any]:
             return value
         return [tuple(item) if isinstance(item, list) else item for item in value]
 
-    known = SparsePolynomialRegressor().get_params(deep=False)
-    given = at.fields()
-    for name, field in given.items():
-        if name not in known:
+    parameters: dict[str, Any] = SparsePolynomialRegressor().get_params(deep=False)
+    for name, field in at.fields().items():
+        if name not in parameters:
             raise InputError(f"{field.place} is not a parameter of SparsePolynomialRegressor")
-    parameters = {**known, **{name: tuples(field.value) for name, field in given.items()}}
+        parameters[name] = tuples(field.value)
     bounds = parameters["coefficient_bounds"]
     if isinstance(bounds, dict) and isinstance(bounds.get("by"), list):
         pairs = {tuple(key) if isinstance(key, list) else key: pair for key, pair in bounds["by"]}
         parameters["coefficient_bounds"] = pairs
     check_parameters(parameters)
     return parameters
-
-
-def plain(value: Any) -> Any:
-    """Return what JSON can hold: engines of ours by name, no generators of random numbers."""
-    if isinstance(value, Engine):
-        return value.name if value.name in ENGINES else "auto"
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    return list(value) if isinstance(value, Iterable) else None

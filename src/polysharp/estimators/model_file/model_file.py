@@ -7,11 +7,24 @@ as text, status and gap) is written for readers and never trusted: it is compute
 
 Only the search's history stays behind: the trace of the gap and the proof, which has a file of
 its own (``Proof.save``).
+
+A certificate says "no polynomial that obeys these rules costs less than the bound"; it says nothing
+about a formula that breaks the rules, or with a tolerance that nobody gave for it.  So a model file
+must agree with itself (``check_agreement``):
+
+    terms          within degree and budgets, of kept inputs, as include, exclude and heredity say
+    coefficients   one in the scaled basis for each term
+    gamma, gap_tol those of the settings
+    scope          "all-inputs" only where no input was left out by the triage
+
+Whether the numbers are right only the data can tell: ``polysharp.verify`` asks them.
 """
 
 from __future__ import annotations
 
 import json
+from itertools import chain
+from math import isclose
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,18 +35,19 @@ from polysharp._version import __version__
 from polysharp.data.file_writing import write_file
 from polysharp.errors import InputError
 from polysharp.estimators.fitted_model import FittedModel
-from polysharp.estimators.intervals import Calibration
-from polysharp.estimators.leverage import Leverage
 from polysharp.estimators.model import formulas_of
 from polysharp.estimators.model_file import fields
-from polysharp.estimators.model_file.agreement import check_agreement
-from polysharp.estimators.model_file.schema import Reader
+from polysharp.estimators.model_file.fields import Reader
 from polysharp.estimators.multitask import MultiTaskSparsePolynomialRegressor
 from polysharp.estimators.regressor import SparsePolynomialRegressor
-from polysharp.polynomial.polynomial import Polynomial
+from polysharp.monomials.parameter_rules import read_rules
+from polysharp.monomials.structure import inherits
+from polysharp.monomials.term_rules import TermRules
+from polysharp.ranking.ranking import Ranking
+from polysharp.typing import Monomial
 
 FORMAT = "polysharp-model"
-VERSION = 3  # of models with several responses; 2 has one, 1 no ranges and no intervals
+VERSION = 4
 
 
 def save_model(model: Any, path: str | PathLike[str], *, columns: Any = None) -> None:
@@ -118,25 +132,29 @@ def describe(model: Any) -> dict[str, Any]:
         {
             "formula": polynomial.formula(digits=6),
             "response": polynomial.response,
-            **fields.describe_terms(polynomial),
+            **fields.describe_polynomial(polynomial),
             "calibration": own and fields.describe_calibration(own, polynomial),
         }
         for polynomial, own in zip(found.polynomials, calibrations, strict=True)
     ]
-    functions = found.polynomials[0].functions
+    solution, polynomial = found.solution, found.polynomials[0]
     document = {
         "format": FORMAT,
-        "version": 2 if found.scales is None else VERSION,
+        "version": VERSION,
         "polysharp": __version__,
-        "inputs": found.polynomials[0].names,
+        "inputs": polynomial.names,
         "named": hasattr(model, "feature_names_in_"),
-        "certificate": fields.describe_certificate(found.solution),
+        "certificate": {
+            "status": solution.status,
+            "gap": solution.gap,
+            **fields.plain(solution),
+        },
         "kept_inputs": found.kept_inputs,
-        "ranking": found.ranking and fields.describe_ranking(found.ranking),
+        "ranking": found.ranking,
         "estimator": type(model).__name__,
         "parameters": fields.describe_parameters(model),
-        "spread": found.leverage and fields.describe_leverage(found.leverage),
-        **({"functions": list(map(fields.describe_function, functions))} if functions else {}),
+        "leverage": found.leverage,
+        "functions": list(map(fields.describe_function, polynomial.functions)),
     }
     if found.scales is None:
         document = {**responses[0], **document}
@@ -151,41 +169,41 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     """Return the fitted model of a document, or raise InputError for the first rule it breaks."""
     root = Reader("", document)
     root["format"].one_of(FORMAT)
-    version = root["version"].integer(1)
-    if version > VERSION:
+    if (version := root["version"].integer(1)) != VERSION:
+        age = "a later" if version > VERSION else "an earlier"
         raise InputError(
-            f"version must be at most {VERSION}, the last that polysharp {__version__} reads, got "
-            f"{version}"
+            f"version must be {VERSION}, got {version} of {age} polysharp than {__version__}; "
+            "fit again"
         )
     names = tuple(item.text() for item in root["inputs"].items())
     if not names:
         raise root["inputs"].refusal("a list of at least one name")
-    library = fields.read_library(root, len(names))
-    several = root.fields().get("responses")
-    each = [root] if several is None else list(several.items())
-    if several is not None and not each:
-        raise several.refusal("a list of at least one response")
+    several, p = "responses" in root, len(names)
+    each = list(root["responses"].items()) if several else [root]
+    if not each:
+        raise root["responses"].refusal("a list of at least one response")
+    library = fields.read_library(root["functions"], p)
     formulas = [fields.read_polynomial(at, library, names, at["response"].text()) for at in each]
     settings = fields.read_parameters(root["parameters"])
-    kind = SparsePolynomialRegressor
-    scales: tuple[float, ...] | None = None
-    if several is not None:
-        kind, scales = MultiTaskSparsePolynomialRegressor, tuple(at["scale"].size() for at in each)
-    model, p = kind(**settings), len(names)
-    kept = [item.integer(0, p - 1) for item in root["kept_inputs"].items()]
-    spread = root.get("spread")  # not in version 1
-    leverage = None if spread is None else fields.read_leverage(spread, len(formulas[0]))
-    certificate = fields.read_certificate(
-        root["certificate"], None if several is None else len(formulas)
-    )
+    kind = MultiTaskSparsePolynomialRegressor if several else SparsePolynomialRegressor
+    leverage = fields.read_leverage(root["leverage"], len(formulas[0]))
+    calibrations = [
+        fields.read_calibration(at["calibration"], formula, leverage)
+        for at, formula in zip(each, formulas, strict=True)
+        if at["calibration"].value is not None
+    ]
+    ranking = None
+    if root["ranking"].value is not None:
+        ranking = Ranking(**fields.record(root["ranking"], Ranking))
+    model = kind(**settings)
     model.fitted_ = FittedModel(
         tuple(formulas),
-        certificate,
-        np.array(kept, dtype=np.intp),
-        fields.read_ranking(root["ranking"], p),
-        leverage=leverage,
-        scales=scales,
-        calibrations=_calibrations(each, formulas, leverage),
+        fields.read_certificate(root["certificate"]),
+        np.array([i.integer(0, p - 1) for i in root["kept_inputs"].items()], dtype=np.intp),
+        leverage,
+        ranking,
+        scales=tuple(at["scale"].size() for at in each) if several else None,
+        calibrations=tuple(calibrations),
     )
     model.n_features_in_ = p
     if root["named"].flag():
@@ -194,16 +212,89 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     return model
 
 
-def _calibrations(
-    each: list[Reader], formulas: list[Polynomial], leverage: Leverage | None
-) -> tuple[Calibration, ...]:
-    """Return the calibration of each response, none unless the file has all of them."""
-    found = [own for at in each if (own := at.get("calibration")) is not None]
-    if leverage is None or len(found) < len(formulas):
-        return ()
-    pairs = zip(found, formulas, strict=True)
-    return tuple(fields.read_calibration(at, formula, leverage) for at, formula in pairs)
-
-
 def _refuse(constant: str) -> None:
     raise InputError(f"numbers must be finite, got {constant}")
+
+
+def check_agreement(model: SparsePolynomialRegressor) -> None:
+    """Raise InputError for the first thing that cannot come from one fit."""
+    polynomial, *others = formulas_of(model)
+    solution = model.solution_
+    _demand(
+        all(formula.monomials == polynomial.monomials for formula in others),
+        "responses must have the same terms, and do not",
+    )
+    rules = read_rules(model.get_params(deep=False), polynomial.names)
+    _demand(
+        rules.library == polynomial.library,
+        "functions must be those that the parameters ask for, and are not",
+    )
+    kept = {int(i) for i in model.kept_inputs_}
+    _check_terms(polynomial.monomials, rules, kept)
+    for formula in (polynomial, *others):
+        within = rules.coefficients.kept(formula.monomials, formula.coefficients)
+        _demand(
+            np.array_equal(within, formula.coefficients),
+            "terms must have coefficients within coefficient_bounds and positive, and do not",
+        )
+    count, each = len(polynomial), (len(others) + 1,) if model._several else ()
+    for w in [solution.coefficients] + ([solution.refit.coefficients] if solution.refit else []):
+        _demand(
+            len(set(solution.support)) == count and w.shape == (*each, count),
+            f"certificate.support and coefficients must have one value for each of {count} terms, "
+            f"got {len(set(solution.support))} and {' x '.join(map(str, w.shape))}",
+        )
+    _demand(
+        len(model.fitted_.calibrations) in (0, len(others) + 1),
+        "calibration must be there for all responses or none",
+    )
+    ranking, p = model.ranking_, len(polynomial.names)
+    _demand(
+        ranking is None or len(ranking.scores) == p,
+        f"ranking.scores must have one number per input, {p}",
+    )
+    for name, given in (("gamma", model.gamma), ("gap_tol", model.gap_tol)):
+        stated = float(getattr(solution, name))
+        _demand(
+            # gamma comes back as 1 / (1 / gamma)
+            given == "auto" or isclose(stated, float(given), rel_tol=1e-12),
+            f"certificate.{name} must be that of the parameters, {given!r}, got {stated!r}",
+        )
+    _demand(solution.gamma > 0.0, f"certificate.gamma must be positive, got {solution.gamma!r}")
+    allowed = set(range(len(polynomial.names))) - set(rules.exclude_inputs)
+    _demand(
+        solution.scope != "all-inputs" or kept == allowed,
+        "certificate.scope must be 'kept-inputs' where kept_inputs are not all that are allowed, "
+        f"got {solution.scope!r}",
+    )
+
+
+def _check_terms(terms: tuple[Monomial, ...], rules: TermRules, kept: set[int]) -> None:
+    """Check the terms one by one, then all together."""
+    chosen = {tuple(sorted(m)) for m in terms}
+    for m in chosen:
+        _demand(
+            rules.shape_allows(m) and (rules.constant or bool(m)) and m not in rules.exclude_terms,
+            f"terms must be those that the parameters allow, got {m}",
+        )
+        _demand(rules.library.inputs_of(m) <= kept, f"terms must use kept_inputs alone, got {m}")
+        _demand(
+            inherits(m, rules.heredity, chosen.__contains__),
+            f"terms must meet heredity={rules.heredity!r}, got {m} without its parents",
+        )
+    inputs = rules.library.inputs_of(chain.from_iterable(chosen))
+    limit = len(inputs) if rules.max_inputs is None else rules.max_inputs
+    _demand(
+        len(chosen) <= rules.max_terms and len(inputs) <= limit,
+        f"terms must keep to max_terms={rules.max_terms} and max_inputs={rules.max_inputs}, "
+        f"got {len(chosen)} terms in {len(inputs)} inputs",
+    )
+    _demand(
+        chosen.issuperset(rules.include_terms) and inputs.issuperset(rules.include_inputs),
+        "terms must hold include_terms and include_inputs of the parameters, and do not",
+    )
+
+
+def _demand(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise InputError(otherwise)
