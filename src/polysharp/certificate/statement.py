@@ -9,8 +9,7 @@ from polysharp.certificate.proof import CLAIM_ROOM, Proof
 from polysharp.certificate.solution import Solution
 from polysharp.checker.evidence import Intervals, Statement
 from polysharp.data.rows import Rows
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.scaling import Scaling
+from polysharp.monomials.basis import Basis, Scaling
 from polysharp.monomials.structure import Structure
 from polysharp.monomials.term_rules import TermRules
 

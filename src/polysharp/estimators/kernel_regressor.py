@@ -28,8 +28,7 @@ from polysharp.data.rows import MemoryRows
 from polysharp.estimators.model import PolynomialModel
 from polysharp.estimators.parameters import RULES, check_parameters
 from polysharp.moments.moments import accumulate
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.scaling import Scaling
+from polysharp.monomials.basis import Basis, Scaling
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.ranking.kernel_system import PANEL, KernelSystem, entrywise_power
 from polysharp.ranking.ranking import coefficients_from_moments, prefers_moments

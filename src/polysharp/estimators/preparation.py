@@ -25,8 +25,7 @@ from polysharp.engines import make_engine
 from polysharp.engines.base import Engine
 from polysharp.estimators.parameters import check_seed
 from polysharp.moments.gram import MAX_DENSE, MAX_DENSE_GPU
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.scaling import Scaling
+from polysharp.monomials.basis import Basis, Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.problem.assemble import Assembled, assemble, with_responses

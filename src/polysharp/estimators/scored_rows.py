@@ -13,7 +13,7 @@ from polysharp.data.checks import check_finite
 from polysharp.data.rows import Ranges, evenly_spaced
 from polysharp.errors import InputError
 from polysharp.estimators.model import fitted_polynomial, formulas_of, settings_of
-from polysharp.monomials.scaling import Scaling
+from polysharp.monomials.basis import Scaling
 from polysharp.ranking.ranking import Ranking, rank_inputs
 from polysharp.typing import Array, Indices
 

@@ -1,4 +1,12 @@
-"""The scaled monomial basis of the paper.
+"""Coded variables, and the scaled monomial basis of the paper over them.
+
+The variables are u_i = (x_i - shift_i) / unit_i.  Without a shift a monomial of u is a multiple of
+the same monomial of x, so sparsity in u is sparsity in x, and
+
+    w prod_i u_i  =  (w / prod_i unit_i) prod_i (x_i - shift_i)
+
+gives back the coefficient in the user's units.  The units are weighted root mean squares (of
+x - shift), which keeps every monomial near size one.
 
 A monomial is the sorted tuple of the inputs it multiplies, with repetition: ``(0, 0, 3)`` is
 ``x0^2 x3`` and ``()`` the constant.  That tuple is the paper's multiset A(j); the indices of
@@ -30,6 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.data.functions import PLAIN, Library
+from polysharp.data.rows import Ranges
 from polysharp.typing import Array, Indices, Monomial
 
 BLOCK_BYTES = 8 * 2**20  # of an evaluated block of rows, which fits the cache
@@ -38,6 +47,38 @@ BLOCK_BYTES = 8 * 2**20  # of an evaluated block of rows, which fits the cache
 def count_monomials(n_inputs: int, degree: int) -> int:
     """Return f = C(p + r, r), the number of monomials of degree at most r in p inputs."""
     return comb(n_inputs + degree, degree)
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Shift and unit of every column."""
+
+    shift: Array
+    unit: Array
+
+    @classmethod
+    def of(cls, ranges: Ranges, *, scale: bool, center: bool, library: Library = PLAIN) -> Scaling:
+        """Code measured columns; one that is constantly zero after the shift keeps unit 1.
+
+        Only inputs are shifted, and no functions of them.
+        """
+        p = len(ranges.low)
+        shift = ranges.centers if center else np.zeros(p)
+        shift[p - len(library.applied) :] = 0.0
+        return cls(shift, ranges.sizes(shift) if scale else np.ones(p))
+
+    def apply(self, X: Array) -> Array:
+        """Return the coded variables."""
+        if not self.shift.any():
+            return X / self.unit
+        coded = X - self.shift
+        coded /= self.unit
+        return coded
+
+    def invert(self, monomials: Iterable[Monomial], w: Array) -> Array:
+        """Turn coefficients of plain monomials of u into those of the formula."""
+        factors = [np.prod(self.unit[list(m)]) for m in monomials]
+        return w / np.array(factors, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,24 +166,17 @@ class Basis:
         return self.monomials[j]
 
     @cached_property
-    def _levels(self) -> list[_Level]:
-        """For each degree d = 1..r: the runs to compute, and their positions in the output."""
-        wanted: list[set[Monomial]] = [set() for _ in range(self.degree + 1)]
-        for m in self.monomials:
-            wanted[len(m)].add(m)
-        for d in range(self.degree, 1, -1):
-            wanted[d - 1] |= {m[1:] for m in wanted[d]}
-        levels = []
-        previous: dict[Monomial, int] = {(): 0}
-        for d in range(1, self.degree + 1):
-            level = sorted(wanted[d])
-            position = {m: a for a, m in enumerate(level)}
-            in_basis = [m for m in level if m in self.index]
-            source, target = (_where(m, in_basis) for m in (position, self.index))
-            whole = len(in_basis) == len(level) and isinstance(target, slice)
-            levels.append(_Level(_runs(level, previous), len(level), source, target, whole))
-            previous = position
-        return levels
+    def _plan(self) -> tuple[int, list[_Run], slice | Indices]:
+        """How many monomials to form, in runs that share degree and first factor; those to keep."""
+        needed = {(), *(m[a:] for m in self.monomials for a in range(len(m)))}
+        ordered = sorted(needed, key=lambda m: (len(m), m))
+        position = {m: a for a, m in enumerate(ordered)}
+        runs: list[_Run] = []
+        for (_, first), members in groupby(ordered[1:], key=lambda m: (len(m), m[0])):
+            run = list(members)
+            tails = [m[1:] for m in run]
+            runs.append((first, _places(position, run), _places(position, tails)))
+        return len(ordered), runs, _places(position, self.monomials)
 
     @cached_property
     def used(self) -> Indices:
@@ -158,18 +192,12 @@ class Basis:
         """Return M (n, f) from the columns ``used``, one in each row."""
         columns = np.ascontiguousarray(columns, dtype=np.float64)
         column_of = dict(zip(self.used.tolist(), columns, strict=True))
-        n = columns.shape[1]
-        out = np.empty((len(self), n))
-        if () in self.index:
-            out[self.index[()]] = 1.0
-        previous = np.ones((1, n))
-        for level in self._levels:
-            values = out[level.target] if level.whole else np.empty((level.size, n))
-            for run in level.runs:
-                np.multiply(previous[run.tails], column_of[run.first], out=values[run.rows])
-            if not level.whole:
-                out[level.target] = values[level.source]
-            previous = values
+        size, runs, kept = self._plan
+        values = np.empty((size, columns.shape[1]))
+        values[0] = 1.0
+        for first, places, tails in runs:
+            np.multiply(values[tails], column_of[first], out=values[places])
+        out = values[kept]
         if scaled:
             out *= self.scales[:, None]
         return out.T
@@ -181,36 +209,10 @@ class Basis:
             yield slice(start, min(start + rows, n))
 
 
-@dataclass(frozen=True)
-class _Level:
-    """The monomials of one degree: how to compute them, and their positions in the basis."""
-
-    runs: list[_Run]
-    size: int
-    source: slice | Indices
-    target: slice | Indices
-    whole: bool  # the basis holds all of them, consecutively: computed in place
+_Run = tuple[int, slice | Indices, slice | Indices]  # first factor, places, places of the tails
 
 
-@dataclass(frozen=True)
-class _Run:
-    """Consecutive monomials of one degree that share their first input."""
-
-    first: int
-    rows: slice
-    tails: slice | Indices  # positions of their tails in the level below
-
-
-def _runs(level: list[Monomial], below: dict[Monomial, int]) -> list[_Run]:
-    runs, stop = [], 0
-    for first, group in groupby(level, key=lambda m: m[0]):
-        tails = [m[1:] for m in group]
-        start, stop = stop, stop + len(tails)
-        runs.append(_Run(first, slice(start, stop), _where(below, tails)))
-    return runs
-
-
-def _where(position: dict[Monomial, int], monomials: list[Monomial]) -> slice | Indices:
+def _places(position: dict[Monomial, int], monomials: Sequence[Monomial]) -> slice | Indices:
     """Return the positions of some monomials, as a slice if they are consecutive."""
     found = np.array([position[m] for m in monomials], dtype=np.intp)
     consecutive = len(found) and np.all(np.diff(found) == 1)

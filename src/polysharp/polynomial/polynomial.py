@@ -27,8 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from polysharp.data.functions import Applied, Library
 from polysharp.errors import InputError
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.scaling import Scaling
+from polysharp.monomials.basis import Basis, Scaling
 from polysharp.monomials.units import Units
 from polysharp.polynomial import code, onnx_graph, text
 from polysharp.typing import Array, Monomial

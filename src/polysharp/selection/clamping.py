@@ -14,8 +14,7 @@ import numpy as np
 
 from polysharp.data.rows import MemoryRows
 from polysharp.moments.gram import solve_spd
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.scaling import Scaling
+from polysharp.monomials.basis import Basis, Scaling
 from polysharp.selection.folds import Folds
 from polysharp.typing import Array, Indices
 

@@ -22,8 +22,7 @@ import numpy as np
 from polysharp.data.rows import Rows
 from polysharp.moments.fold_moments import Parts, Plan, RandomFolds, fold_moments, merge
 from polysharp.moments.moments import Moments
-from polysharp.monomials.basis import Basis
-from polysharp.monomials.scaling import Scaling
+from polysharp.monomials.basis import Basis, Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Progress
 from polysharp.selection.holdout_scorers import PartedRows, scorers
