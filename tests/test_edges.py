@@ -54,7 +54,7 @@ def test_path_validates_the_inputs_that_it_searched():
 
 def test_path_refuses_what_it_cannot_validate_before_the_search(monkeypatch):
     X, y = data(n=40, p=30)
-    monkeypatch.setattr("polysharp.estimators.path.CertifiedSizes", None)  # it must not begin
+    monkeypatch.setattr("polysharp.estimators.path.certified_sizes", None)  # it must not begin
     with pytest.raises(TooLargeError, match=r"cv must be None, .* for degree=30 and 30 inputs"):
         path(X, y, degree=30, max_terms=3, cv=5, gamma=1.0)
 

@@ -176,7 +176,7 @@ def test_wide_tables_are_triaged_and_say_so():
 
 @pytest.mark.parametrize("cv", [1, 10_000])
 def test_splits_are_checked_before_the_search(cv, monkeypatch):
-    monkeypatch.setattr("polysharp.estimators.path.CertifiedSizes", None)  # must not be called
+    monkeypatch.setattr("polysharp.estimators.path.certified_sizes", None)  # must not be called
     with pytest.raises(ValueError, match=r"cv must be at (least 2|most the number of rows)"):
         polysharp.path(*law(), degree=1, max_terms=1, cv=cv)
 

@@ -4,21 +4,25 @@ The search goes one of two ways, which ``ranking.work_plan`` chooses:
 
     two steps     rank the inputs, keep p' of them, list their monomials, search (the paper)
     priced        no list of monomials: columns are generated on demand, as a rule of all inputs
+
+For a path of sizes the problem of the largest is searched again and again (``certified_sizes``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polysharp.certificate.solution import Solution, Status, Stop
+from polysharp.certificate.solution import Solution, Status, Stop, certify
 from polysharp.data.rows import Rows
 from polysharp.engines.started_search import START_SHARE, search
+from polysharp.errors import InfeasibleError
 from polysharp.estimators.preparation import CodedTable, FitContext, PreparedProblem
+from polysharp.moments.gram import MAX_DENSE
 from polysharp.monomials.parameter_rules import read_rules
 from polysharp.pricing.design import Design
 from polysharp.problem.problem import Problem
@@ -199,4 +203,71 @@ def priced_run(
             added=min(Sizes.added, plan.pool),
             listed=plan.pool + plan.pool // 2,
         ),
+    )
+
+
+def certified_sizes(
+    prepared: PreparedProblem, budgets: Budgets, context: FitContext, limit: float
+) -> Iterator[tuple[int, int | None, Solution]]:
+    """Yield (max_terms, max_inputs, solution); sizes that no polynomial can have are missing.
+
+    Until ``limit`` seconds have passed, each gets an equal part of the time that is left.  An
+    interrupted size is the last.
+    """
+    from polysharp.engines.local_search import every_size  # loads the compiler
+
+    left, time = len(budgets), context.time
+    wider: dict[int, Indices] = {}
+    for k in budgets.max_inputs:
+        local: dict[int, Indices] = {}
+        if prepared.problem.size <= MAX_DENSE:  # G may be formed
+            largest = _of_size(prepared.problem, budgets.max_terms[-1], k)
+            found = every_size(largest, out_of_time=lambda: time.spent() > limit)
+            local = dict(enumerate(found, start=1))
+        support: Indices | None = None
+        for size in budgets.max_terms:
+            seconds = max(0.0, limit - time.spent()) / left
+            left -= 1
+            starts = [s for s in (support, local.get(size), wider.get(size)) if s is not None]
+            try:
+                problem = _of_size(prepared.problem, size, k)
+                solution = _solve(prepared, problem, starts, seconds, context)
+            except InfeasibleError:
+                continue
+            yield size, k, solution
+            if solution.stop is Stop.INTERRUPTED:
+                return
+            support = wider[size] = np.array(solution.support, dtype=np.intp)
+
+
+def _of_size(problem: Problem, size: int, k: int | None) -> Problem:
+    structure = problem.structure
+    limit = structure.n_inputs if k is None else min(k, structure.n_inputs)
+    size = min(size, problem.size)
+    return replace(problem, structure=replace(structure, max_terms=size, max_inputs=limit))
+
+
+def _solve(
+    prepared: PreparedProblem,
+    problem: Problem,
+    starts: list[Indices],
+    seconds: float,
+    context: FitContext,
+) -> Solution:
+    """Certify one size from the best of some supports."""
+    allowed = [start for start in starts if problem.structure.allows(start)]
+    start = min(allowed, key=lambda s: problem.refit(s).objective, default=None)
+    common: dict[str, Any] = {"gap_tol": context.gap_tol, "scope": prepared.scope}
+    if seconds == 0.0 and start is not None:
+        # The time is up: what local search found, with the bound that its residual proves.
+        name = context.engine.name
+        return certify(problem, start, 0.0, stop=Stop.TIME, engine=name, **common)
+    return context.engine.solve(
+        problem,
+        start=start,
+        time=TimeBudget(seconds),
+        seed=context.seed,
+        threads=context.threads,
+        device=prepared.coded.rows.place.device,
+        **common,
     )

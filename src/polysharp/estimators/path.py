@@ -1,17 +1,18 @@
 """The accuracy-versus-size curve: the best polynomial for every number of terms.
 
-For l = 1, 2, ..., and for every k where several are asked for,
+For l = 1, 2, ..., and for every k if several are asked for,
 
     min  1/2 sum_t v_t (y_t - b - m(u_t)'w)^2 + lam/2 |w|^2   with at most l monomials, k inputs.
 
 The moments are computed once.  Local search finds a support for every size first, then the engine
-takes the sizes one by one, each from the better of two starts: what local search found, and the
-model of one term less.  The objective can therefore not rise with l.  A size gets an equal share of
-the time that is left, and what it does not use goes to those after it (``path_search``).
+takes the sizes one by one, each from the best of the supports at hand: that of local search, that
+of one term less, and that of the same size under the wider limit on the inputs, if it uses few
+enough.  The objective can therefore not rise with l.  A size gets an equal share of the time that
+is left, and what it does not use goes to those after it.
 
 With ``cv`` every size is also judged on rows it has not seen: in each split local search finds the
 models on the training moments (no proof is needed there), and the validation rows judge them
-(``judges``).  Errors are root mean squares, in the units of y.
+(``holdout_scorers``).  Errors are root mean squares, in the units of y.
 """
 
 from __future__ import annotations
@@ -24,28 +25,24 @@ from typing import Any
 
 import numpy as np
 
-from polysharp.certificate.solution import Solution, Status
+from polysharp.certificate.solution import Solution
 from polysharp.data.checks import open_rows
-from polysharp.errors import InfeasibleError, InputError, load_optional
-from polysharp.estimators.fitting import code_table
-from polysharp.estimators.parameters import (
-    check_parameters,
-    check_several,
-    input_limits,
-    sizes,
-)
-from polysharp.estimators.path_search import CertifiedSizes, open_folds, validated_sizes
-from polysharp.estimators.preparation import FitContext, PreparedProblem
+from polysharp.errors import InfeasibleError, InputError, TooLargeError, load_optional
+from polysharp.estimators.fitting import certified_sizes, code_table
+from polysharp.estimators.parameters import check_parameters, check_several, input_limits, sizes
+from polysharp.estimators.preparation import CodedTable, FitContext, PreparedProblem
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.polynomial.polynomial import Polynomial
+from polysharp.selection.folds import Folds
 from polysharp.selection.parallel import Workers
-from polysharp.selection.scores import Scores
-from polysharp.selection.split_models import Budgets
+from polysharp.selection.scores import Case, Scores
+from polysharp.selection.split_models import Budgets, SplitModels
+from polysharp.selection.splits import read_parts
 from polysharp.wording import r2_decimals, rounded_up
 
 Size = tuple[int | None, int]  # max_inputs and max_terms
 
-CERTIFIED_SHARE = 0.8  # of the time limit, where the rest is needed for the validation
+CERTIFIED_SHARE = 0.8  # of the time limit, if the rest is needed for the validation
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,35 +75,14 @@ class PathPoint:
     validation_error: float | None = None
     validation_std_error: float | None = None
 
-    @property
-    def n_terms(self) -> int:
-        """Number of terms of the polynomial."""
-        return len(self.polynomial)
-
-    @property
-    def n_inputs(self) -> int:
-        """Number of inputs that the polynomial uses."""
-        return len(self.polynomial.inputs)
-
-    @property
-    def objective(self) -> float:
-        """Objective of the polynomial."""
-        return self.solution.objective
-
-    @property
-    def bound(self) -> float:
-        """What no polynomial of this size can go below."""
-        return self.solution.bound
-
-    @property
-    def gap(self) -> float:
-        """(objective - bound) / objective."""
-        return self.solution.gap
-
-    @property
-    def status(self) -> Status:
-        """What is proved about the objective."""
-        return self.solution.status
+    n_terms = property(lambda self: len(self.polynomial), doc="Number of terms.")
+    n_inputs = property(lambda self: len(self.polynomial.inputs), doc="Number of inputs in use.")
+    objective = property(lambda self: self.solution.objective, doc="Objective of the polynomial.")
+    bound = property(
+        lambda self: self.solution.bound, doc="Lower bound on every polynomial of this size."
+    )
+    gap = property(lambda self: self.solution.gap, doc="(objective - bound) / objective.")
+    status = property(lambda self: self.solution.status, doc="What is proved of the objective.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,11 +131,12 @@ class Path(Sequence[PathPoint]):
             raise InputError(
                 "best needs validation errors: call path with cv=5, got a path without"
             )
-        lowest = min(judged, key=lambda p: p.validation_error or 0.0)
+        errors = np.array([p.validation_error for p in judged])
+        lowest = judged[int(errors.argmin())]
         if rule == "best":
             return lowest
-        limit = (lowest.validation_error or 0.0) + (lowest.validation_std_error or 0.0)
-        close = [p for p in judged if (p.validation_error or 0.0) <= limit]
+        most = errors.min() + (lowest.validation_std_error or 0.0)
+        close = [p for p, error in zip(judged, errors, strict=True) if error <= most]
         return min(close, key=lambda p: (p.n_terms, p.n_inputs, p.validation_error))
 
     def r2_ceilings(self, bounds: Mapping[Size, float] | None = None) -> dict[Size, float | None]:
@@ -183,9 +160,15 @@ class Path(Sequence[PathPoint]):
 
     def to_frame(self) -> Any:
         """Return a pandas data frame with one row per point."""
-        pd = load_optional("pandas", "to_frame", "cli")
-        ceilings = self.r2_ceilings()
-        return pd.DataFrame([_row(p, ceilings[p.max_inputs, p.max_terms]) for p in self.points])
+        pd, ceilings = load_optional("pandas", "to_frame", "cli"), self.r2_ceilings()
+        names = "max_terms max_inputs n_terms n_inputs objective bound gap status r2 r2_ceiling"
+        names += " training_error validation_error validation_std_error formula"
+        rows = []
+        for p in self.points:
+            own = {"status": str(p.status), "r2": p.solution.r2, "formula": str(p.polynomial)}
+            own["r2_ceiling"] = ceilings[p.max_inputs, p.max_terms]
+            rows.append([own[n] if n in own else getattr(p, n) for n in names.split()])
+        return pd.DataFrame(rows, columns=names.split())
 
     def __str__(self) -> str:
         """Return a table, one line per size; "at most" are the ``r2_ceilings``."""
@@ -194,11 +177,17 @@ class Path(Sequence[PathPoint]):
         head = f"{'terms':>5}" + (f" {'inputs':>6}" if limited else "")
         head += f" {'R2':>8} {'at most':>8} {'status':<8} {'train RMSE':>10}"
         head += f" {'validation RMSE':>18}" if judged else ""
-        ceilings = self.r2_ceilings()
-        lines = [
-            _line(p, ceilings[p.max_inputs, p.max_terms], limited, judged) for p in self.points
-        ]
-        return "\n".join([head, *lines])
+        lines, ceilings = [head], self.r2_ceilings()
+        for p in self.points:
+            limit, own = ceilings[p.max_inputs, p.max_terms], p.solution.r2
+            r2 = "-" if own is None or limit is None else f"{own:.{r2_decimals(limit)}f}"
+            ceiling = "-" if limit is None or limit >= 1.0 else rounded_up(limit)
+            text = f"{p.max_terms:>5}" + (f" {p.max_inputs or '-':>6}" if limited else "")
+            text += f" {r2:>8} {ceiling:>8} {p.status:<8} {p.training_error:>10.4g}"
+            if p.validation_error is not None:
+                text += f" {p.validation_error:>10.4g} ± {p.validation_std_error or 0.0:.2g}"
+            lines.append(text)
+        return "\n".join(lines)
 
 
 def path(
@@ -280,21 +269,19 @@ def path(
     )
     check_parameters(model.get_params(deep=False))
     with FitContext.of(model) as context:
-        progress = context.progress
-        tables = [open_rows(model, X, y, sample_weight, progress)]
+        given = X, y, sample_weight
+        tables = [open_rows(model, *given, context.progress)]
         coded, _ = code_table(model, tables, context, budgets)
-        folds = None
-        if cv is not None:
-            folds = open_folds(coded, model, cv, (X, y, sample_weight), context.seed)
+        folds = None if cv is None else _open_folds(coded, model, cv, given, context.seed)
         plan = coded.plan(model.n_candidates, context, prices=False)
         prepared = coded.prepare(plan, context)
         if isinstance(max_terms, Integral):
             most = max(1, len(prepared.basis))  # of more terms there is no formula
             budgets = replace(budgets, max_terms=budgets.max_terms[:most])
-        share = 1.0 if cv is None else CERTIFIED_SHARE
-        tell = progress.on_block("sizes")
+        limit = (1.0 if cv is None else CERTIFIED_SHARE) * context.time.seconds
+        tell = context.progress.on_block("sizes")
         points: list[PathPoint] = []
-        for size, k, solution in CertifiedSizes(prepared, budgets, context, share):
+        for size, k, solution in certified_sizes(prepared, budgets, context, limit):
             points.append(_point(prepared, size, k, solution))
             if tell is not None:
                 tell(len(points), len(budgets))
@@ -303,8 +290,8 @@ def path(
         curve = Path(tuple(points), coded.rules.degree, coded.gamma, bool(center))
         if folds is not None:
             with suppress(KeyboardInterrupt):  # the sizes are done, and must not be lost
-                workers = Workers(model.n_jobs, progress)
-                curve = _judged(curve, validated_sizes(prepared, folds, budgets, workers))
+                workers = Workers(model.n_jobs, context.progress)
+                curve = validated_sizes(curve, prepared, folds, budgets, workers)
     return curve
 
 
@@ -322,33 +309,49 @@ def _point(prepared: PreparedProblem, size: int, k: int | None, solution: Soluti
     )
 
 
-def _judged(curve: Path, scores: Scores) -> Path:
-    """Return the path with the errors of its sizes on held-out rows."""
-    budgets = [(c.max_inputs, c.max_terms) for c in scores.candidates]
-    pairs = zip(scores.mean, scores.std_error, strict=True)
-    by_budgets = dict(zip(budgets, pairs, strict=True))
+def _open_folds(
+    coded: CodedTable, model: Any, cv: Any, given: tuple[Any, Any, Any], seed: int
+) -> Folds:
+    """Cut the rows as ``cv`` says: before the search, whose results a refusal would cost.
+
+    ``given`` are X, y and sample_weight as the user gave them.
+    """
+    table, rules = coded.tables[0], coded.rules
+    parts, plan = read_parts(cv, given, table.shape[0], seed=seed)
+    folds = Folds(table, parts, plan, rules, bool(model.scale), bool(model.clamp))
+    p, most = len(coded.allowed), folds.capacity()
+    if isinstance(model.n_candidates, Integral):
+        p = min(p, int(model.n_candidates))
+    if rules.count(p) > most and not folds.screens:
+        raise TooLargeError(
+            f"cv must be None, or n_candidates smaller, for degree={rules.degree} and {p} "
+            f"inputs: validation holds {rules.count(p):,} monomials there, and may hold {most:,}"
+        )
+    return folds
+
+
+def validated_sizes(
+    curve: Path, prepared: PreparedProblem, folds: Folds, budgets: Budgets, workers: Workers
+) -> Path:
+    """Judge every size on held-out rows, by local search on the training moments.
+
+    The inputs are those that the search had; a triage has seen all rows when it kept them.
+    """
+    coded = prepared.coded
+    left_out = np.setdiff1d(np.arange(coded.rows.shape[1]), prepared.inputs)
+    folds = replace(folds, rules=replace(coded.rules, exclude_inputs=tuple(left_out.tolist())))
+    case = Case(coded.rules.degree, coded.gamma, bool(coded.scaling.shift.any()))
+    moments = folds.moments(
+        case.center, folds.capacity(), size=budgets.max_terms[-1], progress=workers.progress
+    )
+    jobs = [(split, coded.gamma, budgets, None, coded.refit_gamma) for split in moments.splits()]
+    found = workers.run(SplitModels.compare, jobs, "validation")
+    scores = Scores.of(case, budgets, found, moments.y_scale)
+    place = {(c.max_inputs, c.max_terms): a for a, c in enumerate(scores.candidates)}
     points = []
     for point in curve:
-        error, std_error = map(float, by_budgets[point.max_inputs, point.max_terms])
+        a = place[point.max_inputs, point.max_terms]
+        error, std_error = float(scores.mean[a]), float(scores.std_error[a])
         judged = replace(point, validation_error=error, validation_std_error=std_error)
         points.append(point if np.isnan(error) else judged)
-    return replace(curve, points=tuple(points), n_splits=scores.errors.shape[1])
-
-
-def _row(p: PathPoint, ceiling: float | None) -> dict[str, Any]:
-    names = "max_terms max_inputs n_terms n_inputs objective bound gap status r2 r2_ceiling"
-    names += " training_error validation_error validation_std_error formula"
-    own = {"status": str(p.status), "r2": p.solution.r2, "r2_ceiling": ceiling}
-    own["formula"] = str(p.polynomial)
-    return {name: own[name] if name in own else getattr(p, name) for name in names.split()}
-
-
-def _line(p: PathPoint, limit: float | None, limited: bool, judged: bool) -> str:
-    text = f"{p.max_terms:>5}" + (f" {p.max_inputs or '-':>6}" if limited else "")
-    own = p.solution.r2
-    r2 = "-" if own is None or limit is None else f"{own:.{r2_decimals(limit)}f}"
-    ceiling = "-" if limit is None or limit >= 1.0 else rounded_up(limit)
-    text += f" {r2:>8} {ceiling:>8} {p.status:<8} {p.training_error:>10.4g}"
-    if judged and p.validation_error is not None:
-        text += f" {p.validation_error:>10.4g} ± {p.validation_std_error or 0.0:.2g}"
-    return text
+    return replace(curve, points=tuple(points), n_splits=len(found))
