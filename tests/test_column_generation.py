@@ -164,13 +164,15 @@ def test_pool_grows_to_the_moments_of_the_basis(seed):
     case = Case(seed)
     problem, monomials = case.whole(), case.basis.monomials
     design = case.search().design
-    pool = Pool.of(design, monomials[:4]).extended(design, monomials[2:])
+    pool = Pool(design, monomials[:4])
+    pool.extend(monomials[2:])
     order = [pool.index[m] for m in monomials]
     slack = 1e-9 * float(np.abs(problem.gram.diagonal).max())
     np.testing.assert_allclose(pool.G[np.ix_(order, order)], problem.gram.G, rtol=1e-9, atol=slack)
     np.testing.assert_allclose(pool.q[order], problem.q[0], rtol=1e-9, atol=1e-9 * slack + 1e-6)
     assert design.yy == pytest.approx(problem.yy, rel=1e-12)
-    part = pool.selected(np.array([1, 3])).extended(design, monomials)
+    part = pool.selected(np.array([1, 3]))
+    part.extend(monomials)
     assert part.monomials[:2] == (pool.monomials[1], pool.monomials[3])
     order = [part.index[m] for m in pool.monomials]
     np.testing.assert_allclose(part.G[np.ix_(order, order)], pool.G, rtol=1e-9, atol=slack)
@@ -178,7 +180,7 @@ def test_pool_grows_to_the_moments_of_the_basis(seed):
 
 def test_pool_without_monomials():
     design = Case(0).search().design
-    assert len(Pool.of(design, [])) == 0
+    assert len(Pool(design, [])) == 0
     nothing = design.residual([], np.zeros(0))
     assert (nothing.ya, nothing.aa) == (design.target.ya, design.target.aa)
     np.testing.assert_array_equal(design.values(nothing), design.values(design.target))
@@ -252,7 +254,7 @@ def test_time_limit_is_honest(limit):
         gap_tol=1e-4,
     )
     found = search_all_inputs(search)
-    truth = Pool.of(search.design, data.monomials)
+    truth = Pool(search.design, data.monomials)
     problem, _ = search.problem_on(truth, rules)
     planted = problem.refit(np.arange(len(truth))).objective
     assert found.solution.stop is Stop.TIME

@@ -43,25 +43,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.data.arrays import Arrays, products
-from polysharp.typing import Array, Indices
+from polysharp.data.arrays import ROUNDOFF, Arrays, products
+from polysharp.typing import Array, Indices, Monomial
 
 Keys = NDArray[np.int32]  # (m, d): one monomial per row; of several degrees padded with -1
 Keep = Callable[[Keys], NDArray[np.bool_]]
-Stack = list[tuple[Any, Any]]  # tables, each with the vector that its rows are multiplied by
 
 
 def halves(d: int) -> tuple[int, int]:
     """Return how many factors of a monomial stand before its middle input, and after it."""
     return (d - 1) // 2, d // 2
-
-
-def norm_powers(degree: int) -> set[int]:
-    """Return which norms of the inputs the error bounds are made of.
-
-    A product of e inputs has a 4-norm of at most the product of their 4e-norms (Hoelder).
-    """
-    return {2, 4, 8, *(4 * e for d in range(3, degree + 1) for e in halves(d))}
 
 
 class PanelSizes(NamedTuple):
@@ -73,11 +64,8 @@ class PanelSizes(NamedTuple):
 
     @classmethod
     def of(cls, n: int, p: int, stack: int) -> PanelSizes:
-        """Return sizes for p inputs of n rows, ``stack`` rows making a product efficient.
-
-        The rests take 128 MiB at most, and the product with them 4 Mi entries: what is looked at
-        after it.  What is stacked takes 512 MiB.
-        """
+        """Return sizes for p inputs of n rows, ``stack`` rows making a product efficient."""
+        # The rests take 128 MiB at most, their product 4 Mi entries, and the stack 512 MiB.
         rests = min(2**27 // (8 * n), 2**22 // p)
         return cls(1024, rests, min(stack, max(256, 2**29 // (8 * n))))
 
@@ -130,8 +118,8 @@ class Panel:
             return self.size
         return sum(m + 1 if d == 2 else self.heads(m) * self.after(m) for m in j)
 
-    def operands(self, factors: Factors, a: Any) -> tuple[Stack, Any]:
-        """Return what is stacked and what it is multiplied with."""
+    def operands(self, factors: Factors, a: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        """Return tables with the vectors their rows are weighted by, and what multiplies them."""
         j, d, table = self.middles, self.degree, factors.table
         if d < 2:
             return [(factors.ones, a)], table if d else factors.ones
@@ -158,16 +146,13 @@ class Panel:
         j, d = self.middles, self.degree
         inputs: Keys = np.arange(self.p, dtype=np.int32)[:, None]
         if d < 2:
-            parts = [np.zeros((len(rows), 0), dtype=np.int32), inputs[columns][:, :d]]
+            parts = [inputs[columns][:, :d]]
         elif d == 2:
             parts = [inputs[columns], inputs[j.start + rows]]
         elif self.left:
-            heads, one_more = self.head_keys(), ((0, 0), (0, 1))
-            stacked = [np.pad(heads[: self.heads(m)], one_more, constant_values=m) for m in j]
-            parts = [
-                np.concatenate(stacked)[rows],
-                self.rest_keys()[self.before(j.start) + columns],
-            ]
+            heads, rest = self.head_keys(), self.rest_keys()[self.before(j.start) :]
+            stacked = [np.insert(heads[: self.heads(m)], heads.shape[1], m, axis=1) for m in j]
+            parts = [np.concatenate(stacked)[rows], rest[columns]]
         else:
             rest = self.rest_keys()
             stacked = [np.insert(rest[self.before(m) :], 0, m, axis=1) for m in j]
@@ -175,6 +160,10 @@ class Panel:
         keys = np.concatenate(parts, axis=1)
         once = np.flatnonzero((np.diff(keys, axis=1) >= 0).all(axis=1))
         return keys[once], once
+
+    def every_key(self) -> tuple[Keys, Indices]:
+        """Return the monomials of the panel, and the entry of each."""
+        return self.keys(*np.divmod(np.arange(self.size), self.shape[1]))
 
 
 @lru_cache(maxsize=4)  # the panels of a block come in a row
@@ -193,6 +182,12 @@ def _tuples(p: int, e: int, places: range) -> Keys:
     return keys
 
 
+def with_ones(arrays: Arrays, X: Any, inputs: Indices) -> Any:
+    """Return some columns of X as rows, and ones after them, which -1 in padded keys names."""
+    table = arrays.table(X, inputs, "float64")
+    return arrays.join([table, table[:1] ** 0])
+
+
 class Factors:
     """A table (inputs, rows) and the products of its inputs that a panel is made of.
 
@@ -208,18 +203,13 @@ class Factors:
 
     def correlations(self, panel: Panel, a: Any) -> Any:
         """Return the product that is a panel: correlations of a vector over the rows."""
-        self._hold(panel)
+        degree, needed = panel.degree, (panel.degree, panel.rests)
+        if degree >= 3 and needed != self._held:
+            if degree != self._held[0]:
+                self.heads, self.head_norms = self._formed(panel.head_keys())
+            self.rests, self.rest_norms = self._formed(panel.rest_keys())
+            self._held = needed
         return self.arrays.correlate(*panel.operands(self, a))
-
-    def _hold(self, panel: Panel) -> None:
-        """Form what a panel needs and the last one did not."""
-        degree, rests = panel.degree, panel.rests
-        if degree < 3 or (degree, rests) == self._held:
-            return
-        if degree != self._held[0]:
-            self.heads, self.head_norms = self._formed(panel.head_keys())
-        self.rests, self.rest_norms = self._formed(panel.rest_keys())
-        self._held = degree, rests
 
     def _formed(self, keys: Keys) -> tuple[Any, Array]:
         e = keys.shape[1]
@@ -279,7 +269,10 @@ def largest_scale(degree: int, d: int) -> float:
 
 
 def scales(keys: Keys, degree: int) -> Array:
-    """Return the scales of monomials of one degree: square roots of numbers of orderings."""
+    """Return the scales of monomials: square roots of numbers of orderings.
+
+    Monomials of several degrees are padded to ``degree``.
+    """
     m, d = keys.shape
     run, repeats = np.ones(m), np.ones(m)
     for t in range(1, d):
@@ -288,8 +281,30 @@ def scales(keys: Keys, degree: int) -> Array:
     return np.sqrt(factorial(degree) / factorial(degree - d) / repeats)
 
 
-def largest_sum(norms: Mapping[int, Array], of_a: tuple[float, float, float], degree: int) -> float:
-    """Bound the sum of magnitudes behind any scaled correlation by the norms of its factors.
+def padded(keys: Keys, degree: int) -> Keys:
+    """Pad monomials of one degree with -1."""
+    found = np.full((len(keys), degree), -1, dtype=np.int32)
+    found[:, : keys.shape[1]] = keys
+    return found
+
+
+def named(keys: Keys) -> list[Monomial]:
+    """Return padded keys as tuples."""
+    return [tuple(i for i in key if i >= 0) for key in keys.tolist()]
+
+
+def norm_powers(degree: int) -> list[int]:
+    """Return which norms of the inputs the error bounds are made of, ascending.
+
+    A product of e inputs has a 4-norm of at most the product of their 4e-norms (Hoelder).
+    """
+    return sorted({2, 4, 8, *(4 * e for d in range(3, degree + 1) for e in halves(d))})
+
+
+def sum_error(
+    n: int, norms: Mapping[int, Array], of_a: tuple[float, float, float], degree: int
+) -> float:
+    """Bound the rounding of any scaled correlation over n rows in float64.
 
     ``norms`` are those of the inputs by their powers, ``of_a`` are |a|_1, |a|_2 and the largest
     |x_j a|_2: Cauchy and Schwarz split the factors of a monomial among them.
@@ -299,4 +314,5 @@ def largest_sum(norms: Mapping[int, Array], of_a: tuple[float, float, float], de
     sums = [total, plain * largest[2], weighted * largest[2]]
     for d in range(3, degree + 1):
         sums.append(weighted * float(np.prod([largest[4 * e] ** e for e in halves(d)])))
-    return float(np.sqrt(factorial(degree)) * max(sums[: degree + 1]))
+    magnitude = float(np.sqrt(factorial(degree)) * max(sums[: degree + 1]))
+    return (n + 12 + 2 * degree) * ROUNDOFF["float64"] * magnitude

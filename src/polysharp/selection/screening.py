@@ -6,7 +6,7 @@ On the training rows of a split
 
 and of the monomials of each degree those that correlate most with one of the three join; the models
 are found by local search among the best of those that have joined before.  Where laws of few terms
-are looked for, monomials join by their correlation (``pricing.leading``); the models are the best
+are looked for, monomials join by their correlation (``pricing.products``); the models are the best
 monomial of each degree, and those of two and three terms without each of these in turn: given the
 others, the one that should stand in its place correlates most with what is left.
 Monomials are priced as matrix products and never formed (``pricing``).  From all lists together,
@@ -32,8 +32,8 @@ from polysharp.moments.moments import moments_of
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.monomials.term_rules import TermRules
-from polysharp.pricing.leading import Leading
 from polysharp.pricing.pricer import Pricer
+from polysharp.pricing.products import Leading
 from polysharp.problem.problem import Problem
 from polysharp.selection.holdout_scorers import PartedRows
 from polysharp.typing import Array, Indices, Monomial, OnBlock

@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from polysharp.engines.columns.last_pairs import mark_alone, mark_pairs
 from polysharp.engines.columns.priced_nodes import PricedNode, inputs_kept
 from polysharp.engines.columns.priced_run import PricedRun
-from polysharp.pricing.coordinates import Coordinates, coordinates, rounding, size_of
 from polysharp.pricing.panels import Keys
 from polysharp.pricing.pricer import Pricer
+from polysharp.pricing.products import Coordinates, coordinates, rounding, size_of
 from polysharp.problem.bounds import combined_level
 from polysharp.typing import Array, Indices, Monomial
 

@@ -35,7 +35,7 @@ from polysharp.engines.columns.priced_run import PricedRun
 from polysharp.engines.tree.loop import BranchAndBound, NodeKind
 from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.monomials.basis import Basis
-from polysharp.pricing.pool import Pool
+from polysharp.pricing.design import Pool
 from polysharp.problem.bounds import UNIT
 from polysharp.problem.problem import Fit, Problem
 from polysharp.problem.subproblem import least_cost
@@ -210,7 +210,7 @@ class PricedKind(NodeKind[PricedNode]):
         """
         search = self.search
         family = search.rules.with_parents([*node.terms_in, *monomials])
-        pool = Pool.of(search.design, [m for m in family if node.allows(m)])
+        pool = Pool(search.design, [m for m in family if node.allows(m)])
         rules = replace(search.rules, include_terms=())
         _, basis = search.problem_on(pool, rules)
         if not node.terms_in <= basis.index.keys():

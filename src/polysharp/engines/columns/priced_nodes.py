@@ -21,8 +21,8 @@ from polysharp.engines.columns.priced_run import PricedRun
 from polysharp.engines.tree.relaxation import Aim, Relaxed, fresh_warm, shares, solve_relaxation
 from polysharp.engines.tree.relaxation_kernel import PRUNED, SOLVED
 from polysharp.engines.tree.relaxation_pricing import kernel
+from polysharp.pricing.design import Pool
 from polysharp.pricing.panels import Keep
-from polysharp.pricing.pool import Pool
 from polysharp.problem.bounds import Quadratic, price, scaled_value, tangent_value
 from polysharp.problem.propagation import FREE, IN, OUT, States
 from polysharp.typing import Array, Monomial

@@ -21,9 +21,8 @@ from polysharp.monomials.basis import Basis
 from polysharp.monomials.coefficient_bounds import Boxes
 from polysharp.monomials.structure import heredity_closed
 from polysharp.monomials.term_rules import TermRules
-from polysharp.pricing.design import Design
+from polysharp.pricing.design import Design, Pool
 from polysharp.pricing.panels import Keep
-from polysharp.pricing.pool import Pool
 from polysharp.problem.bounds import Accuracy, Quadratic
 from polysharp.problem.problem import Fit, Problem
 from polysharp.progress import Event
@@ -79,7 +78,7 @@ class PricedRun(Run):
         self.design, self.inputs, self.rules, self.lam = design, design.inputs, rules, lam
         self.engine, self.sizes = engine, Sizes() if sizes is None else sizes
         self.dual: DualPoint | None = None  # what the bound rests on until it is proved
-        self.pool = Pool.of(self.design, rules.with_parents(self._seeds()))
+        self.pool = Pool(self.design, rules.with_parents(self._seeds()))
         self.fresh: dict[Monomial, int] = {}  # the pass that last wanted a monomial
         problem, basis = self.problem_on(self.pool, rules)
         super().__init__(problem, device=design.rows.place.device, **settings)
@@ -139,7 +138,7 @@ class PricedRun(Run):
             held = {*hold, *self.best.monomials, *monomials, *required_monomials(self.rules)}
             held = set(self.rules.with_parents(held))
             self._thin(held, max(0, self.sizes.pool // 2 - len(new)))
-        self.pool = self.pool.extended(self.design, new, self.on_block)
+        self.pool.extend(new, self.on_block)
 
     def _thin(self, held: set[Monomial], room: int) -> None:
         """Keep what is held and, of the others, those that were wanted last."""

@@ -23,7 +23,7 @@ from polysharp.engines.columns.priced_branching import PricedKind, prove
 from polysharp.engines.columns.priced_nodes import few_survivors, raise_bound
 from polysharp.engines.columns.priced_run import PricedRun
 from polysharp.monomials.basis import Basis
-from polysharp.pricing.pool import Pool
+from polysharp.pricing.design import Pool
 from polysharp.problem.assemble import Assembled
 from polysharp.time_budget import OutOfTime
 from polysharp.typing import Monomial
@@ -84,7 +84,7 @@ def find(search: PricedRun) -> DualPoint:
 def _found(search: PricedRun, stop: Stop) -> Found:
     """Certify the incumbent with the bound over all monomials."""
     monomials = sorted(search.best.monomials, key=lambda m: (len(m), m))
-    pool = Pool.of(search.design, monomials)
+    pool = Pool(search.design, monomials)
     rules = replace(search.rules, max_terms=max(1, len(monomials)))
     problem, basis = search.problem_on(pool, rules)
     search.report("done", force=True)
@@ -133,7 +133,7 @@ def near_optimal_pool(
         kept, others = search.pool.monomials, node.bound
         if left is not None:
             kept, others = [*node.terms_in, *left[0]], left[1]
-    pool = Pool.of(search.design, search.rules.with_parents([*start, *kept]))
+    pool = Pool(search.design, search.rules.with_parents([*start, *kept]))
     problem, basis = search.problem_on(pool, search.rules)
     mean = pool.mean[[pool.index[m] for m in basis.monomials]]
     assembled = Assembled(problem, mean, np.array([search.design.y_mean]))
