@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.errors import InputError
-from polysharp.typing import Array, Indices, Monomial
+from polysharp.typing import Array, Indices
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Function:
     call: Callable[[Any], Any]
     label: str = ""  # the name in formulas, if it differs
     refuses: str = ""  # arguments that it is not defined for, in words
+    exponent: float | None = None  # where it is a power
 
     def __call__(self, x: Array, input_name: str) -> Array:
         """Evaluate; raise InputError for a number that the function is not defined for."""
@@ -59,8 +60,8 @@ class Function:
 FUNCTIONS = {
     function.name: function
     for function in (
-        Function("inverse", np.reciprocal, "inverse", "0, or too near to it"),
-        Function("square-root", np.sqrt, "sqrt", "negative"),
+        Function("inverse", np.reciprocal, "inverse", "0, or too near to it", -1.0),
+        Function("square-root", np.sqrt, "sqrt", "negative", 0.5),
         Function("log", np.log, "log", "0 or negative"),
         Function("exp", np.exp, "exp", "so large that its exponential is infinite"),
         Function("sin", np.sin, "sin"),
@@ -69,9 +70,6 @@ FUNCTIONS = {
 }
 INVERSE = "inverse"
 OTHER_NAMES = {"sqrt": "square-root", "1/x": "inverse"}
-# Exponents of the functions that are powers ("" is the input itself).  A product of two is trivial
-# if its exponents add up to 0, a constant, or to 1, the input.
-EXPONENTS = {"": 1.0, INVERSE: -1.0, "square-root": 0.5}
 
 
 @dataclass(frozen=True)
@@ -133,23 +131,18 @@ class Library:
             self.n_inputs + t for t, a in enumerate(self.applied) if a.input in given
         ]
 
-    def kind(self, column: int) -> str:
-        """Return the name of a column's function, "" for an input itself."""
-        at = column - self.n_inputs
-        return self.applied[at].function.name if self.applied and at >= 0 else ""
-
-    def is_trivial(self, monomial: Monomial) -> bool:
-        """Whether a monomial holds two columns whose product is a column or a constant."""
-        return bool(self.applied) and bool(self.trivial_keys(np.array([monomial], np.int32))[0])
-
     @cached_property
-    def _exponents(self) -> Array:
+    def exponents(self) -> Array:
         """The exponent of each column as a power of its input, NaN for other functions."""
-        return np.array([EXPONENTS.get(self.kind(c), np.nan) for c in range(len(self.owners))])
+        own = [a.function.exponent for a in self.applied]
+        return np.array([*[1.0] * self.n_inputs, *own], dtype=np.float64)
 
     def trivial_keys(self, keys: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Return which monomials of one degree, one per row, are trivial."""
-        owners, exponents = self.owners[keys], self._exponents[keys]
+        """Return which monomials of one degree, one per row, hold a trivial product of columns.
+
+        The exponents of such a product add up to 0, a constant, or to 1, the input.
+        """
+        owners, exponents = self.owners[keys], self.exponents[keys]
         trivial = np.zeros(len(keys), dtype=bool)
         for a, b in combinations(range(keys.shape[1]), 2):
             same = owners[:, a] == owners[:, b]
@@ -214,10 +207,10 @@ def _functions(given: Any) -> tuple[Function, ...]:
 
 def _function(item: Any) -> Function:
     if isinstance(item, str):
-        name = OTHER_NAMES.get(item, item)
-        if name not in FUNCTIONS:
+        known = FUNCTIONS.get(OTHER_NAMES.get(item, item))
+        if known is None:
             raise InputError(f"functions must be among {', '.join(FUNCTIONS)}, got {item!r}")
-        return FUNCTIONS[name]
+        return known
     if isinstance(item, Function):
         return item
     pair = tuple(item) if isinstance(item, (tuple, list)) else (getattr(item, "__name__", ""), item)

@@ -23,7 +23,7 @@ import numpy as np
 from polysharp.data.functions import PLAIN, Library
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
-from polysharp.monomials.terms import read_inputs, read_terms, write_term
+from polysharp.monomials.terms import read_inputs, read_terms
 from polysharp.typing import Array, Indices, Monomial
 
 Interval = tuple[float, float]
@@ -107,16 +107,6 @@ class CoefficientBounds:
         scaled = _away_from_zero(scaled, limits)
         return Boxes(scaled[:, 0].copy(), scaled[:, 1].copy())
 
-    def written(self, names: Sequence[str]) -> str:
-        """Return the intervals in words, with the names of the inputs."""
-        every = "every other term" if self.inputs or self.terms else "every term"
-        lines = [] if self.everywhere == ANY else [f"{_written(self.everywhere)} for {every}"]
-        lines += [f"{_written(limits)} for terms with {names[i]}" for i, limits in self.inputs]
-        lines += [
-            f"{_written(pair)} for {write_term(m, names, self.library)}" for m, pair in self.terms
-        ]
-        return ", ".join(lines)
-
 
 UNBOUNDED = CoefficientBounds()
 
@@ -132,14 +122,12 @@ def read_bounds(
     (((0, 1), (-1.0, 1.0)),)
     """
     least = 0.0 if positive else -inf
-    if given is None:
-        return CoefficientBounds((least, inf), library=library)
-    if not isinstance(given, Mapping):
-        return CoefficientBounds(_interval(given, "", least), library=library)
     everywhere: Interval = (least, inf)
     inputs: dict[int, Interval] = {}
     terms: dict[Monomial, Interval] = {}
-    for key, pair in given.items():
+    if given is not None and not isinstance(given, Mapping):
+        everywhere, given = _interval(given, "", least), None
+    for key, pair in (given or {}).items():
         limits = _interval(pair, f" for {key!r}", least)
         if key == OTHERS and OTHERS not in names:
             everywhere = limits
@@ -147,9 +135,8 @@ def read_bounds(
             inputs[read_inputs([key], names, "coefficient_bounds")[0]] = limits
         else:
             terms[read_terms([key], names, "coefficient_bounds", library)[0]] = limits
-    return CoefficientBounds(
-        everywhere, tuple(inputs.items()), tuple(terms.items()), library=library
-    )
+    entries = tuple(inputs.items()), tuple(terms.items())
+    return CoefficientBounds(everywhere, *entries, library=library)
 
 
 def _interval(pair: Any, of: str, least: float) -> Interval:
@@ -185,10 +172,3 @@ def _away_from_zero(scaled: Array, limits: Array) -> Array:
 
 def _is_number(v: Any) -> bool:
     return isinstance(v, Real) and not isinstance(v, bool) and not isnan(v)
-
-
-def _written(limits: Interval) -> str:
-    low, high = limits
-    if low == -inf:
-        return f"at most {high!r}"
-    return f"at least {low!r}" if high == inf else f"from {low!r} to {high!r}"

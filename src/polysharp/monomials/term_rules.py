@@ -223,7 +223,7 @@ class TermRules:
             raise InputError(
                 "include_terms must not hold products that are trivial, such as x (1/x) and "
                 f"sqrt(x) sqrt(x), got {written}"
-                if self.library.is_trivial(m)
+                if self.library.trivial_keys(np.array([m], dtype=np.int32))[0]
                 else f"include_terms must keep to degree={self.degree}, "
                 f"max_interaction={self.max_interaction} and "
                 f"interaction_degree={self.interaction_degree}, got {written}"

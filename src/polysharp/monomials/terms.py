@@ -18,8 +18,8 @@ from polysharp.data.functions import INVERSE, PLAIN, Library, power_of
 from polysharp.errors import InputError
 from polysharp.typing import Monomial
 
-SEPARATOR = re.compile(r"\s*[*·]\s*|\s+|$")
-EXPONENT = re.compile(r"\s*(?:\^|\*\*)\s*(-?\d+)")
+EXPONENT = r"\s*(?:\^|\*\*)\s*(-?\d+)"
+SEPARATOR = r"\s*[*·]\s*|\s+|$"
 
 
 def read_inputs(given: Any, names: Sequence[str], parameter: str) -> tuple[int, ...]:
@@ -69,7 +69,11 @@ def _term(item: Any, names: Sequence[str], parameter: str, library: Library) -> 
 
 def _input(item: Any, names: Sequence[str], parameter: str) -> int:
     if isinstance(item, str):
-        return _index(item, names, parameter)
+        found = [i for i, known in enumerate(names) if known == item]
+        if len(found) == 1:
+            return found[0]
+        rule = "name each column of X once, use indices instead" if found else "name inputs of X"
+        raise InputError(f"{parameter} must {rule}, got {item!r}")
     if not isinstance(item, Integral) or isinstance(item, bool):
         raise InputError(f"{parameter} must hold names or indices of inputs, got {item!r}")
     if not 0 <= int(item) < len(names):
@@ -79,45 +83,36 @@ def _input(item: Any, names: Sequence[str], parameter: str) -> int:
     return int(item)
 
 
-def _index(name: str, names: Sequence[str], parameter: str) -> int:
-    found = [i for i, known in enumerate(names) if known == name]
-    if len(found) == 1:
-        return found[0]
-    rule = "name each column of X once, use indices instead" if found else "name inputs of X"
-    raise InputError(f"{parameter} must {rule}, got {name!r}")
-
-
 def _product(text: str, names: Sequence[str], parameter: str, library: Library) -> Monomial:
     """Read ``"x0^2 x3"``: names from the longest down, since one may begin another."""
     quoted = library.column_names([f"`{name}`" for name in names])
     names = library.column_names(names)
     if text in names:
-        return (_index(text, names, parameter),)
+        return (_input(text, names, parameter),)
     if text.strip() == "1":
         return ()
-    plain = [c for c in range(len(names)) if library.kind(c) != INVERSE]  # read as exponents
+    # Powers of the inverse, ``a^-1``, are read as exponents of the input.
+    own = [""] * (len(names) - len(library.applied)) + [a.function.name for a in library.applied]
+    plain = [c for c, function in enumerate(own) if function != INVERSE]
     spelled = {quoted[c]: names[c] for c in plain} | {names[c]: names[c] for c in plain}
-    known = re.compile("|".join(re.escape(s) for s in sorted(spelled, key=len, reverse=True)))
+    longest = "|".join(re.escape(s) for s in sorted(spelled, key=len, reverse=True))
+    factor = re.compile(f"({longest})(?:{EXPONENT})?(?:{SEPARATOR})")
     factors: list[int] = []
-    rest = text.strip()
-    while rest:
-        name = known.match(rest)
-        power = EXPONENT.match(rest, name.end()) if name else None
-        end = power.end() if power else (name.end() if name else 0)
-        gap = SEPARATOR.match(rest, end)
-        if name is None or gap is None:
+    at, rest = 0, text.strip()
+    while at < len(rest):
+        found = factor.match(rest, at)
+        if found is None:
             raise InputError(
                 f"{parameter} must hold products of the inputs' names such as 'x0^2 x3', "
                 f"got {text!r}"
             )
-        factor, exponent = spelled[name.group()], int(power.group(1)) if power else 1
-        if exponent < 0 and f"{factor}^-1" in names:
-            factor, exponent = f"{factor}^-1", -exponent
+        name, exponent, at = spelled[found[1]], int(found[2] or 1), found.end()
+        if exponent < 0 and f"{name}^-1" in names:
+            name, exponent = f"{name}^-1", -exponent
         if exponent < 0:
             raise InputError(
                 f"{parameter} must hold negative powers only of inputs with the function "
                 f"{INVERSE!r}, got {text!r}"
             )
-        factors += [_index(factor, names, parameter)] * exponent
-        rest = rest[gap.end() :]
+        factors += [_input(name, names, parameter)] * exponent
     return tuple(sorted(factors))

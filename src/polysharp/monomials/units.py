@@ -21,12 +21,13 @@ from functools import cache
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from polysharp.data.functions import Library
 from polysharp.errors import InputError, load_optional
 from polysharp.typing import Monomial
 
 POWERS = range(-2, 3)  # of a constant
-OF_INPUT = {"": Fraction(1), "inverse": Fraction(-1), "square-root": Fraction(1, 2)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +56,12 @@ class Units:
         """Return the unit of a coefficient, None if a function has an argument with a unit."""
         unit = self.response
         for c in m:
-            own = self.inputs[self.library.owner(c)]
-            power = OF_INPUT.get(self.library.kind(c))
-            if own is None:
+            own, power = self.inputs[self.library.owner(c)], self.library.exponents[c]
+            if own is None or (np.isnan(power) and own.dimensionless):
                 continue
-            if power is None and not own.dimensionless:
+            if np.isnan(power):
                 return None
-            unit = unit / own ** (power or Fraction(0))
+            unit = unit / own ** Fraction(power)
         return unit
 
     def written(self, monomials: Iterable[Monomial]) -> tuple[str, ...]:
@@ -73,24 +73,21 @@ class Units:
         self, monomials: Iterable[Monomial], constants: Iterable[str]
     ) -> tuple[Monomial, ...]:
         """Return the monomials whose coefficients need constants that are not there."""
-        allowed = self._products([_unit(text) for text in constants])
-        return tuple(m for m in monomials if self._dimension(self.of_coefficient(m)) not in allowed)
+        units, allowed = [_unit(text) for text in constants], set()
+        for powers in product(POWERS, repeat=len(units)):
+            found = _registry().dimensionless
+            for unit, power in zip(units, powers, strict=True):
+                found = found * unit**power
+            allowed.add(_dimension(found))
+        return tuple(m for m in monomials if _dimension(self.of_coefficient(m)) not in allowed)
 
-    def _products(self, constants: list[Any]) -> set[Any]:
-        found = set()
-        for powers in product(POWERS, repeat=len(constants)):
-            unit = _registry().dimensionless
-            for constant, power in zip(constants, powers, strict=True):
-                unit = unit * constant**power
-            found.add(self._dimension(unit))
-        return found
 
-    @staticmethod
-    def _dimension(unit: Any) -> Any:
-        if unit is None:
-            return None
-        exponents = dict(unit.dimensionality).items()
-        return frozenset((name, round(float(power), 9)) for name, power in exponents)
+def _dimension(unit: Any) -> Any:
+    """Return a key that is equal for units of one dimension."""
+    if unit is None:
+        return None
+    exponents = dict(unit.dimensionality).items()
+    return frozenset((name, round(float(power), 9)) for name, power in exponents)
 
 
 def _unit(text: Any) -> Any:
