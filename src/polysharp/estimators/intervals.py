@@ -32,7 +32,7 @@ from polysharp.errors import InputError
 from polysharp.estimators.fitted_model import Leverage
 from polysharp.estimators.model import formulas_of
 from polysharp.estimators.parameters import check_seed
-from polysharp.estimators.resampling import Refits
+from polysharp.estimators.resampling import refits
 from polysharp.estimators.scored_rows import ScoredRows, score_rows
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.selection.splits import read_splits
@@ -159,5 +159,5 @@ def _refitted(
     if len(np.unique(held_out)) < max(1, len(held_out)):
         raise InputError("cv must hold out every row once at most, got splits that overlap")
     draws = [(np.isin(np.arange(rows.n), train).astype(np.float64), seed) for train, _ in splits]
-    models = zip(Refits.of(model, *given).run(draws), splits, strict=True)
+    models = zip(refits(model, given, draws), splits, strict=True)
     return [(found.formulas, found.leverage, rows.take(test)) for found, (_, test) in models]

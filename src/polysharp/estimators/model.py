@@ -85,12 +85,10 @@ class PolynomialModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         formulas = "".join(f"<p><code>{escape(str(law))}</code></p>" for law in self._formulas)
         if not formulas:
             return diagram
-        said = "<br>".join(map(escape, "\n".join(self._said_of_the_fit()).splitlines()))
-        return f"{diagram}{formulas}{f'<p>{said}</p>' if said else ''}"
-
-    def _said_of_the_fit(self) -> list[str]:
-        """Sentences on the certificate, for notebooks; none without one."""
-        return []
+        said = [str(self.solution_), covers(self)] if hasattr(self, "solution_") else []
+        lines = [escape(line) for text in said if text for line in text.splitlines()]
+        shown = "<br>".join(lines)
+        return f"{diagram}{formulas}{f'<p>{shown}</p>' if shown else ''}"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
@@ -217,9 +215,6 @@ class CertifiedModel(PolynomialModel):
         """Check X, y and sample_weight; return the rows once for each response."""
         return [open_rows(self, *given, progress)]
 
-    def _said_of_the_fit(self) -> list[str]:
-        return [str(self.solution_), *filter(None, [covers(self)])]
-
 
 def check_single(model: Any, parameter: str) -> None:
     """Refuse what is no model of one response with a certificate, fitted or not."""
@@ -247,23 +242,23 @@ def covers(model: Any) -> str | None:
     )
 
 
-def fitted_polynomial(estimator: Any) -> Polynomial:
-    """Return the polynomial of a fitted estimator of one response, or say what is wrong with it."""
-    check_is_fitted(estimator)
-    polynomial = getattr(estimator, "polynomial_", None)
-    if not isinstance(polynomial, Polynomial):
-        single = " of one response" if hasattr(estimator, "polynomials_") else ""
-        raise InputError(
-            f"estimator must be a fitted polysharp model{single}, got {type(estimator).__name__}"
-        )
-    return polynomial
-
-
 def formulas_of(estimator: Any) -> tuple[Polynomial, ...]:
     """Return the polynomials of a fitted estimator, one for each response."""
     check_is_fitted(estimator)
-    several = getattr(estimator, "polynomials_", None)
-    return (fitted_polynomial(estimator),) if several is None else tuple(several)
+    formulas: tuple[Polynomial, ...] = getattr(estimator, "_formulas", ())
+    if not formulas:
+        kind = type(estimator).__name__
+        raise InputError(f"estimator must be a fitted polysharp model, got {kind}")
+    return formulas
+
+
+def fitted_polynomial(estimator: Any) -> Polynomial:
+    """Return the polynomial of a fitted estimator of one response, or say what is wrong with it."""
+    first, *_ = formulas_of(estimator)
+    if estimator._several:
+        kind = type(estimator).__name__
+        raise InputError(f"estimator must be a fitted polysharp model of one response, got {kind}")
+    return first
 
 
 def settings_of(estimator: Any) -> dict[str, Any]:

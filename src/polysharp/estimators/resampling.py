@@ -68,59 +68,64 @@ class Refit(NamedTuple):
     rivals: tuple[Polynomial, ...]  # the formula itself, or the best one met, first
 
 
-@dataclass(frozen=True, eq=False)
-class Refits:
-    """What every fit needs: settings and rows; draws are weights of the rows of positive weight."""
+def refits(
+    model: Any,
+    given: tuple[Any, Any, Any],
+    draws: Sequence[Draw],
+    *,
+    engine: Any = None,
+    within: float = 0.0,
+    n_jobs: int | None = None,
+    time_limit: float | None = None,
+) -> list[Refit]:
+    """Fit with the settings of a model to every draw of the rows ``given`` of positive weight.
 
-    settings: SparsePolynomialRegressor
-    formulas: tuple[Polynomial, ...]  # of the model, one for each response
-    tables: Sequence[MemoryRows]  # once for each response
-    within: float = 0.0  # share by which rivals of a refit may cost more; 0 for none
+    ``engine`` is a short local search by default; several responses have no such engine, and the
+    tree ends where it has begun.  When time is up, draws not begun are left out, but for the first.
+    """
+    settings = clone(getattr(model, "best_estimator_", model)).set_params(
+        gamma=model.gamma_, refit_gamma=model.refit_gamma_, n_jobs=None, verbose=0
+    )
+    if model._several:
+        settings.set_params(gap_tol=ANY_GAP)
+    else:
+        settings.set_params(engine=LocalSearch(patience=2) if engine is None else engine)
+    tables = settings._open(tuple(map(as_host, given)), Progress())
+    terms, deadline = formulas_of(model)[0].monomials, None
+    if time_limit is not None:
+        deadline = time() + time_limit
+    found = Parallel(n_jobs=n_jobs)(
+        delayed(_refit)(settings, tables, terms, draw, within, deadline if number else None)
+        for number, draw in enumerate(draws)
+    )
+    return [refit for refit in found if refit is not None]
 
-    @classmethod
-    def of(cls, model: Any, X: Any, y: Any, sample_weight: Any, engine: Any = None) -> Refits:
-        """Take the settings of a fitted model; ``engine`` is a short local search by default.
 
-        Several responses have no such engine: the tree ends where it has begun.
-        """
-        settings = clone(getattr(model, "best_estimator_", model)).set_params(
-            gamma=model.gamma_, refit_gamma=model.refit_gamma_, n_jobs=None, verbose=0
-        )
-        if model._several:
-            settings.set_params(gap_tol=ANY_GAP)
-        else:
-            settings.set_params(engine=LocalSearch(patience=2) if engine is None else engine)
-        given = as_host(X), as_host(y), as_host(sample_weight)
-        return cls(settings, formulas_of(model), settings._open(given, Progress()))
-
-    def run(
-        self, draws: Sequence[Draw], n_jobs: int | None = None, time_limit: float | None = None
-    ) -> list[Refit]:
-        """Fit them all; when time is up, those not begun are left out, but for the first."""
-        deadline = None if time_limit is None else time() + time_limit
-        found = Parallel(n_jobs=n_jobs)(
-            delayed(self._fit_resample)(weights, seed, deadline if number else None)
-            for number, (weights, seed) in enumerate(draws)
-        )
-        return [refit for refit in found if refit is not None]
-
-    def _fit_resample(self, drawn: Array, seed: int, deadline: float | None) -> Refit | None:
-        if deadline is not None and time() > deadline:
-            return None
-        chosen = np.flatnonzero(drawn > 0.0)
-        tables = [
-            replace(own.take(chosen), sample_weight=own.weights[chosen] * drawn[chosen])
-            for own in self.tables
-        ]
-        one = clone(self.settings).set_params(random_state=seed)
-        with FitContext.of(one) as context:
-            one._fit_tables(tables, context, [self.formulas[0].monomials])
-        formulas = one.fitted_.polynomials
-        close = formulas[:1]
-        if self.within:
-            left = one.time_limit if deadline is None else max(deadline - time(), 1e-3)
-            close = rivals_of(one, tables[0], self.within, MOST_RIVALS, left).polynomials
-        return Refit(formulas, one.fitted_.leverage, close)
+def _refit(
+    settings: SparsePolynomialRegressor,
+    tables: Sequence[MemoryRows],
+    terms: Sequence[Monomial],
+    draw: Draw,
+    within: float,
+    deadline: float | None,
+) -> Refit | None:
+    if deadline is not None and time() > deadline:
+        return None
+    drawn, seed = draw
+    chosen = np.flatnonzero(drawn > 0.0)
+    some = [
+        replace(own.take(chosen), sample_weight=own.weights[chosen] * drawn[chosen])
+        for own in tables
+    ]
+    one = clone(settings).set_params(random_state=seed)
+    with FitContext.of(one) as context:
+        one._fit_tables(some, context, [terms])
+    formulas = one.fitted_.polynomials
+    close = formulas[:1]
+    if within:
+        left = one.time_limit if deadline is None else max(deadline - time(), 1e-3)
+        close = rivals_of(one, some[0], within, MOST_RIVALS, left).polynomials
+    return Refit(formulas, one.fitted_.leverage, close)
 
 
 def bootstrap(seed: int, n: int, count: int) -> list[Draw]:
@@ -310,8 +315,8 @@ def stability(
         model.fit(X, y, sample_weight)
     rows = score_rows(model, X, y, sample_weight)
     draws = bootstrap(check_seed(random_state), rows.n, int(n_resamples))
-    refits = replace(Refits.of(model, X, y, sample_weight, engine), within=float(within))
-    found = refits.run(draws, n_jobs, time_limit)
+    options = {"engine": engine, "n_jobs": n_jobs, "time_limit": time_limit}
+    found = refits(model, (X, y, sample_weight), draws, within=float(within), **options)
     free = bool(getattr(model, "best_estimator_", model).fit_intercept)
     law = model.polynomial_
     plain = without_ridge(law, rows.X, rows.observed, rows.weights, free_intercept=free)

@@ -17,7 +17,7 @@ ridge; that is no statement about causes, nor about other rows (``stability`` as
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from math import isclose
@@ -28,7 +28,6 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import certify
 from polysharp.data.checks import open_rows
 from polysharp.data.file_writing import check_targets, replacement
@@ -50,7 +49,7 @@ from polysharp.moments.gram import MAX_DENSE
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import Progress
 from polysharp.ranking.work_plan import WorkPlan
-from polysharp.typing import Indices
+from polysharp.typing import Array, Indices
 
 SAME = 1e-6  # relative difference of costs on the same rows, at most
 BLOCK_SIZE = 4_000_000  # truth values of one block of rivals
@@ -136,12 +135,18 @@ def rivals_of(
     path: str | PathLike[str] | None = None,
 ) -> Rivals:
     """Find the rivals on rows that have been checked."""
-    settings = clone(getattr(model, "best_estimator_", model))
-    ridges = {"gamma": float(model.gamma_), "refit_gamma": float(model.refit_gamma_)}
-    settings.set_params(**ridges, time_limit=time_limit)
+    settings = clone(getattr(model, "best_estimator_", model)).set_params(
+        gamma=float(model.gamma_), refit_gamma=float(model.refit_gamma_), time_limit=time_limit
+    )
+    law = model.polynomial_
+    if tuple(table.names) != law.names:
+        raise InputError(
+            f"X must have the columns of the fit, {list(law.names)}, got {list(table.names)}"
+        )
     with FitContext.of(settings) as context:
         coded, _ = code_table(settings, [table], context)
-        prepared, others = _prepared(model, _checked(model, coded), within, context)
+        coded = replace(coded, rules=replace(coded.rules, max_terms=max(1, len(law))))
+        prepared, others = _prepared(model, coded, within, context)
         result = search_near_optimal(
             prepared.problem,
             _start(model, prepared),
@@ -155,9 +160,7 @@ def rivals_of(
             whole = result.complete and others >= result.limit
             bound = min(result.bound, others)
             result = replace(result, bound=bound, complete=whole, proof=None)
-        close = CloseSupports(prepared, result, model.polynomial_.response)
-        found = close.rivals(within, max_count)
-        return found if path is None else replace(found, written=close.write(path, found))
+        return _found(prepared, result, law.response, within, max_count, path)
 
 
 def _start(model: Any, prepared: PreparedProblem) -> Indices:
@@ -173,15 +176,6 @@ def _start(model: Any, prepared: PreparedProblem) -> Indices:
     return start
 
 
-def _checked(model: Any, coded: CodedTable) -> CodedTable:
-    """Check the columns; the budget is the number of terms that the model has."""
-    names, given = model.polynomial_.names, tuple(coded.tables[0].names)
-    if given != names:
-        raise InputError(f"X must have the columns of the fit, {list(names)}, got {list(given)}")
-    rules = replace(coded.rules, max_terms=max(1, len(model.polynomial_)))
-    return replace(coded, rules=rules)
-
-
 def _prepared(
     model: Any, coded: CodedTable, within: float, context: FitContext
 ) -> tuple[PreparedProblem, float]:
@@ -189,106 +183,103 @@ def _prepared(
 
     If the monomials are too many to be listed, it has those that rivals may have.
     """
-    inputs = np.asarray(model.kept_inputs_, dtype=np.intp)
-    count = coded.rules.count(len(inputs))
-    if count <= MAX_DENSE:
-        plan = WorkPlan(len(inputs), priced=False)
-        prepared, others = coded.over(inputs, model.ranking_, plan), np.inf
+    inputs, law = np.asarray(model.kept_inputs_, dtype=np.intp), model.polynomial_
+    priced = coded.rules.count(len(inputs)) > MAX_DENSE
+    plan, others = WorkPlan(len(inputs), priced=priced), np.inf
+    if not priced:
+        prepared = coded.over(inputs, model.ranking_, plan)
     else:
         from polysharp.engines.columns.priced_search import near_optimal_pool
 
-        plan = WorkPlan(len(inputs), priced=True)
         search = priced_run(coded, inputs, plan, context)
-        start = [tuple(sorted(m)) for m in model.polynomial_.monomials]
+        start = [tuple(sorted(m)) for m in law.monomials]
         few = near_optimal_pool(search, start, (1.0 + within) * (1.0 + ROOM))
         others = few.others
         prepared = PreparedProblem(coded, few.basis, few.assembled, inputs, model.ranking_, plan)
-    problem = of_exact_size(prepared.problem, len(model.polynomial_))
+    problem = of_exact_size(prepared.problem, len(law))
     return replace(prepared, assembled=replace(prepared.assembled, problem=problem)), others
 
 
-class CloseSupports:
-    """The supports of a near-optimal search up to its limit, and their formulas."""
+def _found(
+    prepared: PreparedProblem,
+    result: NearOptimal,
+    response: str,
+    within: float,
+    max_count: int,
+    path: str | PathLike[str] | None,
+) -> Rivals:
+    """Turn the best supports into formulas, count over all of them, and write them to ``path``."""
+    supports, costs = result.store.cheapest(result.limit)
+    polynomials = tuple(_formulas(prepared, supports[:max_count], response))
+    best, basis, least = polynomials[0], prepared.basis, float(costs[0])
+    terms, inputs = _usage(prepared, supports, costs, max_count)
+    any_has = np.flatnonzero(terms.having).tolist()
+    names = best.names_of(basis.monomials[j] for j in any_has)
+    of_terms = dict(zip(any_has, names, strict=True))
+    of_inputs = {a: best.names[basis.inputs[a]] for a in np.flatnonzero(inputs.having).tolist()}
+    proof, first = None, supports[0].astype(np.intp)
+    if result.proof is not None and len(first):  # its statement is about the best formula
+        bound = min(result.bound, least)
+        about: dict[str, Any] = {"proof": result.proof, "gap_tol": 0.0, "stop": result.stop}
+        solution = certify(prepared.problem, first, bound, engine="tree", **about)
+        proof = prepared.stated(solution).proof
+    found = Rivals(
+        polynomials=polynomials,
+        objectives=costs[:max_count],
+        count=terms.count,
+        within=within,
+        complete=result.complete,
+        bound=result.bound,
+        shares=Used(terms.shares(of_terms), inputs.shares(of_inputs)),
+        replaceable=Used(terms.swaps(of_terms, least), inputs.swaps(of_inputs, least)),
+        proof=proof,
+        stop=result.stop,
+        nodes=result.counters.nodes,
+        seconds=result.seconds,
+    )
+    if path is None:
+        return found
+    lines = zip(_formulas(prepared, supports, response), costs.tolist(), strict=True)
+    return replace(found, written=_write(path, found, lines))
 
-    def __init__(self, prepared: PreparedProblem, result: NearOptimal, response: str) -> None:
-        self.prepared, self.result, self.response = prepared, result, response
-        self.supports, self.costs = result.store.cheapest(result.limit)
 
-    def formulas(self, supports: Indices) -> Iterator[Polynomial]:
-        """Yield the formula of each support."""
-        for support in supports.astype(np.intp):
-            (formula,) = self.prepared.formulas(support.tolist())
-            yield replace(formula, response=self.response)
+def _formulas(prepared: PreparedProblem, supports: Indices, response: str) -> Iterator[Polynomial]:
+    for support in supports.astype(np.intp):
+        (formula,) = prepared.formulas(support.tolist())
+        yield replace(formula, response=response)
 
-    def usage(self, most: int) -> tuple[UsageCounts, UsageCounts]:
-        """Count terms and inputs over all of them."""
-        structure, first = self.prepared.problem.structure, self.supports[0]
-        uses = structure.uses
-        size, inputs = uses.shape
-        own = np.isin(np.arange(size), first)
-        terms, used = UsageCounts(own, most), UsageCounts(structure.inputs_of(first), most)
-        rows = 1 + BLOCK_SIZE // (size + len(first) * inputs)
-        for start in range(0, len(self.costs), rows):
-            supports, costs = self.supports[start : start + rows], self.costs[start : start + rows]
-            has = np.zeros((len(supports), size), dtype=bool)
-            np.put_along_axis(has, supports.astype(np.intp), True, axis=1)
-            terms.add(has, costs)
-            used.add(np.asarray(uses[supports].any(axis=1)), costs)
-        return terms, used
 
-    def rivals(self, within: float, max_count: int) -> Rivals:
-        """Turn the best supports into formulas, and count over all of them."""
-        prepared, result = self.prepared, self.result
-        polynomials = tuple(self.formulas(self.supports[:max_count]))
-        best, basis, least = polynomials[0], prepared.basis, float(self.costs[0])
-        terms, inputs = self.usage(max_count)
-        any_has = np.flatnonzero(terms.having).tolist()
-        names = best.names_of(basis.monomials[j] for j in any_has)
-        of_terms = dict(zip(any_has, names, strict=True))
-        of_inputs = {a: best.names[basis.inputs[a]] for a in np.flatnonzero(inputs.having).tolist()}
-        return Rivals(
-            polynomials=polynomials,
-            objectives=self.costs[:max_count],
-            count=terms.count,
-            within=within,
-            complete=result.complete,
-            bound=result.bound,
-            shares=Used(terms.shares(of_terms), inputs.shares(of_inputs)),
-            replaceable=Used(terms.swaps(of_terms, least), inputs.swaps(of_inputs, least)),
-            proof=self._proof(),
-            stop=result.stop,
-            nodes=result.counters.nodes,
-            seconds=result.seconds,
-        )
+def _usage(
+    prepared: PreparedProblem, supports: Indices, costs: Array, most: int
+) -> tuple[UsageCounts, UsageCounts]:
+    """Count terms and inputs over all supports, block by block."""
+    structure, first = prepared.problem.structure, supports[0]
+    uses = structure.uses
+    size, inputs = uses.shape
+    own = np.isin(np.arange(size), first)
+    terms, used = UsageCounts(own, most), UsageCounts(structure.inputs_of(first), most)
+    rows = 1 + BLOCK_SIZE // (size + len(first) * inputs)
+    for start in range(0, len(costs), rows):
+        some, theirs = supports[start : start + rows], costs[start : start + rows]
+        has = np.zeros((len(some), size), dtype=bool)
+        np.put_along_axis(has, some.astype(np.intp), True, axis=1)
+        terms.add(has, theirs)
+        used.add(np.asarray(uses[some].any(axis=1)), theirs)
+    return terms, used
 
-    def _proof(self) -> Proof | None:
-        """Return the proof with its statement, which is about the best formula."""
-        result, best = self.result, self.supports[0].astype(np.intp)
-        if result.proof is None or not len(best):
-            return None
-        solution = certify(
-            self.prepared.problem,
-            best,
-            min(result.bound, float(self.costs[0])),
-            engine="tree",
-            proof=result.proof,
-            gap_tol=0.0,
-            stop=result.stop,
-        )
-        return self.prepared.stated(solution).proof
 
-    def write(self, path: str | PathLike[str], found: Rivals) -> int:
-        """Write the summary and a line for each, the cheapest first; return how many.
+def _write(
+    path: str | PathLike[str], found: Rivals, formulas: Iterable[tuple[Polynomial, float]]
+) -> int:
+    """Write the summary and a line for each, the cheapest first; return how many.
 
-        Ctrl-C ends the file after a whole line: the first one says how many there would be.
-        """
-        written = 0
-        with replacement(path) as place, open(place, "w", encoding="utf-8") as file:
-            file.write(f"{json.dumps(found.summary)}\n")
-            with suppress(KeyboardInterrupt):
-                for formula, cost in zip(
-                    self.formulas(self.supports), self.costs.tolist(), strict=True
-                ):
-                    file.write(f"{json.dumps(line(formula, cost))}\n")
-                    written += 1
-        return written
+    Ctrl-C ends the file after a whole line: the first one says how many there would be.
+    """
+    written = 0
+    with replacement(path) as place, open(place, "w", encoding="utf-8") as file:
+        file.write(f"{json.dumps(found.summary)}\n")
+        with suppress(KeyboardInterrupt):
+            for formula, cost in formulas:
+                file.write(f"{json.dumps(line(formula, cost))}\n")
+                written += 1
+    return written

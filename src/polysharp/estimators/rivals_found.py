@@ -48,8 +48,7 @@ class UsageCounts:
     """
 
     def __init__(self, first: NDArray[np.bool_], most: int) -> None:
-        self.first, self.most = first, most
-        self.count = 0
+        self.first, self.most, self.count = first, most, 0
         self.having = np.zeros(len(first), dtype=np.int64)
         self._fewest = np.full(len(first), len(first) + 1)  # changes without each member
         self._ways: dict[int, dict[bytes, tuple[NDArray[np.bool_], float]]] = {}
@@ -178,14 +177,10 @@ class Rivals:
         """Return a pandas data frame with one row per rival, and a column for each term."""
         pd = load_optional("pandas", "to_frame", "cli")
         has = [set(p.term_names) for p in self.polynomials]
-        return pd.DataFrame(
-            {
-                "objective": self.objectives,
-                "excess": self.excess,
-                "formula": [str(p) for p in self.polynomials],
-                **{name: [name in own for own in has] for name in self.shares.terms},
-            }
-        )
+        columns: dict[str, Any] = {"objective": self.objectives, "excess": self.excess}
+        columns["formula"] = [str(p) for p in self.polynomials]
+        columns |= {name: [name in own for own in has] for name in self.shares.terms}
+        return pd.DataFrame(columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the proof as dicts, lists, texts and numbers."""
@@ -223,11 +218,11 @@ class Rivals:
     def __str__(self) -> str:
         """Return the claim, the first rivals as differences from the best, and what all have."""
         lines = [self.claim, f"  {self.best}"]
-        own = set(self.best.term_names)
+        own = self.best.term_names
         for polynomial, excess in zip(self.polynomials[1:SHOWN], self.excess[1:], strict=False):
-            other = set(polynomial.term_names)
-            out = ", ".join(n for n in self.best.term_names if n not in other)
-            into = ", ".join(n for n in polynomial.term_names if n not in own)
+            names = polynomial.term_names
+            out = ", ".join(n for n in own if n not in names)
+            into = ", ".join(n for n in names if n not in own)
             lines.append(f"  {100 * excess:+.3f} %: {into} in place of {out}")
         if self.count > SHOWN:
             lines.append(f"  ... and {plural(self.count - SHOWN, 'more formula')}")
