@@ -29,7 +29,7 @@ PARAMETERS = {
     "to_sympy": ("sympy",),
 }
 DOCTESTS = {
-    "polysharp.data.scanning.scan": ("pandas", "dask"),
+    "polysharp.data.files.scan": ("pandas", "dask"),
     "polysharp.report.write_report": ("pandas",),
 }
 FILES = {  # whose imports do not show it

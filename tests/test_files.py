@@ -193,7 +193,7 @@ def test_everything_that_is_written_is_written_so(model, kind, monkeypatch):
 
 WRITER = """
 import sys
-from polysharp.data.file_writing import write_file
+from polysharp.data.files import write_file
 print("ready", flush=True)
 while True:
     for letter in "ab":

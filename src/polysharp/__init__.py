@@ -15,7 +15,7 @@ _NAMES = {
     "checker.walk": "Verdict verify",
     "certificate.proof": "Proof",
     "certificate.solution": "Solution",
-    "data.scanning": "scan",
+    "data.files": "scan",
     "errors": "CertificateError ClusterError DataError InfeasibleError InputError "
     "MissingSolverError TooLargeError",
     "estimators.kernel_regressor": "PolynomialKernelRegressor",

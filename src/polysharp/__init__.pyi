@@ -12,7 +12,7 @@ from polysharp.certificate.proof import Proof as Proof
 from polysharp.certificate.solution import Solution as Solution
 from polysharp.checker.walk import Verdict as Verdict
 from polysharp.checker.walk import verify as verify
-from polysharp.data.scanning import scan as scan
+from polysharp.data.files import scan as scan
 from polysharp.errors import CertificateError as CertificateError
 from polysharp.errors import ClusterError as ClusterError
 from polysharp.errors import DataError as DataError

@@ -27,7 +27,7 @@ from polysharp.checker.evidence import (
     Statement,
     Vector,
 )
-from polysharp.data.file_writing import write_file
+from polysharp.data.files import write_file
 from polysharp.typing import Indices, Monomial
 
 CLAIM_ROOM = 1e-9  # share of the bound: a thousand times what rounding takes on ordinary data

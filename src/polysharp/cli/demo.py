@@ -31,7 +31,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from polysharp.cli.command import ExitCode
 from polysharp.cli.settings import check_outputs
 from polysharp.cli.tables import need, write_table
-from polysharp.data.file_writing import replacement
+from polysharp.data.files import replacement
 from polysharp.datasets import Dataset, cycling, diabetes
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.metrics import test_error

@@ -14,7 +14,7 @@ from polysharp.cli.command import ExitCode
 from polysharp.cli.messages import say
 from polysharp.cli.model_commands import check_single
 from polysharp.cli.settings import check_outputs
-from polysharp.data.file_writing import write_file
+from polysharp.data.files import write_file
 from polysharp.engines import HOMES, engine_class
 from polysharp.errors import InputError
 from polysharp.estimators.model import covers, formulas_of

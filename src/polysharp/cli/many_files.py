@@ -16,7 +16,7 @@ from polysharp.cli.settings import every_core
 from polysharp.cli.table_columns import listed
 from polysharp.cli.table_rows import columns
 from polysharp.data.cluster import cluster
-from polysharp.data.scanning import scan
+from polysharp.data.files import scan
 from polysharp.errors import InputError
 from polysharp.wording import plural
 

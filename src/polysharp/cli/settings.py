@@ -14,7 +14,7 @@ from joblib import parallel_config
 from polysharp.certificate.solution import Status, Stop
 from polysharp.cli.command import NONE, ExitCode
 from polysharp.cli.table_rows import column
-from polysharp.data.file_writing import check_targets
+from polysharp.data.files import check_targets
 from polysharp.errors import InputError
 from polysharp.estimators.parameters import option_names
 

@@ -16,7 +16,7 @@ from typing import Any
 from polysharp.cli.delimited import Format, Remark, check_names, named, numbered, read_text
 from polysharp.cli.messages import say
 from polysharp.cli.table_cells import find_header, is_number, tidy
-from polysharp.data.file_writing import replacement
+from polysharp.data.files import replacement
 from polysharp.errors import InputError, MissingSolverError, first_line, load_optional
 from polysharp.wording import plural
 

@@ -27,7 +27,7 @@ from urllib.request import urlopen
 
 import numpy as np
 
-from polysharp.data.file_writing import write_file
+from polysharp.data.files import write_file
 from polysharp.errors import DataError
 from polysharp.typing import Array
 

@@ -30,7 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from polysharp.certificate.solution import certify
 from polysharp.data.checks import open_rows
-from polysharp.data.file_writing import check_targets, replacement
+from polysharp.data.files import check_targets, replacement
 from polysharp.data.rows import Rows
 from polysharp.engines.tree import Tree
 from polysharp.engines.tree.near_optimal import (

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from polysharp.data.file_writing import write_file
+from polysharp.data.files import write_file
 
 if TYPE_CHECKING:
     from polysharp.estimators.path import Path

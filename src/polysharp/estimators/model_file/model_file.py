@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from polysharp._version import __version__
-from polysharp.data.file_writing import write_file
+from polysharp.data.files import write_file
 from polysharp.errors import InputError
 from polysharp.estimators.fitted_model import FittedModel
 from polysharp.estimators.model import formulas_of

@@ -1,15 +1,25 @@
-"""Tables in many files, or in one that does not fit in memory, opened lazily through Dask.
+"""Files: tables in many files, opened lazily through Dask, and files written safely.
 
 A folder stands for all its tables, a pattern for the files that it matches; all must be Parquet, or
 all CSV.  Dask cuts files into partitions of a stated size and reads only the columns in use.
+
+Files are written completely or not at all, and never over a file that was read.  A file is written
+under another name in the same folder, flushed to disk and then moved into place.  Readers see the
+old file or the new one, never a part of one.  A kill, a crash or a full disk leaves the old file
+unchanged; a kill may leave the other name behind, ``.xxxx.part.NAME``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from glob import glob
+from os import PathLike
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 from polysharp.data.cluster import dask_module
@@ -17,6 +27,8 @@ from polysharp.errors import InputError
 
 KINDS = {".parquet": "Parquet", ".pq": "Parquet", ".csv": "CSV"}
 COMPRESSED = {".gz", ".bz2", ".xz", ".zip"}
+
+Target = str | PathLike[str]
 
 
 class Scan(NamedTuple):
@@ -127,15 +139,11 @@ def open_files(files: Sequence[str], partition_size: str, csv_options: Mapping[s
     given = csv_options.get("dtype", {})
     if not isinstance(given, Mapping):
         raise InputError(f"csv_options must hold dtype as a mapping of columns, got {given!r}")
-    types = {**_number_types(files[0], csv_options), **given}
-    others = {name: value for name, value in csv_options.items() if name != "dtype"}
-    return frames.read_csv(list(files), blocksize=blocksize, dtype=types, **others)
-
-
-def _number_types(file: str, csv_options: Mapping[str, Any]) -> dict[str, str]:
-    """Return float64 for each column that begins with numbers: later rows may have fractions."""
-    head = dask_module("pandas").read_csv(file, nrows=1000, **csv_options)
-    return {name: "float64" for name, dtype in head.dtypes.items() if dtype.kind in "iuf"}
+    head = dask_module("pandas").read_csv(files[0], nrows=1000, **csv_options)
+    # A column that begins with whole numbers may have fractions later.
+    types = {name: "float64" for name, dtype in head.dtypes.items() if dtype.kind in "iuf"}
+    options = {**csv_options, "blocksize": blocksize, "dtype": {**types, **given}}
+    return frames.read_csv(list(files), **options)
 
 
 def _kind(path: Path) -> str | None:
@@ -150,3 +158,102 @@ def _hint(name: str, names: Sequence[str]) -> str:
         return "; files that are read in blocks have one target, and these are several"
     near = get_close_matches(name, list(names), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+@contextmanager
+def replacement(target: Target) -> Iterator[Path]:
+    """Yield a name to write to; the file then replaces the target.
+
+    The name has the target's ending, because some libraries choose a format by it.  The new file
+    keeps the permissions of the old one.  A link stays a link, and the file behind it is replaced.
+    Devices and pipes are written to directly.
+    """
+    place = Path(os.path.realpath(target))
+    try:
+        if place.exists() and not place.is_file():
+            yield place
+            return
+        other = _beside(place)
+        try:
+            other.touch(exist_ok=False)
+            yield other
+            if place.exists():
+                other.chmod(stat.S_IMODE(place.stat().st_mode))
+            _make_durable(other)
+            other.replace(place)
+        finally:
+            other.unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        # Name the file as the user did, not the temporary one.
+        raise type(error)(error.errno, error.strerror, str(target)) from error
+    with suppress(OSError):  # not every system can do this to a folder
+        _make_durable(place.parent)
+
+
+def write_file(target: Target, content: str | bytes) -> None:
+    """Write a file, text as UTF-8."""
+    data = content.encode() if isinstance(content, str) else content
+    with replacement(target) as place:
+        place.write_bytes(data)
+
+
+def check_targets(targets: Mapping[str, Target | None], sources: Iterable[Target] = ()) -> None:
+    """Raise InputError for files that cannot be written, before the work starts.
+
+    ``targets`` maps an option to its file name, or to None.  All must be different files, and none
+    may be among the ``sources``, which are read.
+    """
+    given = {what: str(target) for what, target in targets.items() if target is not None}
+    read = {_identity(source): str(source) for source in sources}
+    seen: dict[object, str] = {}
+    for what, target in given.items():
+        place = Path(os.path.realpath(target))
+        if place.is_dir():
+            raise InputError(f"{what} must name a file to write, got the folder {target!r}")
+        if not place.parent.is_dir():
+            raise InputError(f"{what}={target!r} cannot be written: its folder is not there")
+        known = _identity(target)
+        if known in read:
+            raise InputError(
+                f"{what} must not be a file that is read, got {target!r}, which is the same file "
+                f"as {read[known]!r}"
+            )
+        if known in seen:
+            raise InputError(f"{what} must not be the file of {seen[known]} too, got {target!r}")
+        seen[known] = what
+        try:
+            if place.exists() and not place.is_file():
+                continue
+            if place.exists() and not os.access(place, os.W_OK):
+                raise PermissionError("it is read-only")
+            trial = _beside(place)
+            trial.touch(exist_ok=False)
+            trial.unlink()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise InputError(f"{what}={target!r} cannot be written: {reason}") from error
+
+
+def _beside(place: Path) -> Path:
+    """Return a new name in the same folder, with the same ending."""
+    return place.with_name(f".{token_hex(4)}.part.{place.name}")
+
+
+def _identity(name: Target) -> object:
+    """Return a key that is equal for all names of one file."""
+    place = os.path.realpath(name)
+    try:
+        found = os.stat(place)
+        return found.st_dev, found.st_ino
+    except OSError:
+        return os.path.normcase(place)
+
+
+def _make_durable(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
