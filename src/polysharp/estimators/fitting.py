@@ -10,7 +10,7 @@ For a path of sizes the problem of the largest is searched again and again (``ce
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -94,7 +94,7 @@ def solve(
         return _search_priced(coded, plan, context, starts)
     prepared = coded.prepare(plan, context)
     preparation = context.time.spent()
-    start = best_start(prepared.problem, positions(prepared, starts), context)
+    start = best_start(prepared, starts, context)
     chosen, time = prepared, context.search_time()
     if strengthen and start is not None and context.engine.proves:
         own = prepared.at(coded.refit_gamma)
@@ -133,20 +133,13 @@ def _spoiled(prepared: PreparedProblem, start: Indices, solution: Solution) -> b
     return found > (1.0 + SPOILED) * prepared.refitted(start).objective
 
 
-def positions(prepared: PreparedProblem, starts: StartTerms) -> list[Indices]:
-    """Return the sets of terms whose monomials are all listed, as indices."""
-    index = prepared.basis.index if starts else {}
-    return [
-        np.array(sorted(index[m] for m in terms), dtype=np.intp)
-        for terms in starts
-        if terms and all(m in index for m in terms)
-    ]
-
-
 def best_start(
-    problem: Problem, supports: Iterable[Indices], context: FitContext
+    prepared: PreparedProblem, starts: StartTerms, context: FitContext
 ) -> Indices | None:
-    """Improve some supports by local search; return the best of those that the rules allow."""
+    """Improve the sets of terms that are listed and allowed by local search; return the best."""
+    problem, index = prepared.problem, prepared.basis.index if starts else {}
+    listed = [terms for terms in starts if terms and all(m in index for m in terms)]
+    supports = [np.array(sorted(index[m] for m in terms), dtype=np.intp) for terms in listed]
     allowed = [support for support in supports if problem.structure.allows(support)]
     if not allowed:
         return None
@@ -199,9 +192,7 @@ def priced_run(
         gap_tol=context.gap_tol,
         **context.options,
         sizes=Sizes(
-            first=plan.pool,
-            added=min(Sizes.added, plan.pool),
-            listed=plan.pool + plan.pool // 2,
+            first=plan.pool, added=min(Sizes.added, plan.pool), listed=plan.pool + plan.pool // 2
         ),
     )
 

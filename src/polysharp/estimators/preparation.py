@@ -148,19 +148,18 @@ class CodedTable:
 
     def plan(self, n_candidates: NCandidates, context: FitContext, *, prices: bool) -> WorkPlan:
         """Choose the inputs, listed or priced; warn if the user's choice takes too long."""
-        machine, place, left = None, self.rows.place, context.time.remaining()
-        if left < inf:
-
-            def rate() -> float:
-                return self.rows.workers * product_rate(place)
-
-            machine = Machine(max(left, LEAST_SECONDS), rate, listing=context.time.seconds)
+        rows, place, left = self.rows, self.rows.place, context.time.remaining()
+        machine = Machine(
+            max(left, LEAST_SECONDS),
+            lambda: rows.workers * product_rate(place),
+            listing=context.time.seconds,
+        )
         plan = plan_work(
             n_candidates,
             self.rules,
-            (self.rows.shape[0], len(self.allowed)),
+            (rows.shape[0], len(self.allowed)),
             prices=prices,
-            machine=machine,
+            machine=machine if left < inf else None,
             # A GPU makes a larger matrix for a single fit.  Several would not fit into memory.
             most=MAX_DENSE_GPU if prices and place.on_gpu else MAX_DENSE,
         )

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from polysharp.certificate.solution import Counters, RidgeRefit, Solution, Status, Stop
-from polysharp.data.functions import FUNCTIONS, Applied, Library
+from polysharp.data.functions import FUNCTIONS, Library
 from polysharp.engines import ENGINES
 from polysharp.engines.base import Engine
 from polysharp.errors import InputError
@@ -237,23 +237,15 @@ def read_polynomial(at: Reader, library: Library, names: tuple[str, ...], name: 
     )
 
 
-def describe_function(applied: Applied) -> dict[str, Any]:
-    """Return a function of an input that a file can name; code is never written."""
-    name = applied.function.name
-    if FUNCTIONS.get(name) is not applied.function:
-        raise InputError(
-            f"functions must be among {', '.join(FUNCTIONS)} for a model to be saved, got {name!r}"
-        )
-    return {"input": applied.input, "function": name}
-
-
-def read_library(at: Reader, n_inputs: int) -> Library:
-    """Return the columns of a model."""
-    applied = [
-        Applied(a["input"].integer(0, n_inputs - 1), FUNCTIONS[a["function"].one_of(*FUNCTIONS)])
-        for a in at.items()
-    ]
-    return Library(n_inputs, tuple(applied))
+def describe_functions(library: Library) -> list[dict[str, Any]]:
+    """Return functions of inputs that a file can name; code is never written."""
+    for applied in library.applied:
+        if FUNCTIONS.get(applied.function.name) is not applied.function:
+            raise InputError(
+                f"functions must be among {', '.join(FUNCTIONS)} for a model to be saved, got "
+                f"{applied.function.name!r}"
+            )
+    return [{"input": a.input, "function": a.function.name} for a in library.applied]
 
 
 def read_leverage(at: Reader, terms: int) -> Leverage:

@@ -33,6 +33,7 @@ import numpy as np
 
 from polysharp._version import __version__
 from polysharp.data.files import write_file
+from polysharp.data.functions import read_functions
 from polysharp.errors import InputError
 from polysharp.estimators.fitted_model import FittedModel
 from polysharp.estimators.model import formulas_of
@@ -144,17 +145,13 @@ def describe(model: Any) -> dict[str, Any]:
         "polysharp": __version__,
         "inputs": polynomial.names,
         "named": hasattr(model, "feature_names_in_"),
-        "certificate": {
-            "status": solution.status,
-            "gap": solution.gap,
-            **fields.plain(solution),
-        },
+        "certificate": {**fields.plain(solution), "status": solution.status, "gap": solution.gap},
         "kept_inputs": found.kept_inputs,
         "ranking": found.ranking,
         "estimator": type(model).__name__,
         "parameters": fields.describe_parameters(model),
         "leverage": found.leverage,
-        "functions": list(map(fields.describe_function, polynomial.functions)),
+        "functions": fields.describe_functions(polynomial.library),
     }
     if found.scales is None:
         document = {**responses[0], **document}
@@ -182,9 +179,11 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     each = list(root["responses"].items()) if several else [root]
     if not each:
         raise root["responses"].refusal("a list of at least one response")
-    library = fields.read_library(root["functions"], p)
-    formulas = [fields.read_polynomial(at, library, names, at["response"].text()) for at in each]
     settings = fields.read_parameters(root["parameters"])
+    library = read_functions(settings["functions"], names)
+    if root["functions"].value != fields.describe_functions(library):
+        raise InputError("functions must be those that the parameters ask for, and are not")
+    formulas = [fields.read_polynomial(at, library, names, at["response"].text()) for at in each]
     kind = MultiTaskSparsePolynomialRegressor if several else SparsePolynomialRegressor
     leverage = fields.read_leverage(root["leverage"], len(formulas[0]))
     calibrations = [
@@ -195,11 +194,12 @@ def restore(document: Any) -> SparsePolynomialRegressor:
     ranking = None
     if root["ranking"].value is not None:
         ranking = Ranking(**fields.record(root["ranking"], Ranking))
+    kept = [i.integer(0, p - 1) for i in root["kept_inputs"].items()]
     model = kind(**settings)
     model.fitted_ = FittedModel(
         tuple(formulas),
         fields.read_certificate(root["certificate"]),
-        np.array([i.integer(0, p - 1) for i in root["kept_inputs"].items()], dtype=np.intp),
+        np.array(kept, dtype=np.intp),
         leverage,
         ranking,
         scales=tuple(at["scale"].size() for at in each) if several else None,
@@ -225,10 +225,6 @@ def check_agreement(model: SparsePolynomialRegressor) -> None:
         "responses must have the same terms, and do not",
     )
     rules = read_rules(model.get_params(deep=False), polynomial.names)
-    _demand(
-        rules.library == polynomial.library,
-        "functions must be those that the parameters ask for, and are not",
-    )
     kept = {int(i) for i in model.kept_inputs_}
     _check_terms(polynomial.monomials, rules, kept)
     for formula in (polynomial, *others):
@@ -244,15 +240,11 @@ def check_agreement(model: SparsePolynomialRegressor) -> None:
             f"certificate.support and coefficients must have one value for each of {count} terms, "
             f"got {len(set(solution.support))} and {' x '.join(map(str, w.shape))}",
         )
-    _demand(
-        len(model.fitted_.calibrations) in (0, len(others) + 1),
-        "calibration must be there for all responses or none",
-    )
+    all_or_none = len(model.fitted_.calibrations) in (0, len(others) + 1)
+    _demand(all_or_none, "calibration must be there for all responses or none")
     ranking, p = model.ranking_, len(polynomial.names)
-    _demand(
-        ranking is None or len(ranking.scores) == p,
-        f"ranking.scores must have one number per input, {p}",
-    )
+    good = ranking is None or len(ranking.scores) == p
+    _demand(good, f"ranking.scores must have one number per input, {p}")
     for name, given in (("gamma", model.gamma), ("gap_tol", model.gap_tol)):
         stated = float(getattr(solution, name))
         _demand(
@@ -261,7 +253,7 @@ def check_agreement(model: SparsePolynomialRegressor) -> None:
             f"certificate.{name} must be that of the parameters, {given!r}, got {stated!r}",
         )
     _demand(solution.gamma > 0.0, f"certificate.gamma must be positive, got {solution.gamma!r}")
-    allowed = set(range(len(polynomial.names))) - set(rules.exclude_inputs)
+    allowed = set(range(p)) - set(rules.exclude_inputs)
     _demand(
         solution.scope != "all-inputs" or kept == allowed,
         "certificate.scope must be 'kept-inputs' where kept_inputs are not all that are allowed, "
