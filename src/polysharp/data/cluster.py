@@ -15,8 +15,8 @@ repair become one sentence here (``ClusterError``), and Ctrl-C cancels running t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import reduce
+from contextlib import contextmanager
+from functools import partial, reduce
 from itertools import count
 from operator import add
 from os import cpu_count
@@ -74,24 +74,23 @@ def sum_over_blocks(
     ``stage`` names the tasks on Dask's dashboard.  ``on_block(done, total)`` is called after
     blocks; an exception that it raises ends the computation.
     """
-    delayed = dask_module().delayed
+    delayed = partial(dask_module().delayed, pure=False)
     name = f"polysharp-{stage}-{uuid4().hex}"
-    task, merge = (delayed(f, pure=False, traverse=False) for f in (function, _add))
+    task, merge = (delayed(f, traverse=False) for f in (function, _add))
     # Each shared argument is one node of the graph, so that a worker receives it once.
-    everyone = [delayed(value, pure=False, traverse=False) for value in shared]
+    everyone = [delayed(value, traverse=False) for value in shared]
     leaves = [
         task(number, *block, *everyone, dask_key_name=(name, number))
         for number, block in enumerate(blocks)
     ]
-    level = leaves
-    for depth in count():
+    level, depth = leaves, 0
+    while len(level) > 1 or not depth:
         level = [
             merge(*level[a : a + FAN_IN], dask_key_name=(f"polysharp-sum-{name}", depth, a))
             for a in range(0, len(level), FAN_IN)
         ]
-        if len(level) == 1:
-            break
-    root = level[0] if then is None else delayed(then, pure=False)(level[0], *everyone)
+        depth += 1
+    root = level[0] if then is None else delayed(then)(level[0], *everyone)
     client = _client()
     if client is None:
         return _locally(root, name, len(leaves), on_block)
@@ -119,29 +118,23 @@ def n_threads() -> int:
 
 def _locally(root: Any, name: str, total: int, on_block: OnBlock | None) -> Any:
     """Compute with the threads or processes of this machine."""
-    following: Any = nullcontext()
-    if on_block is not None:
-        done, tell = count(1), on_block
+    done = count(1)
 
-        def after(key: Any, *_: Any) -> None:
-            if isinstance(key, tuple) and key[0] == name:
-                tell(min(next(done), total), total)
+    def after(key: Any, *_: Any) -> None:
+        if on_block is not None and isinstance(key, tuple) and key[0] == name:
+            on_block(min(next(done), total), total)
 
-        following = dask_module("dask.callbacks").Callback(posttask=after)
     # Blocks fill the cores; BLAS threads would compete with them.
-    with following, limited_threads(1):
+    with dask_module("dask.callbacks").Callback(posttask=after), limited_threads(1):
         return root.compute()
 
 
 def _on_cluster(client: Any, root: Any, leaves: Sequence[Any], on_block: OnBlock | None) -> Any:
     """Compute on a cluster; turn failures into one sentence."""
     distributed = dask_module("distributed")
-    marks = []
-    if on_block is not None:
-        # Dask releases the result of a block after adding it; a mark remains and can be counted.
-        mark = dask_module().delayed(_mark, pure=False)
-        marks = [mark(leaf) for leaf in leaves]
-    futures = client.compute([root, *marks])
+    # Dask releases the result of a block after adding it; a mark remains and can be counted.
+    mark = dask_module().delayed(_mark, pure=False)
+    futures = client.compute([root, *(mark(leaf) for leaf in leaves if on_block is not None)])
     try:
         _follow(client, futures[0], futures[1:], on_block)
         return futures[0].result()
@@ -177,9 +170,7 @@ def _follow(client: Any, root: Any, marks: Sequence[Any], on_block: OnBlock | No
             wait([root], timeout=POLL)
         except TimeoutError:
             finished = sum(mark.done() for mark in marks)
-            if finished > done:
-                since = monotonic()
-            elif monotonic() - since > seconds:
+            if finished == done and monotonic() - since > seconds:
                 if not client.nthreads():
                     address = client.scheduler_info(n_workers=0).get("address", "?")
                     raise ClusterError(
@@ -187,8 +178,9 @@ def _follow(client: Any, root: Any, marks: Sequence[Any], on_block: OnBlock | No
                         f"start some with 'dask worker {address}'"
                     ) from None
                 since = monotonic()
-            if on_block is not None and finished > done:
-                on_block(finished, len(marks))
-            done = finished
+            if finished > done:
+                since, done = monotonic(), finished
+                if on_block is not None:
+                    on_block(done, len(marks))
     if on_block is not None and done < len(marks):
         on_block(len(marks), len(marks))

@@ -63,10 +63,10 @@ def open_collections(
     names = input_names(model)
     library = library_of(model, names)
     name = y.name if is_frame(y) and not several else None
-    responses = (name if isinstance(name, str) else "y",)
-    read = BlockReader(
-        names, tuple(response_names(y, y.shape[1])) if several else responses, library
+    responses = (
+        response_names(y, y.shape[1]) if several else [name if isinstance(name, str) else "y"]
     )
+    read = BlockReader(names, tuple(responses), library)
     blocks = cut_into_blocks(X, y, sample_weight, several=several)
     on_block = progress.on_block("checking rows")
     try:
@@ -80,11 +80,11 @@ def open_collections(
     if several:
         units = found.responses.sizes(centers if model.fit_intercept else 0.0)
         read = replace(read, units=tuple(units.tolist()))
+    ranges, means = found.ranges, centers / units
+    known = names, library, ranges, (ranges.n_rows, len(names)), ranges.weight
     return [
-        DaskRows(blocks, replace(read, column=t), found.ranges, mean, unit)
-        for t, (mean, unit) in enumerate(
-            zip((centers / units).tolist(), units.tolist(), strict=True)
-        )
+        DaskRows(blocks, replace(read, column=t), *known, name, float(means[t]), float(units[t]))
+        for t, name in enumerate(read.responses)
     ]
 
 
@@ -249,36 +249,16 @@ class DaskRows:
 
     blocks: Sequence[Piece]
     read: BlockReader
+    names: tuple[str, ...]
+    library: Library
     ranges: Ranges
+    shape: tuple[int, int]
+    total_weight: float
+    response: str
     y_mean: float
-    y_unit: float = 1.0
+    y_unit: float
     place: Place = CPU  # workers compute on their CPUs
     block: None = None  # the rows are never gathered
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the inputs."""
-        return self.read.names
-
-    @property
-    def library(self) -> Library:
-        """Functions of the inputs that are columns as well."""
-        return self.read.library
-
-    @property
-    def response(self) -> str:
-        """Name of the response."""
-        return self.read.responses[self.read.column]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and inputs."""
-        return self.ranges.n_rows, len(self.names)
-
-    @property
-    def total_weight(self) -> float:
-        """Sum of the weights."""
-        return self.ranges.weight
 
     @cached_property
     def workers(self) -> int:

@@ -30,7 +30,7 @@ explained.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -89,12 +89,12 @@ def measure_importance(
     """
     X = np.asarray(X, dtype=np.float64)
     weights, used = _shares(X, sample_weight), list(polynomial.inputs)
-    products, inputs_of = _Products.of(polynomial, X, weights), polynomial.library.inputs_of
+    share, inputs_of = _shares_of_inputs(polynomial, X, weights), polynomial.library.inputs_of
     inputs, first, data = np.zeros((3, len(polynomial.names)))
-    inputs[used] = [products.share({i}) for i in used]
-    first[used] = [products.share({i}, alone=True) for i in used]
+    inputs[used] = [share({i}) for i in used]
+    first[used] = [share({i}, alone=True) for i in used]
     joint = {pair for m in polynomial.monomials for pair in combinations(sorted(inputs_of(m)), 2)}
-    pairs = {pair: products.share(set(pair)) for pair in sorted(joint)}
+    pairs = {pair: share(set(pair)) for pair in sorted(joint)}
     strongest = dict(sorted(pairs.items(), key=lambda item: -item[1]))
     predicted = polynomial(X)
     variance = float(weights @ (predicted - weights @ predicted) ** 2)
@@ -110,50 +110,39 @@ def measure_importance(
     return Importance(terms, inputs, strongest, first, data)
 
 
-@dataclass(frozen=True, eq=False)
-class _Products:
-    """E_i and C_i of every input in use, and the coefficients for them."""
+def _shares_of_inputs(polynomial: Polynomial, X: Array, weights: Array) -> Callable[..., float]:
+    """Return the function of a set of inputs A that gives V_A / V."""
+    library, blank = polynomial.library, replace(polynomial, coefficients=np.zeros(0))
+    c = polynomial.coefficients.astype(np.float64)
+    E, C, apart = {}, {}, {}  # of every input in use; the third has E_i without the covariance
+    for i in polynomial.inputs:
+        own = set(library.columns_of([i]))
+        parts = [tuple(a for a in m if a in own) for m in polynomial.monomials]
+        factors = tuple(dict.fromkeys(parts))
+        at = np.array([factors.index(part) for part in parts], dtype=np.intp)
+        columns = replace(blank, monomials=factors).products(X)
+        # Divided by their largest value, powers cannot overflow.
+        peaks = np.abs(columns).max(axis=0)
+        peaks[peaks == 0.0] = 1.0
+        c, columns = c * peaks[at], columns / peaks
+        mean = weights @ columns
+        centred = columns - mean
+        C[i] = (centred.T @ (centred * weights[:, None]))[np.ix_(at, at)]
+        apart[i] = np.outer(mean[at], mean[at])
+        E[i] = C[i] + apart[i]
+    c = c / (np.abs(c).max(initial=0.0) or 1.0)
+    ones = np.ones((len(c), len(c)))
+    whole = np.prod([ones, *E.values()], axis=0) - np.prod([ones, *apart.values()], axis=0)
+    variance = float(c @ whole @ c)
 
-    c: Array
-    E: dict[int, Array]
-    C: dict[int, Array]
-    means: dict[int, Array]
-    variance: float
-
-    @classmethod
-    def of(cls, polynomial: Polynomial, X: Array, weights: Array) -> _Products:
-        library, blank = polynomial.library, replace(polynomial, coefficients=np.zeros(0))
-        c = polynomial.coefficients.astype(np.float64)
-        E, C, means = {}, {}, {}
-        for i in polynomial.inputs:
-            own = set(library.columns_of([i]))
-            parts = [tuple(a for a in m if a in own) for m in polynomial.monomials]
-            factors = tuple(dict.fromkeys(parts))
-            at = np.array([factors.index(part) for part in parts], dtype=np.intp)
-            columns = replace(blank, monomials=factors).products(X)
-            # Divided by their largest value, powers cannot overflow.
-            peaks = np.abs(columns).max(axis=0)
-            peaks[peaks == 0.0] = 1.0
-            c, columns = c * peaks[at], columns / peaks
-            mean = weights @ columns
-            centred = columns - mean
-            C[i] = (centred.T @ (centred * weights[:, None]))[np.ix_(at, at)]
-            means[i] = mean[at]
-            E[i] = C[i] + np.outer(means[i], means[i])
-        c = c / (np.abs(c).max(initial=0.0) or 1.0)
-        whole = np.prod([np.ones((len(c), len(c))), *E.values()], axis=0)
-        product = np.prod([np.ones(len(c)), *means.values()], axis=0)
-        return cls(c, E, C, means, float(c @ (whole - np.outer(product, product)) @ c))
-
-    def share(self, inputs: Collection[int], *, alone: bool = False) -> float:
-        """Return V_A / V for a set of inputs A; with ``alone`` the component of A itself."""
-        table = np.ones((len(self.c), len(self.c)))
-        for i in self.E:
-            others = np.outer(self.means[i], self.means[i]) if alone else self.E[i]
-            table = table * (self.C[i] if i in inputs else others)
-        part = float(self.c @ table @ self.c)
+    def share(inputs: Collection[int], *, alone: bool = False) -> float:
+        """Return V_A / V; with ``alone`` the component of A itself."""
+        others = apart if alone else E
+        table = np.prod([ones, *(C[i] if i in inputs else others[i] for i in E)], axis=0)
         # Rounding may make a zero negative.
-        return max(0.0, part) / self.variance if self.variance > 0.0 else 0.0
+        return max(0.0, float(c @ table @ c)) / variance if variance > 0.0 else 0.0
+
+    return share
 
 
 def errors_without(
