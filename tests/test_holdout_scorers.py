@@ -11,7 +11,6 @@ from support import (
     MomentScorer,
     PartedRows,
     Plan,
-    Responses,
     RowScorer,
     SplitModels,
     TermRules,
@@ -103,10 +102,7 @@ def test_a_model_without_terms_is_the_mean_of_the_training_rows(responses):
     rng = np.random.default_rng(3)
     X, Y = rng.standard_normal((30, 2)), rng.standard_normal((responses, 30)) + 5.0
     basis = Basis.full(2, 2, constant=False)
-    train, units = accumulate(basis, X, Y[0]), (1.0,) * responses
-    if responses > 1:
-        several = Responses(("a", "b"), units, Y)
-        train = train.with_responses(MemoryRows(X, Y[0], several=several), basis)
+    train, units = accumulate(basis, X, Y if responses > 1 else Y[0]), (1.0,) * responses
     every = np.arange(len(basis))
     split = SplitModels(train, (), basis, TermRules(degree=2, max_terms=3), every, units)
     models = split.models(split.problem(1.0, 3, None).refit(every[:0]))

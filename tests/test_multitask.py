@@ -13,11 +13,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from support import (
     Basis,
     Boxes,
-    MemoryRows,
     Moments,
     Problem,
     ProofNode,
-    Responses,
     Structure,
     TimeBudget,
     Tree,
@@ -205,15 +203,7 @@ def test_moments_of_several_responses_are_those_of_each():
     X, Y, weights = rng.standard_normal((60, 3)), rng.standard_normal((2, 60)), rng.random(60)
     basis = Basis.full(3, 2)
     parts = [
-        accumulate(basis, X[some], Y[0, some], weights[some]).with_responses(
-            MemoryRows(
-                X[some],
-                Y[0, some],
-                weights[some],
-                several=Responses(("a", "b"), (1.0, 1.0), Y[:, some]),
-            ),
-            basis,
-        )
+        accumulate(basis, X[some], Y[:, some], weights[some])
         for some in (np.arange(25), np.arange(25, 60))
     ]
     joint = Moments.merged(parts)

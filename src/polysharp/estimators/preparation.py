@@ -28,7 +28,7 @@ from polysharp.moments.gram import MAX_DENSE, MAX_DENSE_GPU
 from polysharp.monomials.basis import Basis, Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.polynomial.polynomial import Polynomial
-from polysharp.problem.assemble import Assembled, assemble, with_responses
+from polysharp.problem.assemble import Assembled, assemble
 from polysharp.problem.problem import Fit, Problem
 from polysharp.progress import Progress, open_progress
 from polysharp.ranking.ranking import Ranking, choose_inputs, keep_best
@@ -213,21 +213,19 @@ class CodedTable:
         on_block: OnBlock | None = None,
     ) -> PreparedProblem:
         """Turn the rows into a problem over all monomials of some inputs."""
-        basis, moments, free = self.rules.basis(inputs), None, not self.rules.constant
+        basis, moments = self.rules.basis(inputs), None
         if self.sums is not None and self.sums.basis.monomials == basis.monomials:
             moments = self.sums.moments
-            moments = moments.response(0) if np.ndim(moments.y_mean) else moments
         assembled = assemble(
             self.rows,
             basis,
             self.rules.structure(basis),
             lam=1.0 / self.gamma,
-            fit_intercept=free,
+            fit_intercept=not self.rules.constant,
+            tables=self.tables if self.several else (),
             on_block=on_block,
             moments=moments,
         )
-        if self.several:
-            assembled = with_responses(assembled, basis, self.tables, self.rows, fit_intercept=free)
         return PreparedProblem(self, basis, assembled, inputs, ranking, plan)
 
 

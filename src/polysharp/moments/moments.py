@@ -9,18 +9,27 @@ With W = sum of weights, M the monomials, mbar and ybar their weighted means,
 Centred moments lose no digits to large means and merge exactly (Chan, Golub & LeVeque):
 moments of two row blocks add with a rank-one term.  The paper's G = M'M, q = M'y, y'y are the
 uncentred ones, S + W mbar mbar' and so on; a free intercept uses S, s, ss as they are.
+
+Rows are cut into parts that every split treats alike (the folds of k-fold validation, the stretches
+between the cuts of a time series); the moments of a training set are then the sum of its parts, and
+those of a validation set likewise.  Nothing is ever subtracted, so no digits are lost, and no model
+depends on the number of rows any more.  The mean squared error of y = b + m'w on a set of rows is a
+quadratic form in its moments,
+
+    E = (ss - 2 s'w + w'S w) / W + (ybar - b - mbar'w)^2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from polysharp.data.arrays import Arrays, NumpyArrays, products
 from polysharp.data.rows import MemoryRows, Rows
+from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
 from polysharp.typing import Array, Indices, OnBlock
 
@@ -76,13 +85,6 @@ class Moments:
             spread=sum(part.spread for part in parts) + weights @ y_steps**2,
         )
 
-    def with_responses(self, rows: MemoryRows, basis: Basis) -> Moments:
-        """Return the moments of these rows with all of their several responses."""
-        assert rows.several is not None
-        y_mean = rows.several.values @ (rows.weights / rows.total_weight)
-        cross, spread = response_sums(rows, basis, self.mean, y_mean)
-        return replace(self, y_mean=y_mean, cross=cross, spread=spread)
-
     def response(self, t: int) -> Moments:
         """Return the moments of one of several responses; what is shared is not copied."""
         return replace(self, y_mean=self.y_mean[t], cross=self.cross[t], spread=self.spread[t])
@@ -103,44 +105,35 @@ class Moments:
         return replace(self, mean=self.mean[J], scatter=scatter, cross=cross)
 
 
-class ResponseSums(NamedTuple):
-    """Products of several responses with the monomials and with themselves, one row each."""
-
-    cross: Array
-    spread: Array
-
-    def __add__(self, other: Any) -> ResponseSums:
-        return ResponseSums(self.cross + other.cross, self.spread + other.spread)
-
-
-def response_sums(rows: Rows, basis: Basis, mean: Array, y_means: Array) -> ResponseSums:
-    """Add up the products of several responses about given means."""
-    sums: ResponseSums = rows.sum_over_blocks("responses", _sums_of_block, basis, mean, y_means)
-    return sums
-
-
-def _sums_of_block(rows: MemoryRows, basis: Basis, mean: Array, y_means: Array) -> ResponseSums:
-    assert rows.several is not None
-    Y = rows.several.values - y_means[:, None]
-    weighted, cross = rows.weights * Y, np.zeros((len(Y), len(basis)))
-    for some in basis.blocks(len(rows)):
-        cross += weighted[:, some] @ (basis.evaluate(rows.X[some]) - mean)
-    return ResponseSums(cross, np.einsum("tn,tn->t", weighted, Y))
-
-
 def moments_of(
-    rows: Rows, basis: Basis, *, y_shift: float = 0.0, on_block: OnBlock | None = None
+    rows: Rows,
+    basis: Basis,
+    *,
+    y_shift: Any = 0.0,
+    several: bool = False,
+    on_block: OnBlock | None = None,
 ) -> Moments:
-    """Return the moments of monomials of the rows, and of y - ``y_shift``."""
-    moments: Moments = rows.sum_over_blocks("moments", _of_block, basis, y_shift, on_block=on_block)
+    """Return the moments of monomials of the rows and of y - ``y_shift``, or ``several`` of them."""
+    moments: Moments = rows.sum_over_blocks(
+        "moments", _of_block, basis, y_shift, several, on_block=on_block
+    )
     return moments
 
 
 def _of_block(
-    rows: MemoryRows, basis: Basis, y_shift: float, on_block: OnBlock | None = None
+    rows: MemoryRows, basis: Basis, y_shift: Any, several: bool, on_block: OnBlock | None = None
 ) -> Moments:
-    y, v, arrays = rows.y - y_shift, rows.sample_weight, rows.place.arrays()
+    y = responses_of(rows, several=several) - np.asarray(y_shift)[..., None]
+    v, arrays = rows.sample_weight, rows.place.arrays()
     return accumulate(basis, rows.X, y, v, arrays=arrays, on_block=on_block)
+
+
+def responses_of(rows: MemoryRows, *, several: bool) -> Array:
+    """Return y (n,), or the several responses (T, n)."""
+    if not several:
+        return rows.y
+    assert rows.several is not None
+    return rows.several.values
 
 
 def accumulate(
@@ -152,12 +145,13 @@ def accumulate(
     arrays: Arrays | None = None,
     on_block: OnBlock | None = None,
 ) -> Moments:
-    """Accumulate the moments of ``basis`` over X, y, cut into blocks for the cache or the GPU.
+    """Accumulate the moments of ``basis`` over X and y, (n,) or (T, n).
 
-    Memory beyond the result is one block of rows.  Every block is shifted by the means of the
-    first one before its product is added, which keeps the digits that a large mean would cost;
-    the rest of the shift is undone at the end.  The scales of the monomials come in where they
-    cost less: into the rows while there are fewer rows than monomials, else into the scatter.
+    Rows are cut into blocks for the cache or the GPU; memory beyond the result is one block.  Every
+    block is shifted by the means of the first one before its product is added, which keeps the
+    digits that a large mean would cost; the rest of the shift is undone at the end.  The scales of
+    the monomials come in where they cost less: into the rows while there are fewer rows than
+    monomials, else into the scatter.
     ``on_block(rows_done, n)`` is called after each block.
     """
     n, f = X.shape[0], len(basis)
@@ -166,20 +160,20 @@ def accumulate(
     X, y = arrays.array(X), arrays.array(y)
     weights = arrays.array(np.ones(n) if sample_weight is None else sample_weight)
     scatter = arrays.square(f)
-    cross, first = arrays.array(np.zeros((2, f)))
+    nothing: Any = 0.0
+    first = cross = spread = y_first = nothing
     shift: Any = None
-    y_shift, spread, y_first = 0.0, 0.0, 0.0
     for rows in basis.blocks(n, arrays.block_bytes):
-        M, v = evaluate(X[rows]), weights[rows]
+        M, v, y_rows = evaluate(X[rows]), weights[rows], y[..., rows]
         if shift is None:
             total = float(v.sum()) or 1.0  # weights of a first block may all be zero
-            shift, y_shift = (M @ v) / total, float(v @ y[rows]) / total
+            shift, y_shift = (M @ v) / total, (y_rows @ v) / total
         M -= shift[:, None]
-        t = y[rows] - y_shift
-        cross += M @ (v * t)
-        first += M @ v
-        spread += float(v @ (t * t))
-        y_first += float(v @ t)
+        t = y_rows - y_shift[..., None]
+        cross = cross + (v * t) @ M.T
+        first = first + M @ v
+        spread = spread + (t * t) @ v
+        y_first = y_first + t @ v
         if sample_weight is not None:
             M *= v**0.5
         scatter = arrays.add_square(scatter, M)
@@ -187,9 +181,10 @@ def accumulate(
             on_block(rows.stop, n)
     assert shift is not None, "validation admits no empty table"
     shift, first, cross = map(arrays.numpy, (shift, first, cross))
+    y_shift, spread, y_first = (arrays.numpy(own)[()] for own in (y_shift, spread, y_first))
     weight = float(weights.sum())
     step, y_step = first / weight, y_first / weight
-    # One block is shifted by its own means: what is left of them is rounding.
+    # One block is shifted by its own means: the rest of them is rounding.
     shifted = bool(np.any(np.abs(step) > 1e-12 * np.abs(shift)))
     scales = np.ones(f) if n < f else basis.scales
     finished = arrays.finished(scatter, first if shifted else None, step, None if n < f else scales)
@@ -199,8 +194,8 @@ def accumulate(
         mean=scales * (shift + step),
         y_mean=y_shift + y_step,
         scatter=arrays.numpy(finished),
-        cross=scales * (cross - y_first * step),
-        spread=max(0.0, spread - y_first * y_step),
+        cross=scales * (cross - y_first[..., None] * step),
+        spread=np.maximum(0.0, spread - y_first * y_step),
     )
 
 
@@ -222,3 +217,127 @@ def _evaluator(basis: Basis, arrays: Arrays, *, scaled: bool) -> Callable[[Any],
         return arrays.rows(M, np.argsort(graded)) * scales
 
     return evaluate
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which parts train and which validate, split by split.
+
+    Examples
+    --------
+    >>> Plan.k_fold(3).train
+    ((1, 2), (0, 2), (0, 1))
+    """
+
+    train: tuple[tuple[int, ...], ...]
+    test: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def k_fold(cls, n_folds: int) -> Plan:
+        """Every part validates once, the others train."""
+        every = range(n_folds)
+        train = tuple(tuple(a for a in every if a != v) for v in every)
+        return cls(train, tuple((v,) for v in every))
+
+    @property
+    def n_splits(self) -> int:
+        """Number of splits."""
+        return len(self.train)
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts in use."""
+        return 1 + max(a for side in (self.train, self.test) for parts in side for a in parts)
+
+
+@dataclass(frozen=True)
+class RandomFolds:
+    """Parts of random rows: those of block b in an order drawn from (seed, b).
+
+    The parts of a block differ by at most one row, and depend on the seed and on how the rows are
+    cut into blocks, not on who reads them.
+    """
+
+    n_parts: int
+    seed: int
+
+    def of(self, n: int, number: int) -> list[Indices]:
+        """Return the rows of each part in a block of n rows.
+
+        Examples
+        --------
+        >>> [len(rows) for rows in RandomFolds(3, seed=0).of(7, number=5)]
+        [3, 2, 2]
+        """
+        rng = np.random.default_rng([self.seed, number])
+        order, first = rng.permutation(n), int(rng.integers(self.n_parts))
+        step = self.n_parts
+        return [np.sort(order[(part - first) % step :: step]) for part in range(step)]
+
+
+Parts = Sequence[Indices] | RandomFolds  # the rows of each part: listed, or random in each block
+
+
+@dataclass(frozen=True, eq=False)
+class PartMoments:
+    """Moments of every part, None where it has no rows yet; ``a + b`` merges part by part."""
+
+    of: tuple[Moments | None, ...]
+
+    def __add__(self, other: PartMoments) -> PartMoments:
+        pairs = zip(self.of, other.of, strict=True)
+        return PartMoments(tuple(a if b is None else b if a is None else a + b for a, b in pairs))
+
+
+def fold_moments(
+    rows: Rows,
+    basis: Basis,
+    parts: Parts,
+    *,
+    several: bool = False,
+    on_block: OnBlock | None = None,
+) -> list[Moments]:
+    """Return the moments of each part, of y or of ``several`` responses.
+
+    Examples
+    --------
+    >>> rows = MemoryRows(np.arange(12.0).reshape(6, 2), np.arange(6.0))
+    >>> parts = fold_moments(rows, Basis.full(2, 1), [np.arange(3), np.arange(3, 6)])
+    >>> merge(parts, (0, 1)).mean.tolist()
+    [1.0, 5.0, 6.0]
+    """
+    total: PartMoments = rows.sum_over_blocks(
+        "folds", _parts_of_block, basis, parts, several, on_block=on_block
+    )
+    found = [moments for moments in total.of if moments is not None]
+    if len(found) < len(total.of):
+        raise InputError(
+            f"cv must leave rows of positive weight in every fold, got {len(total.of)} folds for "
+            f"{rows.shape[0]} rows"
+        )
+    return found
+
+
+def _parts_of_block(
+    rows: MemoryRows, basis: Basis, parts: Parts, several: bool, on_block: OnBlock | None = None
+) -> PartMoments:
+    chosen = parts.of(len(rows), rows.number) if isinstance(parts, RandomFolds) else parts
+    found = []
+    for done, own in enumerate(chosen, start=1):
+        found.append(moments_of(rows.take(own), basis, several=several) if len(own) else None)
+        if on_block is not None:
+            on_block(done, len(chosen))
+    return PartMoments(tuple(found))
+
+
+def merge(parts: Sequence[Moments], which: Iterable[int]) -> Moments:
+    """Return the moments of some parts together."""
+    return Moments.merged([parts[a] for a in which])
+
+
+def squared_error(rows: Moments, support: Indices, w: Array, intercept: float) -> float:
+    """Return the mean squared error of a polynomial on the rows that the moments stand for."""
+    S = rows.scatter[np.ix_(support, support)]
+    around = rows.spread - 2.0 * float(rows.cross[support] @ w) + float(w @ (S @ w))
+    offset = rows.y_mean - intercept - float(rows.mean[support] @ w)
+    return float(max(0.0, around) / rows.weight + offset * offset)

@@ -16,7 +16,7 @@ Three forms of G, by the memory and the time they take (f monomials, n rows):
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from polysharp.moments.gram import (
     Gram,
     StreamedGram,
 )
-from polysharp.moments.moments import Moments, moments_of, response_sums
+from polysharp.moments.moments import Moments, moments_of, responses_of
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.problem.bounds import Accuracy
@@ -74,79 +74,51 @@ def assemble(
     *,
     lam: float,
     fit_intercept: bool,
+    tables: Sequence[Rows] = (),
     limits: MemoryLimits | None = None,
     on_block: OnBlock | None = None,
     moments: Moments | None = None,
 ) -> Assembled:
     """Build the problem over a list of monomials.
 
+    If there are several responses, ``tables`` has the rows of each, and ``rows`` have them all.
     ``on_block(done, total)`` follows the pass over the rows, which is left out if the ``moments``
     are known.
     """
     if limits is None:
         limits = MemoryLimits(MAX_DENSE_GPU if rows.place.on_gpu else MAX_DENSE)
-    y_mean, mean = rows.y_mean if fit_intercept else 0.0, np.zeros(len(basis))
+    block, several, mean = rows.block, bool(tables), np.zeros(len(basis))
+    y_means = np.array([own.y_mean if fit_intercept else 0.0 for own in tables or [rows]])
+    y_shift = y_means if several else y_means[0]
     gram: Gram
     if limits.forms_gram(rows, len(basis)):
         if moments is None:
-            moments = moments_of(rows, basis, y_shift=y_mean, on_block=on_block)
+            moments = moments_of(rows, basis, y_shift=y_shift, several=several, on_block=on_block)
         G, q, yy = moments.normal_equations(centred=fit_intercept)
         gram, mean = DenseGram(G, moments.n_rows), moments.mean if fit_intercept else mean
-    elif rows.block is None:
+    elif block is None:
         raise TooLargeError(
             f"n_candidates must leave at most {limits.monomials} monomials for Dask collections, "
             f"and the {basis.n_inputs} inputs kept have {len(basis):,}; "
             "lower n_candidates or degree"
         )
     else:
-        table = replace(rows.block, y=rows.block.y - y_mean)
-        yy = float((table.weights * table.y) @ table.y)
-        if 8 * len(table) * len(basis) <= limits.design_bytes:
-            gram, q, mean = _designed(basis, table, fit_intercept)
+        Y = responses_of(block, several=several) - y_shift[..., None]
+        yy = np.einsum("...n,...n->...", block.weights * Y, Y)
+        if 8 * len(block) * len(basis) <= limits.design_bytes:
+            gram, q, mean = _designed(basis, block, Y, fit_intercept)
         else:
-            if fit_intercept:
-                blocks = basis.blocks(len(table))
-                sums = (table.weights[some] @ basis.evaluate(table.X[some]) for some in blocks)
-                mean = np.asarray(sum(sums)) / table.total_weight
-            gram, q = _streamed(basis, table, mean, on_block)
-    y = None if rows.block is None else rows.block.y[None]
-    return _assembled(rows, basis, y, (gram, q, yy, lam, structure), mean, np.array([y_mean]))
-
-
-def with_responses(
-    first: Assembled, basis: Basis, tables: Sequence[Rows], rows: Rows, *, fit_intercept: bool
-) -> Assembled:
-    """Build the problem of several responses at the rows of the first: q, y'y and boxes are new.
-
-    ``tables`` has the rows of each response; ``rows`` are those of the first, coded.
-    """
-    problem = first.problem
-    y_means = np.array([table.y_mean if fit_intercept else 0.0 for table in tables])
-    sums = response_sums(rows, basis, first.mean, y_means)
-    structure = problem.structure.in_units([table.y_unit for table in tables])
-    block = rows.block
-    Y = None if block is None or block.several is None else block.several.values
-    posed = problem.gram, sums.cross, sums.spread, problem.lam, structure
-    return _assembled(rows, basis, Y, posed, first.mean, y_means)
-
-
-def _assembled(
-    rows: Rows,
-    basis: Basis,
-    Y: Array | None,
-    posed: tuple[Gram, Array, Any, float, Structure],
-    mean: Array,
-    y_means: Array,
-) -> Assembled:
-    """Say how well the moments of a problem are known, and how its rows can be asked."""
+            gram, q, mean = _streamed(basis, block, Y, fit_intercept, on_block)
+    if several:
+        structure = structure.in_units([own.y_unit for own in tables])
     known = Accuracy.of(
-        posed[0].diagonal, posed[2], rows.shape[0],
-        weight=rows.total_weight, mean=mean, y_mean=y_means,
-    )  # fmt: skip
-    block, misfit = rows.block, None
-    if block is not None and Y is not None:
-        misfit = RowMisfit(basis, block, Y, mean, y_means)
-    return Assembled(Problem(*posed, known, misfit), mean, y_means)
+        gram.diagonal, yy, rows.shape[0], weight=rows.total_weight, mean=mean, y_mean=y_means
+    )
+    misfit = None
+    if block is not None:
+        given = np.atleast_2d(responses_of(block, several=several))
+        misfit = RowMisfit(basis, block, given, mean, y_means)
+    return Assembled(Problem(gram, q, yy, lam, structure, known, misfit), mean, y_means)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +145,9 @@ class RowMisfit:
         return squares, np.sqrt(reach)
 
 
-def _designed(basis: Basis, rows: MemoryRows, fit_intercept: bool) -> tuple[Gram, Array, Array]:
+def _designed(
+    basis: Basis, rows: MemoryRows, Y: Array, fit_intercept: bool
+) -> tuple[Gram, Array, Array]:
     """Answer from the design, which is held; return q and the means with it."""
     M, root = basis.evaluate(rows.X), np.sqrt(rows.weights)
     mean = np.zeros(len(basis))
@@ -182,19 +156,23 @@ def _designed(basis: Basis, rows: MemoryRows, fit_intercept: bool) -> tuple[Gram
         M -= mean
     if rows.sample_weight is not None:
         M *= root[:, None]
-    return DesignGram.of(M), (root * rows.y) @ M, mean
+    return DesignGram.of(M), (root * Y) @ M, mean
 
 
 def _streamed(
-    basis: Basis, rows: MemoryRows, mean: Array, on_block: OnBlock | None
-) -> tuple[Gram, Array]:
-    """Answer from X; return q with it."""
-    n, f = len(rows), len(basis)
-    q, diagonal, root = np.zeros(f), np.zeros(f), np.sqrt(rows.weights)
-    streamed = StreamedGram(basis, rows.X, root, mean, diagonal)
+    basis: Basis, rows: MemoryRows, Y: Array, fit_intercept: bool, on_block: OnBlock | None
+) -> tuple[Gram, Array, Array]:
+    """Answer from X; return q and the means with it."""
+    n, root, mean = len(rows), np.sqrt(rows.weights), np.zeros(len(basis))
+    if fit_intercept:
+        for some in basis.blocks(n):
+            mean += rows.weights[some] @ basis.evaluate(rows.X[some])
+        mean /= rows.total_weight
+    streamed = StreamedGram(basis, rows.X, root, mean, np.zeros(len(basis)))
+    q: Any = 0.0
     for some, M in zip(basis.blocks(n), streamed.design(), strict=True):
-        q += (root[some] * rows.y[some]) @ M
-        diagonal += np.einsum("tj,tj->j", M, M)
+        q = q + (root[some] * Y[..., some]) @ M
+        streamed.diagonal[:] += np.einsum("tj,tj->j", M, M)
         if on_block is not None:
             on_block(some.stop, n)
-    return streamed, q
+    return streamed, q, mean

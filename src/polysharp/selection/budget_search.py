@@ -31,8 +31,7 @@ from math import isqrt
 import numpy as np
 
 from polysharp.errors import InfeasibleError, TooLargeError
-from polysharp.moments.fold_moments import RandomFolds
-from polysharp.moments.moments import Moments
+from polysharp.moments.moments import Moments, RandomFolds
 from polysharp.monomials.basis import Basis
 from polysharp.selection.clamping import clamping_helps
 from polysharp.selection.folds import FoldMoments, Folds, KnownSums

@@ -20,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from polysharp.data.rows import Rows
-from polysharp.moments.fold_moments import Parts, Plan, RandomFolds, fold_moments, merge
-from polysharp.moments.moments import Moments
+from polysharp.moments.moments import Moments, Parts, Plan, RandomFolds, fold_moments, merge
 from polysharp.monomials.basis import Basis, Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Progress
@@ -131,12 +130,8 @@ class Folds:
             )
         stage = f"moments of the folds, {'centred' if center else 'raw'} inputs"
         on_block = TimeBudget(seconds).callback(progress.on_block(stage))
-        parts = fold_moments(rows, basis, self.parts, on_block=on_block)
-        if several is not None and parted is not None:
-            parts = [
-                part.with_responses(parted.rows.take(chosen), basis)
-                for part, chosen in zip(parts, parted.parts, strict=True)
-            ]
+        joint = several is not None
+        parts = fold_moments(rows, basis, self.parts, several=joint, on_block=on_block)
         return FoldMoments(self, center, basis, scaling, parts, parted, pools)
 
 

@@ -31,7 +31,7 @@ import numpy as np
 
 from polysharp.data.rows import MemoryRows, Rows
 from polysharp.errors import InfeasibleError
-from polysharp.moments.fold_moments import Plan
+from polysharp.moments.moments import Plan
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Progress
 from polysharp.selection.folds import FoldMoments, Folds, lowered

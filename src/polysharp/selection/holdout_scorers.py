@@ -19,8 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from polysharp.data.rows import MemoryRows
-from polysharp.moments.fold_moments import Plan, merge, squared_error
-from polysharp.moments.moments import Moments
+from polysharp.moments.moments import Moments, Plan, merge, squared_error
 from polysharp.monomials.basis import Basis
 from polysharp.typing import Array, Indices
 

@@ -27,8 +27,7 @@ from dataclasses import replace
 import numpy as np
 
 from polysharp.data.rows import MemoryRows
-from polysharp.moments.fold_moments import Plan
-from polysharp.moments.moments import moments_of
+from polysharp.moments.moments import Plan, moments_of
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.monomials.term_rules import TermRules

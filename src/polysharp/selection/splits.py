@@ -12,7 +12,7 @@ from polysharp.data.arrays import as_host
 from polysharp.data.cluster import is_dask
 from polysharp.data.rows import MemoryRows
 from polysharp.errors import InputError
-from polysharp.moments.fold_moments import Parts, Plan, RandomFolds
+from polysharp.moments.moments import Parts, Plan, RandomFolds
 from polysharp.typing import Indices
 
 Split = tuple[Indices, Indices]  # rows to train on, rows to validate on
