@@ -113,7 +113,7 @@ def moments_of(
     several: bool = False,
     on_block: OnBlock | None = None,
 ) -> Moments:
-    """Return the moments of monomials of the rows and of y - ``y_shift``, or ``several`` of them."""
+    """Return the moments of monomials of the rows and of y - ``y_shift``; ``several`` y if so."""
     moments: Moments = rows.sum_over_blocks(
         "moments", _of_block, basis, y_shift, several, on_block=on_block
     )

@@ -50,18 +50,6 @@ class SizeCurve:
         error = float(self.validation_error[at[0]])
         return (error, float(self.std_error[at[0]])) if np.isfinite(error) else None
 
-    @classmethod
-    def of(cls, points: Sequence[PathPoint]) -> SizeCurve:
-        """Read the points of one budget of inputs."""
-        validated = any(point.validation_error is not None for point in points)
-        return cls(
-            points[0].max_inputs,
-            np.array([point.max_terms for point in points], dtype=np.intp),
-            np.array([point.training_error for point in points]),
-            np.array([point.validation_error for point in points], float) if validated else None,
-            np.array([point.validation_std_error or 0.0 for point in points]),
-        )
-
 
 def curves_of(model: Any, path: Path | None) -> list[SizeCurve]:
     """Return the curves of a path, or of the search that chose the budgets of a model."""
@@ -74,7 +62,18 @@ def curves_of(model: Any, path: Path | None) -> list[SizeCurve]:
 def size_curves(path: Path) -> list[SizeCurve]:
     """Return one curve for each budget of inputs of a path."""
     budgets = dict.fromkeys(point.max_inputs for point in path.points)
-    return [SizeCurve.of([p for p in path.points if p.max_inputs == k]) for k in budgets]
+    return [_curve([point for point in path.points if point.max_inputs == k]) for k in budgets]
+
+
+def _curve(points: Sequence[PathPoint]) -> SizeCurve:
+    validated = any(point.validation_error is not None for point in points)
+    return SizeCurve(
+        points[0].max_inputs,
+        np.array([point.max_terms for point in points], dtype=np.intp),
+        np.array([point.training_error for point in points]),
+        np.array([point.validation_error for point in points], float) if validated else None,
+        np.array([point.validation_std_error or 0.0 for point in points]),
+    )
 
 
 def search_curve(search: Any) -> SizeCurve:
@@ -125,29 +124,24 @@ class PathDisplay(Display):
         """Draw; returns the display."""
         ax = self._begin(ax)
         style: Any = {"marker": "o", "markersize": 4, "linewidth": 1.2}
-        if len(self.curves) == 1:
-            self._draw_errors(ax, self.curves[0], style)
-        else:
-            shades = np.linspace(0.25, 1.0, len(self.curves))
-            for curve, shade in zip(self.curves, shades, strict=True):
+        shades = np.linspace(0.25, 1.0, len(self.curves))
+        for curve, shade in zip(self.curves, shades, strict=True):
+            if len(self.curves) > 1:
                 label = f"{'all' if curve.max_inputs is None else curve.max_inputs} inputs"
-                look = {**style, "color": MODEL, "alpha": shade}
-                ax.plot(curve.sizes, curve.error, label=label, **look)
+                ax.plot(curve.sizes, curve.error, label=label, color=MODEL, alpha=shade, **style)
+                continue
+            if curve.training_error is not None:
+                ax.plot(curve.sizes, curve.training_error, color=MODEL, label="training", **style)
+            if (error := curve.validation_error) is not None:
+                ax.plot(curve.sizes, error, color=BOUND, label="validation", **style)
+                band = error - curve.std_error, error + curve.std_error
+                ax.fill_between(curve.sizes, *band, color=BOUND, alpha=0.15, lw=0)
         if self.chosen is not None:
             ax.axvline(self.chosen, color=INK, linewidth=0.8, linestyle=":")
         ax.legend(frameon=False, fontsize="small")
         ax.locator_params(axis="x", integer=True)
         tidy(ax, "terms allowed", f"error of {self.name}")
         return self
-
-    def _draw_errors(self, ax: Axes, curve: SizeCurve, style: Any) -> None:
-        """Draw both errors of one curve."""
-        if curve.training_error is not None:
-            ax.plot(curve.sizes, curve.training_error, color=MODEL, label="training", **style)
-        if (error := curve.validation_error) is not None:
-            ax.plot(curve.sizes, error, color=BOUND, label="validation", **style)
-            band = error - curve.std_error, error + curve.std_error
-            ax.fill_between(curve.sizes, *band, color=BOUND, alpha=0.15, lw=0)
 
 
 def plot_path(path: Path, *, chosen: int | None = None, ax: Axes | None = None) -> Axes:

@@ -141,10 +141,8 @@ def find_pairwise_shift(
     the last rounds were not worth the seconds that they took.
     """
     with np.errstate(all="ignore"):
-        method, times = (
-            _PairwiseMethod(H, b, budget, start, aim, expired),
-            deque[float](maxlen=ROUNDS_JUDGED),
-        )
+        method = _PairwiseMethod(H, b, budget, start, aim, expired)
+        times = deque[float](maxlen=ROUNDS_JUDGED)
         if K is not None:
             method.go_on_from(K, start.delta)
         method.look()

@@ -29,18 +29,23 @@ class Contradiction(Exception):
 
 def propagate(structure: Structure, terms: States, inputs: States) -> bool:
     """Fix in place what follows from the fixings; return whether any allowed support may remain."""
+    before, now = -1, _fixed(terms, inputs)
     try:
-        while True:
-            before = int(np.count_nonzero(terms)) + int(np.count_nonzero(inputs))
+        while before != now:
+            before = now
             if structure.inputs_bind or len(structure.required_inputs):
                 _apply_inputs(structure, terms, inputs)
             if structure.heredity is not None:
                 _apply_heredity(structure, terms)
             _apply_budget(structure, terms)
-            if before == int(np.count_nonzero(terms)) + int(np.count_nonzero(inputs)):
-                return True
+            now = _fixed(terms, inputs)
     except Contradiction:
         return False
+    return True
+
+
+def _fixed(terms: States, inputs: States) -> int:
+    return int(np.count_nonzero(terms)) + int(np.count_nonzero(inputs))
 
 
 def _fix(states: States, where: NDArray[np.bool_] | NDArray[np.intp], value: int) -> None:
@@ -84,19 +89,13 @@ def _apply_inputs(structure: Structure, terms: States, inputs: States) -> None:
 
 
 def _apply_heredity(structure: Structure, terms: States) -> None:
+    strong = structure.heredity == "strong"
     for j in np.flatnonzero(terms != OUT):
         parents = structure.parents[j]
         if not len(parents):
             continue
-        states = terms[parents]
-        if structure.heredity == "strong":
-            if np.any(states == OUT):
-                _fix(terms, np.array([j]), OUT)
-            elif terms[j] == IN:
-                terms[parents] = IN
-        else:
-            alive = parents[states != OUT]
-            if not len(alive):
-                _fix(terms, np.array([j]), OUT)
-            elif terms[j] == IN and len(alive) == 1:
-                terms[alive] = IN
+        alive = parents[terms[parents] != OUT]
+        if len(alive) < (len(parents) if strong else 1):
+            _fix(terms, np.array([j]), OUT)
+        elif terms[j] == IN and (strong or len(alive) == 1):
+            terms[alive] = IN

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
@@ -292,8 +292,8 @@ def _cost_below(systems: Sequence[Quadratic], W: Array) -> float:
 def semidefinite_margin(size: int, unit: float) -> float:
     """Return how far above 0 the eigenvalues of a matrix of unit diagonal must lie to be proved.
 
-    A factorisation as here takes a factor of 1.1.  The checker, which does not know how a library
-    factorises, allows for 4: what has not as much room would be proved here and refused there.
+    A factorisation as here takes a factor of 1.1; the checker, which does not know how a library
+    factorises, allows for 4 and would refuse what has less room.
     """
     return size * (unit + 4.0 * UNIT) + 4.5 * (size + 4.0) * UNIT * size
 
@@ -313,13 +313,7 @@ def semidefinite(G: Array, d: Array, accuracy: Accuracy) -> bool:
     larger = max(1.0, float(np.abs(diagonal - scaled).max()))
     shift = larger * semidefinite_margin(size, accuracy.unit) + 8.0 * UNIT * np.abs(scaled)
     A.ravel()[:: size + 1] = diagonal - scaled - shift
-    if not np.isfinite(A).all():
-        return False
-    try:
-        cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return False
-    return True
+    return bool(np.isfinite(A).all()) and not dpotrf(A.T, lower=1, overwrite_a=1)[1]
 
 
 def smallest_eigenvalue(G: Array, lam: float) -> float:
