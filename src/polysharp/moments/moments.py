@@ -184,6 +184,10 @@ def accumulate(
     y_shift, spread, y_first = (arrays.numpy(own)[()] for own in (y_shift, spread, y_first))
     weight = float(weights.sum())
     step, y_step = first / weight, y_first / weight
+    y_mean: Any = y_shift + y_step
+    spread = np.maximum(0.0, spread - y_first * y_step)
+    if y.ndim == 1:
+        y_mean, spread = float(y_mean), float(spread)
     # One block is shifted by its own means: the rest of them is rounding.
     shifted = bool(np.any(np.abs(step) > 1e-12 * np.abs(shift)))
     scales = np.ones(f) if n < f else basis.scales
@@ -192,10 +196,10 @@ def accumulate(
         n_rows=n,
         weight=weight,
         mean=scales * (shift + step),
-        y_mean=y_shift + y_step,
+        y_mean=y_mean,
         scatter=arrays.numpy(finished),
         cross=scales * (cross - y_first[..., None] * step),
-        spread=np.maximum(0.0, spread - y_first * y_step),
+        spread=spread,
     )
 
 
