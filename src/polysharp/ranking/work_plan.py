@@ -68,8 +68,7 @@ class WorkPlan:
     def smaller(self, rules: TermRules, seconds: float, left: float) -> WorkPlan:
         """Return fewer inputs where the moments of these, n f^2 / 2, would take some seconds."""
         most = rules.count(self.n_inputs) * sqrt(left / (4.0 * seconds))
-        fitting = bisect_right(range(1, self.n_inputs), most, key=rules.count)
-        size = max(1, len(rules.required_inputs), fitting)
+        size = _most_inputs(rules, self.n_inputs - 1, most, rules.count)
         few = self.kernel or KernelRows(0, share=0.0)  # one block, where nothing is ranked yet
         # The least that can be done is done, however long it takes.
         timed = size < self.n_inputs
@@ -125,43 +124,40 @@ def plan_work(
     there is (None: no limit); up to ``most`` monomials all are listed rather than priced.
     """
     n, p = shape
-    f = rules.count(p)
     passes = passes_work(n, rules.swept(p), POOL)
     usual = triage_size(n_candidates, rules, p)
-    every = n_candidates is None or n_candidates == "auto"
     if machine is None or n_candidates != "auto":
-        priced = every and prices and f > most
-        priced = priced and (n_candidates is None or passes <= MOST_WORK)
+        every = n_candidates is None or (n_candidates == "auto" and passes <= MOST_WORK)
+        priced = every and prices and rules.count(p) > most
         plan = WorkPlan(p if priced else usual, priced)
         return plan if machine is None else _estimated(plan, rules, shape, machine)
-    listing = moments_work(n, f)
-    if f <= most and machine.does(listing, 1 / 2, machine.listing):
+    listing = moments_work(n, rules.count(p))
+    if rules.count(p) <= most and machine.does(listing, 1 / 2, machine.listing):
         return WorkPlan(p, False, timed=machine.does(listing, 1 / 2))
+    # An eighth of the time is for multiplying the columns of the pool with each other.
+    pool = POOL
+    if not machine.does(float(POOL) ** 2 * n, 1 / 8):
+        pool = max(100, int(sqrt(machine.room(1 / 8) / n)))
     if prices and machine.does(passes, 1.0):
-        return WorkPlan(p, True, pool=_pool(n, machine))
+        return WorkPlan(p, True, pool=pool)
     work = ranking_work(n, p, rules.degree, KernelRows())
     if usual < p and machine.does(work + moments_work(n, rules.count(usual)), 1 / 2):
         return WorkPlan(usual, False, timed=True)
-    return _shortened(rules, shape, usual, prices, machine)
-
-
-def _shortened(
-    rules: TermRules, shape: tuple[int, int], usual: int, prices: bool, machine: Machine
-) -> WorkPlan:
-    """Rank what fits of the rows, and keep what fits of the inputs."""
-    n, p = shape
-    required = max(1, len(rules.required_inputs))
-    pool = _pool(n, machine)
-    most = sqrt(2 * machine.room(1 / 4) / n), machine.room(1 / 2) / (PASSES * n) - LISTED * pool
-    listed, priced = (
-        max(required, bisect_right(range(1, p + 1), room, key=count))
-        for room, count in zip(most, (rules.count, rules.swept), strict=True)
-    )
-    listed = min(listed, usual)
+    # Only some of the rows can be ranked, and fewer inputs be kept.
+    most_listed = sqrt(2 * machine.room(1 / 4) / n)
+    most_priced = machine.room(1 / 2) / (PASSES * n) - LISTED * pool
+    listed = min(usual, _most_inputs(rules, p, most_listed, rules.count))
+    priced_inputs = _most_inputs(rules, p, most_priced, rules.swept)
     kernel = _kernel_rows(n, p, rules.degree, machine.room(1 / 4))
-    if prices and priced > listed:
-        return WorkPlan(priced, True, kernel, pool, timed=True, shortened=True)
+    if prices and priced_inputs > listed:
+        return WorkPlan(priced_inputs, True, kernel, pool, timed=True, shortened=True)
     return WorkPlan(listed, False, kernel, timed=True, shortened=True)
+
+
+def _most_inputs(rules: TermRules, p: int, monomials: float, count: Callable[[int], int]) -> int:
+    """Return how many of p inputs have at most so many monomials; the required ones always stay."""
+    fitting = bisect_right(range(1, p + 1), monomials, key=count)
+    return max(1, len(rules.required_inputs), fitting)
 
 
 def _estimated(
@@ -174,9 +170,7 @@ def _estimated(
     work = n * float(rules.swept(p)) if plan.priced else listed
     if plan.n_inputs < p:
         work += ranking_work(n, p, rules.degree, KernelRows())
-    if machine.does(work, 1.0):
-        return plan
-    return WorkPlan(plan.n_inputs, plan.priced, seconds=work / machine.rate())
+    return plan if machine.does(work, 1.0) else replace(plan, seconds=work / machine.rate())
 
 
 def moments_work(n: int, f: int) -> float:
@@ -207,21 +201,13 @@ def _kernel_rows(n: int, p: int, degree: int, room: float) -> KernelRows:
     return KernelRows(0, block, min(1.0, max(1, int(room / work[block])) / blocks))
 
 
-def _pool(n: int, machine: Machine) -> int:
-    """Return how many columns may be multiplied with each other in an eighth of the time."""
-    if machine.does(float(POOL) ** 2 * n, 1 / 8):
-        return POOL
-    return max(100, int(sqrt(machine.room(1 / 8) / n)))
-
-
 def triage_size(n_candidates: NCandidates, rules: TermRules, p: int) -> int:
     """Return p', how many of the p inputs that are not excluded stay where time is no matter."""
     required = len(rules.required_inputs)
     if n_candidates is None:
         return p
     if n_candidates == "auto":
-        fitting = bisect_right(range(1, p + 1), MAX_DENSE, key=rules.count)
-        return max(1, fitting, required)
+        return _most_inputs(rules, p, MAX_DENSE, rules.count)
     if n_candidates < required:
         raise InfeasibleError(
             f"n_candidates must be at least the number of inputs in include_terms and "
