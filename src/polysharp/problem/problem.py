@@ -97,7 +97,7 @@ class Problem:
     @cached_property
     def norms(self) -> Array:
         """The norm of (q_1j, ..., q_Tj) for each monomial; the size of q_j for one response."""
-        return np.asarray(np.linalg.norm(self.q, axis=0))
+        return np.asarray(np.abs(np.hypot.reduce(self.q, axis=0)))  # which squares nothing
 
     @property
     def gamma(self) -> float:
