@@ -23,7 +23,7 @@ from polysharp.engines.started_search import START_SHARE, search
 from polysharp.errors import InfeasibleError
 from polysharp.estimators.preparation import CodedTable, FitContext, PreparedProblem
 from polysharp.moments.gram import MAX_DENSE
-from polysharp.monomials.parameter_rules import read_rules
+from polysharp.monomials.term_rules import read_rules
 from polysharp.pricing.design import Design
 from polysharp.problem.problem import Problem
 from polysharp.ranking.work_plan import NCandidates, WorkPlan

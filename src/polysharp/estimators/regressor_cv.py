@@ -32,7 +32,7 @@ from polysharp.estimators.parameters import (
 )
 from polysharp.estimators.preparation import FitContext, warn
 from polysharp.estimators.regressor import SparsePolynomialRegressor
-from polysharp.monomials.parameter_rules import read_rules
+from polysharp.monomials.term_rules import read_rules
 from polysharp.selection.budget_search import HIGHEST, BudgetSearch, Wanted
 from polysharp.selection.folds import Folds, KnownSums
 from polysharp.selection.parallel import Workers

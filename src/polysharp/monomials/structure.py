@@ -30,8 +30,8 @@ from polysharp.typing import Array, Indices, Monomial
 Heredity = Literal["strong", "weak"] | None
 
 
-def _no_indices() -> Indices:
-    return np.zeros(0, dtype=np.intp)
+def _indices(values: Sequence[int] = ()) -> Indices:
+    return np.array(values, dtype=np.intp)
 
 
 def parents_of(monomial: Monomial) -> list[Monomial]:
@@ -55,8 +55,8 @@ class Structure:
     uses: NDArray[np.bool_]  # (f, p)
     max_terms: int
     max_inputs: int
-    required_terms: Indices = field(default_factory=_no_indices)
-    required_inputs: Indices = field(default_factory=_no_indices)
+    required_terms: Indices = field(default_factory=_indices)
+    required_inputs: Indices = field(default_factory=_indices)
     heredity: Heredity = None
     parents: tuple[Indices, ...] = ()  # per monomial; only with heredity
     exact_size: bool = False  # whether there must be exactly l terms
@@ -78,22 +78,17 @@ class Structure:
 
         With heredity the basis must already be free of orphans (``heredity_closed``).
         """
-        parents: tuple[Indices, ...] = ()
-        if heredity is not None:
-            parents = tuple(
-                np.array([basis.index[q] for q in parents_of(m) if q in basis.index], dtype=np.intp)
-                for m in basis.monomials
-            )
+        places, p = basis.index, basis.n_inputs
+        families = basis.monomials if heredity else ()
+        parents = ([places[q] for q in parents_of(m) if q in places] for m in families)
         return cls(
             uses=basis.uses,
             max_terms=min(max_terms, len(basis)),
-            max_inputs=basis.n_inputs if max_inputs is None else min(max_inputs, basis.n_inputs),
-            required_terms=np.array(sorted(basis.index[m] for m in required_terms), dtype=np.intp),
-            required_inputs=np.array(
-                sorted(basis.place[i] for i in required_inputs), dtype=np.intp
-            ),
+            max_inputs=p if max_inputs is None else min(max_inputs, p),
+            required_terms=_indices(sorted(places[m] for m in required_terms)),
+            required_inputs=_indices(sorted(basis.place[i] for i in required_inputs)),
             heredity=heredity,
-            parents=parents,
+            parents=tuple(map(_indices, parents)),
             boxes=boxes,
         )
 
@@ -158,13 +153,15 @@ class Structure:
         chosen = np.zeros(self.n_terms, dtype=bool)
         chosen[support] = True
         used = self.inputs_of(support)
+        enough = np.any if self.heredity == "weak" else np.all
+        elders = (self.parents[j] for j in support) if self.heredity else ()
         return (
             len(support) == int(chosen.sum()) <= self.max_terms
             and (len(support) == self.max_terms or not self.exact_size)
             and int(used.sum()) <= self.max_inputs
             and bool(chosen[self.required_terms].all())
             and bool(used[self.required_inputs].all())
-            and all(self._inherits(j, chosen) for j in support)
+            and all(not len(parents) or enough(chosen[parents]) for parents in elders)
         )
 
     def greedy(self, order: Indices) -> Indices:
@@ -179,12 +176,6 @@ class Structure:
                 chosen.append(int(j))
                 used = both
         return np.array(chosen, dtype=np.intp)
-
-    def _inherits(self, j: int, chosen: NDArray[np.bool_]) -> bool:
-        if self.heredity is None or not len(self.parents[j]):
-            return True
-        present = chosen[self.parents[j]]
-        return bool(present.all() if self.heredity == "strong" else present.any())
 
     def restrict(self, keep: Indices) -> Structure:
         """Return the structure over the monomials ``keep``; the others count as out."""
@@ -242,7 +233,7 @@ class Structure:
     def best_linear(self, value: Array) -> Indices:
         """Return an allowed support of largest total ``value`` (a small integer programme)."""
         if not self.n_terms and not len(self.required_inputs):
-            return _no_indices()
+            return _indices()
         # Solvers take costs beyond about 1e20 for infinite; only their ratios matter.
         largest = float(np.abs(value).max(initial=0.0)) or 1.0
         cost = np.concatenate([-value / largest, np.zeros(self.n_inputs)])
@@ -253,16 +244,16 @@ class Structure:
             constraints=self.constraints,
             options={"time_limit": 10.0},
         )
-        if answer.x is None and answer.status != 2:  # HiGHS gave up
+        if answer.x is not None:
+            return np.flatnonzero(answer.x[: self.n_terms] > 0.5)
+        if answer.status != 2:  # HiGHS gave up
             raise InfeasibleError("no polynomial that satisfies all the rules was found in 10 s")
-        if answer.x is None:
-            raise InfeasibleError(
-                "no polynomial satisfies all the rules together: "
-                f"max_terms={self.max_terms}, max_inputs={self.max_inputs}, "
-                f"heredity={self.heredity!r}, {len(self.required_terms)} required terms, "
-                f"{len(self.required_inputs)} required inputs"
-            )
-        return np.flatnonzero(answer.x[: self.n_terms] > 0.5)
+        raise InfeasibleError(
+            "no polynomial satisfies all the rules together: "
+            f"max_terms={self.max_terms}, max_inputs={self.max_inputs}, "
+            f"heredity={self.heredity!r}, {len(self.required_terms)} required terms, "
+            f"{len(self.required_inputs)} required inputs"
+        )
 
 
 def heredity_closed(basis: Basis, heredity: Heredity) -> Basis:

@@ -1,4 +1,4 @@
-"""The monomials and coefficients that the user's rules allow.
+"""The user's rules about terms, read from an estimator's parameters, and the monomials they allow.
 
 With at most m distinct inputs in a term and total degree at most d in terms of two inputs or
 more, p inputs have
@@ -18,14 +18,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations, combinations_with_replacement, product
 from math import comb
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polysharp.data.functions import PLAIN, Library
+from polysharp.data.functions import PLAIN, Library, read_functions
+from polysharp.data.rows import Ranges
 from polysharp.errors import InfeasibleError, InputError, TooLargeError
 from polysharp.monomials.basis import Basis, count_monomials
-from polysharp.monomials.coefficient_bounds import UNBOUNDED, CoefficientBounds
+from polysharp.monomials.coefficient_bounds import UNBOUNDED, CoefficientBounds, read_bounds
 from polysharp.monomials.structure import (
     Heredity,
     Structure,
@@ -33,10 +35,12 @@ from polysharp.monomials.structure import (
     inherits,
     parents_of,
 )
-from polysharp.monomials.terms import write_term
+from polysharp.monomials.terms import read_inputs, read_terms, write_term
+from polysharp.monomials.units import Units
 from polysharp.typing import Array, Indices, Monomial
 
 MAX_MONOMIALS = 1_000_000  # that a basis may list
+MAX_CHECKED = 8192  # monomials whose units are checked one by one, with pint: a few seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,24 +150,22 @@ class TermRules:
 
         Each input counts as one with many values and with the most functions.
         """
-        mixed = range(2, min(self.most_inputs, self.mixed_degree, p) + 1)
-        return 1 + sum(comb(p, t) * self._ways(t) for t in (1, *mixed))
+        most = min(self.most_inputs, self.mixed_degree, p)
+        mixed = (
+            comb(p, t) * sum(self._powers[t][: self.mixed_degree + 1]) for t in range(2, most + 1)
+        )
+        return 1 + p * sum(self._powers[1]) + sum(mixed)
 
     def swept(self, p: int) -> int:
         """Return the number of products of the columns of p inputs, without any rules."""
         more = -(-p * len(self.library.applied) // max(1, self.library.n_inputs))
         return count_monomials(p + more, self.degree)
 
-    def _ways(self, t: int) -> int:
-        """Return the number of products of t given inputs."""
-        cap = self.degree if t == 1 else self.mixed_degree
-        return sum(self._powers[t][: cap + 1]) if self.library else comb(cap, t)
-
     @cached_property
     def _powers(self) -> list[list[int]]:
         """Coefficients of (g_1 z + g_2 z^2 + ...)^t for t = 0, 1, ..., r."""
         r, owners = self.degree, {a.input for a in self.library.applied}
-        g = [0, *(max(1, *(len(self._factors(i, e)) for i in owners)) for e in range(1, r + 1))]
+        g = [0, *(max([1, *(len(self._factors(i, e)) for i in owners)]) for e in range(1, r + 1))]
         powers = [[1] + [0] * r]
         for _ in range(r):
             last = powers[-1]
@@ -288,3 +290,68 @@ def _exponents(t: int, total: int) -> Iterator[tuple[int, ...]]:
     """All t exponents of at least one with sum at most ``total``: cut points of 1..total."""
     for cuts in combinations(range(1, total + 1), t):
         yield tuple(b - a for a, b in zip((0, *cuts), cuts, strict=False))
+
+
+def read_rules(
+    parameters: dict[str, Any], names: tuple[str, ...], ranges: Ranges | None = None
+) -> TermRules:
+    """Read the rules from an estimator's parameters; raise InputError if two contradict each other.
+
+    With ``ranges``, inputs of two values occur at most once in a term: if x is a or b, then
+    x^2 = (a + b) x - a b.  An input with a power in ``include_terms`` is exempt.
+    """
+    library = read_functions(parameters.get("functions"), names)
+    own: dict[str, Any] = {}
+    for name in ("include_terms", "exclude_terms"):
+        own[name] = read_terms(parameters[name], names, name, library)
+    for name in ("include_inputs", "exclude_inputs"):
+        own[name] = read_inputs(parameters[name], names, name)
+    for name in ("max_inputs", "max_interaction", "interaction_degree"):
+        own[name] = None if parameters[name] is None else int(parameters[name])
+    two_valued: set[int] = set()
+    if ranges is not None:
+        two_valued = set(np.flatnonzero(ranges.two_valued[: len(names)]).tolist())
+    for m in own["include_terms"]:
+        owners = [library.owner(c) for c in m]
+        two_valued -= {i for i in owners if owners.count(i) > 1}
+    rules = TermRules(
+        degree=int(parameters["degree"]),
+        max_terms=int(parameters["max_terms"]),
+        constant=not parameters["fit_intercept"],
+        heredity=parameters["heredity"],
+        two_valued=tuple(sorted(two_valued)),
+        library=library,
+        coefficients=read_bounds(
+            parameters.get("coefficient_bounds"), parameters.get("positive", False), names, library
+        ),
+        **own,
+    )
+    if len(rules.exclude_inputs) == len(names):
+        raise InputError(f"exclude_inputs must leave at least one input, got all {len(names)}")
+    rules.check(names)
+    if parameters.get("constants") is not None:
+        return _consistent(rules, parameters, names)
+    return rules
+
+
+def _consistent(rules: TermRules, parameters: dict[str, Any], names: tuple[str, ...]) -> TermRules:
+    """Exclude the terms whose coefficients need a constant that the user does not name."""
+    inputs, constants = rules.allowed(len(names)), parameters["constants"]
+    if parameters["units"] is None or isinstance(constants, str):
+        raise InputError(
+            f"constants must be a list of units, beside units of the inputs, got {constants!r}"
+        )
+    if rules.count(len(inputs)) > MAX_CHECKED:
+        raise TooLargeError(
+            f"constants must be None with more than {MAX_CHECKED:,} monomials, got "
+            f"{rules.count(len(inputs)):,}; exclude inputs or lower the degree"
+        )
+    units = Units.read(parameters["units"], names, rules.library)
+    wrong = units.inconsistent(rules.monomials_of(inputs), constants)
+    kept = set(wrong) & set(rules.include_terms)
+    if kept:
+        shown = write_term(min(kept), names, rules.library)
+        raise InputError(
+            f"include_terms must be consistent with units and constants, got {shown!r}"
+        )
+    return replace(rules, exclude_terms=tuple(dict.fromkeys((*rules.exclude_terms, *wrong))))

@@ -41,9 +41,8 @@ from polysharp.estimators.model_file import fields
 from polysharp.estimators.model_file.fields import Reader
 from polysharp.estimators.multitask import MultiTaskSparsePolynomialRegressor
 from polysharp.estimators.regressor import SparsePolynomialRegressor
-from polysharp.monomials.parameter_rules import read_rules
 from polysharp.monomials.structure import inherits
-from polysharp.monomials.term_rules import TermRules
+from polysharp.monomials.term_rules import TermRules, read_rules
 from polysharp.ranking.ranking import Ranking
 from polysharp.typing import Monomial
 
