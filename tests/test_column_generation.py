@@ -26,6 +26,7 @@ from support import (
     Sizes,
     Status,
     Stop,
+    Survivors,
     TermRules,
     TimeBudget,
     assemble,
@@ -454,11 +455,10 @@ def test_survivors_without_parents_leave_the_bound_of_the_others(heredity):
         time=TimeBudget(10.0),
         gap_tol=1e-6,
     )
-    nothing = frozenset()
-    node = PricedNode(0.0, nothing, frozenset({(0,)}), nothing, nothing, False, 2, None)
-    PricedKind(search, None)._solve_survivors(node, [(0, 0)], 7.0)
+    node = PricedNode(0, rules, None, terms_out=frozenset({(0,)}))
+    node = PricedKind(search, None)._solved(node, Survivors([(0, 0)], 7.0))
     assert node.bound == 7.0
-    assert not node.single
+    assert not node.closed
 
 
 @pytest.mark.parametrize("heredity", ["strong", "weak"])

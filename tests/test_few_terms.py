@@ -103,9 +103,7 @@ def test_what_does_not_stay_costs_as_much_as_is_said(seed):
     inside = frozenset(some[: 1 + seed % 2])
     root = PricedKind(search, search.price({})).root()
     out = frozenset({int(rng.integers(few.p))} - {i for m in inside for i in m})
-    node = replace(
-        root, terms_in=inside, terms_out=frozenset(some[2:]), inputs_out=out, room=3 - len(inside)
-    )
+    node = replace(root, terms_in=inside, terms_out=frozenset(some[2:]), inputs_out=out)
     names = [m for m in few.basis.monomials if m not in inside and node.allows(m)]
     held = [few.basis.index[m] for m in inside]
     costs = {

@@ -266,3 +266,7 @@ class Pool:
         values = np.zeros(len(self))
         values[[self.index[m] for m in w]] = list(w.values())
         return values
+
+    def coefficients(self, w: Array) -> dict[Monomial, float]:
+        """Return the coefficients that are not zero by monomial."""
+        return {self.monomials[j]: float(w[j]) for j in np.flatnonzero(w)}

@@ -24,11 +24,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from polysharp.monomials.coefficient_bounds import ANY, Boxes
+from polysharp.pricing.columns import RowVector
 from polysharp.pricing.design import Design
 from polysharp.pricing.pricer import Priced
 from polysharp.problem import bounds
@@ -47,13 +48,20 @@ class PriceRule(NamedTuple):
     boxes: Callable[[Sequence[Monomial]], Boxes]
 
 
-@dataclass(frozen=True)
-class Bounded:
+class Bounded(NamedTuple):
     """What a dual point proves about a part of the search space."""
 
     bound: float
     t: float
     last: float  # Z_(L)
+
+
+class Survivors(NamedTuple):
+    """Monomials that may be in a support below a cost, and what supports with others cost."""
+
+    monomials: list[Monomial]
+    others: float
+    along: list[Monomial] | None = None  # whose columns prove that, if it is not a dual point
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,37 +84,37 @@ class DualPoint:
     def of(
         cls,
         design: Design,
+        rule: PriceRule,
         w: dict[Monomial, float],
-        a: Any,
+        a: RowVector,
         priced: Priced,
-        kind: PriceRule,
         extra: Iterable[Monomial] = (),
         reach: float = 0.0,
     ) -> DualPoint:
         """Combine a vector and its prices; ``extra`` monomials get theirs as well."""
         unit, error = 2.0 * (design.n + 16) * UNIT, priced.error + a.drift
         ya, aa = a.ya - unit * float(np.sqrt(a.raw * design.yy)), a.aa + unit * a.raw
+        boxes = rule.boxes(priced.monomials)
+
+        def at(t: float) -> tuple[float, Array, float]:
+            """Return t, the prices listed and the largest of the rest."""
+            rest = float(bounds.price(t * priced.threshold, t * error, rule.lam, *ANY))
+            listed = bounds.price(t * priced.correlations, t * error, rule.lam, *boxes)
+            return t, np.maximum(listed, rest), rest
+
+        def value(tried: tuple[float, Array, float]) -> float:
+            t, spent = tried[0], bounds.top_sum(tried[1], rule.terms)
+            return float(bounds.tangent_value(t * ya, t * t * aa, spent))
+
+        tries = [at(1.0)]
+        if not rule.scalable:
+            free = bounds.price(priced.correlations, error, rule.lam, *ANY)
+            spent = [bounds.top_sum(Z, rule.terms) for Z in (free, tries[0][1])]
+            tries += [at(bounds.scaled_value(ya, aa, whole)[1]) for whole in spent]
+        t, listed, rest = max(tries, key=value)
         others = [m for m in extra if m not in w] + list(w)
-        rho, boxes = design.correlations(others, a), kind.boxes(priced.monomials)
-
-        def multiple(t: float) -> tuple[float, Array, float]:
-            """Return t, the prices listed and those of the rest."""
-            rest = float(bounds.price(t * priced.threshold, t * error, kind.lam, *ANY))
-            own = bounds.price(t * priced.correlations, t * error, kind.lam, *boxes)
-            return t, np.maximum(own, rest), rest
-
-        t, listed, rest = multiple(1.0)
-        if not kind.scalable:
-            free = bounds.price(priced.correlations, error, kind.lam, *ANY)
-            spent = (bounds.top_sum(Z, kind.terms) for Z in (free, listed))
-            tries = [multiple(bounds.scaled_value(ya, aa, whole)[1]) for whole in spent]
-
-            def value(own: tuple[float, Array, float]) -> float:
-                whole = bounds.top_sum(own[1], kind.terms)
-                return float(bounds.tangent_value(own[0] * ya, own[0] ** 2 * aa, whole))
-
-            t, listed, rest = max([(t, listed, rest), *tries], key=value)
-        known = bounds.price(t * rho, t * error, kind.lam, *kind.boxes(others))
+        rho = t * design.correlations(others, a)
+        known = bounds.price(rho, t * error, rule.lam, *rule.boxes(others))
         order = np.argsort(-listed, kind="stable")  # what pricing took for ties may be out of order
         return cls(
             w=w,
@@ -118,20 +126,16 @@ class DualPoint:
             rest=rest,
             complete=priced.threshold == 0.0,
             yy=design.yy,
-            scalable=kind.scalable,
+            scalable=rule.scalable,
             reach=reach,
         )
-
-    def price(self, m: Monomial) -> float:
-        """Return Z_j, or a bound on it."""
-        return self.prices.get(m, self.known.get(m, self.rest))
 
     def bounded(self, inside: frozenset[Monomial], free: int, allows: Allows) -> Bounded:
         """Bound the supports with ``inside`` in and at most ``free`` others that are allowed."""
         candidates = (z for m, z in self.prices.items() if m not in inside and allows(m))
         top = list(islice(candidates, free))
         top += [self.rest] * (free - len(top))
-        prices = [self.price(m) for m in inside] + top
+        prices = [self.prices.get(m, self.known.get(m, self.rest)) for m in inside] + top
         spent = bounds.total(sum(prices), len(prices))
         if self.scalable:
             bound, t = bounds.scaled_value(self.ya, self.aa, spent)
@@ -142,8 +146,8 @@ class DualPoint:
 
     def survivors(
         self, proved: Bounded, threshold: float, inside: frozenset[Monomial], allows: Allows
-    ) -> tuple[list[Monomial], float] | None:
-        """Return the monomials that may be in a support below the threshold, and what others cost.
+    ) -> Survivors | None:
+        """Return the monomials that may be in a support below the threshold.
 
         None where not all of them are listed.
         """
@@ -155,6 +159,6 @@ class DualPoint:
         listed = [(m, z) for m, z in self.prices.items() if m not in inside and allows(m)]
         kept = [m for m, z in listed if z >= level]
         if self.complete and len(kept) == len(listed):
-            return kept, np.inf
+            return Survivors(kept, np.inf)
         highest = listed[len(kept)][1] if len(kept) < len(listed) else self.rest
-        return kept, proved.bound + square * max(0.0, proved.last - highest)
+        return Survivors(kept, proved.bound + square * max(0.0, proved.last - highest))

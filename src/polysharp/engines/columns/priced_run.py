@@ -7,7 +7,8 @@ rules.  So a search may end at any moment, by the time limit (``OutOfTime``) or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +24,11 @@ from polysharp.monomials.structure import heredity_closed
 from polysharp.monomials.term_rules import TermRules
 from polysharp.pricing.design import Design, Pool
 from polysharp.pricing.panels import Keep
-from polysharp.problem.bounds import Accuracy, Quadratic
+from polysharp.problem.bounds import Accuracy
 from polysharp.problem.problem import Fit, Problem
 from polysharp.progress import Event
 from polysharp.threads import one_blas_thread
+from polysharp.time_budget import OutOfTime
 from polysharp.typing import Monomial
 
 WALKS = 2  # walks without improvement before the search for a model ends
@@ -59,11 +61,12 @@ class PricedFit(Fit):
 class PricedRun(Run):
     """The record of a search over all monomials, and the pool that it works on.
 
-    The design's pricer reaches all monomials that may be used, in the user's numbers; the engine
-    solves what is left of the problem once it is small.
+    The design reaches all monomials that may be used, in the user's numbers; the engine solves
+    what is left of the problem once it is small.
     """
 
     best: PricedFit
+    interrupted: bool = False  # whether Ctrl-C has ended a step of which the result is kept
 
     def __init__(
         self,
@@ -77,24 +80,28 @@ class PricedRun(Run):
     ) -> None:
         self.design, self.inputs, self.rules, self.lam = design, design.inputs, rules, lam
         self.engine, self.sizes = engine, Sizes() if sizes is None else sizes
+        self.n_inputs = len(rules.library.inputs_of(self.inputs))  # that the columns are made of
+        self.prices = PriceRule(lam, rules.max_terms, not rules.coefficients.bind, self.boxes)
         self.dual: DualPoint | None = None  # what the bound rests on until it is proved
-        self.pool = Pool(self.design, rules.with_parents(self._seeds()))
         self.fresh: dict[Monomial, int] = {}  # the pass that last wanted a monomial
-        problem, basis = self.problem_on(self.pool, rules)
-        super().__init__(problem, device=design.rows.place.device, **settings)
-        self.best = _priced_fit(self.best, basis)
-
-    def _seeds(self) -> list[Monomial]:
-        """Monomials to begin with: what is required, and the best linear terms."""
-        linear = [(int(i),) for i in self.inputs if self.rules.can_inherit((int(i),))]
-        value = np.abs(self.design.correlations(linear, self.design.target))
+        self.required = self._required()  # monomials without which no support meets the rules
+        linear = [(int(i),) for i in self.inputs if rules.can_inherit((int(i),))]
+        value = np.abs(design.correlations(linear, design.target))
         best = np.argsort(-value, kind="stable")[: self.sizes.added]
-        return required_monomials(self.rules) + [linear[j] for j in best]
+        seeds = rules.with_parents(self.required + [linear[j] for j in best])
+        self.pool = Pool(design, seeds)
+        problem, self.basis = self.problem_on(self.pool, rules)  # of the pool
+        super().__init__(problem, device=design.rows.place.device, **settings)
+        self.best = _priced_fit(self.best, self.basis)
 
-    @property
-    def n_inputs(self) -> int:
-        """How many inputs the columns that may be used are made of."""
-        return len(self.rules.library.inputs_of(self.inputs))
+    def _required(self) -> list[Monomial]:
+        rules, inputs = self.rules, self.rules.required_inputs
+        if rules.count(len(inputs)) > MOST_REQUIRED:
+            raise InputError(
+                "include_inputs and include_terms must name few inputs when every input is priced, "
+                f"got {len(inputs)}"
+            )
+        return [*rules.include_terms, *(rules.monomials_of(inputs) if inputs else ())]
 
     def price(
         self, w: dict[Monomial, float], *, keep: Keep | None = None, extra: Sequence[Monomial] = ()
@@ -110,17 +117,28 @@ class PricedRun(Run):
         self.check_time()
         priced = self.design.price(a, top, both, on_block=self.on_block)
         self.rounds += 1
-        kind = PriceRule(
-            self.lam, self.rules.max_terms, not self.rules.coefficients.bind, self.boxes
-        )
-        others = {*extra, *self.best.monomials}
-        return DualPoint.of(self.design, w, a, priced, kind, others, self._reach(w))
-
-    def _reach(self, w: dict[Monomial, float]) -> float:
-        """Return |y| + sum |w_j| |m_j|: rounding of a residual is relative to that."""
+        # Rounding of a residual is relative to |y| + sum |w_j| |m_j|.
         place, norms = self.pool.index, np.sqrt(np.maximum(np.diagonal(self.pool.G), 0.0))
-        sizes = (abs(value) * norms[place[m]] for m, value in w.items() if m in place)
-        return float(np.sqrt(self.design.yy) + sum(sizes))
+        norm = sum(abs(value) * norms[place[m]] for m, value in w.items() if m in place)
+        reach = float(np.sqrt(self.design.yy) + norm)
+        others = {*extra, *self.best.monomials}
+        return DualPoint.of(self.design, self.prices, w, a, priced, others, reach)
+
+    def check_time(self) -> None:
+        """End the work in hand when the time is over, or after Ctrl-C."""
+        if self.interrupted:
+            raise KeyboardInterrupt
+        super().check_time()
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """End a step when the time is over or at Ctrl-C; what it has proved so far is kept."""
+        try:
+            yield
+        except OutOfTime:
+            pass  # the loop will look at the clock
+        except KeyboardInterrupt:
+            self.interrupted = True
 
     def on_block(self, done: int, total: int) -> None:
         """Show that a pass goes on, and look at the clock."""
@@ -135,16 +153,16 @@ class PricedRun(Run):
         if not new:
             return
         if len(self.pool) + len(new) > self.sizes.pool:
-            held = {*hold, *self.best.monomials, *monomials, *required_monomials(self.rules)}
-            held = set(self.rules.with_parents(held))
-            self._thin(held, max(0, self.sizes.pool // 2 - len(new)))
+            self._thin([*hold, *monomials], max(0, self.sizes.pool // 2 - len(new)))
         self.pool.extend(new, self.on_block)
+        self.problem, self.basis = self.problem_on(self.pool, self.rules)
 
-    def _thin(self, held: set[Monomial], room: int) -> None:
-        """Keep what is held and, of the others, those that were wanted last."""
-        others = [m for m in self.pool.monomials if m not in held]
+    def _thin(self, hold: list[Monomial], room: int) -> None:
+        """Keep what is to be held and, of the others, those that were wanted last."""
+        keep = set(self.rules.with_parents([*hold, *self.best.monomials, *self.required]))
+        others = [m for m in self.pool.monomials if m not in keep]
         others.sort(key=lambda m: -self.fresh.get(m, -1))
-        keep = held | set(self.rules.with_parents(others[:room]))
+        keep.update(self.rules.with_parents(others[:room]))
         where = [j for j, m in enumerate(self.pool.monomials) if m in keep]
         self.pool = self.pool.selected(np.array(where, dtype=np.intp))
 
@@ -155,39 +173,21 @@ class PricedRun(Run):
         if len(basis) < len(everything):
             kept = [everything.index[m] for m in basis.monomials]
             pool = pool.selected(np.array(kept, dtype=np.intp))
-        known, design, structure = self._accuracy(pool), self.design, rules.structure(basis)
-        problem = Problem.dense(
-            pool.G, pool.q, design.yy, self.lam, structure, known, rank=design.n
+        design, structure = self.design, rules.structure(basis)
+        known = Accuracy.of(
+            np.diagonal(pool.G),
+            design.yy,
+            design.n,
+            weight=design.weight,
+            mean=pool.mean,
+            y_mean=design.y_mean,
         )
-        return problem, basis
+        moments = pool.G, pool.q, design.yy
+        return Problem.dense(*moments, self.lam, structure, known, rank=design.n), basis
 
     def boxes(self, monomials: Sequence[Monomial]) -> Boxes:
         """Return the intervals that the coefficients of some monomials must keep to."""
         return self.rules.coefficients.boxes(Basis((), self.rules.degree, tuple(monomials)))
-
-    @property
-    def system(self) -> Quadratic:
-        """The quadratic of the pool."""
-        pool, known, yy = self.pool, self._accuracy(self.pool), self.design.yy
-        ridge = np.full(len(pool), self.lam)
-        scalable, boxes = not self.rules.coefficients.bind, self.boxes(pool.monomials)
-        return Quadratic(
-            pool.G,
-            pool.q,
-            ridge,
-            known.sizes,
-            *boxes,
-            yy,
-            float(known.response[0]),
-            known.unit,
-            scalable,
-        )
-
-    def _accuracy(self, pool: Pool) -> Accuracy:
-        n, diagonal, design = self.design.n, np.diagonal(pool.G), self.design
-        return Accuracy.of(
-            diagonal, design.yy, n, weight=design.weight, mean=pool.mean, y_mean=design.y_mean
-        )
 
     def offer_on(self, fit: Fit, basis: Basis) -> bool:
         """Make an allowed fit the incumbent if it is better; return whether it was."""
@@ -197,18 +197,42 @@ class PricedRun(Run):
         """Improve a support on the pool by local search; return whether the incumbent changed."""
         start = list(start)
         self.extend(start)
-        problem, basis = self.problem_on(self.pool, self.rules)
-        support = np.array([basis.index[m] for m in start], dtype=np.intp)
-        if not problem.structure.allows(support):
+        support = np.array([self.basis.index[m] for m in start], dtype=np.intp)
+        if not self.problem.structure.allows(support):
             return False
         with one_blas_thread():
-            fit = local_search.improve(problem, support, out_of_time=lambda: self.expired)
+            fit = local_search.improve(self.problem, support, out_of_time=lambda: self.expired)
             if walk:
                 rng = np.random.default_rng(self.seed)
-                fit = local_search.restarts(
-                    problem, fit.support, rng, WALKS, out_of_time=lambda: self.expired
-                )
-        return self.offer_on(fit, basis)
+                walks = self.problem, fit.support, rng, WALKS
+                fit = local_search.restarts(*walks, out_of_time=lambda: self.expired)
+        return self.offer_on(fit, self.basis)
+
+    def find(self) -> DualPoint:
+        """Price the residual and improve on the pool until neither brings anything new.
+
+        Returns the last residual that was priced.
+        """
+        self.improve(self.best.monomials)
+        wanted = self.sizes.first
+        w: dict[Monomial, float] = {}  # the first residual is y itself
+        inside = frozenset(self.rules.include_terms)
+        free = self.rules.max_terms - len(inside)
+        while True:
+            self.check_time()
+            dual = self.price(w)
+            proved = dual.bounded(inside, free, lambda _: True).bound
+            if self.dual is None or proved > self.bound:
+                self.dual = dual
+            self.raise_bound(min(proved, self.objective))
+            if self.proved:
+                return dual
+            self.extend(list(dual.prices)[:wanted])
+            wanted = self.sizes.added
+            better = self.improve(self.best.monomials)
+            if w and not better and not self.improve(self.best.monomials, walk=True):
+                return dual
+            w = self.best.coefficients
 
     def inner_listener(self, event: Event) -> None:
         """Show the progress of an engine on a part of the problem; its bound is not ours."""
@@ -217,16 +241,4 @@ class PricedRun(Run):
 
 
 def _priced_fit(fit: Fit, basis: Basis) -> PricedFit:
-    monomials = basis.select(fit.support).monomials
-    return PricedFit(fit.support, fit.w, fit.objective, monomials)
-
-
-def required_monomials(rules: TermRules) -> list[Monomial]:
-    """Monomials that the pool must hold so that what is required can be met."""
-    required = rules.required_inputs
-    if rules.count(len(required)) > MOST_REQUIRED:
-        raise InputError(
-            "include_inputs and include_terms must name few inputs when every input is priced, "
-            f"got {len(required)}"
-        )
-    return [*rules.include_terms, *(rules.monomials_of(required) if required else ())]
+    return PricedFit(fit.support, fit.w, fit.objective, basis.select(fit.support).monomials)
