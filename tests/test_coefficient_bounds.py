@@ -315,8 +315,8 @@ def test_shares_of_priced_nodes_know_the_bounds(end: float) -> None:
     ends = {"degree": 2, "max_terms": 3, "coefficient_bounds": (-end, end)}
     search, _, _ = priced_search(ends, subproblem=0)
     node = PricedKind(search, search.price({})).root()
-    raise_bound(search, node)
-    share = list(node.share.values())
+    _, promising = raise_bound(search, node)
+    share = list(promising.share.values())
     assert share == sorted(share, reverse=True)
     # Coefficients at their ends have all of a term: the budget of three is nearly used up.
     assert share[:2] == pytest.approx([1.0, 1.0])

@@ -1,39 +1,40 @@
-"""Moves of several monomials at once: what single swaps cannot do where rules bind.
+"""Moves that single swaps of one tableau cannot make.
+
+Of several monomials at once, where rules bind:
 
 exchange an input    it leaves with all its monomials, and another takes its place;
 bring in a family    a monomial joins with the parents that heredity wants and the support
                      lacks, into free room or in place of the cheapest members;
 narrow               inputs are given up, the one that is missed least first.
+
+Of several responses whose coefficients are bounded: a tableau serves one set of free members, and
+boxes stop other members in each response.  So terms are added and swapped by what they gain while
+the coefficients of the others stay where they are,
+
+    sum_t max_v  rho_tj v - (G_jj + lam) v^2 / 2    over the box of (t, j),     rho = q - G w,
+
+and the few that gain most are fitted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.engines.local_search.swap_state import EMPTY, SwapState
 from polysharp.engines.local_search.tableau import SwapTask
+from polysharp.moments.gram import solve_spd
 from polysharp.monomials.structure import Structure
+from polysharp.problem.bounds import price
+from polysharp.problem.problem import Fit, Problem
 from polysharp.typing import Array, Indices
 
 PROMISING_INPUTS = 4  # tried in place of one: later ones hardly ever pay
 PROMISING_FAMILIES = 8  # tried at once: under weak heredity one monomial may need several tries
-
-
-def fill_and_swap(model: SwapState, size: int) -> None:
-    """Fill up and swap from a fresh model until nothing lowers c, recomputed, beyond rounding."""
-    resolution = model.problem.resolution
-    while not model.out_of_time():
-        start, before = model.support, model.objective
-        model.fill_and_swap(SwapTask(size, size, resolution, 0.0))
-        if not model.moves:
-            return
-        model.refresh()
-        if model.objective >= before - resolution:
-            model.load(start)
-            return
+TRIED = 64  # newcomers that rules are asked about if boxes of several responses bind, best first
+FITTED = 8  # of them, as gains are estimates
 
 
 def settle(model: SwapState, size: int) -> None:
@@ -41,12 +42,26 @@ def settle(model: SwapState, size: int) -> None:
     structure = model.problem.structure
     moved = True
     while moved:
-        fill_and_swap(model, size)
+        _fill_and_swap(model, size)
         moved = not model.out_of_time() and (
             (structure.heredity is not None and add_families(model, size))
             or (structure.inputs_bind and _exchange_input(model, size))
             or (structure.heredity is not None and _swap_in_family(model, size))
         )
+
+
+def _fill_and_swap(model: SwapState, size: int) -> None:
+    """Fill up and swap from a fresh model until nothing lowers c, recomputed, beyond rounding."""
+    resolution = model.problem.resolution
+    while not model.out_of_time():
+        start, before = model.support, model.objective
+        model.fill_and_swap(SwapTask(size, size, resolution, 0.0))
+        if not model.moves:
+            return
+        model.load(model.support)
+        if model.objective >= before - resolution:
+            model.load(start)
+            return
 
 
 def _exchange_input(model: SwapState, size: int) -> bool:
@@ -66,10 +81,10 @@ def _exchange_input(model: SwapState, size: int) -> bool:
             inputs[entering] = True
             model.confine(structure.count_outside(inputs) == 0)
             model.load(rest)
-            fill_and_swap(model, size)
+            _fill_and_swap(model, size)
             model.confine()
             if model.objective < target and structure.allows(model.support):
-                model.refresh()
+                model.load(model.support)
                 return True
     model.load(support)
     return False
@@ -111,15 +126,20 @@ def _swap_in_family(model: SwapState, size: int) -> bool:
     target = model.objective - model.problem.resolution
     for family in _promising_families(model, size):
         model.load(support)
-        if model.out_of_time() or not _make_room(model, size, family):
-            continue
+        if model.out_of_time():
+            break
+        spared = set(np.concatenate([structure.parents[j] for j in family]).tolist())
+        while size - model.count < len(family):
+            slot = cheapest(model, spared)
+            if slot is None:
+                break
+            model.load(np.delete(model.support, slot))
         joined = np.concatenate([model.support, family])
-        if not structure.allows(joined):
-            continue
-        model.load(joined)
-        fill_and_swap(model, size)
-        if model.objective < target:
-            return True
+        if len(joined) <= size and structure.allows(joined):
+            model.load(joined)
+            _fill_and_swap(model, size)
+            if model.objective < target:
+                return True
     model.load(support)
     return False
 
@@ -163,18 +183,6 @@ def family_of(structure: Structure, support: Indices, j: int, value: Array) -> I
     return np.array(missing, dtype=np.intp)
 
 
-def _make_room(model: SwapState, size: int, family: Indices) -> bool:
-    """Drop the cheapest members that may go, the family's parents apart, until it fits."""
-    structure = model.problem.structure
-    spared = set(np.concatenate([structure.parents[j] for j in family]).tolist())
-    while size - model.count < len(family):
-        slot = cheapest(model, spared)
-        if slot is None:
-            return False
-        model.load(np.delete(model.support, slot))
-    return True
-
-
 def cheapest(model: SwapState, spared: Collection[int] = ()) -> int | None:
     """Return the slot of the cheapest member that may leave; None if none may."""
     structure, support, costs = model.problem.structure, model.support, model.costs()
@@ -204,19 +212,68 @@ def narrowed(model: SwapState, support: Indices) -> Indices:
         users = uses[uses.any(axis=1)]
         if len(users) <= most:
             return support
-        pairs = users[:, :, None] & users[:, None, :]
-        losses, shares = _solved(np.where(pairs, H, np.eye(len(H))), users[:, :, None] * W)
-        least = int(np.argmin(losses))
+        A = np.where(users[:, :, None] & users[:, None, :], H, np.eye(len(H)))
+        own = users[:, :, None] * W
+        try:
+            shares = np.linalg.solve(A, own)
+        except np.linalg.LinAlgError:  # rounding has spoilt H
+            shares = own / np.diagonal(A, axis1=1, axis2=2)[:, :, None]
+        least = int(np.argmin(np.einsum("uat,uat->u", own, shares)))
         out = users[least]
         W = (W - H[:, out] @ shares[least][out])[~out]
         H = H - H[:, out] @ np.linalg.pinv(H[np.ix_(out, out)]) @ H[out]
         H, support = H[np.ix_(~out, ~out)], support[~out]
 
 
-def _solved(A: Array, B: Array) -> tuple[Array, Array]:
-    """Return B'A^-1 B, summed over the columns of B, and A^-1 B, for a stack of systems."""
-    try:
-        X = np.linalg.solve(A, B)
-    except np.linalg.LinAlgError:  # rounding has spoilt H
-        X = B / np.diagonal(A, axis1=1, axis2=2)[:, :, None]
-    return np.asarray(np.einsum("uat,uat->u", B, X)), np.asarray(X)
+def has_boxed_rows(problem: Problem) -> bool:
+    """Whether a problem has several responses and bounded coefficients."""
+    return problem.n_responses > 1 and problem.structure.boxes is not None
+
+
+def grown_boxed(problem: Problem, best: Fit, *, always: bool = False) -> Iterator[Fit]:
+    """Yield fits with one term more each, the best one, while a term may join and gains."""
+    while len(best.support) < problem.structure.max_terms:
+        grown = _with_best(problem, best.support)
+        gains = grown is not None and grown.objective < best.objective - problem.resolution
+        if grown is None or not (gains or always):
+            return
+        best = grown
+        yield best
+
+
+def swapped_boxed(
+    problem: Problem, best: Fit, tried: int, gain: float, out_of_time: Callable[[], bool]
+) -> Fit:
+    """Swap the cheapest terms for better ones while that gains more than a share of the cost."""
+    improved = True
+    while improved and not out_of_time():
+        improved = False
+        least = best.objective - max(gain * best.objective, problem.resolution)
+        # Leaving out a term costs about 1/2 sum_t w_tj^2 / (H^-1)_jj.
+        H = problem.hessian(best.support)
+        costs = np.square(best.w).sum(axis=0) / np.diagonal(solve_spd(H, np.eye(len(H))))
+        for j in best.support[np.argsort(costs)[:tried]].tolist():
+            swapped = _with_best(problem, best.support[best.support != j], without=j)
+            if swapped is not None and swapped.objective < least:
+                best, improved = swapped, True
+                break
+    return best
+
+
+def _with_best(problem: Problem, stay: Indices, without: int = -1) -> Fit | None:
+    """Return the fit of the terms that stay with the one that gains most, None if none may join."""
+    curvature = problem.gram.diagonal + problem.lam
+    rho = problem.correlations(problem.refit(stay))
+    gains = price(rho, 0.0, curvature, *problem.boxes).sum(axis=0)
+    gains[stay] = -np.inf
+    if without >= 0:
+        gains[without] = -np.inf
+    count, fits = min(TRIED, len(gains)), list[Fit]()
+    largest = np.argpartition(-gains, count - 1)[:count]
+    for j in largest[np.argsort(-gains[largest], kind="stable")]:
+        support = np.append(stay, j)
+        if gains[j] > 0.0 and problem.structure.allows(support):
+            fits.append(problem.refit(support))
+        if len(fits) == FITTED:
+            break
+    return min(fits, key=lambda fit: fit.objective, default=None)

@@ -1,4 +1,8 @@
-"""The compiled moves of a local search on its tableau (``tableau`` has the mathematics)."""
+"""The compiled moves of a local search on its tableau (``tableau`` has the mathematics).
+
+A kernel returns whenever it needs something from outside: a row of G that is not at hand, a fresh
+start against rounding, or after REFRESH moves, so that its caller can look at the clock.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,7 @@ import numpy as np
 from numba import i8
 
 from polysharp.engines.compiling import Compiler
-from polysharp.engines.local_search import swap_rules, tableau
-from polysharp.engines.local_search.swap_rules import best_entrant, best_without, count_in
+from polysharp.engines.local_search import tableau
 from polysharp.engines.local_search.tableau import (
     COLLINEAR,
     COSTS,
@@ -22,10 +25,12 @@ from polysharp.engines.local_search.tableau import (
     RIDGED,
     D,
     V,
+    best_entrant,
+    best_without,
+    count_in,
 )
 
-SOURCES = __file__, swap_rules.__file__, tableau.__file__
-kernel = Compiler(*SOURCES, allocating=False, contracting=True)
+kernel = Compiler(__file__, tableau.__file__, allocating=False, contracting=True)
 
 
 @kernel()
@@ -243,13 +248,8 @@ def fill_and_swap(equations, boxes, rules, state, cursor, task, kept):  # type: 
     """
     # Whatever moves does so by one call of ``_change``: it takes longest to compile.
     members, T, n = state.members, state.T, 0
-    count, value, moves, size, drop = (
-        cursor.taken,
-        cursor.value,
-        cursor.moves,
-        task.first,
-        task.drop,
-    )
+    count, value, moves = cursor.taken, cursor.value, cursor.moves
+    size, drop = task.first, task.drop
     loaded, need = count, PAUSED
     if moves >= REFRESH:
         count, value, moves = 0, 0.5 * equations.yy, 0

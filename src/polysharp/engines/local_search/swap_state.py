@@ -86,15 +86,10 @@ class SwapState:
         members, m = self.state.members, len(support)
         members[:m], members[m:] = support, -1
         self._rows.fetch(members[:m], members)
-        self.count = m
-        self.progress = 0  # the size that was filled last, or the steps of a walk
-        self.objective = 0.0  # c, as the moves since the last load have changed it
-        self.moves = REFRESH  # since the last load
+        # Of the objective and the moves, what the moves since the last load have made of them;
+        # progress is the size that was filled last, or the steps of a walk.
+        self.count, self.progress, self.objective, self.moves = m, 0, 0.0, REFRESH
         self.fill_and_swap(LOAD_ONLY)
-
-    def refresh(self) -> None:
-        """Wipe out the rounding of the moves."""
-        self.load(self.support)
 
     def confine(self, among: NDArray[np.bool_] | None = None) -> None:
         """Let only the monomials of a mask join, all by default, from the next load on."""
@@ -133,10 +128,7 @@ class SwapState:
         found = kernel(self._rows.equations, self.boxes, self.rules, self.state, cursor, *task)
         self.count, self.progress, self.objective, self.moves, need = found
         if need >= 0:
-            # One product forms several rows in little more time than one: monomials that gain
-            # most now are likely to be needed next.
-            next_ones = self._rows.worth_forming(self.gains)
-            self._rows.fetch(np.append(next_ones[next_ones != need], need), self.state.members)
+            self._rows.fetch_more(need, self.gains, self.state.members)
         return int(need)
 
     def fill_and_swap(self, task: SwapTask, kept: BestBySize = KEEP_NONE) -> bool:
@@ -183,30 +175,29 @@ class _GramRows:
 
     def __init__(self, problem: Problem, slots: int) -> None:
         self._gram, f = problem.gram, problem.size
-        held = 0 if self._formed() is not None else min(f, max(2 * slots, CACHE_BYTES // (8 * f)))
-        table, place = np.empty((held, f)), np.full(f, -1)
-        self._owner = np.full(held, -1)  # the monomial of each row of the table
+        self.equations = Equations(np.empty((0, f)), np.full(f, -1), problem.yy, problem.lam)
         self._next, self._dense = 0, False
-        self.equations = Equations(table, place, problem.yy, problem.lam)
         self._read_whole()
-
-    def _formed(self) -> Array | None:
-        """Return G if it is in memory."""
-        if isinstance(self._gram, DesignGram):
-            return self._gram.matrix(0.0)
-        return self._gram.G if isinstance(self._gram, DenseGram) else None
+        if not self._dense:
+            kept = min(f, max(2 * slots, CACHE_BYTES // (8 * f)))
+            self.equations = self.equations._replace(table=np.empty((kept, f)))
+            self._owner = np.full(kept, -1)  # the monomial of each row of the table
 
     def _read_whole(self) -> None:
         """Read G itself if it is in memory by now."""
-        G = self._formed()
+        G: Array | None = self._gram.G if isinstance(self._gram, DenseGram) else None
+        if isinstance(self._gram, DesignGram):
+            G = self._gram.matrix(0.0)
         if G is not None:
             rows = G if G.flags.c_contiguous else np.ascontiguousarray(G.T)
             self.equations = self.equations._replace(table=rows, place=np.arange(len(rows)))
             self._dense = True
 
-    def worth_forming(self, gains: Callable[[], Array]) -> Indices:
-        """Return the monomials whose rows are formed beside one that is needed."""
-        return EMPTY if self._dense else np.argsort(-gains())[:AHEAD]
+    def fetch_more(self, j: int, gains: Callable[[], Array], members: Indices) -> None:
+        """See that a row is at hand, and those that are likely to be needed next."""
+        # One product forms several rows in little more time than one.
+        likely = EMPTY if self._dense else np.argsort(-gains())[:AHEAD]
+        self.fetch(np.append(likely[likely != j], j), members)
 
     def fetch(self, S: Indices, members: Indices) -> None:
         """See that some rows are at hand, in place of the oldest ones; members' rows stay."""
