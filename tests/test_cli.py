@@ -304,8 +304,8 @@ def test_a_degree_that_was_out_of_reach_is_not_hinted_at():
     errors = {"mean_test_score": [-2.0, -1.0], "std_test_score": [0.1, 0.1], "param_degree": [1, 2]}
     known = {"cv_results_": errors, "n_splits_": 5, "best_params_": {"degree": 2}}
     known["solution_"] = SimpleNamespace(r2=0.5)
-    assert "try --degree 3" in at_higher_degree(SimpleNamespace(**known, remarks_=()))
-    assert at_higher_degree(SimpleNamespace(**known, remarks_=("Degree 3 could not",))) is None
+    assert "try --degree 3" in at_higher_degree(SimpleNamespace(**known, remarks_=()))[0]
+    assert at_higher_degree(SimpleNamespace(**known, remarks_=("Degree 3 could not",))) == []
 
 
 def test_a_formula_that_has_found_nothing_says_so(folder, capsys, table):
@@ -316,6 +316,25 @@ def test_a_formula_that_has_found_nothing_says_so(folder, capsys, table):
     table.assign(load=noise).to_csv("noise.csv", index=False)
     assert main(["fit", "noise.csv", "--target", "load", "-q", "-j", "1"]) == 0
     assert said in capsys.readouterr().out
+
+
+def test_every_target_has_a_verdict(folder, capsys, table):
+    noise = np.random.default_rng(1).standard_normal(len(table))
+    table.assign(noise=noise).to_csv("two.csv", index=False)
+    options = ["-t", "load,noise", "-r", "2", "-l", "2", "-g", "100", "-q", "-o", "m.json"]
+    assert main(["fit", "two.csv", *options, "--report", "r.html"]) == 0
+    said = "load: It predicts better than linear regression", "noise: It predicts no better than"
+    out = capsys.readouterr().out
+    assert all(f"\n{words}" in out for words in said)
+    assert main(["info", "m.json"]) == 0
+    info, page = capsys.readouterr().out, Path("r.html").read_text(encoding="utf-8")
+    assert all(words in info and words in page for words in said)
+    assert "As good as linear regression or better for 1 of 2 responses" in page
+    assert main(["report", "m.json", "two.csv", "-q"]) == 0
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert all(words in page for words in said)
+    assert main(["fit", "two.csv", *options, "--brief", "--holdout", "0.3"]) == 0
+    assert "load: It predicts" not in capsys.readouterr().out
 
 
 def test_no_size_has_more_terms_than_there_are(folder, capsys):

@@ -67,7 +67,7 @@ def test_a_story_reports_what_the_model_says():
     out = io.StringIO()
     story = demo.run(Console(file=out, width=500), diabetes(), model, "title")
     text = out.getvalue()
-    assert str(story.formula) in text
+    assert str(model.polynomial_) in text
     assert str(model.solution_) in text
     ours, ridge, lasso = story.scores
     assert (ours.terms, ridge.terms) == (2, 65)

@@ -25,8 +25,14 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from polysharp._version import __version__
-from polysharp.cli.command import ExitCode, add_command, help_text
-from polysharp.cli.messages import say, say_once, say_warning
+from polysharp.cli.command import (
+    ExitCode,
+    add_command,
+    help_text,
+    say,
+    say_once,
+    say_warning,
+)
 from polysharp.errors import ClusterError, first_line
 from polysharp.progress import announcing, describe
 

@@ -1,4 +1,4 @@
-"""A command and its options, read from the text of its help.
+"""A command: its options, read from the text of its help; its exit codes; its remarks.
 
 ``help/fit.txt`` holds usage, summary, options and examples of ``polysharp fit``; ``{table}`` stands
 for the lines of ``help/table.txt``, which several commands share.  In it
@@ -24,8 +24,12 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -33,6 +37,7 @@ from polysharp.estimators.parameters import BUDGETS, SEARCH, TERM_RULES, option_
 
 OptionReader = Callable[[str], Any]
 
+NOT_PROVED = "The model is not proved"  # the certificate that is printed says the same
 NONE = object()  # what the user wrote as "none" or "all", where None means: not written
 
 
@@ -162,3 +167,38 @@ def _add_option(group: Any, entry: str, *, hidden: bool) -> None:
         how["action"] = "append"
     said = argparse.SUPPRESS if hidden else " ".join(words.split()).replace("%", "%%")
     group.add_argument(*flags, **how, help=said)
+
+
+def say(text: object) -> None:
+    """Print a remark, on one line whatever it holds."""
+    print(f"polysharp: {' '.join(str(text).split())}", file=sys.stderr)
+
+
+@cache
+def say_once(text: str) -> None:
+    """Print a remark that a process makes once."""
+    say(text)
+
+
+def say_warning(message: Any, *_: Any, **__: Any) -> None:
+    """Print a warning, in place of ``warnings.showwarning``."""
+    say(f"warning: {message}")
+
+
+@contextmanager
+def warnings_as_remarks() -> Iterator[None]:
+    """Print what the search warns of, such as degrees that it left out."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    usual = warnings.showwarning
+
+    def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        if not issubclass(category, ConvergenceWarning):
+            usual(message, category, *where, **more)
+        elif not str(message).startswith(NOT_PROVED):
+            say(message)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ConvergenceWarning)
+        warnings.showwarning = show
+        yield

@@ -15,12 +15,12 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TextIO
 
-from polysharp.cli.table_cells import find_decimal, find_header, holds_no_number, is_number
+from polysharp.cli.table_cells import find_decimal, holds_no_number, is_number, read_header
 from polysharp.errors import InputError
 from polysharp.wording import plural
 
@@ -52,95 +52,93 @@ class Format:
     skip_lines: int | None = None  # above the names
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Where in a text what stands."""
-
-    delimiter: str
-    names: list[str]
-    skipped: list[int]  # lines that are no rows, from 0
-    decimal: str
-
-
 def read_text(pd: Any, source: str, form: Format, tell: Remark) -> Any:
     """Return a data frame of a file of text, or of standard input for ``-``."""
-    content = _standard_input() if source == "-" else None
-    encoding = form.encoding or _marked_encoding(source, content)
+    opened, failed = _opener(source), None
     try:
-        return _read(pd, source, content, form, encoding, tell)
-    except UnicodeDecodeError as error:
-        if form.encoding is None and encoding == USUAL:
+        with opened() as file:
+            guessed = ("utf-16",) if file.read(2) in BYTE_ORDERS else (USUAL, WINDOWS)
+        tried = (form.encoding,) if form.encoding else guessed
+        for encoding in tried:
             try:
-                frame = _read(pd, source, content, form, WINDOWS, tell)
-            except UnicodeDecodeError:
-                pass
-            else:
+                with opened() as file, io.TextIOWrapper(file, encoding, newline="") as text:
+                    frame = _read(pd, source, text, form, tell)
+            except UnicodeDecodeError as error:
+                failed = error
+                continue
+            if failed is not None:
                 tell(f"{source} is not UTF-8: read as Windows text; --encoding overrules it")
-                return frame
-        raise InputError(
-            f"{source!r} is not text in the encoding {encoding.removesuffix('-sig')}; name its own "
-            "with --encoding, such as latin-1 or utf-16"
-        ) from error
+            return frame
     except LookupError as error:
         raise InputError(
             f"--encoding must be one that Python knows, got {form.encoding!r}"
         ) from error
     except (gzip.BadGzipFile, EOFError) as error:
         raise InputError(f"{source!r} is not a gzip file, or not a whole one") from error
+    raise InputError(
+        f"{source!r} is not text in the encoding {tried[0].removesuffix('-sig')}; name its own "
+        "with --encoding, such as latin-1 or utf-16"
+    ) from failed
 
 
-def _read(
-    pd: Any, source: str, content: bytes | None, form: Format, encoding: str, tell: Remark
-) -> Any:
-    with _opened(source, content, encoding) as file:
-        sample = file.read(SAMPLE)
-        while len(sample.lstrip().splitlines()) < 2 and (more := file.read(SAMPLE)):
-            sample += more  # the whole first line at least
-        _check_beginning(source, sample)
-        remarks: list[str] = []
-        layout = _layout(source, sample, form, remarks.append)
-        check_names(source, layout.names)
-        file.seek(0)
-        frame = _parse(pd, source, file, layout, form)
-    for remark in remarks:
+def _opener(source: str) -> Callable[[], Any]:
+    """Return a function that opens a table at its beginning, which a pipe does only once."""
+    if Path(source).is_file():
+        packed = source.lower().endswith(".gz")
+        return lambda: gzip.open(source, "rb") if packed else open(source, "rb")
+    if source != "-":
+        with open(source, "rb") as file:
+            content = file.read()
+    else:
+        binary = getattr(sys.stdin, "buffer", None)
+        content = sys.stdin.read().encode() if binary is None else binary.read()
+    return lambda: io.BytesIO(content)
+
+
+def _read(pd: Any, source: str, file: TextIO, form: Format, tell: Remark) -> Any:
+    sample = file.read(SAMPLE)
+    while len(sample.lstrip().splitlines()) < 2 and (more := file.read(SAMPLE)):
+        sample += more  # the whole first line at least
+    if not sample.strip():
+        raise InputError(f"{source!r} is empty")
+    if not re.search(r"[^\s,;|]", sample):
+        raise InputError(f"{source!r} has no names in its header")
+    if "\0" in sample:
+        raise InputError(
+            f"{source!r} is not text, and its ending is none of those of Parquet, Feather and Excel"
+        )
+    remarks: list[str] = []
+    layout = _layout(source, sample, form, remarks.append)
+    check_names(source, layout["names"])
+    file.seek(0)
+    frame = _parse(pd, source, file, layout, form)
+    for remark in remarks:  # of a file that was read: another encoding would say them again
         tell(remark)
     return frame
 
 
-def _layout(source: str, sample: str, form: Format, tell: Remark) -> _Layout:
-    """Look at the first lines."""
+def _layout(source: str, sample: str, form: Format, tell: Remark) -> dict[str, Any]:
+    """Find out from the first lines how to read a text; the options of pandas that say so."""
     delimiter = spelled(form.delimiter)
     # The last line of a sample that was cut off proves nothing.
     whole = sample if len(sample) < SAMPLE else sample[: sample.rfind("\n") + 1] or sample
     above = _lines_above(whole, delimiter) if form.skip_lines is None else form.skip_lines
-    lines = _lines(whole)
     if form.skip_lines is None and above:
         tell(f"skipped {plural(above, 'line')} above the names; --skip-lines 0 reads all")
-    body = "".join(lines[above:])
+    body = "".join(_lines(whole)[above:])
     if not body.strip():
         raise InputError(f"--skip-lines must leave lines to read in {source!r}, got {above}")
     delimiter = delimiter or sniff(body)
-    numbered_rows = _fields(body, delimiter)
-    rows = [row for _, row in numbered_rows]
-    skipped = list(range(above))
-    names, taken, units = numbered(len(rows[0])), 0, None
+    at, rows = zip(*_fields(body, delimiter), strict=True)
+    names, taken = numbered(len(rows[0])), 0
     if form.header:
-        found, taken, units = find_header(rows)
+        found, taken = read_header(rows, "line", tell)
         names = _names(source, found)
-        at = [above + line for line, _ in numbered_rows]
-        skipped += at[:taken]
-        if taken > 1:
-            tell(f"two lines of names became one, such as {names[-1]!r}")
-        if units is not None:
-            skipped.append(at[1])
-            shown = ", ".join(unit for unit in units if unit)
-            tell(f"took the line below the names for units: {shown}")
-            taken += 1
-    cells = (cell for row in rows[taken:] for cell in row)
-    decimal = form.decimal or find_decimal(cells, delimiter)
+    skipped = [*range(above), *(above + line for line in at[:taken])]
+    decimal = form.decimal or find_decimal((c for row in rows[taken:] for c in row), delimiter)
     if form.decimal is None and decimal == ",":
         tell("read 1,5 as 1.5; --decimal . overrules it")
-    return _Layout(delimiter, names, skipped, decimal)
+    return {"sep": delimiter, "names": names, "skiprows": skipped, "decimal": decimal}
 
 
 def _lines_above(sample: str, delimiter: str | None) -> int:
@@ -179,22 +177,19 @@ def _names(source: str, first: list[str]) -> list[str]:
     return named(first)
 
 
-def _parse(pd: Any, source: str, file: Any, layout: _Layout, form: Format) -> Any:
+def _parse(pd: Any, source: str, file: TextIO, layout: dict[str, Any], form: Format) -> Any:
     # Numbers as Python reads them, which pandas does by itself from version 3 on.
     exact = {"float_precision": "round_trip"} if pd.__version__.startswith("2.") else {}
-    delimiter, names = layout.delimiter, layout.names
+    delimiter, names = layout["sep"], layout["names"]
     with warnings.catch_warnings():
-        # pandas only warns when rows are longer than the header, and cuts them.
+        # pandas only warns if rows are longer than the header, and cuts them.
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
             return pd.read_csv(
                 file,
-                sep=r"\s+" if delimiter == WHITESPACE else delimiter,
+                **layout | {"sep": r"\s+" if delimiter == WHITESPACE else delimiter},
                 header=None,
-                names=names,
                 index_col=False,
-                skiprows=layout.skipped,
-                decimal=layout.decimal,
                 na_values=list(form.missing),
                 **exact,
                 low_memory=False,
@@ -309,39 +304,3 @@ def spelled(delimiter: str | None) -> str | None:
             f"--delimiter must be one character, 'tab' or 'whitespace', got {delimiter!r}"
         )
     return mark
-
-
-def _check_beginning(source: str, sample: str) -> None:
-    """Refuse what is no text, or holds no names."""
-    if not sample.strip():
-        raise InputError(f"{source!r} is empty")
-    if not re.search(r"[^\s,;|]", sample):
-        raise InputError(f"{source!r} has no names in its header")
-    if "\0" in sample:
-        raise InputError(
-            f"{source!r} is not text, and its ending is none of those of Parquet, Feather and Excel"
-        )
-
-
-def _standard_input() -> bytes:
-    binary = getattr(sys.stdin, "buffer", None)
-    return sys.stdin.read().encode() if binary is None else binary.read()
-
-
-def _marked_encoding(source: str, content: bytes | None) -> str:
-    """Return the encoding that a mark at the beginning tells, UTF-8 without one."""
-    if content is None:
-        with open(source, "rb") as file:
-            content = file.read(2)
-    return "utf-16" if content[:2] in BYTE_ORDERS else USUAL
-
-
-@contextmanager
-def _opened(source: str, content: bytes | None, encoding: str) -> Iterator[TextIO]:
-    """Open a text from which reading can begin anew."""
-    if content is not None:
-        yield io.StringIO(content.decode(encoding), newline="")
-        return
-    opener: Any = gzip.open if source.lower().endswith(".gz") else open
-    with opener(source, "rt", encoding=encoding, newline="") as file:
-        yield file if file.seekable() else io.StringIO(file.read())

@@ -14,7 +14,6 @@ from __future__ import annotations
 import warnings
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, NamedTuple
@@ -29,8 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from polysharp.cli.command import ExitCode
-from polysharp.cli.settings import check_outputs
-from polysharp.cli.tables import need, write_table
+from polysharp.cli.tables import check_outputs, need, write_table
 from polysharp.data.files import replacement
 from polysharp.datasets import Dataset, cycling, diabetes
 from polysharp.estimators.regressor import SparsePolynomialRegressor
@@ -38,8 +36,7 @@ from polysharp.metrics import test_error
 from polysharp.monomials.basis import count_monomials
 from polysharp.plots import plot_predictions
 from polysharp.plots.model_plots import BOUND, INK, MODEL, tidy
-from polysharp.polynomial.polynomial import Polynomial
-from polysharp.typing import Array
+from polysharp.wording import NBSP
 
 PEERS = {
     "ridge, all monomials": RidgeCV(np.logspace(-6, 4, 41)),
@@ -56,21 +53,14 @@ class Score(NamedTuple):
     error: float
 
 
-@dataclass(frozen=True, eq=False)
-class Story:
+class Story(NamedTuple):
     """One data set, its model, the rows held out and the comparison on them."""
 
     data: Dataset
     model: SparsePolynomialRegressor
-    X_test: Array
-    y_test: Array
-    scores: tuple[Score, ...]
-
-    @property
-    def formula(self) -> Polynomial:
-        """The polynomial found, in the names of the table."""
-        names, response = self.data.input_names, self.data.response_name
-        return replace(self.model.polynomial_, names=names, response=response)
+    X_test: Any
+    y_test: Any
+    scores: list[Score]
 
     @property
     def unit(self) -> str:
@@ -78,10 +68,17 @@ class Story:
         return f" ({self.data.response_unit})" if self.data.response_unit else ""
 
 
-def split(data: Dataset) -> list[Array]:
+def frame_of(data: Dataset) -> Any:
+    """Return a data set as a table, the response last."""
+    frame = need("pandas", "writing tables").DataFrame(data.X, columns=data.input_names)
+    return frame.assign(**{data.response_name: data.y})
+
+
+def split(data: Dataset) -> list[Any]:
     """Hold out a quarter of the rows; return X and y, each before its held-out rows."""
-    parts: list[Array] = train_test_split(data.X, data.y, test_size=0.25, random_state=0)
-    return parts
+    frame = frame_of(data)
+    y = frame.pop(data.response_name)
+    return list(train_test_split(frame, y, test_size=0.25, random_state=0))
 
 
 def tell(data: Dataset, model: SparsePolynomialRegressor) -> Story:
@@ -96,7 +93,7 @@ def tell(data: Dataset, model: SparsePolynomialRegressor) -> Story:
         used = monomials.powers_[regressor.coef_ != 0.0]
         error = test_error(y_test, pipeline.predict(X_test))
         scores.append(Score(method, len(used), int((used > 0).any(axis=0).sum()), error))
-    return Story(data, model, X_test, y_test, tuple(scores))
+    return Story(data, model, X_test, y_test, scores)
 
 
 def run(out: Console, data: Dataset, model: SparsePolynomialRegressor, title: str) -> Story:
@@ -112,12 +109,12 @@ def run(out: Console, data: Dataset, model: SparsePolynomialRegressor, title: st
         # short of its tolerance at the smallest penalties.
         warnings.simplefilter("ignore", ConvergenceWarning)
         story = tell(data, model)
-    out.print(f"\n  [bold]{story.formula}[/bold]\n")
+    found = model.polynomial_
+    out.print(f"\n  [bold]{found}[/bold]\n")
     out.print(f"{model.solution_}\n")
     if data.law is not None:
-        law, found = data.law, story.formula
-        planted = replace(found, monomials=tuple(law), coefficients=np.array(list(law.values())))
-        terms = [dict(zip(q.term_names, q.coefficients, strict=True)) for q in (planted, found)]
+        planted = dict(zip(found.names_of(list(data.law)), data.law.values(), strict=True))
+        terms = [planted, dict(zip(found.term_names, found.coefficients, strict=True))]
         rows = [
             (name, *(f"{c[name]:.4g}" if name in c else "-" for c in terms))
             for name in dict.fromkeys([*terms[0], *terms[1]])
@@ -164,9 +161,9 @@ def save_plot(stories: Sequence[Story], path: Path) -> None:
         tidy(right, "terms of the formula", f"error{story.unit}")
         right.set_title("the same rows, other methods", fontsize="medium")
         # Broken between terms: blanks within a term do not count.
-        terms = str(story.formula).replace(" ", "\N{NO-BREAK SPACE}")
+        terms = str(story.model.polynomial_).replace(" ", NBSP)
         for sign in "+-":
-            terms = terms.replace(f"\N{NO-BREAK SPACE}{sign}\N{NO-BREAK SPACE}", f" {sign} ")
+            terms = terms.replace(f"{NBSP}{sign}{NBSP}", f" {sign} ")
         verdict = f"{story.model.solution_.status}, gap {100 * story.model.solution_.gap:.2f} %"
         panel[0].suptitle("\n".join([*wrap(terms, 92), verdict]), fontsize="medium")
     with replacement(path) as place:
@@ -195,9 +192,7 @@ def run_demo(options: Namespace) -> int:
         demonstrate(options.output, options.time_limit)
         return ExitCode.DONE
     rides = cycling()
-    frame = need("pandas", "writing tables").DataFrame(rides.X, columns=rides.input_names)
-    frame[rides.response_name] = rides.y
-    write_table(frame, options.table)
+    write_table(frame_of(rides), options.table)
     if options.table != "-":
-        print(f"wrote {len(frame)} rides to {options.table}; the target is {rides.response_name}")
+        print(f"wrote {len(rides.y)} rides to {options.table}; the target is {rides.response_name}")
     return ExitCode.DONE

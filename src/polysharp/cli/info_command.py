@@ -10,10 +10,9 @@ from platform import platform, python_version
 from typing import Any
 
 from polysharp._version import __version__
-from polysharp.cli.command import ExitCode
-from polysharp.cli.messages import say
+from polysharp.cli.command import ExitCode, say
 from polysharp.cli.model_commands import check_single
-from polysharp.cli.settings import check_outputs
+from polysharp.cli.tables import check_outputs
 from polysharp.data.files import write_file
 from polysharp.engines import HOMES, engine_class
 from polysharp.errors import InputError

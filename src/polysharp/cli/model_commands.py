@@ -18,12 +18,10 @@ from polysharp.certificate.proof import Proof
 from polysharp.certificate.solution import Stop
 from polysharp.certificate.statement import terms_proof
 from polysharp.checker import verify
-from polysharp.cli.command import NONE, ExitCode, help_text
-from polysharp.cli.messages import say, warnings_as_remarks
-from polysharp.cli.settings import check_outputs, every_core
+from polysharp.cli.command import NONE, ExitCode, help_text, say, warnings_as_remarks
 from polysharp.cli.size_table import path_of
 from polysharp.cli.table_rows import read_rows, rows_for, split
-from polysharp.cli.tables import write_table
+from polysharp.cli.tables import check_outputs, every_core, write_table
 from polysharp.errors import InputError
 from polysharp.estimators.model_file.model_file import load_model
 from polysharp.estimators.resampling import stability
@@ -32,7 +30,7 @@ from polysharp.estimators.scored_rows import ranking_of, score_rows
 from polysharp.polynomial.importance import measure_importance
 from polysharp.polynomial.stationary import stationary_points
 from polysharp.report import write_report
-from polysharp.report.peers import compare_peers
+from polysharp.report.peers import assess_responses, compare_peers
 from polysharp.wording import plural, rounded_down, rounded_up
 
 RANKED = 10  # inputs outside the formula that are listed with their score
@@ -72,15 +70,19 @@ def run_report(options: Namespace) -> int:
     for name in ("target", "rivals"):
         if getattr(options, name) is not None:
             check_single(model, options.model, f"--{name}")
+    if options.sizes is not None and options.sizes < 0:
+        raise InputError(f"--sizes must not be negative, got {options.sizes}")
     sample, held_out = rows_for(options, model, options.model)
     about: Any = {"title": options.title, "sample_weight": sample.sample_weight}
-    if held_out is not None:
-        about["held_out"] = held_out.given
+    about["held_out"] = None if held_out is None else held_out.given
+    how: Any = {"cv": FOLDS, "seed": options.seed}
     if model.fitted_.scales is None:
-        seconds = options.time_limit
-        about["path"] = _sizes(options, model, sample)
-        if about["path"] is not None:
-            about["peers"] = compare_peers(*sample.given, cv=FOLDS, seed=options.seed)
+        seconds, verbose = options.time_limit, 0 if options.quiet else 1
+        most = max(8, 2 * len(model.polynomial_)) if options.sizes is None else options.sizes
+        if most > 0:
+            with every_core(options):
+                about["path"] = path_of(model, sample, most, seconds, FOLDS, verbose)
+            about["peers"] = compare_peers(*sample.given, **how)
         if options.rivals is not None:
             about["rivals"] = rivals(
                 model, *sample.given, within=options.rivals, time_limit=seconds
@@ -88,20 +90,12 @@ def run_report(options: Namespace) -> int:
         about["stability"] = resampled(
             options, model, sample, options.resamples, time_limit=seconds
         )
+    else:
+        given = None if options.sizes == 0 else sample.given
+        about["verdict"] = assess_responses(model, given, about["held_out"], **how)
     write_report(model, sample.X, sample.y, options.output, **about)
     print(f"wrote the report to {options.output}")
     return ExitCode.DONE
-
-
-def _sizes(options: Namespace, model: Any, sample: Any) -> Any:
-    """Return the best formula of every size under the model's settings, None for no comparison."""
-    most = max(8, 2 * len(model.polynomial_)) if options.sizes is None else options.sizes
-    if most < 0:
-        raise InputError(f"--sizes must not be negative, got {most}")
-    if most == 0:
-        return None
-    with every_core(options):
-        return path_of(model, sample, most, options.time_limit, FOLDS, 0 if options.quiet else 1)
 
 
 def run_explain(options: Namespace) -> int:
@@ -144,7 +138,7 @@ def run_rivals(options: Namespace) -> int:
     check_outputs(options, "output", "proof", reads=("model", "table"))
     model = load_single(options.model, "rivals")
     model.set_params(verbose=0 if options.quiet else 1)
-    sample, _ = _of_fit(options, model, options.model)
+    sample = _of_fit(options, model, options.model)
     lines = str(options.output).endswith(".jsonl")
     found = rivals(
         model,
@@ -178,7 +172,7 @@ def _of_fit(options: Namespace, model: Any, file: str) -> Any:
     sample, held_out = rows_for(options, model, file)
     if held_out is not None:
         say(f"left out the {plural(len(held_out), 'row')} that the fit held out")
-    return sample, held_out
+    return sample
 
 
 def _in_words(found: Any) -> str:
@@ -206,7 +200,7 @@ def run_verify(options: Namespace) -> int:
         sample, _ = split(sample, options.holdout, options.seed)
     else:
         model = load_single(options.proof, "verify")
-        sample, _ = _of_fit(options, model, options.proof)
+        sample = _of_fit(options, model, options.proof)
         proof = _prove(model, sample, options)
         costs = _cost(model, sample)
         if proof is not None and model.solution_.refit is not None:
@@ -264,6 +258,13 @@ def _said(
         )
     better = max(0.0, 1.0 - verdict.bound / own) if own > 0.0 else 0.0
     tail = f"no other choice of terms can lower the cost by more than {rounded_up(100 * better)} %"
+    ridges = ""
+    if statement.refit_gamma is not None:
+        ridges = (
+            f" The terms were chosen at gamma {statement.gamma:.4g}, and the proof and these costs "
+            "are about that; the coefficients shown were then estimated with gamma "
+            f"{statement.refit_gamma:.4g}."
+        )
     exactly = ", in exact arithmetic," if options.exact else ","
     named = f" but the {verdict.excepted:,} that the proof names" if verdict.excepted else ""
     if named and verdict.bound > own > 0.0:
@@ -274,17 +275,5 @@ def _said(
         f"{named} costs at least {rounded_down(verdict.bound, 9)} on them, and this one {own:.9g}: "
         f"{tail}. The cost is half the sum of squared errors plus a penalty on large coefficients. "
         f"Everything was computed anew from the table{exactly} by code that has no part in the "
-        "search."
-        f"{_two_ridges(statement)}"
-    )
-
-
-def _two_ridges(statement: Any) -> str:
-    """Say what the proof is about if the coefficients have a ridge of their own."""
-    if statement.refit_gamma is None:
-        return ""
-    return (
-        f" The terms were chosen at gamma {statement.gamma:.4g}, and the proof and these costs are "
-        f"about that; the coefficients shown were then estimated with gamma "
-        f"{statement.refit_gamma:.4g}."
+        f"search.{ridges}"
     )

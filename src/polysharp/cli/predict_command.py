@@ -16,13 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from polysharp.cli.command import ExitCode
-from polysharp.cli.messages import say
+from polysharp.cli.command import ExitCode, say
 from polysharp.cli.recipe import Recipe
-from polysharp.cli.settings import check_outputs
 from polysharp.cli.table_columns import accuracy, find, joined, listed, numbers
 from polysharp.cli.table_rows import columns, read_frame
-from polysharp.cli.tables import write_table
+from polysharp.cli.tables import check_outputs, write_table
 from polysharp.errors import InputError
 from polysharp.estimators.model import check_coverage, formulas_of
 from polysharp.estimators.model_file.model_file import load_columns, load_model

@@ -16,13 +16,18 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import compress
 from typing import Any
 
-from polysharp.cli.messages import say
+import numpy as np
+
+from polysharp.cli.command import say
+from polysharp.cli.table_cells import is_text
 from polysharp.errors import InputError
 
 MOST_VALUES = 10  # of a text column that becomes indicators
 OTHERS = "(others)"  # texts of a column that are too rare for an indicator
+NO_LIMITS = [float("-inf"), float("inf")]
 READING = ("delimiter", "decimal", "encoding", "sheet", "no_header", "skip_lines", "missing")
 FITTING = ("drop_missing", "weights")
 
@@ -102,16 +107,16 @@ class Recipe:
 
     def say_unseen(self, frame: Any, used: Sequence[str]) -> None:
         """Say where texts behind the columns used are none of the fit: no indicator is 1 there."""
-        for name in [
-            n for n in self.bases if {*self.names([n])} & {*used} and self.bases[n] != OTHERS
-        ]:
+        for name, base in self.bases.items():
+            if base == OTHERS or not {*self.names([name])} & {*used}:
+                continue
             cells = frame[name].dropna().astype(str)
-            unseen = cells[~cells.isin([self.bases[name], *self.values[name]])]
+            unseen = cells[~cells.isin([base, *self.values[name]])]
             if len(unseen):
                 say(
                     f"column {name!r} holds texts that the fit has not seen, such as "
                     f"{unseen.iloc[0]!r}, in {len(unseen)} of {len(frame)} rows; they are taken "
-                    f"for {self.bases[name]!r}"
+                    f"for {base!r}"
                 )
 
     def say(self) -> None:
@@ -144,17 +149,14 @@ class Recipe:
             found["left_out"] = list(left_out)
         if getattr(options, "holdout", None) is not None:
             found |= {"holdout": options.holdout, "seed": options.seed, "rows": len(inputs)}
-        limits = zip(inputs.columns, inputs.min().tolist(), inputs.max().tolist(), strict=True)
-        return replace(self, reading=found, ranges={str(n): [low, high] for n, low, high in limits})
+        ranges = inputs.agg(["min", "max"]).to_dict("list")
+        return replace(self, reading=found, ranges={str(n): own for n, own in ranges.items()})
 
     def outside(self, X: Any, names: Sequence[str]) -> list[str]:
         """Return for every row the inputs in use that are beyond the range of the fit."""
-        found = [""] * len(X)
-        for i, name in enumerate(names):
-            low, high = self.ranges.get(name, (float("-inf"), float("inf")))
-            for at in ((X[:, i] < low) | (X[:, i] > high)).nonzero()[0].tolist():
-                found[at] = f"{found[at]}, {name}" if found[at] else name
-        return found
+        low, high = np.array([self.ranges.get(n, NO_LIMITS) for n in names]).reshape(-1, 2).T
+        beyond = (low > X) | (high < X)
+        return [", ".join(compress(names, row)) for row in beyond]
 
     @classmethod
     def read(cls, document: Any) -> Recipe:
@@ -170,10 +172,8 @@ class Recipe:
             if "holdout" in reading:
                 kinds = {"holdout": float, "seed": int, "rows": int}
                 reading |= {name: kind(reading[name]) for name, kind in kinds.items()}
-            ranges = {
-                str(name): [float(low), float(high)]
-                for name, (low, high) in document.get("ranges", {}).items()
-            }
+            given = document.get("ranges", {}).items()
+            ranges = {str(name): [float(low), float(high)] for name, (low, high) in given}
             return cls(values, dict(document["fills"]), bases, reading, ranges)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InputError(f"columns must hold values and fills, got {document!r}") from error
@@ -187,30 +187,23 @@ def few_texts(cells: Any, *, whole: bool = True) -> list[str]:
     """
     import pandas as pd
 
-    kind = pd.api.types
-    text = kind.is_object_dtype(cells) or kind.is_string_dtype(cells)
-    if (
-        not (text or isinstance(cells.dtype, pd.CategoricalDtype))
-        or to_numbers(cells).notna().any()
-    ):
+    text = is_text(cells) or isinstance(cells.dtype, pd.CategoricalDtype)
+    if not text or to_numbers(cells).notna().any():
         return []
     counts = cells.astype(str).value_counts()
-    if len(counts) > MOST_VALUES and not whole:
-        counts = counts[counts > 1].head(MOST_VALUES)
-    elif len(counts) > MOST_VALUES:
-        return []
+    if len(counts) > MOST_VALUES:
+        counts = counts[:0] if whole else counts[counts > 1].head(MOST_VALUES)
     return sorted(counts.index) if len(counts) > 1 else []
 
 
 def to_numbers(column: Any) -> Any:
     """Return the numbers of a column as floats, NaN where a cell is none."""
-    import numpy as np
     import pandas as pd
 
     kind = pd.api.types
     if kind.is_bool_dtype(column) and column.notna().all():
         return column.astype(np.float64)
-    if kind.is_object_dtype(column) or kind.is_string_dtype(column):
+    if is_text(column):
         column = pd.to_numeric(column, errors="coerce")
     elif not kind.is_numeric_dtype(column) or kind.is_complex_dtype(column):
         return pd.Series(np.nan, index=column.index)  # dates, categories, lists

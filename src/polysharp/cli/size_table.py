@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from polysharp.estimators.model import settings_of
-from polysharp.estimators.path import Path, PathPoint, path
+from polysharp.estimators.path import Path, path
 from polysharp.plots.path_plots import curves_of
+from polysharp.report.peers import Peer
 from polysharp.wording import r2_decimals, rounded_down, rounded_up
 
 AROUND = 4  # sizes to either side of the model's
@@ -38,8 +40,11 @@ def path_of(
     return path(*sample.given, **given)
 
 
-def table_of(model: Any, sizes: Path) -> str:
-    """Return a table of sizes, the model's own marked; the last columns depend on the time."""
+def comparison(model: Any, sizes: Path, peers: Sequence[Peer]) -> str:
+    """Return a table of sizes, the model's own marked, and the errors of other methods.
+
+    What is proved depends on the time, and stands in the last columns.
+    """
     known = settings_of(model)
     own = int(known["max_terms"])
     # The model's own proof had more time than that of the path.
@@ -48,7 +53,9 @@ def table_of(model: Any, sizes: Path) -> str:
         f"  {'terms':>5}  {'objective':>11}  {'R2':>8}  {'error on rows not seen':>22}"
         f"  {'lower bound':>11}  {'R2 at most':>10}"
     ]
-    for point in _told_apart(sizes, own):
+    for before, point in zip([None, *sizes], sizes, strict=False):
+        if before and point.max_terms > own and point.n_terms == before.n_terms:
+            continue  # there is no term left to add
         is_own = point.max_terms == own
         solution = model.solution_ if is_own else point.solution
         bound = max(solution.bound, point.bound) if is_own else point.bound
@@ -60,50 +67,36 @@ def table_of(model: Any, sizes: Path) -> str:
             f"{'>' if is_own else ' '} {point.max_terms:>5}  {solution.objective:>11.6g}  {r2:>8}"
             f"  {error:>22}  {rounded_down(bound):>11}  {ceiling:>10}"
         )
-    return "\n".join(lines)
+    others = "; ".join(f"{peer.name} {peer.error:.4g} ± {peer.std_error:.2g}" for peer in peers)
+    lines.append(f"errors on rows not seen: this formula {error_of(model, sizes, own)}; {others}")
+    return "\n".join([*lines, *at_higher_degree(model)])
 
 
-def _told_apart(sizes: Path, own: int) -> list[PathPoint]:
-    """Return the points without those beyond the model's own that have no term left to add."""
-    pairs = zip([None, *sizes], sizes, strict=False)
-    return [
-        point
-        for before, point in pairs
-        if before is None or point.max_terms <= own or point.n_terms > before.n_terms
-    ]
-
-
-def error_of(model: Any, sizes: Path, size: int | None = None) -> str:
-    """Return the error of a size on rows not seen, by default of the model's own, in words."""
-    known = error_not_seen(model, sizes, size)
+def error_of(model: Any, sizes: Path, size: int) -> str:
+    """Return the error of a size on rows not seen, in words."""
+    known = curves_of(model, sizes)[0].measured(size)
     return "-" if known is None else f"{known[0]:.4g} ± {known[1]:.2g}"
 
 
-def error_not_seen(model: Any, sizes: Path, size: int | None = None) -> tuple[float, float] | None:
-    """Return the error of a size on rows not seen and its standard error, where they are known."""
-    size = int(settings_of(model)["max_terms"]) if size is None else size
-    return curves_of(model, sizes)[0].measured(size)
-
-
-def at_higher_degree(model: Any) -> str | None:
+def at_higher_degree(model: Any) -> list[str]:
     """Say where the error still falls at the highest degree that was compared."""
     if not hasattr(model, "cv_results_") or model.remarks_:  # higher ones were out of reach
-        return None
+        return []
     results = model.cv_results_
     error = -np.asarray(results["mean_test_score"], dtype=np.float64)
     degrees = np.asarray(results["param_degree"], dtype=np.intp)
     best = {d: np.nanmin(error[degrees == d]) for d in set(degrees[np.isfinite(error)].tolist())}
     if len(best) < 2:
-        return None
+        return []
     *_, lower, highest = sorted(best)
     at = int(np.flatnonzero(error == best[highest])[0])
     noise = float(results["std_test_score"][at]) / max(1, model.n_splits_ - 1) ** 0.5
     falls = best[lower] - best[highest] > max(noise, WORTH * best[lower])
     exact = (model.solution_.r2 or 0.0) > EXACT
     if model.best_params_["degree"] < highest or not falls or exact:
-        return None
-    return (
+        return []
+    return [
         f"the error still falls at degree {highest}, the highest compared "
         f"({best[lower]:.4g} at degree {lower}, {best[highest]:.4g} at degree {highest}): "
         f"try --degree {highest + 1}"
-    )
+    ]

@@ -52,6 +52,13 @@ def is_dressed(cell: str) -> bool:
     return any(dressed(mark).fullmatch(cell.strip()) for mark in ".,")
 
 
+def is_text(column: Any) -> bool:
+    """Whether a column of a data frame may hold texts."""
+    from pandas.api import types
+
+    return bool(types.is_object_dtype(column) or types.is_string_dtype(column))
+
+
 def is_number(text: str) -> bool:
     """Whether a text is a number as Python writes it."""
     try:
@@ -69,15 +76,12 @@ def find_decimal(texts: Iterable[str], delimiter: str | None = None) -> str:
     >>> find_decimal(["1,5", "2.300,25"]), find_decimal(["1,234.5"]), find_decimal(["1,234"], ";")
     (',', '.', ',')
     """
-    commas = points = unsure = 0
-    for text in texts:
-        cell = text.strip()
-        commas += COMMA.fullmatch(cell) is not None
-        points += POINT.fullmatch(cell) is not None
-        unsure += UNSURE.fullmatch(cell) is not None
-    if commas > points:
-        return ","
-    return "," if unsure and not points and delimiter == ";" else "."
+    cells = [text.strip() for text in texts]
+    commas, points, unsure = (
+        sum(pattern.fullmatch(cell) is not None for cell in cells)
+        for pattern in (COMMA, POINT, UNSURE)
+    )
+    return "," if commas > points or (unsure and not points and delimiter == ";") else "."
 
 
 def holds_no_number(cells: Sequence[str]) -> bool:
@@ -119,6 +123,19 @@ def find_header(lines: Sequence[Sequence[str]]) -> tuple[list[str], int, list[st
     return names, 2, None
 
 
+def read_header(
+    lines: Sequence[Sequence[str]], what: str, tell: Callable[[str], None]
+) -> tuple[list[str], int]:
+    """Return the names, and how many lines they and their units take; ``what`` lines are called."""
+    names, taken, units = find_header(lines)
+    if taken > 1:
+        tell(f"two {what}s of names became one, such as {names[-1]!r}")
+    if units is None:
+        return names, taken
+    tell(f"took the {what} below the names for units: {', '.join(filter(None, units))}")
+    return names, taken + 1
+
+
 def to_plain(column: Any, decimal: str) -> tuple[Any, str | None] | None:
     """Return a column of texts as numbers, and what was read as what; None where it holds texts."""
     cells = column.dropna()
@@ -153,13 +170,9 @@ def to_plain(column: Any, decimal: str) -> tuple[Any, str | None] | None:
 
 def tidy(frame: Any, form: Any, tell: Callable[[str], None]) -> Any:
     """Turn columns of dressed numbers into numbers; drop columns without a name and a value."""
-    import pandas as pd
-
-    kinds = pd.api.types
     bare = [n for n in frame.columns if n.startswith("Unnamed: ") and frame[n].isna().all()]
     frame = frame.drop(columns=bare)
-    kinds_of_text = (kinds.is_object_dtype, kinds.is_string_dtype)
-    texts = [n for n in frame.columns if any(is_text(frame[n]) for is_text in kinds_of_text)]
+    texts = [name for name in frame.columns if is_text(frame[name])]
     decimal = form.decimal
     if decimal is None:
         cells = (cell for name in texts for cell in frame[name].head(SHOWN_CELLS))

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from polysharp.cli.command import say
 from polysharp.cli.delimited import NAMELESS
-from polysharp.cli.messages import say
 from polysharp.cli.recipe import MOST_VALUES, few_texts, to_numbers
 from polysharp.cli.table_cells import is_dressed, is_number
 from polysharp.errors import InputError

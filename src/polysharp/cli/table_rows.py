@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from polysharp.cli.command import say
 from polysharp.cli.delimited import Format
-from polysharp.cli.messages import say
 from polysharp.cli.recipe import Recipe
 from polysharp.cli.table_cells import is_number
 from polysharp.cli.table_columns import (
@@ -61,8 +61,8 @@ class Sample:
 
     def rows(self, index: Any) -> Sample:
         """Return some of the rows."""
-        weights = None if self.sample_weight is None else self.sample_weight.iloc[index]
-        return Sample(self.X.iloc[index], self.y.iloc[index], weights, self.recipe)
+        X, y, weights = (part if part is None else part.iloc[index] for part in self.given)
+        return Sample(X, y, weights, self.recipe)
 
 
 def read_frame(options: Namespace) -> Any:
@@ -71,14 +71,11 @@ def read_frame(options: Namespace) -> Any:
         raise InputError(f"--decimal must be one character, got {options.decimal!r}")
     if options.skip_lines is not None and options.skip_lines < 0:
         raise InputError(f"--skip-lines must not be negative, got {options.skip_lines}")
+    said = ("delimiter", "decimal", "encoding", "sheet", "skip_lines")
     form = Format(
-        options.delimiter,
-        options.decimal,
-        options.encoding,
-        options.sheet,
+        **{name: getattr(options, name) for name in said},
         header=not options.no_header,
         missing=tuple(options.missing or ()),
-        skip_lines=options.skip_lines,
     )
     return read_table(options.table, form)
 
@@ -94,21 +91,15 @@ def column(options: Namespace, name: str) -> str:
     return f"x{name}" if options.no_header and name.isdigit() else name
 
 
-def read_sample(options: Namespace, *, several: bool = False) -> Sample:
-    """Read the table and pick its columns; ``several`` allows more than one target.
-
-    A target is a column of just that name, or else names with commas between them.
-    """
+def read_sample(options: Namespace) -> Sample:
+    """Read the table and pick its columns."""
     frame, source = read_frame(options), options.table
-    named = targets_of(frame.columns, options.target)
-    if len(named) > 1 and not several:
-        raise InputError(f"--target must be one column here, got {listed(named)}")
-    targets, weights = [column(options, target) for target in named], _weights(options)
+    targets = [column(options, name) for name in targets_of(frame.columns, options.target)]
+    weights = _weights(options)
     inputs, exclude = columns(options, "inputs"), columns(options, "exclude") or []
-    find(frame, source, targets, "--target")
-    find(frame, source, weights, "--weights")
-    find(frame, source, inputs or (), "--inputs")
-    find(frame, source, exclude, "--exclude")
+    named = {"--target": targets, "--weights": weights, "--inputs": inputs or ()}
+    for option, names in {**named, "--exclude": exclude}.items():
+        find(frame, source, names, option)
     chosen = choose_inputs(frame, source, targets, inputs, {*exclude, *weights})
     if inputs is None:
         dropped = useless(frame, chosen, options.indicators)
@@ -127,7 +118,6 @@ def read_sample(options: Namespace, *, several: bool = False) -> Sample:
 
 
 def _weights(options: Namespace) -> list[str]:
-    """Return the column of weights, if there is one."""
     return [] if options.weights is None else [column(options, options.weights)]
 
 

@@ -10,13 +10,18 @@ are double and rows longer than the header are refused.
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
+from contextlib import AbstractContextManager, nullcontext
+from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
+from joblib import parallel_config
+
+from polysharp.cli.command import say
 from polysharp.cli.delimited import Format, Remark, check_names, named, numbered, read_text
-from polysharp.cli.messages import say
-from polysharp.cli.table_cells import find_header, is_number, tidy
-from polysharp.data.files import replacement
+from polysharp.cli.table_cells import is_number, read_header, tidy
+from polysharp.data.files import check_targets, replacement
 from polysharp.errors import InputError, MissingSolverError, first_line, load_optional
 from polysharp.wording import plural
 
@@ -58,6 +63,27 @@ def read_table(source: str, form: Format | None = None, tell: Remark = say) -> A
     if not len(frame):
         raise InputError(f"{source!r} has a header and no rows")
     return tidy(frame, form, tell)
+
+
+def check_outputs(options: Namespace, *names: str, reads: tuple[str, ...] = ("table",)) -> None:
+    """Refuse outputs that cannot be written or would overwrite what is read, before the work.
+
+    ``names`` are the options that name files to write and ``reads`` those that name files, folders
+    or patterns to read; "-" is a pipe and no file.
+    """
+    targets = {f"--{name.replace('_', '-')}": getattr(options, name) for name in names}
+    sources = [given for name in reads if (given := getattr(options, name)) != "-"]
+    for given in list(sources):
+        inside = Path(given).is_dir()
+        sources += glob(str(Path(escape(given), "**")) if inside else given, recursive=inside)
+    check_targets({what: file for what, file in targets.items() if file != "-"}, sources)
+
+
+def every_core(options: Namespace) -> AbstractContextManager[Any]:
+    """Return a context in which independent jobs take all cores, unless --jobs says how many."""
+    if getattr(options, "jobs", None) is not None:
+        return nullcontext()
+    return parallel_config("threading", n_jobs=-1)  # type: ignore[no-any-return]
 
 
 def write_table(frame: Any, target: str) -> None:
@@ -117,24 +143,14 @@ def _read_excel(pd: Any, source: str, form: Format, tell: Remark) -> Any:
     if not form.header:
         return cells.set_axis(numbered(cells.shape[1]), axis=1)
     if form.skip_lines is None:
-        cells = cells.iloc[_title_rows(cells, tell) :]
+        filled = cells.head(21).notna().sum(axis=1).tolist()
+        above = next((at for at, count in enumerate(filled) if count > 1), 0)
+        if above:  # titles, of at most one cell
+            tell(f"skipped {plural(above, 'row')} above the names; --skip-lines 0 reads all")
+        cells = cells.iloc[above:]
     lines = [["" if pd.isna(c) else str(c) for c in row] for row in cells.head(50).to_numpy()]
-    names, taken, units = find_header(lines)
-    if taken > 1:
-        tell(f"two rows of names became one, such as {names[-1]!r}")
-    if units is not None:
-        taken += 1
-        tell(f"took the row below the names for units: {', '.join(filter(None, units))}")
+    names, taken = read_header(lines, "row", tell)
     frame = cells.iloc[taken:].reset_index(drop=True)
     frame.columns = named(names)
     # The header made every column one of mixed cells: let each find its type again.
     return frame.infer_objects()
-
-
-def _title_rows(cells: Any, tell: Remark) -> int:
-    """Return how many rows of at most one cell stand above the names."""
-    filled = cells.head(21).notna().sum(axis=1).tolist()
-    above = next((at for at, count in enumerate(filled) if count > 1), 0)
-    if above:
-        tell(f"skipped {plural(above, 'row')} above the names; --skip-lines 0 reads all")
-    return int(above)

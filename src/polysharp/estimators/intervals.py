@@ -136,7 +136,7 @@ def calibrated(
     heaviest = 1.0 if rows.weights is None else float(rows.weights.max())
     unseen = [(formulas_of(model), model.leverage_, rows)]
     if cv is not None:
-        unseen = _refitted(model, (X, y, sample_weight), rows, cv, groups)
+        unseen = refit_folds(model, (X, y, sample_weight), rows, cv, groups)
     most = max(50, MOST_SCORES // len(unseen))
     folds = [
         [
@@ -148,8 +148,8 @@ def calibrated(
     return tuple(Calibration(own, heaviest) for own in zip(*folds, strict=True))
 
 
-def _refitted(
-    model: Any, given: tuple[Any, Any, Any], rows: ScoredRows, cv: Any, groups: Any
+def refit_folds(
+    model: Any, given: tuple[Any, Any, Any], rows: ScoredRows, cv: Any, groups: Any = None
 ) -> list[tuple[tuple[Polynomial, ...], Leverage, ScoredRows]]:
     """Fit without each fold; return formulas, leverage and the rows held out."""
     X, y, sample_weight = given

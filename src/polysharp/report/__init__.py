@@ -8,7 +8,11 @@ drawn in the page's own colours, so that light, dark and print all look right.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from datetime import date
+from functools import cache
+from importlib.resources import files
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -18,9 +22,12 @@ if TYPE_CHECKING:
     from polysharp.estimators.path import Path
     from polysharp.estimators.resampling import Stability
     from polysharp.estimators.rivals_found import Rivals
-    from polysharp.report.peers import Peer
+    from polysharp.report.peers import Assessment, Peer
 
 __all__ = ["render_report", "write_report"]
+
+# Nothing is loaded and nothing runs, whatever a page may contain.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 class About(TypedDict, total=False):
@@ -34,14 +41,14 @@ class About(TypedDict, total=False):
     held_out: Sequence[Any] | None
     peers: Sequence[Peer]
     rivals: Rivals | None
+    verdict: Assessment | None
 
 
 def render_report(model: Any, X: Any, y: Any, **about: Unpack[About]) -> str:
     """Return the report as text; the parameters are those of ``write_report``."""
-    from polysharp.report.page import page
     from polysharp.report.report_data import ReportData
 
-    return page(ReportData.of(model, X, y, **about))
+    return str(_template().render(report=ReportData.of(model, X, y, **about)))
 
 
 def write_report(
@@ -76,6 +83,9 @@ def write_report(
             What ``polysharp.report.peers.compare_peers`` returned: the errors of other methods.
         rivals : Rivals
             What ``polysharp.rivals`` returned, for the formulas that come close.
+        verdict : Assessment
+            For several responses, what ``polysharp.report.peers.assess_responses`` returned; the
+            verdict on one response is formed from path, peers and held-out rows.
 
     Examples
     --------
@@ -92,3 +102,36 @@ def write_report(
     (True, False)
     """
     write_file(file, render_report(model, X, y, **about))
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    from polysharp import wording
+    from polysharp._version import __version__
+    from polysharp.report import figures, markup, sections, sentences
+
+    environment = Environment(
+        autoescape=True,
+        finalize=markup.printable,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    filters = ("number", "at_most", "percent", "share", "r_squared")
+    environment.filters |= {name: getattr(wording, name) for name in filters}
+    environment.filters["variable"] = lambda name: markup.tag("var", name)
+    own = files("polysharp.report")
+    environment.globals |= {
+        **{"figures": figures, "markup": markup, "sections": sections, "sentences": sentences},
+        **{"plural": wording.plural, "plus_minus": wording.plus_minus, "today": date.today},
+        **{"policy": POLICY, "version": __version__},
+        # The style sheet is the package's own text; it holds no "</".
+        "style": Markup(own.joinpath("style.css").read_text(encoding="utf-8")),
+    }
+    source = own.joinpath("page.html").read_text(encoding="utf-8")
+    # Sentences that go over several lines of the template are one line of the page.
+    return environment.from_string(re.sub(r"(?<!>)(?<!%})(?<!#})\n(?=\S)", " ", source))

@@ -48,14 +48,10 @@ class Scale:
             room = 0.5 * abs(high) or 0.5
         return cls(low - room, high + room, start, stop)
 
-    def __call__(self, value: float) -> float:
-        """Map one value."""
-        share = (float(value) - self.low) / (self.high - self.low)
-        return round(self.start + share * (self.stop - self.start), 2)
-
-    def of(self, values: Values) -> list[float]:
-        """Map many values."""
-        return [self(v) for v in np.asarray(values, dtype=np.float64).tolist()]
+    def __call__(self, values: Any) -> Any:
+        """Map a value to a number, or many to a list."""
+        share = (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
+        return (self.start + share * (self.stop - self.start)).round(2).tolist()
 
     def ticks(self, count: int = 5, *, whole: bool = False) -> list[float]:
         """Return about ``count`` round numbers within the scale.
@@ -136,10 +132,14 @@ class Chart:
         x_name: str,
         y_name: str,
         height: int = 300,
+        *,
+        margins: tuple[float, float] = (0.04, 0.04),
+        right: int = RIGHT,
         **how: bool,
     ) -> Chart:
-        """Make a chart that shows all of the given values."""
-        x, y = Scale.over(xs, LEFT, WIDTH - RIGHT), Scale.over(ys, height - BOTTOM, TOP)
+        """Make a chart that shows all of the given values, with margins along x and y."""
+        x = Scale.over(xs, LEFT, WIDTH - right, margins[0])
+        y = Scale.over(ys, height - BOTTOM, TOP, margins[1])
         return cls(x, y, x_name, y_name, height, **how)
 
     def draw(self, *marks: Markup, title: str, description: str) -> Markup:
@@ -160,8 +160,8 @@ class Chart:
         x_labels, x_power = labels(x_ticks)
         y_labels, y_power = labels(y_ticks)
         middle, turned = (left + right) / 2, f"translate(13 {(bottom + top) / 2}) rotate(-90)"
-        below = zip(x_labels, self.x.of(x_ticks), strict=True)
-        beside = zip(y_labels, self.y.of(y_ticks), strict=True)
+        below = zip(x_labels, self.x(x_ticks), strict=True)
+        beside = zip(y_labels, self.y(y_ticks), strict=True)
         name = {"text_anchor": "middle", "class_": "name"}
         return tag(
             "g",
@@ -177,7 +177,7 @@ class Chart:
     def line(self, xs: Numbers, ys: Array, class_: str) -> Markup:
         """Draw straight lines from point to point; points that are not known are left out."""
         known = np.isfinite(ys)
-        points = zip(self.x.of(xs[known]), self.y.of(ys[known]), strict=True)
+        points = zip(self.x(xs[known]), self.y(ys[known]), strict=True)
         d = "L".join(f"{x} {y}" for x, y in points)
         return tag("path", d=f"M{d}" if d else "", class_=f"line {class_}")
 
@@ -185,8 +185,8 @@ class Chart:
         """Fill between two lines, where both are known."""
         known = np.isfinite(low) & np.isfinite(high)
         xs, low, high = xs[known], low[known], high[known]
-        there = [f"{x} {y}" for x, y in zip(self.x.of(xs), self.y.of(high), strict=True)]
-        back = [f"{x} {y}" for x, y in zip(self.x.of(xs), self.y.of(low), strict=True)]
+        there = [f"{x} {y}" for x, y in zip(self.x(xs), self.y(high), strict=True)]
+        back = [f"{x} {y}" for x, y in zip(self.x(xs), self.y(low), strict=True)]
         return tag("path", d="M" + "L".join([*there, *reversed(back)]) + "Z", class_=class_)
 
     def dots(
@@ -194,19 +194,19 @@ class Chart:
     ) -> Markup:
         """Draw one dot per point that is known; notes are shown when a dot is pointed at."""
         said: list[Markup | None] = [tag("title", note) for note in notes] or [None] * len(xs)
-        points = zip(self.x.of(xs), self.y.of(ys), said, np.isfinite(ys), strict=True)
+        points = zip(self.x(xs), self.y(ys), said, np.isfinite(ys), strict=True)
         drawn = [tag("circle", note, cx=x, cy=y, r=r) for x, y, note, known in points if known]
         return tag("g", drawn, class_=class_)
 
     def rug(self, xs: Array) -> Markup:
         """Draw a short stroke at the foot for every value."""
         foot = self.y.start
-        places = sorted(set(self.x.of(xs)))
+        places = sorted(set(self.x(xs)))
         return tag("path", d="".join(f"M{x} {foot}v-7" for x in places), class_="rug")
 
     def bars(self, edges: Array, heights: Numbers, class_: str) -> Markup:
         """Draw the bars of a histogram."""
-        foot, at, tops = self.y.start, self.x.of(edges), self.y.of(heights)
+        foot, at, tops = self.y.start, self.x(edges), self.y(heights)
         d = "".join(
             f"M{a + 0.75} {foot}V{top}H{b - 0.75}V{foot}Z"
             for a, b, top in zip(at[:-1], at[1:], tops, strict=True)
@@ -229,36 +229,24 @@ def region_above(z: Array, level: float, x: Array, y: Array) -> str:
     'M5 0L10 0L10 10L5 10Z'
     """
     above = z >= level
-    corners = np.stack([above[:-1, :-1], above[:-1, 1:], above[1:, 1:], above[1:, :-1]])
-    count = corners.sum(axis=0)
+    count = above[:-1, :-1] * 1 + above[:-1, 1:] + above[1:, 1:] + above[1:, :-1]
     pieces = []
     for b in range(len(y) - 1):
         for a in np.flatnonzero((count[b] > 0) & (count[b] < 4)).tolist():
-            cell = [(a, b), (a + 1, b), (a + 1, b + 1), (a, b + 1)]
-            points = [(float(x[i]), float(y[j])) for i, j in cell]
-            pieces.append(_cut(points, [float(z[j, i]) - level for i, j in cell]))
+            corners = [(i, j, z[j, i] - level) for i, j in ((a, b), (a + 1, b))]
+            corners += [(i, j, z[j, i] - level) for i, j in ((a + 1, b + 1), (a, b + 1))]
+            points: list[tuple[float, float]] = []
+            for (i, j, h), (k, m, other) in zip(corners, corners[1:] + corners[:1], strict=True):
+                if h >= 0.0:
+                    points.append((x[i], y[j]))
+                if (h >= 0.0) != (other >= 0.0):
+                    share = h / (h - other)
+                    points.append((x[i] + share * (x[k] - x[i]), y[j] + share * (y[m] - y[j])))
+            pieces.append(points)
         # Where whole cells begin and where they end, in turns.
         limits = np.flatnonzero(np.diff(count[b] == 4, prepend=False, append=False))
         for first, last in limits.reshape(-1, 2).tolist():
             left, right, low, high = x[first], x[last], y[b], y[b + 1]
-            pieces.append(_polygon([(left, low), (right, low), (right, high), (left, high)]))
-    return "".join(pieces)
-
-
-def _cut(points: list[tuple[float, float]], heights: list[float]) -> str:
-    """Return the part of one cell where the height is not negative."""
-    corners: list[tuple[float, float]] = []
-    for a in range(4):
-        here, there = points[a], points[(a + 1) % 4]
-        h, k = heights[a], heights[(a + 1) % 4]
-        if h >= 0.0:
-            corners.append(here)
-        if (h >= 0.0) != (k >= 0.0):
-            share = h / (h - k)
-            x, y = (a + share * (b - a) for a, b in zip(here, there, strict=True))
-            corners.append((x, y))
-    return _polygon(corners)
-
-
-def _polygon(points: list[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{px:.4g} {py:.4g}" for px, py in points) + "Z"
+            pieces.append([(left, low), (right, low), (right, high), (left, high)])
+    written = ["L".join(f"{px:.4g} {py:.4g}" for px, py in points) for points in pieces]
+    return "".join(f"M{points}Z" for points in written)

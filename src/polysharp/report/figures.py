@@ -6,6 +6,7 @@ Of a long table evenly spaced rows are drawn, at most ``MAX_DOTS``; the captions
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -16,7 +17,6 @@ from polysharp.plots.model_plots import HIGHEST, course
 from polysharp.polynomial import stationary
 from polysharp.report.chart import (
     BOTTOM,
-    LEFT,
     RIGHT,
     TOP,
     WIDTH,
@@ -89,8 +89,8 @@ def residual_histogram(report: ReportData) -> Markup:
     left_over = report.rows.residuals
     bins = int(np.clip(2.0 * report.n ** (1 / 3), 8, 30))
     counts, edges = _histogram(left_over, bins)
-    rows = Scale(0.0, 1.08 * float(counts.max()), 300 - BOTTOM, TOP)
-    chart = Chart(Scale.over(edges, LEFT, WIDTH - RIGHT), rows, LEFT_OVER, "rows")
+    most = 1.08 * float(counts.max())
+    chart = Chart.over(edges, [0.0, most], LEFT_OVER, "rows", margins=(0.04, 0.0))
     return chart.draw(
         chart.bars(edges, counts, "bars"),
         title="Distribution of the residuals",
@@ -102,9 +102,8 @@ def gap(report: ReportData) -> Markup:
     """Objective and bound over the time of the search."""
     seconds, objective, bound = course(report.solution)
     objective = np.minimum(objective, HIGHEST)
-    time = Scale(0.0, 1.04 * float(seconds[-1]) or 1.0, LEFT, WIDTH - RIGHT)
-    percent = Scale(0.0, HIGHEST, 300 - BOTTOM, TOP)
-    chart = Chart(time, percent, "seconds", "objective (% of this model's)")
+    limits = [0.0, 1.04 * float(seconds[-1]) or 1.0], [0.0, HIGHEST]
+    chart = Chart.over(*limits, "seconds", "objective (% of this model's)", margins=(0.0, 0.0))
     # Each keeps its value until the next event.
     corners = np.repeat(seconds, 2)[1:]
     lower, upper = (np.repeat(values, 2)[:-1] for values in (bound, objective))
@@ -140,12 +139,11 @@ def response_surface(report: ReportData, pair: tuple[int, int]) -> Markup:
     surface = stationary.response_surface(report.polynomial, report.rows.X, pair)
     height = 320
     # Without a margin, for colours reach to the frame.
-    x_scale = Scale.over(surface.x, LEFT, WIDTH - RIGHT - LEGEND, margin=0.0)
-    y_scale = Scale.over(surface.y, height - BOTTOM, TOP, margin=0.0)
-    chart = Chart(x_scale, y_scale, names[i], names[j], height, grid=False)
+    how: Any = {"margins": (0.0, 0.0), "right": RIGHT + LEGEND, "grid": False}
+    chart = Chart.over(surface.x, surface.y, names[i], names[j], height, **how)
     low, high = float(surface.response.min()), float(surface.response.max())
     levels = np.linspace(low, high, BANDS + 1)[:-1]
-    x, y = np.array(chart.x.of(surface.x)), np.array(chart.y.of(surface.y))
+    x, y = np.array(chart.x(surface.x)), np.array(chart.y(surface.y))
     bands = [
         tag("path", d=region_above(surface.response, level, x, y), class_=f"band-{a}")
         for a, level in enumerate(levels.tolist())

@@ -14,7 +14,7 @@ has failed, whatever the folds say.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -24,14 +24,17 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
 from polysharp.data.rows import evenly_spaced
+from polysharp.estimators.intervals import refit_folds
+from polysharp.estimators.model import formulas_of
+from polysharp.estimators.scored_rows import ScoredRows, score_rows
 from polysharp.selection.splits import read_splits
 from polysharp.threads import limited_threads
 from polysharp.typing import Array
 
 MEAN, LINEAR, BOOSTING = "the mean", "linear regression", "boosting"
 HARDLY = 0.01  # part of an error that nobody would choose a method by
+MOST_BOOSTED = 10  # responses, of which each takes boosting a second or two
 MOST_ROWS = 20_000  # boosting takes a second or two for so many; of more, evenly spaced ones
-
 
 Error = tuple[float, float]  # and its standard error
 
@@ -46,40 +49,36 @@ class Peer:
 
 
 def compare_peers(
-    X: Any, y: Any, sample_weight: Any = None, *, cv: int = 5, seed: int = 0
+    X: Any, y: Any, sample_weight: Any = None, *, cv: int = 5, seed: int = 0, boosted: bool = True
 ) -> tuple[Peer, ...]:
     """Cross-validate the mean, linear regression and boosting on ``cv`` folds of the rows.
 
     ``seed`` shuffles the rows into folds, and is that of boosting.  More than 20,000 rows are
-    thinned to evenly spaced ones.
+    thinned to evenly spaced ones.  Without ``boosted`` there is no boosting.
     """
-    methods = {
-        MEAN: DummyRegressor(),
-        LINEAR: LinearRegression(),
-        BOOSTING: HistGradientBoostingRegressor(random_state=seed),
-    }
+    methods = {MEAN: DummyRegressor(), LINEAR: LinearRegression()}
+    if boosted:
+        methods[BOOSTING] = HistGradientBoostingRegressor(random_state=seed)
     table, observed = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     weights = np.ones(len(table)) if sample_weight is None else np.asarray(sample_weight, float)
     some = np.flatnonzero(weights > 0.0)
     some = some[evenly_spaced(len(some), MOST_ROWS)]
     rows = table[some], observed[some], weights[some]
     splits = read_splits(min(cv, len(some)), rows[0], rows[1], seed=seed)
-    found = []
-    for name, method in methods.items():
-        # Tables of this size are not worth waking threads for.
-        with limited_threads(1):
-            errors = np.array(list(_errors(method, splits, *rows)))
-        found.append(
-            Peer(name, float(errors.mean()), float(errors.std() / np.sqrt(max(1, len(errors) - 1))))
-        )
-    return tuple(found)
+    # Tables of this size are not worth waking threads for.
+    with limited_threads(1):
+        errors = {name: list(_errors(method, splits, *rows)) for name, method in methods.items()}
+    return tuple(Peer(name, *_mean(own)) for name, own in errors.items())
 
 
 def _errors(method: Any, splits: Any, X: Array, y: Array, weights: Array) -> Iterator[float]:
     for train, test in splits:
         method.fit(X[train], y[train], sample_weight=weights[train])
-        squares = (y[test] - method.predict(X[test])) ** 2
-        yield float(np.sqrt(np.average(squares, weights=weights[test])))
+        yield ScoredRows(X[test], y[test], method.predict(X[test]), weights[test]).rmse
+
+
+def _mean(errors: Sequence[float]) -> Error:
+    return float(np.mean(errors)), float(np.std(errors) / np.sqrt(max(1, len(errors) - 1)))
 
 
 class Grade(StrEnum):
@@ -91,11 +90,11 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True)
 class Assessment:
-    """A judgement of a formula's predictions, short for a badge and in a sentence."""
+    """A judgement of a formula's predictions, short for a badge and in sentences."""
 
     grade: Grade
     badge: str
-    sentence: str
+    sentence: str  # of several responses a line for each
 
 
 def is_below(one: Error, other: Error) -> bool:
@@ -111,11 +110,11 @@ def is_below(one: Error, other: Error) -> bool:
 
 
 def assess(
-    polynomial: Any, error: Error | None, peers: Sequence[Peer], held_out: Any = None
+    polynomial: Any, error: Error | None, peers: Sequence[Peer], held_out: ScoredRows | None = None
 ) -> Assessment | None:
     """Return what to make of a formula with this error beside others; None where nothing is known.
 
-    ``held_out`` are rows with predictions that the fit has not seen, as ``rows_of`` returns them.
+    ``held_out`` are rows with predictions that the fit has not seen.
     """
     if held_out is not None and held_out.r2 is not None and held_out.r2 <= 0.0:
         return Assessment(
@@ -127,52 +126,77 @@ def assess(
     others = {peer.name: (peer.error, peer.std_error) for peer in peers}
     if error is None or not {MEAN, LINEAR} <= set(others):
         return None
-    return _beside(polynomial, error, others)
-
-
-def _beside(polynomial: Any, own: Error, others: dict[str, Error]) -> Assessment:
-    mean, linear, boosting = (others.get(name) for name in (MEAN, LINEAR, BOOSTING))
-    assert mean is not None
-    assert linear is not None
-    measured = f"error {own[0]:.3g} on rows not seen"
-    if not is_below(own, mean):
-        return Assessment(
-            Grade.OPEN,
-            "Predicts no better than the mean",
-            f"It predicts no better than the mean of {polynomial.response} ({measured}, the mean "
-            f"{mean[0]:.3g}): these inputs explain little, or there are too few rows.",
-        )
-    if is_below(linear, own):
-        return Assessment(
-            Grade.OPEN,
-            "Linear regression predicts better",
-            f"Linear regression predicts better: use that ({measured}, linear regression "
-            f"{linear[0]:.3g}).",
-        )
+    mean, linear, boosting = others[MEAN], others[LINEAR], others.get(BOOSTING)
+    measured = f"error {error[0]:.3g} on rows not seen"
+    beside = f"({measured}, linear regression {linear[0]:.3g})"
     straight = all(len(m) <= 1 for m in polynomial.monomials) and not polynomial.functions
-    if not is_below(own, linear) and straight:
+    grade = Grade.OPEN
+    if not is_below(error, mean):
+        badge = "Predicts no better than the mean"
+        said = (
+            f"It predicts no better than the mean of {polynomial.response} ({measured}, the mean "
+            f"{mean[0]:.3g}): these inputs explain little, or there are too few rows."
+        )
+    elif is_below(linear, error):
+        badge = "Linear regression predicts better"
+        said = f"{badge}: use that {beside}."
+    elif is_below(error, linear):
+        grade, badge, more = Grade.GOOD, "Better than linear regression", ""
+        if boosting is not None and is_below(boosting, error):
+            more = f", but boosted trees predict better still ({boosting[0]:.3g})"
+        elif boosting is not None:
+            how = "better than" if is_below(error, boosting) else "as well as"
+            badge = "Better than boosting" if how == "better than" else "As good as boosting"
+            more = f", and {how} boosted trees ({boosting[0]:.3g})"
+        said = f"It predicts better than linear regression {beside}{more}."
+    elif straight:
         used, all_of = len(polynomial.inputs), len(polynomial.names)
         fewer = f" with {used} of its {all_of} inputs" if used < all_of else ""
-        return Assessment(
-            Grade.GOOD,
-            "As good as linear regression",
-            f"It is a straight line and predicts as well as linear regression{fewer} "
-            f"({measured}, linear regression {linear[0]:.3g}).",
-        )
-    if not is_below(own, linear):
-        return Assessment(
-            Grade.OPEN,
-            "No better than a straight line",
-            f"It predicts no better than a straight line: use that ({measured}, linear regression "
-            f"{linear[0]:.3g}).",
-        )
-    said = f"It predicts better than linear regression ({measured}, linear regression "
-    said += f"{linear[0]:.3g}"
-    if boosting is None:
-        return Assessment(Grade.GOOD, "Better than linear regression", f"{said}).")
-    if is_below(boosting, own):
-        said += f"), but boosted trees predict better still ({boosting[0]:.3g})."
-        return Assessment(Grade.GOOD, "Better than linear regression", said)
-    how = "better than" if is_below(own, boosting) else "as well as"
-    badge = "Better than boosting" if how == "better than" else "As good as boosting"
-    return Assessment(Grade.GOOD, badge, f"{said}), and {how} boosted trees ({boosting[0]:.3g}).")
+        grade, badge = Grade.GOOD, "As good as linear regression"
+        said = f"It is a straight line and predicts as well as linear regression{fewer} {beside}."
+    else:
+        badge = "No better than a straight line"
+        said = f"It predicts no better than a straight line: use that {beside}."
+    return Assessment(grade, badge, said)
+
+
+def assess_responses(
+    model: Any, rows: Sequence[Any] | None, held_out: Sequence[Any] | None = None, **how: int
+) -> Assessment | None:
+    """Assess the formula of every response; None where nothing is known.
+
+    ``rows`` are those of the fit and ``held_out`` others, each as X, y and weights; ``how`` are
+    ``cv`` and ``seed``, as in ``compare_peers``.  In every fold the model is fitted anew with its
+    budgets and ridge.
+    """
+    formulas = formulas_of(model)
+    errors: list[Any] = [None] * len(formulas)
+    peers: list[Sequence[Peer]] = [()] * len(formulas)
+    others = errors if held_out is None else score_rows(model, *held_out).each
+    if rows is not None:
+        X, y, weights = rows
+        scored = score_rows(model, *rows)
+        folds = refit_folds(model, (X, y, weights), scored, min(how["cv"], scored.n))
+        unseen = [
+            [
+                replace(own, predicted=law(own.X)).rmse
+                for law, own in zip(laws, some.each, strict=True)
+            ]
+            for laws, _, some in folds
+        ]
+        errors = [_mean(own) for own in zip(*unseen, strict=True)]
+        boosted = len(formulas) <= MOST_BOOSTED
+        columns = np.asarray(y, dtype=np.float64).T
+        peers = [compare_peers(X, own, weights, boosted=boosted, **how) for own in columns]
+    found = list(map(assess, formulas, errors, peers, others))
+    known = [(one, law.response) for one, law in zip(found, formulas, strict=True) if one]
+    if not known:
+        return None
+    good = sum(one.grade is Grade.GOOD for one, _ in known)
+    badges = {one.badge for one, _ in known}
+    badge = f"As good as linear regression or better for {good} of {len(known)} responses"
+    if len(badges) == 1:
+        (badge,) = badges
+        badge += "" if len(known) == len(formulas) else f" ({len(known)} of {len(formulas)})"
+    grade = Grade.GOOD if good == len(known) else Grade.OPEN
+    return Assessment(grade, badge, "\n".join(f"{name}: {one.sentence}" for one, name in known))

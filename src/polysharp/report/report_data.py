@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import version
@@ -15,7 +14,6 @@ import numpy as np
 
 from polysharp._version import __version__
 from polysharp.certificate.solution import Solution, Status
-from polysharp.estimators.intervals import Calibration
 from polysharp.estimators.model import formulas_of, settings_of
 from polysharp.estimators.scored_rows import ScoredRows, ranking_of, score_rows
 from polysharp.plots.path_plots import SizeCurve, curves_of
@@ -49,6 +47,7 @@ class ReportData:
     held_out: ScoredRows | None = None
     peers: Sequence[Peer] = ()
     rivals: Rivals | None = None
+    given: Assessment | None = None  # verdict on several responses
     responses: tuple[ReportData, ...] = ()  # of a model for several responses, those of each
     at: int = 0  # which of several responses
 
@@ -62,6 +61,7 @@ class ReportData:
         title: str | None = None,
         sample_weight: Any = None,
         held_out: Sequence[Any] | None = None,
+        verdict: Assessment | None = None,
         **about: Any,
     ) -> ReportData:
         """Check the model and the rows; of several responses, the rows of each."""
@@ -70,13 +70,10 @@ class ReportData:
         others = [None] * len(formulas) if held_out is None else score_rows(model, *held_out).each
         if title is None:
             *names, last = (formula.response for formula in formulas)
-            listed = (
-                f"{', '.join(names)} and {last}"
-                if len(formulas) < 5
-                else f"{len(formulas)} responses"
-            )
+            few = f"{', '.join(names)} and {last}"
+            listed = few if len(formulas) < 5 else f"{len(formulas)} responses"
             title = f"Formulas for {listed}" if names else f"A formula for {last}"
-        whole = cls(model, rows[0], title, held_out=others[0], **about)
+        whole = cls(model, rows[0], title, held_out=others[0], given=verdict, **about)
         if model.fitted_.scales is None:
             return whole
         pairs = enumerate(zip(rows, others, strict=True))
@@ -87,12 +84,6 @@ class ReportData:
     def polynomial(self) -> Polynomial:
         """The formula; of several responses the first, whose terms and inputs are those of all."""
         return formulas_of(self.model)[self.at]
-
-    @property
-    def calibration(self) -> Calibration | None:
-        """What prediction intervals are made of, where the model has it."""
-        found = self.model.fitted_.calibrations
-        return found[self.at] if found else None
 
     @property
     def shown(self) -> tuple[ReportData, ...]:
@@ -122,21 +113,10 @@ class ReportData:
         return [name for name, there in known.items() if there]
 
     @property
-    def searched(self) -> bool:
-        """Whether the budgets were chosen by a search."""
-        return hasattr(self.model, "best_estimator_")
-
-    @property
-    def coefficient_units(self) -> tuple[str, ...] | None:
-        """Units of the coefficients, where those of the inputs are known."""
-        given = self.settings.get("units")
-        return None if given is None else self.polynomial.coefficient_units(given)
-
-    @property
     def listed_inputs(self) -> list[int]:
         """Inputs whose columns are listed: those of the formula, others as far as they fit."""
-        used = list(self.polynomial.inputs)
-        others = [i for i in range(self.p) if i not in set(used)]
+        used = self.polynomial.inputs
+        others = [i for i in range(self.p) if i not in used]
         return [*used, *others][: max(MAX_LISTED, len(used))]
 
     @property
@@ -146,6 +126,11 @@ class ReportData:
         return found
 
     @property
+    def proved(self) -> bool:
+        """Whether the gap is within its tolerance."""
+        return self.solution.status is Status.OPTIMAL
+
+    @cached_property
     def settings(self) -> dict[str, Any]:
         """The parameters of the fit; of a search over budgets, those of the model chosen."""
         return settings_of(self.model)
@@ -160,11 +145,6 @@ class ReportData:
         """Number of inputs of the table."""
         return len(self.polynomial.names)
 
-    @property
-    def budget(self) -> int:
-        """Number of terms that were allowed."""
-        return int(self.settings["max_terms"])
-
     @cached_property
     def curves(self) -> list[SizeCurve]:
         """Errors against size: of the path given, or of the search that chose the budgets."""
@@ -176,33 +156,28 @@ class ReportData:
 
         The curve of another degree, gamma or coding says nothing about this model.
         """
-        if self.path is not None and (
-            self.path.degree != self.settings["degree"]
-            or self.path.center != self.settings["center"]
-            or not np.isclose(self.path.gamma, self.model.gamma_)
+        path, own, size = self.path, self.settings, self.settings["max_terms"]
+        if path is not None and (
+            (path.degree, path.center) != (own["degree"], own["center"])
+            or not np.isclose(path.gamma, self.model.gamma_)
         ):
             return None
         for curve in self.curves:
-            if curve.max_inputs == self.settings["max_inputs"] and self.budget in curve.sizes:
-                return curve, int(np.flatnonzero(curve.sizes == self.budget)[0])
+            if curve.max_inputs == own["max_inputs"] and size in curve.sizes:
+                return curve, curve.sizes.tolist().index(size)
         return None
 
     @property
     def validation(self) -> tuple[float, float] | None:
         """Mean and standard error of the model's error on rows not seen, where they are known."""
-        return None if self.place is None else self.place[0].measured(self.budget)
+        return None if self.place is None else self.place[0].measured(self.settings["max_terms"])
 
     @cached_property
     def verdict(self) -> Assessment | None:
         """What to make of the predictions, where other methods or held-out rows tell."""
         if self.several:
-            return None
+            return self.given
         return assess(self.polynomial, self.validation, self.peers, self.held_out)
-
-    @property
-    def proved(self) -> bool:
-        """Whether the gap is within its tolerance."""
-        return self.solution.status is Status.OPTIMAL
 
     @cached_property
     def importance(self) -> Importance:
@@ -225,7 +200,7 @@ class ReportData:
         """Scores of Algorithm 1."""
         return ranking_of(self.model, self.rows)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """First digits of the SHA-256 of the rows shown, X before y, as little-endian doubles."""
         digest = sha256()
@@ -240,8 +215,3 @@ class ReportData:
         found = [("polysharp", __version__), *((name, version(name)) for name in LIBRARIES)]
         system = f"{platform.system()} {platform.machine()}"
         return [*found, ("Python", platform.python_version()), ("system", system)]
-
-    @cached_property
-    def written(self) -> str:
-        """Date of the report."""
-        return datetime.now().astimezone().strftime("%Y-%m-%d")

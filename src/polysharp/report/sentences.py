@@ -17,7 +17,7 @@ from polysharp.estimators.resampling import Stability
 from polysharp.estimators.scored_rows import ScoredRows
 from polysharp.polynomial.polynomial import Polynomial
 from polysharp.report.report_data import ReportData
-from polysharp.typing import Array, Monomial
+from polysharp.typing import Monomial
 from polysharp.wording import number, percent, plural, r_squared, rounded_up, share
 
 RULES = {
@@ -45,20 +45,16 @@ def copies(report: ReportData) -> list[tuple[str, str]]:
     each = [response.polynomial for response in report.shown]
     names = [f"predict_{t}" for t in range(len(each))] if report.several else ["predict"]
     used = [each[0].names[i] for i in each[0].inputs]
-    cells = [_in_excel(polynomial) for polynomial in each]
+    try:
+        cells = [polynomial.to_excel() for polynomial in each]
+    except InputError as error:  # a function that Excel has no name for
+        cells = [str(error)]
     return [
         ("Text", "\n".join(polynomial.formula(digits=17) for polynomial in each)),
         ("LaTeX", "\n".join(polynomial.to_latex() for polynomial in each)),
         ("Python", "\n\n".join(map(Polynomial.to_python, each, names))),
         (f"Excel, with {', '.join(used)} in the cells A2, B2, ...", "\n".join(cells)),
     ]
-
-
-def _in_excel(polynomial: Polynomial) -> str:
-    try:
-        return polynomial.to_excel()
-    except InputError as error:  # a function that Excel has no name for
-        return str(error)
 
 
 def best(report: ReportData) -> str:
@@ -126,11 +122,12 @@ def ceiling(report: ReportData) -> str | None:
 
 def interval(report: ReportData) -> tuple[float | None, str]:
     """Return half the usual width of the prediction intervals, None without any, and its source."""
-    found = report.calibration
-    if found is None or found.most < INTERVAL:
+    found = report.model.fitted_.calibrations[report.at :]
+    if not found or found[0].most < INTERVAL:
         return None, ""
     rows = report.rows if report.held_out is None else report.held_out
-    half, folds = 0.5 * np.median(np.diff(found.limits(rows.X, INTERVAL))), len(found.folds)
+    limits, folds = found[0].limits(rows.X, INTERVAL), len(found[0].folds)
+    half = 0.5 * np.median(np.diff(limits))
     return float(half), f"{folds} folds of the rows of the fit" if folds > 1 else "held-out rows"
 
 
@@ -146,11 +143,6 @@ def work(solution: Solution) -> str:
     counted = {"node": counters.nodes, "cut": counters.cuts, "round": counters.rounds}
     done = ", ".join(plural(count, word) for word, count in counted.items() if count)
     return f" ({done})" if done else ""
-
-
-def worst_first(without: Array) -> list[int]:
-    """Return the terms, first those without which the error is largest."""
-    return [int(j) for j in np.argsort(-without, kind="stable")]
 
 
 def over_resamples(picked: Stability, monomial: Monomial) -> list[str | None]:
@@ -188,8 +180,3 @@ def parameters(report: ReportData) -> list[tuple[str, str]]:
 
 def _python(value: Any) -> str:
     return repr(value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value)
-
-
-def width(value: float, longest: float) -> str:
-    """Return the length of a bar in percent of the longest."""
-    return f"{100.0 * min(1.0, abs(value) / longest) if longest > 0.0 else 0.0:.1f}"

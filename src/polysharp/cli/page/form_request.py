@@ -27,6 +27,7 @@ UNPACKED = 5  # times as large as a table may be is what an Excel file may unpac
 MOST_COLUMNS = 2_000
 SHOWN_ROWS, SHOWN_CHARACTERS = 5, 200
 FILES = {"model": "model.json", "report": "report.html", "proof": "model.proof"}
+READING = ("delimiter", "decimal", "encoding")
 ENCODINGS = ("utf-8-sig", "cp1252", "latin-1", "utf-16")
 MISSING = {"refuse": None, "leave out": "--drop-missing", "fill": "--impute=median"}
 LIMITS = {"degree": 20, "max-terms": 1000, "time-limit": 86_400}
@@ -66,28 +67,27 @@ class UploadedTable:
 
     def shown(self) -> dict[str, Any]:
         """Return what the page is told."""
-        return {
-            "name": self.file.name,
-            "excel": self.file.suffix == ".xlsx",
-            "rows": self.rows,
-            "columns": self.columns,
-            "error": self.error,
-            "remarks": self.remarks,
-            "form": {
-                "delimiter": self.form.delimiter or "",
-                "decimal": self.form.decimal or "",
-                "encoding": self.form.encoding or "",
-                "header": self.form.header,
-                "missing": self.form.missing[0] if self.form.missing else "",
-            },
+        form = {
+            name: getattr(self.form, name) or "" for name in ("delimiter", "decimal", "encoding")
         }
+        form |= {"header": self.form.header, "missing": "".join(self.form.missing)}
+        own = {name: getattr(self, name) for name in ("rows", "columns", "error", "remarks")}
+        excel = self.file.suffix == ".xlsx"
+        return {"name": self.file.name, "excel": excel, "form": form, **own}
 
 
 def look(table: UploadedTable, max_bytes: int) -> UploadedTable:
     """Read the table and return what it holds, or why it cannot be read."""
     remarks: list[str] = []
     try:
-        _check_unpacked(table.file, UNPACKED * max_bytes)
+        if table.file.suffix == ".xlsx" and zipfile.is_zipfile(table.file):  # a packed folder
+            with zipfile.ZipFile(table.file) as packed:
+                size = sum(part.file_size for part in packed.infolist())
+            if size > UNPACKED * max_bytes:  # it would fill the memory
+                raise InputError(
+                    "an Excel file on this page must unpack to at most "
+                    f"{UNPACKED * max_bytes:,} bytes, got {size:,}"
+                )
         with chdir(table.file.parent):
             frame = read_table(
                 table.file.name, table.form, lambda said: remarks.append(said.partition("; --")[0])
@@ -110,18 +110,6 @@ def look(table: UploadedTable, max_bytes: int) -> UploadedTable:
         return replace(table, error=str(error) or "the computer's memory is too small for this")
     names = tuple(frame.columns)
     return replace(table, rows=len(frame), names=names, columns=columns, remarks=tuple(remarks))
-
-
-def _check_unpacked(file: Path, most: int) -> None:
-    """Refuse an Excel file, which is a packed folder, that would fill the memory."""
-    if file.suffix != ".xlsx" or not zipfile.is_zipfile(file):
-        return
-    with zipfile.ZipFile(file) as packed:
-        size = sum(part.file_size for part in packed.infolist())
-    if size > most:
-        raise InputError(
-            f"an Excel file on this page must unpack to at most {most:,} bytes, got {size:,}"
-        )
 
 
 def _cut(cell: object) -> str:
@@ -152,33 +140,21 @@ def words_of(table: UploadedTable, request: dict[str, Any]) -> list[str]:
     if not inputs:
         raise InputError("inputs must hold a column beside the target, got none")
     others = [name for i, name in enumerate(table.names) if i != target and i not in inputs]
-    given = {name for name, value in request.items() if value is not None}
+    limits = [name for name in LIMITS if request.get(name) is not None]
     kinds = {table.columns[i]["kind"] for i in inputs}
     chosen = [
         f"--target={table.names[target]}",
         *([f"--exclude={joined(others)}"] if others else []),
         *(["--indicators"] if "few" in kinds else []),
         MISSING[_one_of(request, "missing", tuple(MISSING))],
-        *(
-            f"--{name}={_number(request, name, 1, LIMITS[name])}"
-            for name in LIMITS
-            if name in given
-        ),
+        *(f"--{name}={_number(request, name, 1, LIMITS[name])}" for name in limits),
     ]
     outputs = ("--output", FILES["model"], "--report", FILES["report"], "--proof", FILES["proof"])
-    return ["fit", table.file.name, *_reading(table.form), *filter(None, chosen), *outputs]
-
-
-def _reading(form: Format) -> list[str]:
-    """Return the options that say how the table is read, where they are not the usual ones."""
-    said = [
-        form.delimiter and f"--delimiter={form.delimiter}",
-        form.decimal and f"--decimal={form.decimal}",
-        form.encoding and f"--encoding={form.encoding}",
-        not form.header and "--no-header",
-        *(f"--missing={mark}" for mark in form.missing),
-    ]
-    return [word for word in said if word]
+    known = {name: getattr(table.form, name) for name in READING}
+    reading = [f"--{name}={value}" for name, value in known.items() if value]
+    reading += [] if table.form.header else ["--no-header"]
+    reading += [f"--missing={mark}" for mark in table.form.missing]
+    return ["fit", table.file.name, *reading, *filter(None, chosen), *outputs]
 
 
 def _number(request: dict[str, Any], name: str, least: int, most: int) -> int:

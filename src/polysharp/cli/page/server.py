@@ -29,10 +29,9 @@ from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from polysharp.cli.command import ExitCode
-from polysharp.cli.messages import say
+from polysharp.cli.command import ExitCode, say
 from polysharp.cli.page.form_request import FILES
-from polysharp.cli.page.session import Session
+from polysharp.cli.page.session import Refused, Session
 from polysharp.cli.tables import need
 from polysharp.errors import InputError
 from polysharp.wording import plural
@@ -57,14 +56,6 @@ REPORT_POLICY = (
     "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'self'"
 )
-
-
-class Refused(Exception):
-    """A request that gets no answer but a status and a sentence."""
-
-    def __init__(self, status: HTTPStatus, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
 
 
 @dataclass(frozen=True)
@@ -142,30 +133,28 @@ class PageRequest(BaseHTTPRequestHandler):
             name, content = session.file(what)
             kind = "text/html" if what == "report" else "application/octet-stream"
             return Reply(content, kind, {"Content-Disposition": f'attachment; filename="{name}"'})
-        raise Refused(HTTPStatus.NOT_FOUND, "there is no such page")
+        raise Refused("there is no such page", HTTPStatus.NOT_FOUND)
 
     def _post(self, path: str, query: dict[str, str]) -> Reply:
         session = self.server.session
         if path == "table":
             session.receive(query.get("name", ""), self._body(session.max_bytes, "a table"))
             return _json(session.state())
-        if path == "predict":
-            return _json(session.predict(self._form()))
-        actions: dict[str, Callable[[dict[str, Any]], None]] = {
+        actions: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "predict": session.predict,
             "read": session.read_as,
             "fit": session.start,
             "stop": lambda _: session.stop(),
             "forget": lambda _: session.forget(),
         }
         if path not in actions:
-            raise Refused(HTTPStatus.NOT_FOUND, "there is no such page")
-        actions[path](self._form())
-        return _json(session.state())
+            raise Refused("there is no such page", HTTPStatus.NOT_FOUND)
+        return _json(actions[path](self._form()) or session.state())
 
     def _answer(self, handle: Callable[[str, dict[str, str]], Reply]) -> None:
         try:
             status, reply = HTTPStatus.OK, self._checked(handle)
-        except (Refused, InputError) as error:
+        except InputError as error:
             status = getattr(error, "status", HTTPStatus.BAD_REQUEST)
             reply = _json({"error": str(error)})
         except (ConnectionError, TimeoutError):
@@ -182,28 +171,28 @@ class PageRequest(BaseHTTPRequestHandler):
     def _checked(self, handle: Callable[[str, dict[str, str]], Reply]) -> Reply:
         server, (_, _, path, query, _) = self.server, urlsplit(self.path)
         if not server.is_own(self.headers.get("Host")):
-            raise Refused(HTTPStatus.MISDIRECTED_REQUEST, "this page is for this computer only")
+            raise Refused("this page is for this computer only", HTTPStatus.MISDIRECTED_REQUEST)
         origin = self.headers.get("Origin")
         if origin is not None and not server.is_own(origin.removeprefix("http://")):
-            raise Refused(HTTPStatus.FORBIDDEN, "another page may not ask this")
+            raise Refused("another page may not ask this", HTTPStatus.FORBIDDEN)
         token, _, rest = path.removeprefix("/").partition("/")
         if server.once is not None and _same(token, server.once):
             server.once = None
             return Reply(b"", "text/plain", {"Location": f"/{server.token}/"})
         if not _same(token, server.token):
-            raise Refused(HTTPStatus.FORBIDDEN, "the address must be the one in the terminal")
+            raise Refused("the address must be the one in the terminal", HTTPStatus.FORBIDDEN)
         return handle(rest, {name: values[0] for name, values in parse_qs(query).items()})
 
     def _body(self, most: int, what: str) -> bytes:
         """Read all that comes with the request: a browser that may not send on shows no answer."""
         given = self.headers.get("Content-Length", "")
         if not given.isdecimal():
-            raise Refused(HTTPStatus.LENGTH_REQUIRED, f"{what} must come with its length")
+            raise Refused(f"{what} must come with its length", HTTPStatus.LENGTH_REQUIRED)
         if int(given) > most:
             raise Refused(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"{what} must have at most {plural(most, 'byte')}, got {int(given):,}; "
                 "polysharp serve --max-size allows more, and polysharp fit knows no limit",
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
             )
         content = self.rfile.read(int(given))
         if missing := int(given) - len(content):
@@ -238,7 +227,7 @@ def run_serve(options: Namespace) -> int:
     need("pandas", "reading tables")
     for name in ("SIGTERM", "SIGHUP"):  # a closed terminal ends it like Ctrl-C
         if hasattr(signal, name):
-            signal.signal(getattr(signal, name), _interrupt)
+            signal.signal(getattr(signal, name), signal.default_int_handler)
     with suppress(KeyboardInterrupt), TemporaryDirectory(prefix="polysharp-") as folder:
         session = Session(Path(folder), options.max_size * MEGABYTE)
         with PageServer(session, options.port) as server:
@@ -252,8 +241,3 @@ def run_serve(options: Namespace) -> int:
                 server.shutdown()
     say("ended; the tables and models of the page are removed")
     return ExitCode.DONE
-
-
-def _interrupt(*signal_and_frame: Any) -> None:
-    del signal_and_frame
-    raise KeyboardInterrupt

@@ -27,19 +27,28 @@ from threading import Lock
 from time import sleep
 from typing import Any
 
+import numpy as np
+
+from polysharp.certificate.solution import Status
 from polysharp.cli.command import ExitCode
 from polysharp.cli.page.form_request import FILES, UploadedTable, form_of, look, words_of
-from polysharp.cli.page.prediction import predict_row, result_of
+from polysharp.cli.recipe import Recipe
 from polysharp.errors import InputError
+from polysharp.estimators.model_file.model_file import load_columns, load_model
 from polysharp.progress import Event, Share, describe, watching
 
 Job = Callable[[], None]
 
+COVERAGE = 0.9  # of the intervals that the page shows
+DIGITS = 4
 
-class BusyError(InputError):
-    """Something else is being done, and has to end first."""
 
-    status = HTTPStatus.CONFLICT
+class Refused(InputError):
+    """A request that gets no answer but a status and a sentence."""
+
+    def __init__(self, sentence: str, status: HTTPStatus = HTTPStatus.CONFLICT) -> None:
+        super().__init__(sentence)
+        self.status = status
 
 
 @dataclass
@@ -47,8 +56,8 @@ class Task:
     """One fit, from the button to the report."""
 
     command: list[str]
-    said: StringIO = field(default_factory=StringIO)  # what it printed, and
-    remarks: StringIO = field(default_factory=StringIO)  # beside its results
+    said: StringIO = field(default_factory=StringIO)  # results, and
+    remarks: StringIO = field(default_factory=StringIO)  # what it said beside them
     now: str = "reading the table"
     share: float | None = None  # of the work that is going on, where it is known
     searches: int = 0
@@ -86,28 +95,25 @@ class Session:
 
     def receive(self, name: str, content: bytes) -> None:
         """Take a table in and look at it; the one before is removed."""
-        table = UploadedTable.called(name, self.folder)
-
-        def job() -> None:
-            self._clear()
-            table.file.write_bytes(content)
-            self.table = look(table, self.max_bytes)
-
-        self._hand(job).result()
+        self._look(UploadedTable.called(name, self.folder), content)
 
     def read_as(self, request: dict[str, Any]) -> None:
         """Look at the table again, read in another way."""
-        table = UploadedTable(self._table().file, form_of(request))
+        self._look(UploadedTable(self._table().file, form_of(request)))
 
+    def _look(self, table: UploadedTable, content: bytes | None = None) -> None:
         def job() -> None:
+            if content is not None:
+                self._clear()
+                table.file.write_bytes(content)
             self.table = look(table, self.max_bytes)
 
-        self._hand(job).result()
+        self._queue(job).result()
 
     def start(self, request: dict[str, Any]) -> None:
         """Begin a fit; it goes on after this returns."""
         task = Task(words_of(self._table(), request))
-        self._hand(lambda: self._fit(task), task)
+        self._queue(lambda: self._fit(task), task)
 
     def stop(self) -> None:
         """End the search that is going on; the best formula found so far is kept."""
@@ -118,27 +124,37 @@ class Session:
 
     def forget(self) -> None:
         """Remove the table and all that was made of it."""
-        self._hand(self._clear).result()
+        self._queue(self._clear).result()
 
     def predict(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return what the last formula predicts for one row, and how far off it may be."""
+        """Return what the last formula predicts for one row, half its interval, or what is odd."""
         task = self.task
+        values: Any = request.get("values")
         if task is None or task.result is None:
             raise InputError("there is no formula yet")
-        return predict_row(self.folder / FILES["model"], request.get("values"))
+        model, recipe, _ = self._model()
+        polynomial = model.polynomial_
+        used = list(polynomial.inputs)
+        numeric = isinstance(values, list) and all(type(v) in (int, float) for v in values)
+        if not numeric or len(values) != len(used) or not np.isfinite(values).all():
+            raise InputError(f"values must be {len(used)} finite numbers, got {values!r:.80}")
+        row = np.zeros((1, len(polynomial.names)))
+        row[0, used] = values
+        (outside,) = recipe.outside(row[:, used], [polynomial.names[i] for i in used])
+        half, known = None, model.fitted_.calibrations
+        if known and not outside and known[0].most >= COVERAGE:
+            half = f"{0.5 * float(np.diff(known[0].limits(row, COVERAGE))[0, 0]):.3g}"
+        value = f"{float(polynomial(row)[0]):.{DIGITS}g}"
+        return {"response": polynomial.response, "value": value, "half": half, "outside": outside}
 
     def state(self, since: int = 0) -> dict[str, Any]:
         """Return what the page shows; of the moments of the search, those after ``since``."""
         task, told = self.task, None
         if task is not None:
-            told = {
+            told = {name: getattr(task, name) for name in ("now", "share", "error", "result")} | {
                 "running": task.result is None and task.error is None,
                 "stopping": self._stopping,
-                "now": task.now,
-                "share": task.share,
                 "moments": task.moments[max(0, since) :],
-                "error": task.error,
-                "result": task.result,
                 "said": task.said.getvalue(),
                 "remarks": task.remarks.getvalue(),
             }
@@ -165,7 +181,7 @@ class Session:
             with self._lock:
                 self._closed = True
             while not self._jobs.empty():
-                self._jobs.get()[0].set_exception(BusyError("polysharp serve has ended"))
+                self._jobs.get()[0].set_exception(Refused("polysharp serve has ended"))
 
     def _do(self, future: Future[None], job: Job) -> None:
         try:
@@ -225,22 +241,37 @@ class Session:
                         sleep(0.01)  # time for an interrupt that is under way
 
     def _result(self, code: int) -> dict[str, Any]:
-        return result_of(self.folder / FILES["model"]) | {
+        """Return formula, verdicts, inputs and files."""
+        model, recipe, document = self._model()
+        polynomial = model.polynomial_
+        used = [polynomial.names[i] for i in polynomial.inputs]
+        ranges = [(name, *recipe.ranges[name]) for name in used if name in recipe.ranges]
+        return {
+            "formula": polynomial.formula(DIGITS),
+            "proved": model.solution_.status is Status.OPTIMAL,
+            "certificate": str(model.solution_),
+            "verdict": document.get("verdict"),
+            "inputs": [{"name": name, "low": low, "high": high} for name, low, high in ranges],
             "stopped": code == ExitCode.INTERRUPTED,
             "files": [what for what, name in FILES.items() if (self.folder / name).is_file()],
         }
 
-    def _hand(self, job: Job, task: Task | None = None) -> Future[None]:
+    def _queue(self, job: Job, task: Task | None = None) -> Future[None]:
         """Queue a job for the main thread; refuse it while another runs.  A fit is a task."""
         with self._lock:
             if self._closed:
-                raise BusyError("polysharp serve has ended")
+                raise Refused("polysharp serve has ended")
             if self._busy:
-                raise BusyError("something else is being done; stop it, or wait for its end")
+                raise Refused("something else is being done; stop it, or wait for its end")
             self._busy, self.task = True, task
             future: Future[None] = Future()
             self._jobs.put((future, job))
         return future
+
+    def _model(self) -> tuple[Any, Recipe, dict[str, Any]]:
+        file = self.folder / FILES["model"]
+        document = load_columns(file) or {}
+        return load_model(file), Recipe.read(document or None), document
 
     def _table(self) -> UploadedTable:
         if self.table is None:
