@@ -227,17 +227,14 @@ class SparsePolynomialRegressor(CertifiedModel):
         if remark is not None:
             warn(remark)
         if context.engine.proves and self.solution_.status is not Status.OPTIMAL:
+            remedies = "a longer time_limit, a smaller gamma or a larger gap_tol"
+            if not self.center and tables[0].ranges.offset > FAR:
+                remedies = "center=True, since inputs lie far from zero for their spread,"
             warn(
                 f"The model is not proved to be the best (gap {100 * self.solution_.gap:.3g} %, "
-                f"{self.solution_.stop}): {self._remedies(tables[0])} may help."
+                f"{self.solution_.stop}): {remedies} may help."
             )
         return self
-
-    def _remedies(self, table: Rows) -> str:
-        """Say what may help a search that ends without a proof."""
-        if not self.center and table.ranges.offset > FAR:
-            return "center=True, since inputs lie far from zero for their spread,"
-        return "a longer time_limit, a smaller gamma or a larger gap_tol"
 
     def _fit_tables(
         self,
