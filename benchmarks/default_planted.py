@@ -2,6 +2,7 @@
 
     python -m benchmarks.default_planted                         # 40 fits, one thread
     python -m benchmarks.default_planted --rows 300 --seeds 2    # some of them
+    python -m benchmarks.default_planted --first-seed 100        # seeds no setting was chosen on
 
 p = 25 inputs, degree 3, 20 terms in 10 inputs, n rows with sqrt(SNR) of 20 and 3.  A row of the
 results has the ridges chosen, the gap, the seconds of the whole fit, and whether the terms are
@@ -67,6 +68,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=list(ROWS))
     parser.add_argument("--noises", type=float, nargs="+", default=list(NOISES))
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--time-limit", type=float, default=60.0)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
@@ -74,7 +76,7 @@ def main() -> None:
     rows = []
     for n in options.rows:
         for noise in options.noises:
-            for seed in range(options.seeds):
+            for seed in range(options.first_seed, options.first_seed + options.seeds):
                 rows.append(fit(n, noise, seed, options.time_limit))
                 print(rows[-1], flush=True)
     print(summary(rows))

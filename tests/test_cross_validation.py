@@ -29,6 +29,7 @@ from support import (
     TimeBudget,
     Wanted,
     Workers,
+    clamping_pays,
     home,
     inner,
     read_splits,
@@ -71,13 +72,15 @@ class Unproved(Engine):
         return Stop.TIME
 
 
-def refitted_errors(model, X, y, splits, params, weights=None):
+def refitted_errors(model, X, y, splits, a, weights=None):
     """Fit the candidate to the raw rows of every training set, by enumeration."""
     shared = (
         "fit_intercept", "heredity", "include_terms", "include_inputs", "exclude_terms",
-        "exclude_inputs", "max_interaction", "interaction_degree", "clamp",
+        "exclude_inputs", "max_interaction", "interaction_degree",
     )  # fmt: skip
     options = {name: getattr(model, name) for name in shared}
+    options["clamp"] = bool(model.cv_results_["clamped"][a])
+    params = model.cv_results_["params"][a]
     errors = []
     for train, test in splits:
         v = None if weights is None else weights[train]
@@ -109,9 +112,9 @@ def test_errors_are_those_of_refits_from_raw_rows(rules):
     model = search(scale=False, center=False, cv=splits, **rules).fit(X, y)
     results = model.cv_results_
     exact = 0
-    for a, params in enumerate(results["params"]):
+    for a in range(len(results["params"])):
         got = -np.array([results[f"split{v}_test_score"][a] for v in range(3)])
-        expected = refitted_errors(model, X, y, splits, params)
+        expected = refitted_errors(model, X, y, splits, a)
         exact += np.allclose(got, expected, rtol=1e-6)
     # Local search may miss the best support of a training set now and then.
     assert exact >= 0.9 * len(results["params"])
@@ -122,9 +125,9 @@ def test_weights_enter_fits_and_errors():
     weights = np.random.default_rng(2).uniform(0.2, 3.0, len(y))
     splits = list(KFold(3).split(X))
     model = search(scale=False, center=False, cv=splits, max_terms=2).fit(X, y, weights)
-    for a, params in enumerate(model.cv_results_["params"]):
+    for a in range(len(model.cv_results_["params"])):
         got = [-model.cv_results_[f"split{v}_test_score"][a] for v in range(3)]
-        expected = refitted_errors(model, X, y, splits, params, weights)
+        expected = refitted_errors(model, X, y, splits, a, weights)
         np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
@@ -618,6 +621,63 @@ def test_inputs_are_clamped_where_held_out_rows_ask_for_it():
     assert free.polynomial_.ranges is None
     straight = SparsePolynomialRegressorCV(degree=1).fit(X, X[:, 0] + 0.1 * y)
     assert straight.polynomial_.ranges is None
+
+
+def test_what_validation_cannot_tell_from_free_inputs_is_clamped():
+    rng = np.random.default_rng(0)
+    free = 1.0 + 0.1 * rng.random((4, 10))
+    free[3] = 1e-6  # the law
+    clamped = free.copy()
+    clamped[0] += np.where(np.arange(10) == 0, 0.05, -0.004)
+    clamped[1] += 0.05 + 0.01 * rng.random(10)
+    clamped[3] = 1e-5
+    assert clamping_pays(free, clamped, 1.0).tolist() == [True, False, False, False]
+    assert clamping_pays(clamped, free, 1.0)[1]
+
+
+def test_formulas_in_inputs_of_heavy_tails_are_clamped():
+    rng = np.random.default_rng(2)
+    X = np.exp(1.2 * rng.standard_normal((150, 3)))
+    y = np.tanh(X[:, 0] / 3.0) * X[:, 1] ** 0.3 + 0.05 * rng.standard_normal(150)
+    model = SparsePolynomialRegressorCV(degree=(1, 2, 3, 4), center=False).fit(X, y)
+    assert model.polynomial_.degree > 1
+    assert model.polynomial_.ranges is not None
+    free = SparsePolynomialRegressorCV(degree=(1, 2, 3, 4), center=False, clamp=False).fit(X, y)
+    assert model.best_score_ > free.best_score_
+
+
+def test_few_rows_let_a_short_formula_pass_and_a_long_one_prove_itself():
+    rng = np.random.default_rng(0)
+    noise = 0.02 * rng.standard_normal((3, 10))
+    errors = 1.0 + noise + np.array([[0.0], [-0.02], [-0.02]])
+    candidates = (Candidate(1, 1.0, False, None, 4), Candidate(2, 1.0, False, None, 2))
+    candidates += (Candidate(3, 1.0, False, None, 9),)
+    sizes = np.array([4.0, 2.0, 9.0])
+    scores = Scores(candidates, errors, sizes, sizes, ((),) * 3, 2.0)
+    assert scores.choose("shortest", nats=np.array([0.2, 0.1, 1.0])) == 1
+    assert scores.choose("shortest", nats=np.array([0.2, 1.0, 1.0])) == 0
+
+
+def test_the_linear_formula_of_few_rows_has_a_tuned_ridge():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 12))
+    y = X.sum(axis=1) + 12.0 * rng.standard_normal(40)
+    model = SparsePolynomialRegressorCV(degree=1).fit(X, y)
+    assert model.best_params_["max_terms"] == 12
+    assert 1.0 / model.best_params_["gamma"] > 40.0  # stronger than the usual grid has
+
+
+def test_limits_on_many_inputs_are_compared_by_themselves():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 12))
+    y = X[:, 0] * X[:, 1] + X[:, 2] ** 2 - X[:, 3] + 0.3 * rng.standard_normal(200)
+    options = {"degree": 2, "center": False, "max_terms": 6, "time_limit": 20.0}
+    model = SparsePolynomialRegressorCV(**options).fit(X, y)
+    assert model.best_params_["max_inputs"] == 5
+    assert {None, 10, 5} == set(model.cv_results_["param_max_inputs"].tolist())
+    assert model.solution_.status == "optimal"
+    free = SparsePolynomialRegressorCV(**options, max_inputs=None).fit(X, y)
+    assert set(free.cv_results_["param_max_inputs"].tolist()) == {None}
 
 
 def test_the_same_call_gives_the_same_formula():

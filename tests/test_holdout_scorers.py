@@ -15,6 +15,7 @@ from support import (
     SplitModels,
     TermRules,
     accumulate,
+    edge_scorers,
     fold_moments,
     scorers,
 )
@@ -74,6 +75,18 @@ def test_inputs_are_clamped_to_the_range_of_the_training_rows():
             scorer.rows.X, every.X[folds[v]].clip(seen.min(0), seen.max(0))
         )
         assert (every.X[folds[v]] != scorer.rows.X).any()
+
+
+def test_edge_scorers_say_what_clamping_changes():
+    basis, every = Basis.full(3, 2, constant=False), rows(30, weighted=True)
+    folds = np.array_split(np.arange(30), 3)
+    parts, plan, table = fold_moments(every, basis, folds), Plan.k_fold(3), PartedRows(every, folds)
+    own = models(basis)
+    free, clamped = (scorers(basis, parts, plan, table, clamp=clamp) for clamp in (False, True))
+    for a, b, edge in zip(free, clamped, edge_scorers(basis, plan, table), strict=True):
+        np.testing.assert_allclose(a.errors(own) ** 2 + edge.changes(own), b.errors(own) ** 2)
+    inside = MemoryRows(np.tile([[0.0], [1.0]], (15, 3)), np.zeros(30))
+    assert list(edge_scorers(basis, plan, PartedRows(inside, folds))) == [None] * 3
 
 
 def test_several_parts_judge_together_with_their_weights():

@@ -36,7 +36,7 @@ from polysharp.monomials.term_rules import read_rules
 from polysharp.selection.budget_search import HIGHEST, BudgetSearch, Wanted
 from polysharp.selection.folds import Folds, KnownSums
 from polysharp.selection.parallel import Workers
-from polysharp.selection.scores import RULES, Scores
+from polysharp.selection.scores import RULES, Scores, standard_error
 from polysharp.selection.split_models import Budgets
 from polysharp.selection.splits import random_folds, read_parts, repeated
 from polysharp.time_budget import TimeBudget
@@ -62,8 +62,10 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     max_terms : int or sequence of int, default=100
         Maximum number of terms; every number up to it is compared, beyond 30 only as long as
         errors fall.  Or the numbers of terms to compare.
-    max_inputs : int, None, or sequence of these, default=None
-        Limits on the number of inputs to compare; None for no limit.
+    max_inputs : int, None, sequence of these or "auto", default="auto"
+        Limits on the number of inputs to compare; None for no limit.  "auto" compares formulas in
+        at most 5, at most 10 and any number of inputs, if there are 10 inputs or more: a formula in
+        few inputs is easier to prove.
     gamma : float, sequence of float or "auto", default="auto"
         Ridges 1 / gamma to compare.  "auto": gamma = 1 / (s n) with s = 1e-3, and a decade further
         in either direction as long as errors fall; n is the sum of the weights.  The terms of the
@@ -78,7 +80,7 @@ class SparsePolynomialRegressorCV(CertifiedModel):
     rule : {"shortest", "one-se", "best"}, default="shortest"
         "shortest" takes the fewest terms among formulas as good as the best, in raw inputs unless
         centring saves a fifth of the terms; below 100 rows a linear formula, unless another one is
-        clearly better.  "best" takes the smallest mean validation error.
+        better beyond the luck of a search.  "best" takes the smallest mean validation error.
         "one-se" takes the fewest terms, then the fewest inputs, the lowest degree and the
         strongest ridge, within one standard error of the smallest error.
     n_candidates, fit_intercept, scale, device, engine, gap_tol : optional
@@ -118,9 +120,10 @@ optional
     best_score_ : float
         Its mean score: minus the root mean squared error on held-out rows, mean over the splits.
     cv_results_ : dict
-        One row for each candidate, with the keys of scikit-learn's searches, ``mean_n_terms`` and
-        ``mean_n_inputs``; NaN for candidates that were not reached in time or that no polynomial
-        can obey.
+        One row for each candidate, with the keys of scikit-learn's searches, ``mean_n_terms``,
+        ``mean_n_inputs`` and ``clamped`` (whether inputs are moved into the range of the training
+        rows, which ``clamp=None`` does where held-out rows are predicted no worse); NaN for
+        candidates that were not reached in time or that no polynomial can obey.
     remarks_ : tuple of str
         Sentences about candidates that were not compared.
     interrupted_ : bool
@@ -166,7 +169,7 @@ optional
 
     degree: Any = "auto"
     max_terms: Any = 100
-    max_inputs: Any = None
+    max_inputs: Any = "auto"
     gamma: Any = "auto"
     center: Any = (False, True)
     cv: Any = "auto"
@@ -196,6 +199,11 @@ optional
         """Parameters that are handed to the refit as they are."""
         known = self._kind().get_params(deep=False).keys() - {*COMPARED, "time_limit"}
         return {name: v for name, v in self.get_params(deep=False).items() if name in known}
+
+    @property
+    def _limits(self) -> tuple[int | None, ...]:
+        """The limits on the number of inputs that the user wants compared."""
+        return (None,) if self.max_inputs == "auto" else input_limits(self.max_inputs)
 
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, groups: Any = None
@@ -242,7 +250,7 @@ optional
     def _checked_parameters(self) -> dict[str, Any]:
         """Check everything; return the parameters of the estimator with the largest budgets."""
         for name in COMPARED:
-            check_several(name, getattr(self, name), auto=name == "degree")
+            check_several(name, getattr(self, name), auto=name in ("degree", "max_inputs"))
         if self.rule not in RULES:
             raise InputError(
                 f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}"
@@ -251,7 +259,7 @@ optional
             "refit": self.refit,
             "degree": self._largest_degree,
             "max_terms": max(several(self.max_terms)),
-            "max_inputs": input_limits(self.max_inputs)[0],
+            "max_inputs": self._limits[0],
             "time_limit": self.time_limit,
         }
         check_parameters(parameters)
@@ -269,7 +277,7 @@ optional
         rules = read_rules(parameters, rows.names, rows.ranges)
         n, repeats = rows.shape[0], repeated(self.cv, rows.shape[0])
         parts, plan = read_parts(self.cv, given, n, groups=groups, seed=seed, repeats=repeats)
-        return Folds(rows, parts, plan, rules, bool(self.scale), bool(self.clamp), repeats)
+        return Folds(rows, parts, plan, rules, bool(self.scale), self.clamp, repeats)
 
     def _search(self, folds: Folds, context: FitContext) -> BudgetSearch:
         """Prepare the comparison, within its share of the time."""
@@ -278,7 +286,8 @@ optional
             None if degrees == ("auto",) else tuple(sorted({int(r) for r in degrees})),
             None if gammas == ("auto",) else tuple(dict.fromkeys(float(g) for g in gammas)),
             tuple(dict.fromkeys(map(bool, several(self.center)))),
-            Budgets(sizes(self.max_terms), input_limits(self.max_inputs)),
+            Budgets(sizes(self.max_terms), self._limits),
+            limits=self.max_inputs == "auto",
         )
         seconds = SEARCH_SHARE * context.time.seconds
         time = TimeBudget(seconds - context.time.spent())
@@ -300,7 +309,7 @@ optional
             context = replace(context, time=time, hopeless_after=HOPELESS_AFTER)
         own = {"random_state": context.seed, "time_limit": self.time_limit}
         if self.clamp is None:
-            own["clamp"] = search.clamps(scores, self.best_index_)
+            own["clamp"] = scores.clamps[self.best_index_]
         model = self._kind(**(self._shared | self.best_params_ | own))
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
@@ -322,9 +331,11 @@ optional
     ) -> None:
         """Search once more if models of the splits did better on rows that they had not seen."""
         found, weight = model.fitted_, tables[0].total_weight
+        errors = scores.errors[self.best_index_]
         # Of all held-out rows together, as the error on the rows of the fit is.
-        validated = float(np.sqrt(np.mean(scores.errors[self.best_index_] ** 2)))
-        if found.training_error(weight) <= TOLERATED * validated:
+        validated = float(np.sqrt(np.mean(errors**2)))
+        most = TOLERATED * validated + float(standard_error(errors))
+        if found.training_error(weight) <= most:
             return
         from polysharp.engines.local_search import LocalSearch  # loads the compiler
 
@@ -334,7 +345,7 @@ optional
         if model.fitted_.training_error(weight) >= found.training_error(weight):
             model.fitted_ = found
         own = model.fitted_.training_error(weight)
-        if own > TOLERATED * validated:
+        if own > most:
             search.remarks.append(
                 f"The formula has an error of {own:.4g} on the rows of the fit, more than the "
                 f"{validated:.4g} of cross-validation; a longer time_limit may help."

@@ -33,7 +33,6 @@ import numpy as np
 from polysharp.errors import InfeasibleError, TooLargeError
 from polysharp.moments.moments import Moments, RandomFolds
 from polysharp.monomials.basis import Basis
-from polysharp.selection.clamping import clamping_helps
 from polysharp.selection.folds import FoldMoments, Folds, KnownSums
 from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import NOTHING, Case, Scores, SelectionRule, standard_error
@@ -43,6 +42,7 @@ from polysharp.time_budget import TimeBudget
 from polysharp.typing import Monomial
 
 SHARES = tuple(10.0**-e for e in range(10))  # gamma="auto": ridges relative to the rows
+LINEAR_SHARES = tuple(10.0 ** (-e / 2) for e in (*range(-3, 5), 6, 8))  # likewise, on few rows
 MIDDLE = 3  # where the comparison of ridges begins: best, or next to it, on most tables
 FALLS = 0.998  # an error must fall below this share of the least so far to count as falling
 FEW_TERMS = 30  # sizes that are compared in any case
@@ -54,6 +54,8 @@ SHORT = 5  # terms of the models that are compared beyond
 GAIN = 0.9  # what the error of short models must fall to with every degree, to go on
 MONOMIALS_PER_ROW = 5  # at most, if rows are few
 SHORTLISTED = 1200  # monomials that they are found among
+MANY_INPUTS = 10  # from which on formulas in few of them are compared, too
+LIMITS = (10, 5)  # on the inputs of these: all sets of five are often bounded in seconds
 DEGREE_SHARE = 0.5  # of the time left, that one degree may take
 MOMENT_SHARE = 0.35  # of a degree's time, for the moments of its monomials
 # What one core does, stated and not measured; ordinary ones do twice as much.
@@ -98,6 +100,7 @@ class Wanted:
     gammas: tuple[float, ...] | None
     centers: tuple[bool, ...]
     budgets: Budgets
+    limits: bool = False  # on the number of inputs, wherever there are many
 
 
 @dataclass(eq=False)
@@ -173,7 +176,12 @@ class BudgetSearch:
 
     def choose(self, scores: Scores, rule: SelectionRule) -> int:
         """Return the place of the candidate to use; few rows call for caution."""
-        return scores.choose(rule, few_rows=self.few_rows and not self.found)
+        if not self.few_rows or self.found:
+            return scores.choose(rule)
+        counts = {r: self.folds.at(r).count for r in self.compared}
+        logs = np.log([counts[c.degree] for c in scores.candidates])
+        sizes = np.array([c.max_terms for c in scores.candidates])
+        return scores.choose(rule, nats=sizes * logs / self.folds.rows.shape[0])
 
     @property
     def scores(self) -> Scores:
@@ -194,13 +202,6 @@ class BudgetSearch:
         supports = {tuple(sorted(map(int, support))) for support in scores.supports[chosen]}
         terms = [basis.select(support).monomials for support in sorted(supports)]
         return terms, None if moments is None else KnownSums(basis, moments)
-
-    def clamps(self, scores: Scores, chosen: int) -> bool:
-        """Whether inputs of a candidate should be clamped."""
-        case = scores.candidates[chosen]
-        basis, _ = self.sums[case.degree, case.center]
-        supports, folds = scores.supports[chosen], self.folds.at(case.degree)
-        return clamping_helps(folds, case.center, basis, supports, case.gamma)
 
     @property
     def least(self) -> float:
@@ -328,34 +329,49 @@ class BudgetSearch:
         return None
 
     def _compare_ridges(self, moments: FoldMoments, degree: int, until: TimeBudget) -> None:
+        """Compare the ridges that matter, and limits on the inputs with the best of them."""
+        splits, first, least = moments.splits(), len(self.done), self.least
+        self._walk(splits, Case(degree, 0.0, moments.center), moments.y_scale, until)
+        self._compare_limits(splits, self.done[first:], least)
+
+    def _walk(self, splits: list[SplitModels], case: Case, scale: float, until: TimeBudget) -> None:
         """Compare the gammas that the user lists, or those that a walk over the grid meets."""
-        splits = moments.splits()
 
         def error(gamma: float) -> float:
-            case = Case(degree, gamma, moments.center)
-            scores = self._compared(splits, case, moments.y_scale)
+            scores = self._compared(splits, replace(case, gamma=gamma), scale)
             self.done.append(scores)
             return scores.least
 
-        if self.wanted.gammas is not None:
-            for gamma in self.wanted.gammas:
+        n = self.folds.rows.total_weight
+        listed = self.wanted.gammas
+        if listed is None and case.degree == 1 and self.few_rows:
+            # The linear formula that others must beat has its ridge tuned well.
+            listed = tuple(1.0 / (share * n) for share in LINEAR_SHARES)
+        if listed is not None:
+            for gamma in listed:
                 error(gamma)
             return
-        n = self.folds.rows.total_weight
         grid = [1.0 / (share * n) for share in SHARES]
         least = error(grid[MIDDLE])
         for direction in (grid[MIDDLE + 1 :], grid[MIDDLE - 1 :: -1]):
             for gamma in direction:
-                if self._ended(degree, until):
+                if self._ended(case.degree, until):
                     return
                 new = error(gamma)
                 falls, least = new < FALLS * least, min(new, least)
                 if not falls:
                     break
 
-    def _compared(self, splits: list[SplitModels], case: Case, scale: float) -> Scores:
+    def _compared(
+        self,
+        splits: list[SplitModels],
+        case: Case,
+        scale: float,
+        budgets: Budgets | None = None,
+    ) -> Scores:
         """Compare the sizes of one case: few first, all where more may be better."""
-        budgets, until = self.wanted.budgets, self.time if self.done else None
+        budgets = self.wanted.budgets if budgets is None else budgets
+        until = self.time if self.done else None
         few = tuple(size for size in budgets.max_terms if size <= FEW_TERMS)
         for sizes in dict.fromkeys([few or budgets.max_terms, budgets.max_terms]):
             own = replace(budgets, max_terms=sizes)
@@ -373,6 +389,22 @@ class BudgetSearch:
             if scores.least > BEHIND * self.least:
                 break
         return scores
+
+    def _compare_limits(self, splits: list[SplitModels], new: list[Scores], before: float) -> None:
+        """Compare limits on many inputs, with the ridge that was best at a degree worth it."""
+        best = min(new, key=lambda scores: scores.least)
+        rules = self.folds.rules
+        few = len(self.folds.inputs) < MANY_INPUTS or self.few_rows or not self.wanted.limits
+        if few or len(rules.required_inputs) > min(LIMITS) or best.candidates[0].degree == 1:
+            return
+        if best.least > FALLS * before:
+            return
+        case = best.candidates[0]
+        sizes = tuple(size for size in self.wanted.budgets.max_terms if size <= FEW_TERMS)
+        if sizes and not self.time.expired:
+            own = Case(case.degree, case.gamma, case.center)
+            scale = new[0].scale
+            self.done.append(self._compared(splits, own, scale, Budgets(sizes, LIMITS)))
 
     def _refusal(self, degrees: tuple[int, ...], needed: int) -> Exception:
         """Say why nothing could be compared."""

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from math import isqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from polysharp.moments.moments import Moments, Parts, Plan, RandomFolds, fold_mo
 from polysharp.monomials.basis import Basis, Scaling
 from polysharp.monomials.term_rules import TermRules
 from polysharp.progress import Progress
-from polysharp.selection.holdout_scorers import PartedRows, scorers
+from polysharp.selection.holdout_scorers import PartedRows, edge_scorers, scorers
 from polysharp.selection.screening import screened, screening_work
 from polysharp.selection.split_models import SplitModels
 from polysharp.time_budget import TimeBudget
@@ -46,7 +47,7 @@ class Folds:
     plan: Plan  # which parts train and validate
     rules: TermRules  # of the largest degree and budgets
     scale: bool = True
-    clamp: bool = False
+    clamp: bool | None = False  # None where validation decides
     repeats: int = 1  # drawings of the folds, whose errors are not independent
     room: int = MOMENT_BYTES  # that the moments of all parts and sets may take
 
@@ -181,12 +182,16 @@ class FoldMoments:
                 ([part.response(t) for part in self.parts], replace(table, rows=own))
                 for t, own in enumerate(table.rows.each)
             ]
-        scored = (scorers(self.basis, a, plan, b, clamp=self.folds.clamp) for a, b in each)
+        clamp, basis = self.folds.clamp, self.basis
+        scored = (scorers(basis, a, plan, b, clamp=bool(clamp)) for a, b in each)
+        edges: Any = (repeat(None, plan.n_splits) for _ in each)
+        if clamp is None and self.rules.degree > 1 and table is not None:
+            edges = (edge_scorers(basis, plan, b) for _, b in each if b is not None)
+        of_responses = (zip(*own, strict=True) for own in (scored, edges))
+        own = zip(plan.train, *of_responses, pools, strict=True)
         return [
-            SplitModels(merge(self.parts, train), scorer, self.basis, self.rules, pool, units)
-            for train, scorer, pool in zip(
-                plan.train, zip(*scored, strict=True), pools, strict=True
-            )
+            SplitModels(merge(self.parts, train), scorer, basis, self.rules, pool, units, edge)
+            for train, scorer, edge, pool in own
         ]
 
     @property

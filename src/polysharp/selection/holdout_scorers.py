@@ -3,7 +3,9 @@
 The mean squared error of y = b + m'w is a quadratic form in the moments of the rows
 (``fold_moments.squared_error``), whatever their number.  If a split holds out few enough rows they
 score one by one: next to the exact formula that loses no digits, and models that clamp their inputs
-can be scored, with held-out rows moved into the range of the training rows first.
+can be scored, with held-out rows moved into the range of the training rows first.  Clamping changes
+predictions at rows outside that range alone, which are few: where it is a choice, these rows are
+scored a second time (``EdgeScorer``).
 
 A prediction counts as ``predict`` would make it, however absurd.  A polynomial that takes such a
 value at a held-out row will do so at new rows too, and is told from its rivals by it.
@@ -82,6 +84,19 @@ class RowScorer:
 Scorer = MomentScorer | RowScorer
 
 
+class EdgeScorer(NamedTuple):
+    """Held-out rows outside the range of the training rows, and the same rows moved into it."""
+
+    outside: RowScorer
+    within: RowScorer
+    share: float  # of the weight of all held-out rows
+
+    def changes(self, models: Sequence[Model]) -> Array:
+        """Return what clamped inputs change about the mean squared error of every model."""
+        free, clamped = (scorer.errors(models) for scorer in (self.outside, self.within))
+        return np.asarray(self.share * (clamped**2 - free**2))
+
+
 @dataclass(frozen=True, eq=False)
 class PartedRows:
     """All rows, their inputs coded, and which of them are in which part."""
@@ -116,7 +131,23 @@ def scorers(
             yield MomentScorer(merge(parts, test))
             continue
         held = table.take(test)
-        if clamp:
-            seen = table.take(train).X
-            held = replace(held, X=held.X.clip(seen.min(axis=0), seen.max(axis=0)))
-        yield RowScorer(held, basis)
+        yield RowScorer(_clamped(held, table.take(train)) if clamp else held, basis)
+
+
+def edge_scorers(basis: Basis, plan: Plan, table: PartedRows) -> Iterator[EdgeScorer | None]:
+    """Yield what clamping changes in every split, None where no held-out row is outside."""
+    for train, test in zip(plan.train, plan.test, strict=True):
+        held = table.take(test)
+        within = _clamped(held, table.take(train))
+        moved = np.flatnonzero((within.X != held.X).any(axis=1))
+        if not len(moved):
+            yield None
+            continue
+        share = float(held.weights[moved].sum() / held.weights.sum())
+        free, clamped = (RowScorer(rows.take(moved), basis) for rows in (held, within))
+        yield EdgeScorer(free, clamped, share)
+
+
+def _clamped(rows: MemoryRows, seen: MemoryRows) -> MemoryRows:
+    """Return rows whose inputs are moved into the range of others."""
+    return replace(rows, X=rows.X.clip(seen.X.min(axis=0), seen.X.max(axis=0)))

@@ -36,10 +36,13 @@ NAMES = ("degree", "gamma", "center", "max_inputs", "max_terms")
 # anybody reads, and leave a proof fewer than rounding takes.
 EXACT = 1e-6
 NOTHING = 1e-4  # of the response's standard deviation: a formula so near to it is the law
-CLEARLY = 3.0  # standard errors of a difference: of so many models some are ahead by luck
+# Standard errors of a difference that a nat per row adds to the one a formula must gain over the
+# linear one: of many models some are ahead by luck.
+LUCK = 5.0
 MOST_EXCESS = 0.1  # of the least error: what no rule accepts, however noisy the splits are
 RIDGE_EXCESS = 0.005  # of the least error: what a stronger ridge may cost, however noisy they are
 UNNOTICED = 0.001  # of the least error: what a stronger ridge may cost in any case
+EDGE_EXCESS = 0.95  # standard errors of a difference; a split alone has 1
 # Centred formulas must be shorter by a fifth, and by two terms: a formula in the inputs themselves
 # is worth that to its reader.
 CENTRED_SHARE, CENTRED_TERMS = 0.8, 2
@@ -87,6 +90,18 @@ def strongest(errors: Array, scale: float) -> int:
     return int(np.flatnonzero(excess.mean(axis=1) <= room + 1e-9 * scale)[0])
 
 
+def clamping_pays(free: Array, clamped: Array, scale: float, repeats: int = 1) -> NDArray[np.bool_]:
+    """Say for each candidate whether clamped inputs predict held-out rows no worse than free ones.
+
+    A polynomial may take any value beyond the range of its rows, and few held-out rows show it:
+    what a standard error of the difference cannot tell counts as no worse.
+    """
+    free, clamped = (np.maximum(errors, NOTHING * scale) for errors in (free, clamped))
+    excess = clamped - free
+    room = EDGE_EXCESS * np.sqrt(repeats) * standard_error(excess)
+    return np.asarray((excess != 0.0).any(axis=1) & (excess.mean(axis=1) <= room))
+
+
 @dataclass(frozen=True, eq=False)
 class Scores:
     """Errors of all candidates; NaN where time ran out or no polynomial obeys the rules."""
@@ -98,6 +113,7 @@ class Scores:
     supports: tuple[tuple[Indices, ...], ...]  # of each candidate by split
     scale: float  # standard deviation of the response
     repeats: int = 1  # drawings of the folds
+    clamps: tuple[bool, ...] = ()  # whether a candidate has clamped inputs, where that is a choice
 
     @classmethod
     def of(
@@ -110,10 +126,14 @@ class Scores:
     ) -> Self:
         """Bring the splits of one case together."""
         limits, sizes = budgets.max_inputs, budgets.max_terms
-        errors, terms, inputs = (
+        errors, clamped, terms, inputs = (
             np.stack(tables, axis=-1).reshape(-1, len(splits))
-            for tables in zip(*((s.error, s.n_terms, s.n_inputs) for s in splits), strict=True)
+            for tables in zip(
+                *((s.error, s.clamped, s.n_terms, s.n_inputs) for s in splits), strict=True
+            )
         )
+        clamps = clamping_pays(errors, clamped, scale, repeats)
+        errors = np.where(clamps[:, None], clamped, errors)
         supports = tuple(
             tuple(s.supports[a][b] for s in splits if s.supports[a])
             for a, b in product(range(len(limits)), range(len(sizes)))
@@ -123,7 +143,7 @@ class Scores:
             for k, size in product(limits, sizes)
         )
         means = terms.mean(axis=1), inputs.mean(axis=1)
-        return cls(candidates, errors, *means, supports, scale, repeats)
+        return cls(candidates, errors, *means, supports, scale, repeats, tuple(clamps.tolist()))
 
     @classmethod
     def joined(cls, parts: Sequence[Scores]) -> Scores:
@@ -136,6 +156,7 @@ class Scores:
             tuple(s for part in parts for s in part.supports),
             parts[0].scale,
             parts[0].repeats,
+            tuple(flag for part in parts for flag in part.clamps),
         )
 
     def select(self, chosen: NDArray[np.bool_]) -> Scores:
@@ -164,8 +185,12 @@ class Scores:
     def _flags(self, name: str) -> NDArray[np.bool_]:
         return np.array([getattr(c, name) for c in self.candidates], dtype=bool)
 
-    def choose(self, rule: SelectionRule, *, few_rows: bool = False) -> int:
-        """Return the place of the candidate to use; of ``few_rows`` the shortest is cautious."""
+    def choose(self, rule: SelectionRule, *, nats: Array | None = None) -> int:
+        """Return the place of the candidate to use.
+
+        ``nats`` of each candidate make the shortest rule cautious: what it takes to name its terms,
+        per row.
+        """
         if np.isnan(self.mean).all():
             raise InfeasibleError("no polynomial within the budgets satisfies all the rules")
         best = int(np.nanargmin(self.mean))
@@ -174,13 +199,13 @@ class Scores:
             return int(min(close, key=lambda a: self._simplicity(int(a))))
         if rule == "best":
             return best
-        return self._cautious() if few_rows else self._shortest()
+        return self._shortest() if nats is None else self._cautious(nats)
 
-    def _cautious(self) -> int:
+    def _cautious(self, nats: Array) -> int:
         """Return the linear formula with every input, or a formula that is clearly better.
 
-        First come shorter linear formulas, then those of each higher degree.  Each must lower the
-        error by several standard errors of the difference.
+        Of the shortest formulas of each degree, that is the one whose gain is largest after as many
+        standard errors of the difference are taken off as the luck of the search may explain.
         """
         degrees = np.array([c.degree for c in self.candidates])
         linear = self.select(degrees == 1)
@@ -188,15 +213,17 @@ class Scores:
             return self._shortest()
         longest = np.nanmax(np.where(np.isnan(linear.mean), np.nan, linear.n_terms))
         chosen = linear.select(linear.n_terms == longest).choose("best")
+        errors, most = np.maximum(self.errors, NOTHING * self.scale), 0.0
+        usual = errors[chosen]
         for degree in sorted(set(degrees.tolist())):
             own = self.select(degrees == degree)
             if np.isnan(own.mean).all():
                 continue
             new = own._shortest()
-            errors = np.maximum(self.errors[[chosen, new]], NOTHING * self.scale)
-            gain = errors[0] - errors[1]
-            if gain.mean() > CLEARLY * self._standard_error(gain):
-                chosen = new
+            gain, luck = usual - errors[new], 1.0 + LUCK * nats[new]
+            left = float(gain.mean() - luck * self._standard_error(gain))
+            if left > most:
+                chosen, most = new, left
         return chosen
 
     def _simplicity(self, a: int) -> tuple[float, ...]:
@@ -266,6 +293,7 @@ class Scores:
             "mean_test_score": -self.mean,
             "std_test_score": self.errors.std(axis=1),
             "rank_test_score": ranks.astype(np.int32),
+            "clamped": np.array(self.clamps, dtype=bool),
             "mean_n_terms": self.n_terms,
             "mean_n_inputs": self.n_inputs,
         }

@@ -23,7 +23,7 @@ from polysharp.monomials.basis import Basis
 from polysharp.monomials.structure import Structure
 from polysharp.monomials.term_rules import TermRules
 from polysharp.problem.problem import Fit, Problem
-from polysharp.selection.holdout_scorers import Model, RowScorer, Scorer
+from polysharp.selection.holdout_scorers import EdgeScorer, Model, RowScorer, Scorer
 from polysharp.time_budget import TimeBudget
 from polysharp.typing import Array, Indices
 
@@ -52,6 +52,7 @@ class SizeErrors:
     """Error and size of one model for each of the budgets; NaN where rules or time allow none."""
 
     error: Array  # root mean squared error on the validation rows
+    clamped: Array  # the same with inputs moved into the range of the training rows
     n_terms: Array
     n_inputs: Array
     supports: list[list[Indices]]  # by limit, then size; empty where nothing was found
@@ -67,6 +68,7 @@ class SplitModels:
     rules: TermRules
     pool: Indices  # the monomials that the split may use, ascending
     units: tuple[float, ...] = (1.0,)  # what the responses were divided by
+    edges: tuple[EdgeScorer | None, ...] = (None,)  # of each response, where clamping is a choice
 
     def compare(
         self,
@@ -80,7 +82,7 @@ class SplitModels:
         Coefficients are estimated with ``refit_gamma``, by default with the gamma of the terms.
         """
         time = TimeBudget() if time is None else time
-        error, n_terms, n_inputs = np.full((3, *budgets.shape), np.nan)
+        error, clamped, n_terms, n_inputs = np.full((4, *budgets.shape), np.nan)
         supports: list[list[Indices]] = [[] for _ in budgets.max_inputs]
         wider: list[Indices] = []
         for a, k in enumerate(budgets.max_inputs):
@@ -96,33 +98,36 @@ class SplitModels:
             if not allowed:
                 continue
             supports[a] = [self.pool[places] for places in own]
-            error[a, allowed] = self._errors([refitted.refit(own[b]) for b in allowed])
+            fits = [refitted.refit(own[b]) for b in allowed]
+            error[a, allowed], clamped[a, allowed] = self._errors(fits)
             uses = problem.structure.uses
             n_terms[a, allowed] = [len(own[b]) for b in allowed]
             n_inputs[a, allowed] = [uses[own[b]].any(axis=0).sum() for b in allowed]
-        return SizeErrors(error, n_terms, n_inputs, supports)
+        return SizeErrors(error, clamped, n_terms, n_inputs, supports)
 
     def refit_errors(self, support: Indices, gammas: Sequence[float], budgets: Budgets) -> Array:
         """Return the errors of some terms whose coefficients are estimated with each gamma."""
         problem = self.problem(1.0, max(budgets.max_terms), budgets.max_inputs[0])
         places = np.searchsorted(self.pool, support)
-        return self._errors([replace(problem, lam=1.0 / g).refit(places) for g in gammas])
+        return self._errors([replace(problem, lam=1.0 / g).refit(places) for g in gammas])[0]
 
     @property
     def work(self) -> float:
         """How long models take, beside those of one response."""
         return 1.0 + RESPONSE_WORK * (len(self.scorers) - 1)
 
-    def _errors(self, fits: list[Fit]) -> Array:
-        """Return the errors of some models."""
+    def _errors(self, fits: list[Fit]) -> tuple[Array, Array]:
+        """Return the errors of some models, with their inputs as they are and clamped."""
         each = list(zip(*map(self.models, fits), strict=True))
-        first = self.scorers[0]
-        if len(each) == 1:
-            return first.errors(each[0])
         # All responses have the same rows: one design serves them.
-        design = first.design(each[0]) if isinstance(first, RowScorer) else None
+        first, design = self.scorers[0], None
+        if len(each) > 1 and isinstance(first, RowScorer):
+            design = first.design(each[0])
         found = [scorer.errors(own, design) for scorer, own in zip(self.scorers, each, strict=True)]
-        return np.asarray(np.sqrt(np.mean(np.square(found), axis=0)))
+        squares = np.mean(np.square(found), axis=0)
+        pairs = zip(self.edges, each, strict=True)
+        changes = sum(edge.changes(own) for edge, own in pairs if edge) / len(each)
+        return np.sqrt(squares), np.sqrt(np.maximum(squares + changes, 0.0))
 
     def _sizes(
         self, problem: Problem, budgets: Budgets, wider: list[Indices], time: TimeBudget
