@@ -35,25 +35,12 @@ class DataError(RuntimeError):
 
 
 def first_line(error: BaseException) -> str:
-    r"""Return the first line of an error's message, its type if the message is empty.
-
-    Examples
-    --------
-    >>> first_line(ValueError("\nno such sheet\nthere are two")), first_line(ValueError())
-    ('no such sheet', 'ValueError')
-    """
+    """Return the first line of an error's message, its type if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def load_optional(module: str, what: str, extra: str) -> Any:
-    """Import a module of an optional extra, or raise with the command that installs it.
-
-    Examples
-    --------
-    >>> load_optional("nowhere", "engine='magic'", "solvers")
-    Traceback (most recent call last):
-    polysharp.errors.MissingSolverError: engine='magic' needs the package nowhere, which is not installed; run 'pip install polysharp[solvers]'
-    """  # noqa: E501
+    """Import a module of an optional extra, or raise with the command that installs it."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -81,15 +81,7 @@ class Progress:
 
 
 def describe(event: Event | Share) -> str:
-    """Return one line, what a narrow terminal may cut off last.
-
-    Examples
-    --------
-    >>> describe(Event("branching", 2.0, 1.5, nodes=7, cuts=0, rounds=0, seconds=0.25))
-    'branching 0.2 s: objective 2, bound 1.5, gap 25.00 %, 7 nodes'
-    >>> describe(Share("moments", 1, 4))
-    'moments: 25 %'
-    """
+    """Return one line, what a narrow terminal may cut off last."""
     if isinstance(event, Share) and not event.total:
         return f"{event.stage} ..."
     if isinstance(event, Share):

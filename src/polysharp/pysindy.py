@@ -160,12 +160,6 @@ def divide(costs: list[Array], total: int) -> tuple[float, list[int]]:
     """Return the least sum of one entry per row whose places sum to at most ``total``.
 
     A row of two entries means 'no term, or the one size', which costs one place.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> divide([np.array([5.0, 1.0, 0.9]), np.array([4.0, 3.0, 0.0])], 3)
-    (1.0, [1, 2])
     """
     least = np.zeros(total + 1)
     choices = []

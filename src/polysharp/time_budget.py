@@ -32,11 +32,6 @@ class TimeBudget:
 
     A search whose gap is still wider than ``HOPEFUL_GAP`` after ``hopeless_after`` seconds ends;
     until then it plans as if it had no more time than that.
-
-    Examples
-    --------
-    >>> TimeBudget().remaining(), TimeBudget(0.0).expired
-    (inf, True)
     """
 
     def __init__(

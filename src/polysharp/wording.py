@@ -18,25 +18,13 @@ def plural(count: int, noun: str) -> str:
 
 
 def rounded_down(value: float, digits: int = 6) -> str:
-    """Write a number that is proved as a lower bound: never more than is proved.
-
-    Examples
-    --------
-    >>> rounded_down(36.16988), rounded_down(0.25)
-    ('36.1698', '0.25')
-    """
+    """Write a number that is proved as a lower bound: never more than is proved."""
     down = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal_from_float(value)
     return f"{float(down):.{digits}g}"
 
 
 def rounded_up(value: float, decimals: int | None = None) -> str:
-    """Write a number that is proved as an upper bound: never less than is proved.
-
-    Examples
-    --------
-    >>> rounded_up(0.81234), rounded_up(0.25), rounded_up(0.99991234)
-    ('0.8124', '0.2500', '0.999913')
-    """
+    """Write a number that is proved as an upper bound: never less than is proved."""
     decimals = r2_decimals(value) if decimals is None else decimals
     unit = 10.0**decimals
     return f"{ceil(value * unit) / unit:.{decimals}f}"
@@ -58,13 +46,7 @@ def plus_minus(value: float, error: float) -> str:
 
 
 def at_most(value: float, digits: int = 6) -> str:
-    """Write a lower bound for reading.
-
-    Examples
-    --------
-    >>> number(36.16988), at_most(36.16988), at_most(0.25)
-    ('36.1699', '36.1698', '0.25')
-    """
+    """Write a lower bound for reading."""
     return rounded_down(value, digits).replace("-", MINUS)
 
 
@@ -74,13 +56,7 @@ def share(value: float, decimals: int = 1) -> str:
 
 
 def percent(share: float) -> str:
-    r"""Write a share in percent, two digits, rounded up in size.
-
-    Examples
-    --------
-    >>> percent(0.03141), percent(0.0), percent(1e-9), percent(0.5)
-    ('3.2\xa0%', '0\xa0%', '<\xa00.0001\xa0%', '50\xa0%')
-    """
+    """Write a share in percent, two digits, rounded up in size."""
     value = 100.0 * share
     if value <= 0.0:
         return f"0{NBSP}%"
@@ -92,13 +68,7 @@ def percent(share: float) -> str:
 
 
 def r_squared(value: float | None) -> str:
-    """Write R^2 with as many digits as tell it from 1, rounded down.
-
-    Examples
-    --------
-    >>> r_squared(0.87654), r_squared(0.999871), r_squared(None)
-    ('0.8765', '0.99987', '\N{EN DASH}')
-    """
+    """Write R^2 with as many digits as tell it from 1, rounded down."""
     if value is None:
         return DASH
     digits = 4 if value < 0.999 or value >= 1.0 else min(6, 1 + ceil(-log10(1.0 - value) - 1e-9))

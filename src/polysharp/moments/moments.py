@@ -225,13 +225,7 @@ def _evaluator(basis: Basis, arrays: Arrays, *, scaled: bool) -> Callable[[Any],
 
 @dataclass(frozen=True)
 class Plan:
-    """Which parts train and which validate, split by split.
-
-    Examples
-    --------
-    >>> Plan.k_fold(3).train
-    ((1, 2), (0, 2), (0, 1))
-    """
+    """Which parts train and which validate, split by split."""
 
     train: tuple[tuple[int, ...], ...]
     test: tuple[tuple[int, ...], ...]
@@ -266,13 +260,7 @@ class RandomFolds:
     seed: int
 
     def of(self, n: int, number: int) -> list[Indices]:
-        """Return the rows of each part in a block of n rows.
-
-        Examples
-        --------
-        >>> [len(rows) for rows in RandomFolds(3, seed=0).of(7, number=5)]
-        [3, 2, 2]
-        """
+        """Return the rows of each part in a block of n rows."""
         rng = np.random.default_rng([self.seed, number])
         order, first = rng.permutation(n), int(rng.integers(self.n_parts))
         step = self.n_parts
@@ -301,15 +289,7 @@ def fold_moments(
     several: bool = False,
     on_block: OnBlock | None = None,
 ) -> list[Moments]:
-    """Return the moments of each part, of y or of ``several`` responses.
-
-    Examples
-    --------
-    >>> rows = MemoryRows(np.arange(12.0).reshape(6, 2), np.arange(6.0))
-    >>> parts = fold_moments(rows, Basis.full(2, 1), [np.arange(3), np.arange(3, 6)])
-    >>> merge(parts, (0, 1)).mean.tolist()
-    [1.0, 5.0, 6.0]
-    """
+    """Return the moments of each part, of y or of ``several`` responses."""
     total: PartMoments = rows.sum_over_blocks(
         "folds", _parts_of_block, basis, parts, several, on_block=on_block
     )

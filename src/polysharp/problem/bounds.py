@@ -112,8 +112,8 @@ class Accuracy:
     def shifted(self, diagonal: Array) -> Accuracy:
         """Return the accuracy of G less a pairwise shift with this diagonal.
 
-        None of its entries exceeds the root of two of the diagonal (``coupling``), each is made
-        by four operations, and taking it away is one more.
+        None of its entries exceeds the root of two of the diagonal (``pairwise_shift``), each
+        is made by four operations, and taking it away is one more.
         """
         return replace(self, unit=self.unit + SHIFTED_UNIT, sizes=np.sqrt(self.sizes**2 + diagonal))
 
@@ -224,7 +224,7 @@ def scaled_value(ya: Any, aa: Any, spent: Any) -> Any:
 
 
 def combined_level(T: float, excess: float, shift: float, error: float) -> float:
-    """Return what K vectors must be seen to prove of a support for it to cost T, rounded up.
+    """Return the level P that K vectors must show for a support to cost T, rounded up.
 
     For any vectors U, b = U'y, c_j = U'm_j and N = U'U + U'M_O M_O'U / lam <= (1 + excess) I, a
     support of O and F costs P(b, c) / (1 + excess) at least, P being the least value of
@@ -267,7 +267,7 @@ def dual_values(
 def residual_bound(
     systems: Sequence[Quadratic], rho: Array, A: Indices, W: Array, budget: int
 ) -> float:
-    """Return what residuals prove about all models of at most ``budget`` terms.
+    """Return the bound that residuals prove for all models of at most ``budget`` terms.
 
     Each response has one residual, y - M_A w with rho = q - Q_:A w; all have one support.  The best
     multiple of them is known if nothing is bounded; otherwise a good one is taken.
@@ -349,7 +349,7 @@ def choice_bounds(
 
 
 def forcing_costs(bound: float, Z: Array, budget: int) -> tuple[Array, Any]:
-    """Return what forcing each free monomial costs at least, and which are the ``budget`` largest.
+    """Return the least cost of forcing each free monomial, and which are the ``budget`` largest.
 
     Z are prices as the bound counted them.  Bringing in one beyond the L largest costs
     bound + Z_(L) - Z_j at least, leaving out one of the L largest bound + Z_j - Z_(L+1).
