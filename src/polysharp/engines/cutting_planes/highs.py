@@ -32,20 +32,6 @@ CENTRE_WEIGHT = 0.8
 NEGLIGIBLE_PART = 1e-5  # parts of the centre below this are left out of a tangent
 
 
-def branch(talk: Dialogue) -> None:
-    """Add cuts until the last programme needs none, or the time is over."""
-    run, programme = talk.run, Programme(talk)
-    while not (run.proved or run.expired):
-        answer = programme.next()
-        run.rounds += 1
-        run.report("integer programme")
-        cuts = [] if answer is None else talk.cuts(*answer)
-        if not cuts:
-            break
-        for cut in cuts:
-            programme.add(cut)
-
-
 class HighsModel:
     """A master in HiGHS: its columns and eta, the rows of its rules, then one row for each cut.
 
@@ -129,9 +115,8 @@ class RootLP(HighsModel):
 
     def solve_with(self, run: Run, centre: Array) -> LinearPoint | None:
         """Solve with the tangent at a centre added."""
-        self.add(
-            self.master.tangent(np.where(centre < NEGLIGIBLE_PART, 0.0, centre)).clipped(run.bound)
-        )
+        centre = np.where(centre < NEGLIGIBLE_PART, 0.0, centre)
+        self.add(self.master.tangent(centre).clipped(run.bound))
         return self.solve(run)
 
     def safe(self, x: Array, y: Array) -> LinearPoint:
@@ -167,46 +152,42 @@ class RootLP(HighsModel):
         return tuple(cut for cut, kept in zip(self.cuts, keep, strict=True) if kept)
 
 
-class Programme(HighsModel):
-    """The master in HiGHS, growing by a cut or two a round."""
+def branch(talk: Dialogue) -> None:
+    """Solve integer programmes, each with more cuts, until one needs none or the time is over."""
+    run, master, phase = talk.run, talk.master, "integer programme"
+    options = {
+        "threads": run.threads,
+        "random_seed": run.seed % 2**31,
+        "mip_feasibility_tolerance": TOLERANCE,
+        "primal_feasibility_tolerance": TOLERANCE,
+        "dual_feasibility_tolerance": TOLERANCE,
+        "mip_rel_gap": 0.0,
+    }
+    programme = HighsModel(master, options, binary=True)
+    highs = programme.highs
 
-    def __init__(self, talk: Dialogue) -> None:
-        run = talk.run
-        options = {
-            "threads": run.threads,
-            "random_seed": run.seed % 2**31,
-            "mip_feasibility_tolerance": TOLERANCE,
-            "primal_feasibility_tolerance": TOLERANCE,
-            "dual_feasibility_tolerance": TOLERANCE,
-            "mip_rel_gap": 0.0,
-        }
-        super().__init__(talk.master, options, binary=True)
-        self.talk, self.ctrl_c = talk, DeferredInterrupt()
-        # HiGHS asks now and then whether to go on.
-        self.highs.cbMipInterrupt.subscribe(self._listen)
-
-    def next(self) -> tuple[Array, float] | None:
-        """Return (s, eta) of the best solution, None where the time ran out before one."""
-        talk, highs = self.talk, self.highs
-        highs.setOptionValue("mip_abs_gap", talk.gap(0.25))
-        solution = self.api.HighsSolution()
-        solution.col_value = np.append(*talk.start())
-        highs.setSolution(solution)
-        with DeferredInterrupt() as self.ctrl_c:
-            solved = self.run(talk.run)
-        talk.finish()
-        info = highs.getInfo()
-        talk.follow(info.mip_dual_bound, info.mip_node_count, "integer programme")
-        talk.nodes_before = talk.run.nodes
-        if not solved:
-            return None
-        x = np.array(highs.getSolution().col_value)
-        return x[: len(talk.master.kept)], float(x[-1])
-
-    def _listen(self, event: Any) -> None:
+    def listen(event: Any) -> None:
         bound, nodes = event.data_out.mip_dual_bound, event.data_out.mip_node_count
-        self.talk.guarded(
-            lambda: self.talk.follow(bound, nodes, "integer programme"), None, event.interrupt
-        )
-        if self.ctrl_c.pending:
+        talk.guarded(lambda: talk.follow(bound, nodes, phase), None, event.interrupt)
+        if ctrl_c.pending:
             event.interrupt()
+
+    highs.cbMipInterrupt.subscribe(listen)  # HiGHS asks now and then whether to go on
+    while not (run.proved or run.expired):
+        highs.setOptionValue("mip_abs_gap", talk.gap(0.25))
+        start = programme.api.HighsSolution()
+        start.col_value = np.append(*talk.start())
+        highs.setSolution(start)
+        with DeferredInterrupt() as ctrl_c:
+            solved = programme.run(run)
+        talk.finish()
+        info, x = highs.getInfo(), np.array(highs.getSolution().col_value)
+        talk.follow(info.mip_dual_bound, info.mip_node_count, phase)
+        talk.nodes_before = run.nodes
+        run.rounds += 1
+        run.report(phase)
+        cuts = talk.cuts(x[: len(master.kept)], float(x[-1])) if solved else []
+        if not cuts:
+            break
+        for cut in cuts:
+            programme.add(cut)
