@@ -1,8 +1,7 @@
 """The seconds that some work may take: one class for every limit, share and deadline.
 
 A budget begins when it is made.  Work asks it for the seconds that remain, gives parts of it to its
-steps (``share``), looks at it now and then (``check``), and ends work in blocks that will not be
-done in time (``callback``).
+steps (``share``), and ends work in blocks that will not be done in time (``callback``).
 """
 
 from __future__ import annotations
@@ -71,11 +70,6 @@ class TimeBudget:
     def restarted(self) -> TimeBudget:
         """Return a budget of as many seconds that begins now."""
         return TimeBudget(self.seconds, self.hopeless_after, self.clock)
-
-    def check(self) -> None:
-        """Raise ``OutOfTime`` when nothing is left."""
-        if self.expired:
-            raise OutOfTime
 
     def callback(self, tell: OnBlock | None = None) -> OnBlock:
         """Return a callback for work in blocks that begins now.

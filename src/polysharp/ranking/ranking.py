@@ -136,15 +136,13 @@ def checked(
         raise InputError(f"degree must be an integer of at least 1, got {degree!r}")
     if not (np.isfinite(gamma) and gamma > 0):
         raise InputError(f"gamma must be positive and finite, got {gamma!r}")
-    X = np.ascontiguousarray(X, dtype=np.float64)
-    y = np.asarray(y, dtype=np.float64)
+    X, y = np.ascontiguousarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if X.ndim != 2 or 0 in X.shape:
         raise InputError(f"X must be a table with at least one row and column, got {X.shape}")
     v = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    for name, array in (("y", y), ("sample_weight", v)):
-        if array.shape != (len(X),):
+    for name, array in {"X": X, "y": y, "sample_weight": v}.items():
+        if array is not X and array.shape != (len(X),):
             raise InputError(f"{name} has {array.size:,} values, X has {len(X):,} rows")
-    for name, array in (("X", X), ("y", y), ("sample_weight", v)):
         if not np.isfinite(array).all():
             first = array[~np.isfinite(array)][0]
             raise InputError(f"{name} must have neither NaN nor inf, got {first}")
