@@ -43,6 +43,7 @@ from polysharp.typing import Array
 BLOCK_ROWS = 65_536  # rows that are evaluated at a time
 
 Pair = tuple[int, int]
+Triangle = tuple[Array, Array, Array]  # columns at length 1, the target, and their lengths before
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +102,12 @@ def measure_importance(
     terms = np.zeros(len(polynomial))
     # The predictions of a constant vary by rounding alone.
     if variance > 1e-28 * float(weights @ predicted**2):
-        fit = _LeastSquares.of(polynomial, X, predicted, weights, True)
+        fit = _triangle(polynomial, X, predicted, weights, True)
         groups = {
             i: [j for j, m in enumerate(polynomial.monomials) if i in inputs_of(m)] for i in used
         }
-        terms = np.array([min(1.0, fit.residual([j]) / variance) for j in range(len(terms))])
-        data[used] = [min(1.0, fit.residual(groups[i]) / variance) for i in used]
+        terms = np.array([min(1.0, _residual(fit, [j]) / variance) for j in range(len(terms))])
+        data[used] = [min(1.0, _residual(fit, groups[i]) / variance) for i in used]
     return Importance(terms, inputs, strongest, first, data)
 
 
@@ -153,9 +154,9 @@ def errors_without(
     Errors are root mean squares on these rows.  Dropping a term never lowers the error, and hardly
     raises it if the other terms can replace the term.
     """
-    fit = _LeastSquares.of(polynomial, X, y, _shares(X, sample_weight), polynomial.intercept != 0)
-    without = [fit.residual([j]) for j in range(len(polynomial))]
-    return float(np.sqrt(fit.residual())), np.sqrt(without)
+    fit = _triangle(polynomial, X, y, _shares(X, sample_weight), polynomial.intercept != 0)
+    without = [_residual(fit, [j]) for j in range(len(polynomial))]
+    return float(np.sqrt(_residual(fit))), np.sqrt(without)
 
 
 def without_ridge(
@@ -177,8 +178,10 @@ def without_ridge(
     >>> without_ridge(Polynomial(((0,),), np.array([1.8]), 0.3, ("a",)), X, 2.0 * X[:, 0]).round(9)
     array([2.])
     """
-    fit = _LeastSquares.of(polynomial, X, y, _shares(X, sample_weight), free_intercept)
-    factors = np.linalg.lstsq(fit.columns, fit.target)[0] / fit.lengths
+    columns, target, lengths = _triangle(
+        polynomial, X, y, _shares(X, sample_weight), free_intercept
+    )
+    factors = np.linalg.lstsq(columns, target)[0] / lengths
     return np.asarray(polynomial.coefficients * factors[1:])
 
 
@@ -188,32 +191,25 @@ def _shares(X: Array, sample_weight: Array | None) -> Array:
     return np.asarray(weights / weights.sum())
 
 
-@dataclass(frozen=True, eq=False)
-class _LeastSquares:
-    """R of [1, terms, target], which is all that least squares needs; its columns at length 1."""
+def _triangle(
+    polynomial: Polynomial, X: Array, target: Array, weights: Array, free_intercept: bool
+) -> Triangle:
+    """Return R of [1, terms, target], all that least squares needs, updated by blocks of rows."""
+    R = np.zeros((0, len(polynomial) + 2))
+    for a in range(0, len(X), BLOCK_ROWS):
+        rows = slice(a, a + BLOCK_ROWS)
+        ones = np.full((len(X[rows]), 1), float(free_intercept))
+        values = polynomial.products(X[rows]) * polynomial.coefficients
+        block = np.hstack([ones, values, target[rows, None]])
+        R = qr(np.vstack([R, block * np.sqrt(weights[rows, None])]), mode="r")[0]
+    lengths = np.linalg.norm(R[:, :-1], axis=0)
+    lengths[lengths == 0.0] = 1.0
+    return R[:, :-1] / lengths, R[:, -1], lengths
 
-    columns: Array  # of the intercept and the terms; dropping a term is dropping a column
-    target: Array
-    lengths: Array  # of the columns
 
-    @classmethod
-    def of(
-        cls, polynomial: Polynomial, X: Array, target: Array, weights: Array, free_intercept: bool
-    ) -> _LeastSquares:
-        """Update R by blocks of rows."""
-        R = np.zeros((0, len(polynomial) + 2))
-        for a in range(0, len(X), BLOCK_ROWS):
-            rows = slice(a, a + BLOCK_ROWS)
-            ones = np.full((len(X[rows]), 1), float(free_intercept))
-            values = polynomial.products(X[rows]) * polynomial.coefficients
-            block = np.hstack([ones, values, target[rows, None]])
-            R = qr(np.vstack([R, block * np.sqrt(weights[rows, None])]), mode="r")[0]
-        lengths = np.linalg.norm(R[:, :-1], axis=0)
-        lengths[lengths == 0.0] = 1.0
-        return cls(R[:, :-1] / lengths, R[:, -1], lengths)
-
-    def residual(self, dropped: Collection[int] = ()) -> float:
-        """Return the mean squared residual of a fit without some terms."""
-        kept = np.delete(self.columns, [j + 1 for j in dropped], 1)
-        left = float(np.sum((self.target - kept @ np.linalg.lstsq(kept, self.target)[0]) ** 2))
-        return max(left, self.residual()) if dropped else left  # rounding may lower it
+def _residual(triangle: Triangle, dropped: Collection[int] = ()) -> float:
+    """Return the mean squared residual of a fit without some terms."""
+    columns, target, _ = triangle
+    kept = np.delete(columns, [j + 1 for j in dropped], 1)
+    left = float(np.sum((target - kept @ np.linalg.lstsq(kept, target)[0]) ** 2))
+    return max(left, _residual(triangle)) if dropped else left  # rounding may lower it
