@@ -4,7 +4,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
-from support import Basis, Leading, NumpyArrays, PanelSizes, Pricer, scales
+from support import Basis, Leading, NumpyArrays, PanelSizes, Pricer, home, scales
 
 from polysharp.errors import InputError
 
@@ -77,11 +77,12 @@ def test_ties_keep_the_order_of_the_basis(seed, top):
         check(Pricer(X, degree).price(a, top), monomials, correlation, top)
 
 
-def test_more_ties_than_can_wait():
+def test_more_ties_than_can_wait(monkeypatch):
+    monkeypatch.setattr(home("Shortlist"), "SLACK", 8)
     X, a = draw(0, 30, 3)
     X = X[:, [0] * 9 + [1, 2]]
     monomials, correlation = brute_force(X, a, 3)
-    check(Pricer(X, 3, slack=8).price(a, 10), monomials, correlation, 10)
+    check(Pricer(X, 3).price(a, 10), monomials, correlation, 10)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64])

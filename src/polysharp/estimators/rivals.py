@@ -193,8 +193,7 @@ def _prepared(
 
         search = priced_run(coded, inputs, plan, context)
         start = [tuple(sorted(m)) for m in law.monomials]
-        few = near_optimal_pool(search, start, (1.0 + within) * (1.0 + ROOM))
-        others = few.others
+        few, others = near_optimal_pool(search, start, (1.0 + within) * (1.0 + ROOM))
         prepared = PreparedProblem(coded, few.basis, few.assembled, inputs, model.ranking_, plan)
     problem = of_exact_size(prepared.problem, len(law))
     return replace(prepared, assembled=replace(prepared.assembled, problem=problem)), others

@@ -68,11 +68,6 @@ class Priced:
         threshold = 0.0 if all_listed else float(np.abs(listed).min()) + error
         return cls(tuple(named(keys)), listed, threshold, error)
 
-    @property
-    def values(self) -> Array:
-        """|m_j'a|."""
-        return np.abs(self.correlations)
-
 
 class Pricer:
     """Price vectors against all monomials of some inputs of X, scaled as the basis will see them.
@@ -96,13 +91,12 @@ class Pricer:
         precision: Precision | None = None,
         arrays: Arrays | None = None,
         sizes: PanelSizes | None = None,  # how the work is cut; None for what suits the table
-        slack: int = SLACK,
     ) -> None:
         self.arrays: Arrays = NumpyArrays() if arrays is None else arrays
         self.n, self.degree, self.lowest, self.keep = int(X.shape[0]), degree, lowest, keep
         self.inputs = np.unique(np.arange(X.shape[1]) if inputs is None else np.asarray(inputs))
         self.weight = np.ones(self.n) if sample_weight is None else np.asarray(sample_weight, float)
-        self.fit_intercept, self.slack = fit_intercept, slack
+        self.fit_intercept = fit_intercept
         self.sizes = sizes or PanelSizes.of(self.n, len(self.inputs), self.arrays.stack)
         self.exact_table = with_ones(self.arrays, X, self.inputs)
         with np.errstate(over="ignore"):
@@ -142,7 +136,7 @@ class Pricer:
         if peak == 0.0:
             return self._all_zero(top, keep)
         sweep = _Sweep(self, direction / peak, keep)
-        shortlist = Shortlist(top, self.degree, sweep.exact, sweep.exact_error, self.slack)
+        shortlist = Shortlist(top, self.degree, sweep.exact, sweep.exact_error)
         for panel in self.panels(on_block):
             shortlist.offer(*sweep.candidates(panel, shortlist.threshold))
         keys, correlations = shortlist.result()
@@ -256,9 +250,8 @@ class Shortlist:
         degree: int,
         exact: Callable[[Keys], Array] | None = None,
         exact_error: float = 0.0,
-        slack: int = SLACK,
     ) -> None:
-        self.size, self.degree, self.slack = size, degree, slack
+        self.size, self.degree = size, degree
         self.exact, self.exact_error = exact, exact_error
         self.threshold = 0.0
         none: Candidates = np.zeros((0, degree), dtype=np.int32), np.zeros(0), np.zeros(0)
@@ -269,9 +262,9 @@ class Shortlist:
         if not len(keys):
             return
         self._waiting.append((padded(keys, self.degree), value, margin))
-        if sum(len(part[0]) for part in (self._kept, *self._waiting)) > 2 * self.size + self.slack:
+        if sum(len(part[0]) for part in (self._kept, *self._waiting)) > 2 * self.size + SLACK:
             self._drop_hopeless()
-            if len(self._kept[0]) > 2 * self.size + self.slack // 2:
+            if len(self._kept[0]) > 2 * self.size + SLACK // 2:
                 self.result()
 
     def _drop_hopeless(self) -> None:

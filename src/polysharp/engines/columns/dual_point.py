@@ -21,31 +21,24 @@ bounded and always taken to the side that lowers the bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from polysharp.monomials.coefficient_bounds import ANY, Boxes
+from polysharp.monomials.coefficient_bounds import ANY
 from polysharp.pricing.columns import RowVector
-from polysharp.pricing.design import Design
 from polysharp.pricing.pricer import Priced
 from polysharp.problem import bounds
 from polysharp.problem.bounds import UNIT
 from polysharp.typing import Array, Monomial
 
+if TYPE_CHECKING:
+    from polysharp.engines.columns.priced_run import PricedRun
+
 Allows = Callable[[Monomial], bool]
-
-
-class PriceRule(NamedTuple):
-    """What prices depend on: ridge, terms, whether points may be scaled later, and the boxes."""
-
-    lam: float
-    terms: int
-    scalable: bool
-    boxes: Callable[[Sequence[Monomial]], Boxes]
 
 
 class Bounded(NamedTuple):
@@ -83,8 +76,7 @@ class DualPoint:
     @classmethod
     def of(
         cls,
-        design: Design,
-        rule: PriceRule,
+        search: PricedRun,
         w: dict[Monomial, float],
         a: RowVector,
         priced: Priced,
@@ -92,29 +84,30 @@ class DualPoint:
         reach: float = 0.0,
     ) -> DualPoint:
         """Combine a vector and its prices; ``extra`` monomials get theirs as well."""
+        design, lam, terms = search.design, search.lam, search.rules.max_terms
         unit, error = 2.0 * (design.n + 16) * UNIT, priced.error + a.drift
         ya, aa = a.ya - unit * float(np.sqrt(a.raw * design.yy)), a.aa + unit * a.raw
-        boxes = rule.boxes(priced.monomials)
+        boxes, scalable = search.boxes(priced.monomials), not search.rules.coefficients.bind
 
         def at(t: float) -> tuple[float, Array, float]:
             """Return t, the prices listed and the largest of the rest."""
-            rest = float(bounds.price(t * priced.threshold, t * error, rule.lam, *ANY))
-            listed = bounds.price(t * priced.correlations, t * error, rule.lam, *boxes)
+            rest = float(bounds.price(t * priced.threshold, t * error, lam, *ANY))
+            listed = bounds.price(t * priced.correlations, t * error, lam, *boxes)
             return t, np.maximum(listed, rest), rest
 
         def value(tried: tuple[float, Array, float]) -> float:
-            t, spent = tried[0], bounds.top_sum(tried[1], rule.terms)
+            t, spent = tried[0], bounds.top_sum(tried[1], terms)
             return float(bounds.tangent_value(t * ya, t * t * aa, spent))
 
         tries = [at(1.0)]
-        if not rule.scalable:
-            free = bounds.price(priced.correlations, error, rule.lam, *ANY)
-            spent = [bounds.top_sum(Z, rule.terms) for Z in (free, tries[0][1])]
+        if not scalable:
+            free = bounds.price(priced.correlations, error, lam, *ANY)
+            spent = [bounds.top_sum(Z, terms) for Z in (free, tries[0][1])]
             tries += [at(bounds.scaled_value(ya, aa, whole)[1]) for whole in spent]
         t, listed, rest = max(tries, key=value)
         others = [m for m in extra if m not in w] + list(w)
         rho = t * design.correlations(others, a)
-        known = bounds.price(rho, t * error, rule.lam, *rule.boxes(others))
+        known = bounds.price(rho, t * error, lam, *search.boxes(others))
         order = np.argsort(-listed, kind="stable")  # what pricing took for ties may be out of order
         return cls(
             w=w,
@@ -126,7 +119,7 @@ class DualPoint:
             rest=rest,
             complete=priced.threshold == 0.0,
             yy=design.yy,
-            scalable=rule.scalable,
+            scalable=scalable,
             reach=reach,
         )
 

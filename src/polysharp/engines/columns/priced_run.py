@@ -16,7 +16,7 @@ import numpy as np
 
 from polysharp.engines import local_search
 from polysharp.engines.base import Engine, Run
-from polysharp.engines.columns.dual_point import DualPoint, PriceRule
+from polysharp.engines.columns.dual_point import DualPoint
 from polysharp.errors import InputError
 from polysharp.monomials.basis import Basis
 from polysharp.monomials.coefficient_bounds import Boxes
@@ -81,7 +81,6 @@ class PricedRun(Run):
         self.design, self.inputs, self.rules, self.lam = design, design.inputs, rules, lam
         self.engine, self.sizes = engine, Sizes() if sizes is None else sizes
         self.n_inputs = len(rules.library.inputs_of(self.inputs))  # that the columns are made of
-        self.prices = PriceRule(lam, rules.max_terms, not rules.coefficients.bind, self.boxes)
         self.dual: DualPoint | None = None  # what the bound rests on until it is proved
         self.fresh: dict[Monomial, int] = {}  # the pass that last wanted a monomial
         self.required = self._required()  # monomials without which no support meets the rules
@@ -122,7 +121,7 @@ class PricedRun(Run):
         norm = sum(abs(value) * norms[place[m]] for m, value in w.items() if m in place)
         reach = float(np.sqrt(self.design.yy) + norm)
         others = {*extra, *self.best.monomials}
-        return DualPoint.of(self.design, self.prices, w, a, priced, others, reach)
+        return DualPoint.of(self, w, a, priced, others, reach)
 
     def check_time(self) -> None:
         """End the work in hand when the time is over, or after Ctrl-C."""

@@ -81,13 +81,6 @@ class Found(PricedProblem):
     solution: Solution
 
 
-@dataclass(frozen=True, eq=False)
-class NearOptimalPool(PricedProblem):
-    """A problem over few monomials; supports with any other one cost ``others`` at least."""
-
-    others: float
-
-
 def search_all_inputs(search: PricedRun) -> Found:
     """Find a model and prove as much about it as the limits allow."""
     stop = Stop.LOCAL
@@ -130,8 +123,10 @@ def prove(search: PricedRun, dual: DualPoint) -> Stop:
 
 def near_optimal_pool(
     search: PricedRun, start: Iterable[Monomial], factor: float
-) -> NearOptimalPool:
+) -> tuple[PricedProblem, float]:
     """Find the monomials that supports within a factor of the best one may have.
+
+    Also returns what supports with any other monomial cost at least.
 
     With T = ``factor`` times the best cost known, a dual point that was priced against all
     monomials shows of all but a few that no support with them costs less than T.  If it leaves
@@ -150,8 +145,7 @@ def near_optimal_pool(
         if left is not None:
             kept, others = [*node.terms_in, *left.monomials], left.others
     few = search.rules.with_parents([*start, *kept])
-    last = PricedProblem.of(search, few, search.rules.max_terms)
-    return NearOptimalPool(last.assembled, last.basis, others)
+    return PricedProblem.of(search, few, search.rules.max_terms), others
 
 
 @dataclass(eq=False)
@@ -364,16 +358,14 @@ class PricedKind(NodeKind[PricedNode]):
             return []
         best = self.search.best
         here = node.holds(best.monomials)
-        weights = {m: w * w for m, w in best.coefficients.items()} if here else self._share(node)
+        share = self.promising[node.record].share if node.record in self.promising else {}
+        weights = {m: w * w for m, w in best.coefficients.items()} if here else share
         totals: dict[int, float] = {}
         for m, weight in weights.items():
             for i in inputs_of(m) - node.inputs_in - node.inputs_out:
                 totals[i] = totals.get(i, 0.0) + weight
         chain = sorted(totals, key=lambda i: -totals[i])
         return chain if here else chain[: min(CHAIN, k - len(node.inputs_in))]
-
-    def _share(self, node: PricedNode) -> dict[Monomial, float]:
-        return self.promising[node.record].share if node.record in self.promising else {}
 
     def _term_chain(self, node: PricedNode) -> list[Monomial]:
         """Return monomials to split along: the incumbent's, or the most promising."""

@@ -70,7 +70,7 @@ class SwapState:
         self.state.named(RIDGED)[:] = problem.gram.diagonal + problem.lam
         self.boxes: Boxed | None = None
         if problem.structure.boxes is not None:
-            (low,), (high,) = problem.boxes  # several responses: ``boxed_rows``
+            (low,), (high,) = problem.boxes  # several responses: ``moves``
             parked, broken = np.zeros(slots, dtype=bool), np.empty(REFRESH, dtype=np.int64)
             self.boxes = Boxed(low, high, parked, broken)
         self.confine()
@@ -104,12 +104,11 @@ class SwapState:
         z, d = self.state.z[:, able], d[able]
         gains = np.zeros(self.state.f)
         with np.errstate(all="ignore"):  # a gain that overflows is infinite
-            free = z / d
-            gains[able] = (0.5 * z * free).sum(axis=0)
+            step = free = z / d
             if self.boxes is not None:
-                step = np.clip(free[0], self.boxes.low[able], self.boxes.high[able])
-                stopped = step * (z[0] - 0.5 * d * step)
-                gains[able] = np.where(step == free[0], gains[able], stopped)
+                step = np.clip(free, self.boxes.low[able], self.boxes.high[able])
+            each = np.where(step == free, 0.5 * z * free, step * (z - 0.5 * d * step))
+            gains[able] = each.sum(axis=0)
         return gains
 
     def costs(self) -> Array:
