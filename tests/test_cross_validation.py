@@ -680,6 +680,24 @@ def test_limits_on_many_inputs_are_compared_by_themselves():
     assert set(free.cv_results_["param_max_inputs"].tolist()) == {None}
 
 
+def test_a_function_that_would_help_is_named_and_not_used():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(1.0, 5.0, (200, 3))
+    y = X[:, 0] / (X[:, 1] * X[:, 2])
+    y += 0.02 * y.std() * rng.standard_normal(200)
+    model = search(degree=(1, 2, 3), max_terms=8).fit(X, y)
+    (hint,) = model.hints_
+    assert hint.startswith("--functions inverse (functions=['inverse']) lowers the error")
+    assert "with 1 term of degree 3 at most" in hint
+    assert not model.polynomial_.library.applied
+    some = X * [1.0, 1.0, -1.0]
+    some[0, 0] = 0.0  # neither 1 / x0 nor log x0
+    (hint,) = search(degree=(1, 2, 3), max_terms=8).fit(some, y).hints_
+    assert "'1=inverse' '2=inverse' (functions={1: ['inverse'], 2: ['inverse']})" in hint
+    assert search().fit(*law()).hints_ == ()
+    assert search(degree=1, functions=["inverse"]).fit(X, y).hints_ == ()
+
+
 def test_the_same_call_gives_the_same_formula():
     X, y = law(noise=1.0)
     one, two = (SparsePolynomialRegressorCV(time_limit=20.0).fit(X, y) for _ in range(2))

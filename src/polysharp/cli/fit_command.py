@@ -276,6 +276,7 @@ def show_errors(model: Any, fitted: Any, held_out: Any) -> None:
             f"RMSE{scaled} {-model.best_score_:.4g} by cross-validation, mean of "
             f"{model.n_splits_} splits"
         )
+        print(*(f"try {hint}\n" for hint in model.hints_), sep="", end="")
     for sample, what in ((fitted, "rows of the fit"), (held_out, "held-out rows")):
         if sample is not None:
             each = score_rows(model, *sample.given).each

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from polysharp.data.cluster import is_dask
 from polysharp.data.rows import Rows
@@ -33,18 +34,22 @@ from polysharp.estimators.parameters import (
 from polysharp.estimators.preparation import FitContext, warn
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.monomials.term_rules import read_rules
+from polysharp.progress import Progress
 from polysharp.selection.budget_search import HIGHEST, BudgetSearch, Wanted
 from polysharp.selection.folds import Folds, KnownSums
+from polysharp.selection.function_hints import domains, try_functions
 from polysharp.selection.parallel import Workers
 from polysharp.selection.scores import RULES, Scores, standard_error
 from polysharp.selection.split_models import Budgets
 from polysharp.selection.splits import random_folds, read_parts, repeated
 from polysharp.time_budget import TimeBudget
+from polysharp.wording import plural
 
 SEARCH_SHARE = 0.75  # of the time limit; the refit gets the rest
 REFIT_SHARE = 0.1  # of the time limit that the refit has in any case: the search may end late
 AGAIN = 1.0  # seconds at least for a second search, after one that came out worse than validation
 TOLERATED = 1.05  # times the error of cross-validation, for that on the rows of the fit
+HINT_SECONDS = 1.0  # for each function that is tried after the refit
 HOPELESS_AFTER = 3.0  # seconds of the refit's search, after which a wide gap ends it
 COMPARED = ("degree", "max_terms", "max_inputs", "gamma", "center")  # one value, or several
 
@@ -126,6 +131,9 @@ optional
         candidates that were not reached in time or that no polynomial can obey.
     remarks_ : tuple of str
         Sentences about candidates that were not compared.
+    hints_ : tuple of str
+        What would lower the error clearly: square roots, inverses or logarithms of inputs, tried
+        briefly after the refit where they are defined.  They are not used by themselves.
     interrupted_ : bool
         Whether Ctrl-C ended the comparison; the best candidate so far was then refitted.
     n_splits_ : int
@@ -239,13 +247,55 @@ optional
             self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
             self.search_time_ = context.time.spent()
             self.interrupted_ = search.interrupted
+            self.hints_: tuple[str, ...] = ()
             if self.refit:
                 self._refit(tables, context, search, scores)
                 self.refit_time_ = context.time.spent() - self.search_time_
+                if not (search.interrupted or search.found or folds.parted is None):
+                    self.hints_ = self._try_functions(tables, given, groups, context, scores)
         self.remarks_ = tuple(search.remarks)
         for remark in self.remarks_:
             warn(remark)
         return self
+
+    def _try_functions(
+        self,
+        tables: Sequence[Rows],
+        given: tuple[Any, Any, Any],
+        groups: Any,
+        context: FitContext,
+        scores: Scores,
+    ) -> tuple[str, ...]:
+        """Say which function of inputs makes the error on held-out rows clearly less."""
+        size = self.best_params_["max_terms"]
+        usual, best, hint = scores.errors[self.best_index_], np.inf, ""
+        seen = tables[0].ranges
+        tried = {} if self.functions is not None else domains(seen.low, seen.high)
+        for name, inputs in tried.items():
+            if context.time.remaining() < HINT_SECONDS:
+                break
+            names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_)).tolist()
+            functions: Any = [name]
+            option = f"--functions {name}"
+            if len(inputs) < self.n_features_in_:
+                functions = {names[i]: [name] for i in inputs}
+                option = " ".join(["--functions", *(f"'{own}={name}'" for own in functions)])
+            twin = clone(self).set_params(functions=functions, time_limit=HINT_SECONDS)
+            parameters = twin._checked_parameters()
+            folds = twin._folds(
+                twin._open(given, Progress())[0], given, groups, context.seed, parameters
+            )
+            new = try_functions(folds, size, HINT_SECONDS)
+            if new is None or new.least >= best or not new.clearly_below(usual):
+                continue
+            best, place = new.least, new.choose("shortest")
+            own, error = new.candidates[place], new.mean[place]
+            hint = (
+                f"{option} (functions={functions!r}) lowers the error of "
+                f"cross-validation from {usual.mean():.4g} to {error:.4g}, with "
+                f"{plural(own.max_terms, 'term')} of degree {own.degree} at most"
+            )
+        return (hint,) if hint else ()
 
     def _checked_parameters(self) -> dict[str, Any]:
         """Check everything; return the parameters of the estimator with the largest budgets."""
