@@ -31,7 +31,6 @@ from polysharp.cli.command import (
     help_text,
     say,
     say_once,
-    say_warning,
 )
 from polysharp.errors import ClusterError, first_line
 from polysharp.progress import announcing, describe
@@ -70,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     traceback = "--traceback" in words
     try:
         with warnings.catch_warnings(), announcing(lambda slow: say_once(describe(slow))):
-            warnings.showwarning = say_warning
+            warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
             try:
                 options = make_parser(everything="--help-all" in words).parse_args(words)
                 options.command = shlex.join(["polysharp", *words])

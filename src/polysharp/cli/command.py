@@ -180,11 +180,6 @@ def say_once(text: str) -> None:
     say(text)
 
 
-def say_warning(message: Any, *_: Any, **__: Any) -> None:
-    """Print a warning, in place of ``warnings.showwarning``."""
-    say(f"warning: {message}")
-
-
 @contextmanager
 def warnings_as_remarks() -> Iterator[None]:
     """Print what the search warns of, such as degrees that it left out."""

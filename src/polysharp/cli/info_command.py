@@ -113,17 +113,14 @@ def installed() -> str:
     lines += ["libraries: " + ", ".join(f"{name} {_version(name)}" for name in REQUIRED), ""]
     lines += ["engines:"]
     for engine in HOMES:
-        versions = {package: _version(package) for package in engine_class(engine).packages}
-        missing = [package for package, found in versions.items() if not found]
-        state = ", ".join(["there", *(f"{package} {found}" for package, found in versions.items())])
-        if missing:
-            state = f"not there: pip install {' '.join(missing)}"
-        lines.append(f"  {engine:<26}{state}")
+        needed = {package: _version(package) for package in engine_class(engine).packages}
+        missing = " ".join(package for package, found in needed.items() if not found)
+        there = ", ".join(["there", *(f"{package} {found}" for package, found in needed.items())])
+        lines.append(f"  {engine:<26}{f'not there: pip install {missing}' if missing else there}")
     lines += ["", "optional libraries:"]
     wide = max(map(len, OPTIONAL.values())) + len("()  ")
     for package, purpose in OPTIONAL.items():
-        found = _version(package)
-        state = found or f"not there: pip install {package}"
+        state = _version(package) or f"not there: pip install {package}"
         lines.append(f"  {package:<14}{f'({purpose})':<{wide}}{state}")
     return "\n".join(lines) + "\n"
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from polysharp.cli.command import ExitCode, say
-from polysharp.cli.recipe import Recipe
+from polysharp.cli.recipe import Recipe, to_numbers
 from polysharp.cli.table_columns import accuracy, find, joined, listed, numbers
 from polysharp.cli.table_rows import columns, read_frame
 from polysharp.cli.tables import check_outputs, write_table
@@ -79,7 +79,7 @@ def run_predict(options: Namespace) -> int:
         named = ", ".join(each.response for each in formulas)
         print(f"wrote {len(result)} predictions of {named} to {options.output}")
     for each, values in zip(formulas, predicted, strict=True):
-        compare(frame[~incomplete], options.table, each, X[~incomplete], values[~incomplete])
+        compare(frame[~incomplete], each, X[~incomplete], values[~incomplete])
     return ExitCode.DONE
 
 
@@ -116,8 +116,7 @@ def check_columns(
         if name in keep:
             raise InputError(f"--keep must not name {name!r}, a column of the predictions")
     present = [name for name in frame.columns if name not in exclude]
-    missing = [name for name in needed if name not in recipe.names(present)]
-    if missing:
+    if missing := [name for name in needed if name not in recipe.names(present)]:
         raise InputError(
             f"{options.table!r} must have the columns that the formula of {options.model!r} uses, "
             f"got no {listed(missing)}; it has {listed(present)}"
@@ -133,14 +132,11 @@ def check_columns(
         )
 
 
-def compare(frame: Any, source: str, polynomial: Any, X: Any, predicted: Any) -> None:
+def compare(frame: Any, polynomial: Any, X: Any, predicted: Any) -> None:
     """Say how far off the predictions are, where the table has the answer."""
     if polynomial.response not in frame.columns or not len(frame):
         return
-    try:
-        observed = numbers(frame, source, [polynomial.response]).to_numpy().ravel()
-    except InputError:
-        return
-    if np.isfinite(observed).all():  # it is not there for all rows, as one expects of new ones
+    observed = to_numbers(frame[polynomial.response]).to_numpy()
+    if np.isfinite(observed).all():  # new rows may not have it, or have it in part
         rows = ScoredRows(X, observed, predicted, None)
         say(f"{accuracy(rows)} against the column {polynomial.response!r}")

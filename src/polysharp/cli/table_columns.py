@@ -26,6 +26,7 @@ from polysharp.wording import plural
 
 MOST_NAMES = 8  # of the columns a message lists
 FEWEST_COUNTED = 10  # rows of which 1, 2, 3, ... is no accident
+NO_INPUTS = {"empty": "empty", "date": "dates"}
 LOOKED_AT = 1000  # texts of a column that tell what it holds
 SPARED_ROWS = 0.2  # share of the rows that is left out for missing values without being told to
 DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([ T].*)?")
@@ -54,24 +55,23 @@ def choose_inputs(
     excluded: Collection[str],
 ) -> list[str]:
     """Return the inputs that are named, or all columns that are nothing else."""
-    names = list(frame.columns)
+    names = frame.columns if given is None else given
+    if given is not None and (both := [target for target in targets if target in given]):
+        raise InputError(f"--inputs must not name the target {both[0]!r}")
+    chosen = [n for n in frame.columns if n in names and n not in {*targets, *excluded}]
     if given is not None:
-        if both := [target for target in targets if target in given]:
-            raise InputError(f"--inputs must not name the target {both[0]!r}")
-        named = [name for name in names if name in given and name not in excluded]
-        if not named:
+        if not chosen:
             raise InputError(
                 "--inputs must name a column that --exclude and --weights do not, got "
                 f"{listed(given) or 'none'}"
             )
-        return named
-    chosen = [name for name in names if name not in {*targets, *excluded}]
-    nameless = [n for i, n in enumerate(names) if n == NAMELESS.format(i) and n in chosen]
-    if nameless:
-        raise InputError(
-            f"{source!r} has a column without a name; leave it out with --exclude '{nameless[0]}', "
-            "or name it in the header"
-        )
+        return chosen
+    for i, name in enumerate(frame.columns):
+        if name == NAMELESS.format(i) and name in chosen:
+            raise InputError(
+                f"{source!r} has a column without a name; leave it out with --exclude '{name}', "
+                "or name it in the header"
+            )
     if not chosen:
         raise InputError(
             f"{source!r} must have a column beside the target {joined(targets)!r} to be an input, "
@@ -87,8 +87,8 @@ def useless(frame: Any, names: Sequence[str], indicators: bool | None) -> dict[s
     for name in names:
         cells = frame[name].dropna()
         kind = "empty" if not len(cells) else kind_of(frame[name])
-        if kind in ("empty", "date"):
-            found[name] = "empty" if kind == "empty" else "dates"
+        if kind in NO_INPUTS:
+            found[name] = NO_INPUTS[kind]
         elif kind == "text" and indicators is not False:
             count, common = cells.astype(str).nunique(), few_texts(cells, whole=False)
             if indicators is None or not common:
@@ -109,10 +109,9 @@ def useless(frame: Any, names: Sequence[str], indicators: bool | None) -> dict[s
 
 def counters(frame: Any, names: Sequence[str]) -> list[str]:
     """Return the columns that number the rows, from whatever number on."""
-    columns = {name: to_numbers(frame[name]).to_numpy() for name in names}
     if len(frame) < FEWEST_COUNTED:
         return []
-    return [name for name, values in columns.items() if (np.diff(values) == 1.0).all()]
+    return [name for name in names if (np.diff(to_numbers(frame[name])) == 1.0).all()]
 
 
 def numbers(frame: Any, source: str, names: Sequence[str], spared: Sequence[str] = ()) -> Any:
@@ -139,16 +138,16 @@ def numbers(frame: Any, source: str, names: Sequence[str], spared: Sequence[str]
 
 def _not_numbers(frame: Any, source: str, wrong: dict[str, Any], spared: Sequence[str]) -> str:
     """Say which cells are no numbers, and what can be done about each kind of column."""
-    shown, kinds = [], {}
-    for name, cells in wrong.items():
-        row = int(np.flatnonzero(cells)[0])
-        shown.append(f"{frame[name].iloc[row]!r} in row {row + 1} of column {name!r}")
-        kinds[name] = _kind(frame[name], cells)
+    first = {name: int(np.flatnonzero(cells)[0]) for name, cells in wrong.items()}
+    shown = [
+        f"{frame[name].iloc[row]!r} in row {row + 1} of column {name!r}"
+        for name, row in first.items()
+    ]
+    kinds = {name: _kind(frame[name], cells) for name, cells in wrong.items()}
     marks = {kind.removeprefix("mark ") for kind in kinds.values() if kind.startswith("mark ")}
-    met = {kind.partition(" ")[0] for kind in kinds.values()}
+    met, mark = {kind.partition(" ")[0] for kind in kinds.values()}, min(marks, default="")
     ways = {
-        "mark": f"if {min(marks, default='')!r} stands for a missing value, say "
-        f"--missing '{min(marks, default='')}'",
+        "mark": f"if {mark!r} stands for a missing value, say --missing '{mark}'",
         "few": f"make 0/1 columns of texts with up to {MOST_VALUES} values by --indicators",
         "date": "turn dates into numbers first, such as days since the first one",
         "dressed": "write numbers without currency, marks for thousands, per cent signs or units",
@@ -242,6 +241,13 @@ def find(frame: Any, source: str, names: Iterable[str], option: str) -> None:
     unknown = [name for name in names if name not in known]
     if not unknown:
         return
+
+    def likeness(name: str) -> float:
+        pairs = [(name.casefold(), word.casefold()) for word in unknown]
+        return max(1.0 if b in a else SequenceMatcher(None, a, b).ratio() for a, b in pairs)
+
+    # Those that resemble what was asked for come first.
+    near = sorted(known, key=lambda name: -likeness(name) if likeness(name) > 0.6 else 0.0)
     hint = ""
     if len(known) == 1 and any(mark in known[0] for mark in ",;\t|"):
         hint = "; is the delimiter right? say --delimiter"
@@ -249,18 +255,8 @@ def find(frame: Any, source: str, names: Iterable[str], option: str) -> None:
         hint = "; if its first line holds no names, say --no-header, and number columns"
     raise InputError(
         f"{option} must name columns of {source!r}, got {listed(unknown)}; "
-        f"it has {listed(_nearest_first(known, unknown))}{hint}"
+        f"it has {listed(near)}{hint}"
     )
-
-
-def _nearest_first(known: list[str], wanted: list[str]) -> list[str]:
-    """Return the names of a table, those that resemble what was asked for in front."""
-
-    def likeness(name: str) -> float:
-        pairs = [(name.casefold(), word.casefold()) for word in wanted]
-        return max(1.0 if b in a else SequenceMatcher(None, a, b).ratio() for a, b in pairs)
-
-    return sorted(known, key=lambda name: -likeness(name) if likeness(name) > 0.6 else 0.0)
 
 
 def accuracy(rows: ScoredRows) -> str:
@@ -298,5 +294,5 @@ def joined(names: Iterable[str]) -> str:
     True
     """
     written = StringIO()
-    csv.writer(written).writerow(list(names))
+    csv.writer(written).writerow(names)
     return written.getvalue().removesuffix("\r\n")

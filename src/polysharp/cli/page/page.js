@@ -9,6 +9,8 @@ const PAUSE = 400; // milliseconds between two looks at a search
 let table = null, moments = [], watching = false, shownReport = false, maxBytes = Infinity;
 let turn = Promise.resolve(); // one request that changes something after another
 
+const short = (value) => Number(value.toPrecision(5)).toLocaleString(undefined, { maximumSignificantDigits: 5 });
+
 function make(tag, text, attributes = {}) {
   const element = document.createElement(tag);
   if (text !== undefined) element.textContent = text;
@@ -158,7 +160,6 @@ function showClosing() {
   if ($("closing").hidden) return;
   $("course").hidden = last[1] < WORTH_A_CHART;
   const own = moments.filter((moment) => moment[0] === last[0] && moment[2] !== null);
-  const short = (value) => Number(value.toPrecision(5)).toLocaleString(undefined, { maximumSignificantDigits: 5 });
   const down = (value) => { // never more than is proved
     const unit = 10 ** (Math.floor(Math.log10(value || 1)) - 5);
     return (Math.floor(value / unit) * unit).toLocaleString(undefined, { maximumSignificantDigits: 6 });
@@ -206,7 +207,6 @@ function showResult(task) {
   $("second-verdict").className = `badge ${second ? second.grade : ""}`;
   $("sentence").textContent = second ? second.sentence : "";
   $("formula").textContent = result.formula;
-  $("formula").hidden = result.files.includes("report"); // which has it set for reading
   showInputs(result.inputs);
   $("said").textContent = `${task.said}\n${task.remarks}`.trim();
   $("downloads").replaceChildren();
@@ -226,7 +226,7 @@ function showInputs(inputs) {
   if ($("values").childElementCount) return; // of the same result
   $("predicted").textContent = $("outside").textContent = "";
   for (const { name, low, high } of inputs) {
-    const label = make("label", `${name} (${low} to ${high} in the table)`);
+    const label = make("label", `${name} (${short(low)} to ${short(high)} in the table)`);
     label.append(make("input", undefined, { type: "number", step: "any", required: "", value: Number(((low + high) / 2).toPrecision(3)) }));
     $("values").append(label);
   }
