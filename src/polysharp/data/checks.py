@@ -207,15 +207,21 @@ def check_magnitudes(y: Array, total_weight: float) -> None:
 
 
 def _weighted(X: Array, y: Array, sample_weight: Any) -> tuple[Array, Array, Array]:
-    """Check the weights and leave out the rows that count for nothing."""
+    """Check the weights, and leave out the rows that count for nothing."""
     given = np.asarray(sample_weight)
     # Ours before scikit-learn's, whose wording for these two differs between versions.
     if given.dtype.kind in "biuf" and given.size and not np.any(given):
         raise InputError("sample_weight must have a positive value, got only zeros")
     weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64))
-    if weights.min() < 0:
+    X, y, weights = used_rows(X, y, weights)
+    if len(weights) < 2:
+        raise InputError("sample_weight must be positive for at least 2 rows, got 1 row")
+    return X, y, weights
+
+
+def used_rows(X: Array, y: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """Leave out the rows of weight zero; refuse negative weights."""
+    if weights.min(initial=0.0) < 0:
         raise InputError(f"sample_weight must not be negative, got {weights.min():g}")
     used = weights > 0
-    if int(used.sum()) < 2:
-        raise InputError("sample_weight must be positive for at least 2 rows, got 1 row")
     return (X, y, weights) if used.all() else (X[used], y[used], weights[used])

@@ -33,6 +33,7 @@ from polysharp.data.checks import (
     input_names,
     library_of,
     response_names,
+    used_rows,
 )
 from polysharp.data.cluster import dask_module, is_dask, n_threads, sum_over_blocks
 from polysharp.data.functions import Library
@@ -309,11 +310,7 @@ class BlockReader:
         n = len(X)
         Y, v = _column(y, n, "y", len(self.responses)), None
         if weights is not None:
-            v = _column(weights, n, "sample_weight")
-            if n and v.min() < 0:
-                raise InputError(f"sample_weight must not be negative, got {v.min():g}")
-            used = v > 0
-            X, Y, v = (X, Y, v) if used.all() else (X[used], Y[used], v[used])
+            X, Y, v = used_rows(X, Y, _column(weights, n, "sample_weight"))
         X = self.library.grown(X, self.names)
         X = X if self.code is None else self.code(X)
         response = self.responses[self.column]
