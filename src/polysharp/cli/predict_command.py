@@ -93,8 +93,7 @@ def calibrations_of(model: Any, options: Namespace) -> Sequence[Any]:
     if not found:
         raise InputError(
             f"--interval needs errors on unseen rows, which {options.model!r} does not hold: it "
-            "was written by an earlier version, or fitted to fewer than 20 rows, or to many "
-            "files; fit it again"
+            "was fitted to fewer than 20 rows, or to many files, or saved before calibrate"
         )
     return found
 

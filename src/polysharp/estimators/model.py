@@ -124,6 +124,10 @@ class CertifiedModel(PolynomialModel):
     leverage_ = of_record("the unit of errors at x", lambda found: found.leverage)
     calibration_ = of_record("the errors on unseen rows", lambda found: found.calibration)
 
+    @property
+    def _formulas(self) -> tuple[Polynomial, ...]:
+        return self.fitted_.polynomials if hasattr(self, "fitted_") else ()
+
     max_interaction: int | None = None
     interaction_degree: int | None = None
     heredity: Any = None

@@ -14,7 +14,6 @@ from polysharp.errors import InputError
 from polysharp.estimators.model import CertifiedModel, of_record
 from polysharp.estimators.regressor import SparsePolynomialRegressor
 from polysharp.estimators.regressor_cv import SparsePolynomialRegressorCV
-from polysharp.polynomial.polynomial import Polynomial
 from polysharp.progress import Progress
 
 if TYPE_CHECKING:
@@ -39,10 +38,6 @@ class SharedTerms(CertifiedModel):
         if not self.fitted_.calibrations:
             raise AttributeError("calibrations_ are there after calibrate")
         return self.fitted_.calibrations
-
-    @property
-    def _formulas(self) -> tuple[Polynomial, ...]:
-        return getattr(self, "polynomials_", ())
 
     def _open(self, given: tuple[Any, Any, Any], progress: Progress) -> Sequence[Rows]:
         """Check the rows; return them once for each response, which is divided by its size."""
