@@ -135,9 +135,8 @@ class _Method:
             return
         self._fit()
         last = self.m - 1 - min(budget, self.m - 1)
-        self.nu = max(
-            float(np.partition(self.Z, last)[last]), 1e-9 * float(self.c @ self.c) / self.m
-        )
+        least = 1e-9 * float(self.c @ self.c) / self.m
+        self.nu = max(float(np.partition(self.Z, last)[last]), least)
         self._centre(FIRST_CENTRE * self.nu * budget / self.m)
         self.share_of_centre = 0.3
         self._measure()

@@ -142,18 +142,15 @@ def find_pairwise_shift(
     """
     with np.errstate(all="ignore"):
         method = _PairwiseMethod(H, b, budget, start, aim, expired)
-        times = deque[float](maxlen=ROUNDS_JUDGED)
         if K is not None:
             method.go_on_from(K, start.delta)
         method.look()
         for _ in range(MOST_ROUNDS):
             if method.gain <= aim or method.gain == np.inf or expired():
                 break
-            began = perf_counter()
             method.round()
-            times.append(perf_counter() - began)
-            judged = len(times) == ROUNDS_JUDGED
-            if judged and not worthwhile(method.gain, aim, method.brought(), sum(times)):
+            lowered, seconds = method.progress()
+            if lowered < np.inf and not worthwhile(method.gain, aim, lowered, seconds):
                 break
         return method.best
 
@@ -186,7 +183,8 @@ class _PairwiseMethod:
         self.weight = FIRST_WEIGHT
         delta = 0.5 * start.inside / self.root**2
         self.x = self._joined(delta, FIRST_REACH / (budget - 1.0) * delta, 0.0 * self.C)
-        self.gain, self.gains = np.inf, deque[float](maxlen=ROUNDS_JUDGED + 1)
+        self.gain = np.inf
+        self.looks = deque[tuple[float, float]](maxlen=ROUNDS_JUDGED + 1)  # gain and time of each
         self.best: ProposedShift | None = None
 
     def go_on_from(self, K: Array, known_delta: Array) -> None:
@@ -199,15 +197,16 @@ class _PairwiseMethod:
         self.x = self._joined(KNOWN_DELTA * known_delta / self.root**2, KNOWN_MU * mu, ratios)
         self.weight = KNOWN_WEIGHT
 
-    def brought(self) -> float:
-        """Return by how much the last rounds have lowered the gain."""
-        return self.gains[0] - self.gain if len(self.gains) > ROUNDS_JUDGED else np.inf
+    def progress(self) -> tuple[float, float]:
+        """Return by how much the last rounds have lowered the gain, and the seconds they took."""
+        (gain, began), (_, now) = self.looks[0], self.looks[-1]
+        return gain - self.gain if len(self.looks) > ROUNDS_JUDGED else np.inf, now - began
 
     def round(self) -> None:
         """Take some steps at one weight of the barrier, then look how far that goes."""
         self._descend(self.weight * (self.gain - self.aim) / self.m)
         self.look()
-        slow = self.brought() <= LITTLE * (self.gain - self.aim)
+        slow = self.progress()[0] <= LITTLE * (self.gain - self.aim)
         if self.weight > LATE_WEIGHT or slow:
             self.weight = max(FALLS * self.weight, LEAST_WEIGHT)
 
@@ -228,7 +227,7 @@ class _PairwiseMethod:
                 self.best = ProposedShift(
                     found.gain, mu * square, ratios, found.delta * square, self.s
                 )
-        self.gains.append(self.gain)
+        self.looks.append((self.gain, perf_counter()))
 
     def _joined(self, delta: Array, mu: Array, ratios: Array) -> Array:
         return np.concatenate([np.log(delta), np.log(mu), ratios.ravel()])
