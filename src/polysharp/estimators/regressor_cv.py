@@ -302,9 +302,8 @@ optional
         for name in COMPARED:
             check_several(name, getattr(self, name), auto=name in ("degree", "max_inputs"))
         if self.rule not in RULES:
-            raise InputError(
-                f"rule must be one of {', '.join(map(repr, RULES))}, got {self.rule!r}"
-            )
+            known = ", ".join(map(repr, RULES))
+            raise InputError(f"rule must be one of {known}, got {self.rule!r}")
         parameters = self._shared | {
             "refit": self.refit,
             "degree": self._largest_degree,
@@ -361,9 +360,8 @@ optional
         if self.clamp is None:
             own["clamp"] = scores.clamps[self.best_index_]
         model = self._kind(**(self._shared | self.best_params_ | own))
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(model, name, getattr(self, name))
+        columns = {"n_features_in_", "feature_names_in_"} & vars(self).keys()
+        model.__dict__.update({name: getattr(self, name) for name in columns})
         starts, sums = search.for_refit(scores, self.best_index_)
         auto = several(self.gamma) == ("auto",)
         model._fit_tables(tables, context, starts, sums, strengthen=auto)
