@@ -203,31 +203,26 @@ def _check_cut(name: str, wanted: int, got: int) -> None:
 class Summary:
     """The result of the first pass over blocks; ``a + b`` merges two of them."""
 
-    n_given: int  # rows, including those of weight zero
     ranges: Ranges
     responses: Ranges
     refusal: tuple[int, str] | None = None  # number of a bad block, and its first error
 
     def __add__(self, other: Summary) -> Summary:
         refusals = [part.refusal for part in (self, other) if part.refusal is not None]
-        return Summary(
-            self.n_given + other.n_given,
-            self.ranges + other.ranges,
-            self.responses + other.responses,
-            min(refusals, default=None),
-        )
+        ranges, responses = self.ranges + other.ranges, self.responses + other.responses
+        return Summary(ranges, responses, min(refusals, default=None))
 
 
 def summarise(number: int, x: Any, y: Any, weights: Any, read: BlockReader) -> Summary:
     """Check and summarise one block, or return a summary with its first error."""
     try:
-        rows, n_given = read(number, x, y, weights)
+        rows = read(number, x, y, weights)
     except InputError as refused:
         width = len(read.names) + len(read.library.applied)
         X, Y, none = np.empty((0, width)), np.empty((0, len(read.responses))), np.empty(0)
-        return Summary(0, Ranges.of(X, none), Ranges.of(Y, none), (number, str(refused)))
+        return Summary(Ranges.of(X, none), Ranges.of(Y, none), (number, str(refused)))
     Y = rows.y[:, None] if rows.several is None else rows.several.values.T
-    return Summary(n_given, rows.ranges, Ranges.of(Y, rows.weights))
+    return Summary(rows.ranges, Ranges.of(Y, rows.weights))
 
 
 def _check_whole(found: Summary, degree: int, names: tuple[str, ...], weighted: bool) -> None:
@@ -236,8 +231,8 @@ def _check_whole(found: Summary, degree: int, names: tuple[str, ...], weighted: 
         number, sentence = found.refusal
         raise InputError(f"block {number}: {sentence}")
     ranges, responses = found.ranges, found.responses
-    if weighted and ranges.n_rows == 0 and found.n_given:
-        raise InputError("sample_weight must have a positive value, got only zeros")
+    if weighted and ranges.n_rows == 0:
+        raise InputError("sample_weight must have a positive value, got none")
     if ranges.n_rows < 2:
         raise InputError(f"X must have at least 2 rows of positive weight, got {ranges.n_rows}")
     check_powers(np.array([ranges.low, ranges.high]), degree, names)
@@ -287,7 +282,7 @@ class DaskRows:
 def _on_rows(number: int, *piece_and_work: Any) -> Any:
     """Read a block and use it; None where it is empty."""
     x, y, weights, read, function, *args = piece_and_work
-    rows, _ = read(number, x, y, weights)
+    rows = read(number, x, y, weights)
     return function(rows, *args) if len(rows) else None
 
 
@@ -302,24 +297,23 @@ class BlockReader:
     units: tuple[float, ...] = ()  # divisors of several responses; empty: 1 for each
     column: int = 0  # of y, the response of these rows
 
-    def __call__(self, number: int, x: Any, y: Any, weights: Any) -> tuple[MemoryRows, int]:
-        """Return the coded rows of positive weight, and the number of all rows."""
+    def __call__(self, number: int, x: Any, y: Any, weights: Any) -> MemoryRows:
+        """Return the coded rows of positive weight."""
         if isinstance(x, tuple):  # joined data frames
             x, y, weights = x
         X = table_of(x, self.names)
-        n = len(X)
-        Y, v = _column(y, n, "y", len(self.responses)), None
+        Y, v = _column(y, len(X), "y", len(self.responses)), None
         if weights is not None:
-            X, Y, v = used_rows(X, Y, _column(weights, n, "sample_weight"))
+            X, Y, v = used_rows(X, Y, _column(weights, len(X), "sample_weight"))
         X = self.library.grown(X, self.names)
         X = X if self.code is None else self.code(X)
         response = self.responses[self.column]
         rows = MemoryRows(X, Y, v, self.names, response, number=number, library=self.library)
         if Y.ndim == 1:
-            return rows, n
+            return rows
         units = self.units or (1.0,) * len(self.responses)
         several = Responses(self.responses, units, np.ascontiguousarray((Y / np.array(units)).T))
-        return replace(rows, several=several).each[self.column], n
+        return replace(rows, several=several).each[self.column]
 
 
 def table_of(x: Any, names: tuple[str, ...]) -> Array:
