@@ -87,6 +87,7 @@ FOUND_IN_PROOFS = {
     83009192: "branching",  # honest: large coefficients whose last digits count
     83012301: "branching",
     86008561: "branching",
+    120007201: "branching",  # honest: inputs that do not fill the budget, of equal columns
     95002025: "branching",  # honest: one ridge that is almost nothing beside others
 }
 AGAIN = """

@@ -145,16 +145,13 @@ class Completions:
                 some = hits[b]
                 first = np.broadcast_to(S, (len(some), len(S)))
                 sets = np.concatenate([first, self.J[some]], axis=1)
-                low = np.flatnonzero(~(self._costs(sets, 0.0, mu) >= claim))
+                quick = set_costs(self.products, sets, True, 0, claim, mu, quick=True)
+                low = np.flatnonzero(~(quick >= claim))
                 counts = np.array([self._counts(sets[a]) for a in low], dtype=bool)
                 forbidden += map(tuple, some[low[~counts]].tolist())
-                values = self._costs(sets[low[counts]], claim, mu)
+                values = set_costs(self.products, sets[low[counts]], True, 0, claim, mu)
                 least = min(least, float(values.min(initial=inf)))
         return least, forbidden
-
-    def _costs(self, sets: Positions, claim: float, mu: float) -> Floats:
-        """Return bounds on costs of supports; one below a positive claim is tried again."""
-        return set_costs(self.products, sets, True, 0, claim, mu)
 
     def _counts(self, support: Positions) -> bool:
         """Whether the claim speaks of a support."""

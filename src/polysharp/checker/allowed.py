@@ -293,8 +293,11 @@ class Rules:
         left = self.input_room(at)
         if left < 0:
             raise Empty
+        free = inputs == FREE
         if left == 0:
-            inputs[inputs == FREE] = OUT
+            inputs[free] = OUT
+        elif np.count_nonzero(free) <= left:  # no support is lost: an input that is in may be idle
+            inputs[free] = IN
         lost = _times(self.uses, inputs == OUT) > 0.0
         new = _times(self.uses, inputs == FREE)
         _fix(terms, lost | (new > left), OUT)

@@ -135,48 +135,50 @@ class Tangent:
 
 
 def set_costs(
-    products: InnerProducts, sets: Positions, fixed: Any, L: int, claim: float, mu: float = 0.0
-) -> Floats:
+    products: InnerProducts, sets: Positions, fixed: Any, L: int, claim: float, mu: float = 0.0,
+    *, quick: bool = False,
+) -> Floats:  # fmt: skip
     """Return, for each row of ``sets``, a bound on every support within these monomials.
 
     It is the value at their ridge regression; with all of them ``fixed`` it bounds the cost of
     the one support that they are.  At most L are chosen of those that are not fixed.  If
     G + lam I >= mu diag(G + lam I) on all of them, d = mu diag(G + lam I) - lam is tried as well.
-    A set whose bound stays below the claim is tried again, with smaller coefficients or exactly.
+    A set whose bound stays below the claim is tried again, with smaller coefficients or from the
+    residual, unless a ``quick`` look is enough.
     """
     values, boxes, T = np.full(len(sets), -inf), products.boxes, products.T
     lam, size = products.lam, int(sets.shape[1])
-
-    def tried(w: Floats, some: Positions) -> None:
-        values[some] = np.maximum(values[some], _costs(products, sets[some], w, fixed, L, mu))
-
-    def systems(some: Positions) -> Floats:
-        return products.G(sets[some][:, :, None], sets[some][:, None, :]) + lam * np.eye(size)
-
-    for damping in DAMPINGS if products.floats_hold else ():
+    for damping in DAMPINGS[: 1 if quick else None] if products.floats_hold else ():
         low = np.flatnonzero(values < claim)
         if len(low):
-            tried(_solved(systems(low), products.q[sets[low]], damping), low)
+            some = sets[low]
+            G = products.G(some[:, :, None], some[:, None, :])
+            w = _solved(G + lam * np.eye(size), products.q[some], damping)
+            values[low] = np.maximum(values[low], _costs(products, some, G, w, fixed, L, mu))
     low = np.flatnonzero(values < claim)
-    if boxes.stated and products.floats_hold:
-        for a in low:
-            S, H = sets[a], systems(np.array([a]))[0]
-            w = np.array([boxes.fit(t, H, products.q[S, t], S) for t in range(T)])
-            tried(w.T[None], np.array([a]))
-        low = np.flatnonzero(values < claim)
-    for a in low if products.is_exact else low[:CLOSER]:
-        values[a] = max(values[a], _closer_cost(products, sets[a], fixed, L))
+    for number, a in enumerate([] if quick else low):
+        S = sets[a]
+        G = products.G(S[:, None], S)
+        w = np.zeros((size, T))
+        for t in range(T) if boxes.stated else ():
+            w[:, t] = boxes.fit(t, G + lam * np.eye(size), products.q[S, t], S)
+        if boxes.stated and products.floats_hold:
+            own = _costs(products, S[None], G[None], w[None], fixed, L, mu)
+            values[a] = max(values[a], float(own[0]))
+        if values[a] < claim and (products.is_exact or number < CLOSER):
+            values[a] = max(values[a], _closer_cost(products, S, w, fixed, L))
     return values
 
 
 def _costs(
-    products: InnerProducts, sets: Positions, w: Floats, fixed: Any, L: int, mu: float
+    products: InnerProducts, sets: Positions, G: Floats, w: Floats, fixed: Any, L: int, mu: float
 ) -> Floats:
-    """Bound many sets of one size together, each at coefficients of its own for each response."""
-    G = products.G(sets[:, :, None], sets[:, None, :])
+    """Bound many sets of one size at once, each at coefficients of its own for each response."""
     n, e, lam, size = products.norms[sets], products.error[sets], products.lam, int(sets.shape[1])
     eps, boxes = products.unit + (2.0 * size + 8.0) * U, products.boxes
-    d = _moved(np.diagonal(G, axis1=1, axis2=2), lam, mu) if mu > 0.0 else None
+    # d = mu diag(G + lam I) - lam, rounded down.
+    d = (1.0 - 8.0 * U) * mu * (np.diagonal(G, axis1=1, axis2=2) + lam) - lam
+    d -= 8.0 * U * (lam + np.abs(d))
     plain, shifted = list[Any](), list[Any]()
     for t in range(products.T):
         v, q, yy = w[:, :, t], products.q[sets, t], products.yy[t]
@@ -189,9 +191,9 @@ def _costs(
         slack = SAFE * (n * step[:, None] + e * (reach + step)[:, None])
         vGv, ya = np.einsum("si,si->s", v, Gv), yy - np.einsum("si,si->s", q, v)
         base, aa = 0.5 * (yy - vGv) - error, 2.0 * ya - yy + vGv + error
-        own = interval if boxes.stated else None
-        plain.append((base, ya - error, aa, prices(lam, *sides(q - Gv, slack), own)))
-        if d is not None:
+        Z = prices(lam, *sides(q - Gv, slack), interval if boxes.stated else None)
+        plain.append((base, ya - error, aa, Z))
+        if mu > 0.0:
             dv = d * v
             slack = slack + 4.0 * U * (np.abs(dv) + np.abs(q))
             extra = 0.5 * np.einsum("si,si->s", dv, v)
@@ -199,7 +201,7 @@ def _costs(
             Z = prices(lam, *sides(q - Gv + dv, slack), interval, d)
             shifted.append((base + extra, ya, aa, Z))
     values = _value_of(plain, fixed, L, scalable=not boxes.stated)
-    if d is not None:
+    if mu > 0.0:
         values = np.fmax(values, _value_of(shifted, fixed, L, scalable=False))
     return np.asarray(values)
 
@@ -210,37 +212,26 @@ def _value_of(parts: Sequence[Any], fixed: Any, L: int, *, scalable: bool) -> An
     base, ya, aa, Z = (sum(part) for part in zip(*parts, strict=True))
     off: Any = sum(np.abs(part[row]) for part in parts for row in range(3)) if T > 1 else 0.0
     off, Z = 2.0 * T * U * off, Z * (1.0 + (T + 4.0) * U)
-    point = Point(base - off, ya - off, aa + off, Z, Z)
-    return value(point, _spent(Z, fixed, L), scalable=scalable)
-
-
-def _closer_cost(products: InnerProducts, J: Positions, fixed: Any, L: int) -> float:
-    """Bound one set by products with the residuals, from the rows or exactly."""
-    boxes, points, Z, interval = products.boxes, list[Point](), np.zeros(len(J)), None
-    for t in range(products.T):
-        if boxes.stated:
-            H = products.G(J[:, None], J) + products.lam * np.eye(len(J))
-            w, interval = boxes.fit(t, H, products.q[J, t], J), (boxes.low[t, J], boxes.high[t, J])
-            points.append(products.at(t, J, w, None, J, np.longdouble))
-        else:
-            points.append(products.point_of(t, products.best_residual(t, J), J))
-        Z += prices(products.lam, points[-1].up[J], points[-1].down[J], interval)
-    spent = _spent(Z[None] * (1.0 + (products.T + 4.0) * U), fixed, L)
-    return float(value(added(points), spent[0], scalable=not boxes.stated))
-
-
-def _moved(diagonal: Floats, lam: float, mu: float) -> Floats:
-    """Return d = mu diag(G + lam I) - lam, rounded down."""
-    d: Floats = (1.0 - 8.0 * U) * mu * (diagonal + lam) - lam
-    return d - 8.0 * U * (lam + np.abs(d))
-
-
-def _spent(Z: Floats, fixed: Any, L: int) -> Floats:
-    """Return the prices of fixed monomials and the L largest others, for each row, rounded up."""
+    # The prices of fixed monomials and the L largest others, rounded up.
     inside, size = np.broadcast_to(fixed, Z.shape), Z.shape[1]
     largest: Floats = np.sort(np.where(inside, 0.0, Z), axis=1)[:, ::-1][:, :L]
-    whole: Floats = np.where(inside, Z, 0.0).sum(axis=1) + largest.sum(axis=1)
-    return whole * (1.0 + (float(size) + 8.0) * U)
+    spent = np.where(inside, Z, 0.0).sum(axis=1) + largest.sum(axis=1)
+    spent = spent * (1.0 + (float(size) + 8.0) * U)
+    return value(Point(base - off, ya - off, aa + off, Z, Z), spent, scalable=scalable)
+
+
+def _closer_cost(products: InnerProducts, J: Positions, w: Floats, fixed: Any, L: int) -> float:
+    """Bound one set by products with the residuals, from the rows or exactly."""
+    boxes, parts, interval = products.boxes, list[Any](), None
+    for t in range(products.T):
+        if boxes.stated:
+            interval = boxes.low[t, J], boxes.high[t, J]
+            point = products.at(t, J, w[:, t], None, J, np.longdouble)
+        else:
+            point = products.point_of(t, products.best_residual(t, J), J)
+        Z = prices(products.lam, point.up[J], point.down[J], interval)
+        parts.append((*(np.array([part]) for part in point[:3]), Z[None]))
+    return float(_value_of(parts, fixed, L, scalable=not boxes.stated)[0])
 
 
 def _solved(H: Floats, q: Floats, damping: float = 0.0) -> Floats:

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polysharp.checker.allowed import demand
+from polysharp.checker.checked_rows import blocks_of
 from polysharp.checker.curvature import U
 from polysharp.checker.evidence import Floats, Positions
 
@@ -59,10 +60,9 @@ class Marking:
         """Return the marked completions, one array for each size."""
         self.least_size = self.L if exact_size else 0
         self.rounding = 128.0 * len(B) * U
-        fit = np.flatnonzero(self.uses.sum(axis=1) <= self.room)
         if self.rounding >= T:
             self._note((), np.zeros((1, 0), dtype=np.intp))  # no member at all
-        self._go(H[np.ix_(fit, fit)], B[:, fit], T, fit, ())
+        self._go(H, np.diagonal(H), B, T, np.arange(len(H)), ())
         return [np.concatenate(parts) for _, parts in sorted(self.found.items())]
 
     def _note(self, members: Support, more: Positions) -> None:
@@ -84,140 +84,77 @@ class Marking:
             more = np.array(list(combinations(J.tolist(), k)), dtype=np.intp)
             self._note(members, more.reshape(-1, k))
 
-    def _go(self, H: Floats, B: Floats, T: float, J: Positions, members: Support) -> None:
-        """Mark what comes after some members; H, B and T are what those leave, over J."""
+    def _go(
+        self, H: Floats, h: Floats, B: Floats, T: float, J: Positions, members: Support
+    ) -> None:
+        """Mark what comes after some members; H, its diagonal h, B and T are what those leave.
+
+        If two are to come, H has the rows of those only that may be the first of them.
+        """
+        self.work += float(H.size + h.size)
+        demand(self.work <= MOST_PAIRS, TOO_MANY)
+        used = self.uses[list(members)].any(axis=0)
+        fits = (self.uses[J] | used).sum(axis=1) <= self.room
         left = self.L - len(members)
         if not T > 0.0 or not left:  # with nothing left to gain all may do
-            self._note_all(members, J, 1)
+            self._note_all(members, J[fits], 1)
             return
-        lost = np.flatnonzero(~(np.diagonal(H) > 0.0))
-        for a in lost.tolist():  # rounding has left no pivot: it may gain anything
-            self._note_all((*members, int(J[a])), np.delete(J, lost[lost <= a]))
-        if len(lost):
-            rest = np.delete(np.arange(len(J)), lost)
-            H, B, J = H[np.ix_(rest, rest)], B[:, rest], J[rest]
-        m = len(J)
-        if not m:
+        lost = fits & ~(h > 0.0)  # rounding has left no pivot: it may gain anything
+        for a in np.flatnonzero(lost).tolist():
+            fits[a] = False
+            self._note_all((*members, int(J[a])), J[fits])
+        if not fits.all():
+            rest = np.flatnonzero(fits)
+            H, h, B, J = H[np.ix_(rest[rest < len(H)], rest)], h[rest], B[:, rest], J[rest]
+        if not len(J):
             return
-        h, S = np.diagonal(H), (B * B).sum(axis=0)
-        self._mark_single(h[None], S[None], np.array([T]), J, members, None)
-        if left == 1:
-            return
+        S = (B * B).sum(axis=0)
+        lowered = T - self.rounding * (float((S / h).max()) + T)
+        self._note(members, J[~(lowered * h >= S)][:, None])
         if left == 2:
-            every = np.zeros((1, m)), h[None], S[None], B[:, None], np.array([T])
-            self._mark_pairs(H, every, J, members, np.array([-1]), np.array([m]))
-            return
-        factor = _factor(H, B, greedy=left >= SORTED or not members)
+            own = np.stack([S - lowered * h, h], axis=1) / T
+            self._mark_pairs(H, B, own, np.stack([h, S]), 2.0 * B / T, J, members)
+        elif left > 2:
+            self._go_on(H, B, T, J, members, left)
+
+    def _go_on(
+        self, H: Floats, B: Floats, T: float, J: Positions, members: Support, left: int
+    ) -> None:
+        """Take each candidate in that may gain enough with those behind it."""
+        m, last = len(J), len(J)
         self.work += 0.5 * m**3
-        last = m
+        factor, cuts = _factor(H, B, greedy=left >= SORTED or not members), np.full(m, m)
         if factor is not None:
             order, F, z = factor
             H, B, J = H[np.ix_(order, order)], B[:, order], J[order]
-            last = _cut((z * z).sum(axis=0)[None], np.array([T]), self.doubt)[0]
-        h = np.diagonal(H)
-        if left > 3:
-            for a in range(min(last, m)):
-                self._go(*self._taken(H, B, T, J, members, a), (*members, int(J[a])))
-            return
-        last = min(last, m)
-        cuts, gained = np.full(last, m), T - (B * B).sum(axis=0)[:last] / h[:last]
-        if factor is not None:
-            cuts = _cut(_squares_with(F[:last], z), gained, self.doubt)
-        start = 0
-        while start < last:  # several first members at a time
-            pairs = (m - start) * max(1, int(cuts[start:].max()) - start)  # of one of them
-            stop = min(last, start + max(1, ENTRIES // pairs))
-            self._mark_triples(H[start:, start:], B[:, start:], J[start:], members,
-                               gained[start:stop], cuts[start:stop] - start)  # fmt: skip
-            start = stop
-
-    def _mark_triples(
-        self, H: Floats, B: Floats, J: Positions, members: Support, T: Floats, cuts: Positions
-    ) -> None:
-        """Mark completions by three members, or two, of which the first is one of the first."""
-        h, some, places = np.diagonal(H), np.arange(len(T)), np.arange(len(J))
-        valid, root = places > some[:, None], np.sqrt(h[some])
-        V = np.where(valid, H[some] / root[:, None], 0.0)
-        rest = B[:, None, :] - V * (B[:, some] / root)[:, :, None]
-        left = np.where(valid, h - V * V, 1.0)
-        lost = ~(left > 0.0)
-        for a, k in zip(*np.nonzero(lost), strict=True):  # no pivot: these two may gain anything
-            pair = int(J[a]), int(J[k])
-            self._note_all((*members, *pair), J[(places > a) & (places != k)])
-        valid = valid & ~lost
-        left = np.where(valid, left, 1.0)
-        S = np.where(valid, (rest * rest).sum(axis=0), 0.0)
-        self._mark_single(left, S, T, J, members, (J[some], valid))
-        given = V, left, np.where(valid, S, -1e100), rest, T
-        self._mark_pairs(H, given, J, members, some, cuts, J[some])
-
-    def _taken(
-        self, H: Floats, B: Floats, T: float, J: Positions, members: Support, a: int
-    ) -> tuple[Floats, Floats, float, Positions]:
-        """Return what is left for the candidates behind a once it is in."""
-        used = self.uses[[*members, int(J[a])]].any(axis=0)
-        behind = np.arange(a + 1, len(J))
-        behind = behind[(self.uses[J[behind]] | used).sum(axis=1) <= self.room]
-        root = sqrt(H[a, a])
-        v, b = H[a, behind] / root, B[:, a] / root
-        rest = H[np.ix_(behind, behind)] - np.multiply.outer(v, v)
-        return rest, B[:, behind] - np.multiply.outer(b, v), T - float(b @ b), J[behind]
-
-    def _mark_single(
-        self, h: Floats, S: Floats, T: Floats, J: Positions, members: Support, firsts: Any
-    ) -> None:
-        """Mark completions by one more member; rows stand for different first members."""
-        self.work += h.size
-        marked = ~(self._lowered(h, S, T)[:, None] * h >= S)
-        if firsts is None:
-            self._note(members, J[np.flatnonzero(marked[0])][:, None])
-        else:
-            row, k = np.nonzero(marked & firsts[1])
-            self._note(members, np.column_stack([firsts[0][row], J[k]]))
-
-    def _lowered(self, h: Floats, S: Floats, T: Floats) -> Floats:
-        """Return T less what the tests may lose to rounding, for each row."""
-        largest = np.maximum(S / h, 0.0).max(axis=1)
-        return np.asarray(T - self.rounding * (largest + np.abs(T)))
+            last = int(_cut((z * z).sum(axis=0)[None], np.array([T]), self.doubt)[0])
+        h, S = np.diagonal(H), (B * B).sum(axis=0)
+        if factor is not None and left == 3:
+            cuts = _cut(_squares_with(F[:last], z), (T - S / h)[:last], self.doubt)
+        for a in range(last):
+            v, b, left_T = H[a, a + 1 :] / sqrt(h[a]), B[:, a] / sqrt(h[a]), T - S[a] / h[a]
+            top = slice(a + 1, max(a + 1, int(cuts[a])))
+            rest = H[top, a + 1 :] - np.multiply.outer(v[: top.stop - top.start], v)
+            left_B = B[:, a + 1 :] - np.multiply.outer(b, v)
+            self._go(rest, h[a + 1 :] - v * v, left_B, left_T, J[a + 1 :], (*members, int(J[a])))
 
     def _mark_pairs(
-        self, H: Floats, given: tuple[Floats, ...], J: Positions, members: Support,
-        at: Positions, last: Positions, firsts: Any = None,
+        self, H: Floats, B: Floats, own: Floats, other: Floats, twice: Floats, J: Positions,
+        members: Support,
     ) -> None:  # fmt: skip
-        """Mark completions by j < k, j behind ``at`` and before ``last``; H - v v' is left.
-
-        Rows of V, h, S, T and columns of B stand for different first members.
-        """
-        V, h, S, B, T = given
+        """Mark completions by j < k, j one of the rows of H."""
         m = len(J)
-        lowered = self._lowered(h, S, T)
-        first, end = int(at.min()) + 1, int(min(m - 1, last.max()))
-        step = max(1, ENTRIES // (len(T) * m))
-        positive = (T > 0.0).all()
-        scale = np.where(T > 0.0, T, 1.0)
-        own = np.stack([S - lowered[:, None] * h, h], axis=2) / scale[:, None, None]
-        other, twice = np.stack([h, S], axis=1), 2.0 * B / scale[:, None]
-        for j in range(first, end, step):
-            rows, behind = slice(j, min(j + step, end)), slice(j + 1, m)
-            x = H[rows, behind] - V[:, rows, None] * V[:, None, behind]
-            e = x.copy()
-            for t in range(len(B)):
-                e -= twice[t][:, rows, None] * B[t][:, None, behind]
+        for rows in blocks_of(min(m - 1, len(H)), max(1, ENTRIES // m)):
+            behind = slice(rows.start + 1, m)
+            x = H[rows, behind]
+            e = x - twice[:, rows].T @ B[:, behind]
             e *= x
-            e += own[:, rows] @ other[:, :, behind]
-            a = np.arange(e.shape[1] - 1)
-            e[:, a + 1, a] = -1.0  # j with itself
-            self.work += e.size
-            if positive and e.max(initial=-1.0) <= 0.0:
+            e += own[rows] @ other[:, behind]
+            e[np.arange(1, len(e)), np.arange(len(e) - 1)] = -1.0  # j with itself
+            if e.max(initial=-1.0) <= 0.0:
                 continue
-            marked = ~(e <= 0.0) | ~(T > 0.0)[:, None, None]  # with nothing left to gain all may do
-            row, one, two = np.nonzero(marked)
-            one, two = one + j, two + j + 1
-            right = (one < two) & (one > at[row])
-            row, one, two = row[right], one[right], two[right]
-            more = [J[one], J[two]] if firsts is None else [firsts[row], J[one], J[two]]
-            self._note(members, np.column_stack(more))
-        demand(self.work <= MOST_PAIRS, TOO_MANY)
+            one, two = np.nonzero(np.triu(~(e <= 0.0)))
+            self._note(members, np.column_stack([J[rows.start + one], J[rows.start + 1 + two]]))
 
 
 def _cut(squares: Floats, T: Floats, doubt: float) -> Positions:
