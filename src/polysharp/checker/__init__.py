@@ -7,12 +7,11 @@ Read the files in this order:
     allowed        which monomials and supports the rules allow, and what follows from fixings
     curvature      the value of a vector in parts, and what may be moved from G into the ridge
     checked_rows   the columns at the rows, with worst-case bounds on their rounding
-    inner_products G, q and y'y on demand; ``rational`` has the same in exact integers
+    inner_products G, q and y'y on demand, in floats or in exact integers
     inequalities   the lower bounds themselves, rounded downwards
-    all_supports   leaves whose supports, or sets of inputs, are gone through one by one;
-                   ``marking`` finds those that may cost too little
-    unlisted       prices of monomials that nobody has listed, from their products with a vector;
-                   ``joining_points`` has those of which one or two may join
+    all_supports   leaves whose supports, or sets of inputs, are gone through one by one
+    unlisted       prices of monomials that nobody has listed, from their products with a vector,
+                   or as points if one or two of them may join
     walk           ``verify``: one node after the other
 """
 

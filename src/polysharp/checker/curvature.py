@@ -14,7 +14,7 @@ with at most T monomials of F.  Nothing is asked of K but that it is made like t
 G - diag(d) - K >= 0 is for the moments to show.
 
 In floats an entry of K is wrong by 3 roundings.  In exact arithmetic every reach may be another one
-by one rounding (see ``rational``), and coefficients of a vector are known up to 4: K is then one of
+by one rounding (see ``Exact``), and coefficients of a vector are known up to 4: K is then one of
 many that would do, and what is computed with the reach given is wrong by as much.
 """
 

@@ -28,7 +28,7 @@ After every fixing the rules apply (``rules``).  Monomials are named by their po
 statement's list.  If that list is not complete, top_L runs over the unlisted monomials too, until a
 screening leaves ``only`` some listed ones alive; diagonals and enumeration come after that.  If one
 or two monomials may join, such a screening may name columns ``along`` in place of its vector
-(``joining_points``).
+(``unlisted``).
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 Kind = Literal["dual", "split", "enumeration"]
 Floats = NDArray[np.float64]
 Positions = NDArray[np.intp]
+VectorPart = tuple[Positions, Floats]  # of one response
 Term = tuple[int, ...]  # columns with repetition: (0, 0, 3) is x0^2 x3, () the constant
 LowHigh = tuple[float, float]
 ANYTHING: LowHigh = (-inf, inf)

@@ -35,21 +35,20 @@ from polysharp.checker.allowed import (
 from polysharp.checker.checked_rows import read_rows
 from polysharp.checker.curvature import Curvature, Point, U, check_pairs, read_curvature
 from polysharp.checker.evidence import (
-    Floats,
     Positions,
     ProofError,
     ProofNode,
     ProofRecord,
     Screening,
     Vector,
+    VectorPart,
     all_finite,
 )
 from polysharp.checker.inequalities import Tangent, added, certified, prices
-from polysharp.checker.inner_products import InnerProducts
-from polysharp.checker.joining_points import Points
-from polysharp.checker.unlisted import Pricing
+from polysharp.checker.inner_products import Exact, InnerProducts
+from polysharp.checker.unlisted import Points, Pricing
 
-Part = tuple[int, Fixings | None]  # a node's number, and what is fixed there (None: no support)
+NodeAt = tuple[int, Fixings | None]  # a node's number, and what is fixed there (None: no support)
 
 
 @dataclass(frozen=True)
@@ -166,8 +165,6 @@ def make_reader(
     rows = read_rows(s, *table, functions)
     if not exact:
         return ProofReader(proof, InnerProducts(s, rows, s.monomials))
-    from polysharp.checker.rational import Exact
-
     products = Exact(s, rows, s.monomials, table)
     reader = ProofReader(proof, products)
     products.learn([reader.vectors(vector) for vector in proof.vectors])
@@ -220,7 +217,7 @@ class ProofReader:
         demand(isfinite(claim), "the bound is not a number")
         demand(len(nodes) > 0, "the proof has no nodes")
         least, seen = inf, {0}
-        stack: list[Part] = [(0, self.rules.root())]
+        stack: list[NodeAt] = [(0, self.rules.root())]
         while stack:
             number, at = stack.pop()
             try:
@@ -239,7 +236,9 @@ class ProofReader:
 
     # One node -------------------------------------------------------------------------------------
 
-    def visit(self, node: ProofNode, at: Fixings | None, claim: float) -> tuple[float, list[Part]]:
+    def visit(
+        self, node: ProofNode, at: Fixings | None, claim: float
+    ) -> tuple[float, list[NodeAt]]:
         """Return the least cost that a node leaves possible by itself, and its children."""
         least = inf
         try:
@@ -309,7 +308,7 @@ class ProofReader:
 
     # One vector -----------------------------------------------------------------------------------
 
-    def vectors(self, vector: Vector) -> list[tuple[Positions, Floats]]:
+    def vectors(self, vector: Vector) -> list[VectorPart]:
         """Read a vector, one for each response."""
         T = self.products.T
         places = self.read(vector.index, "a vector", T)
