@@ -79,20 +79,19 @@ class ProofWriter:
         return len(self.nodes) - 1
 
     def listed(self, diagonal: Diagonal) -> int:
-        """Return the number of a diagonal, which is added to the list if it is new."""
+        """Return the number of a diagonal, which is added to the list if it is new.
+
+        The list keeps it, and with it its id; a pairwise shift counts once, two bytes a pair.
+        """
         if id(diagonal) not in self.numbers:
             self.numbers[id(diagonal)] = len(self.diagonals)
-            self._list(diagonal)
+            self.diagonals.append(diagonal)
+            self.stored += len(diagonal.index)
+            pairs = diagonal.pairs
+            if pairs is not None and id(pairs) not in self.pairs:
+                self.pairs.add(id(pairs))
+                self.stored += len(pairs.index) ** 2 // 8 + len(pairs.index)
         return self.numbers[id(diagonal)]
-
-    def _list(self, diagonal: Diagonal) -> None:
-        """Keep a diagonal, and with it its id; a pairwise shift counts once, two bytes a pair."""
-        self.diagonals.append(diagonal)
-        self.stored += len(diagonal.index)
-        pairs = diagonal.pairs
-        if pairs is not None and id(pairs) not in self.pairs:
-            self.pairs.add(id(pairs))
-            self.stored += len(pairs.index) ** 2 // 8 + len(pairs.index)
 
     def places(self, monomials: Iterable[Monomial]) -> Indices:
         """Return the positions of monomials, naming new ones."""
@@ -109,7 +108,7 @@ class ProofWriter:
         placed = {key: _placed(own, places) for key, own in shared.items() if own is not None}
         for d in inner.diagonals:
             pairs = placed.get(id(d.pairs))
-            self._list(replace(d, index=places[d.index], pairs=pairs, free=places[d.free]))
+            self.listed(replace(d, index=places[d.index], pairs=pairs, free=places[d.free]))
         seen: dict[int, Vector] = {}
 
         def vector(v: Vector) -> Vector:

@@ -76,12 +76,8 @@ MOST_MEETINGS = 1e11  # pairs of points
 NEW = 1e-4  # share of a column that must be new for it to count
 
 
-class Unlisted(NamedTuple):
-    """The unlisted monomials with the largest prices, largest first."""
-
-    monomials: list[Term]
-    prices: Floats
-    rest: float  # of any other one; 0 if there is none
+# The monomials with the largest prices, their prices, and that of any other one (0: there is none).
+Priced = tuple[list[Term], Floats, float]
 
 
 class Pricing:
@@ -90,7 +86,7 @@ class Pricing:
     def __init__(self, rules: Rules, columns: Columns) -> None:
         self.rules, self.columns, self.s, self.work = rules, columns, columns.s, 0.0
         self.kept = np.array(self.s.kept_inputs, dtype=np.intp)
-        self._priced: dict[int, tuple[NDArray[np.bool_], Unlisted]] = {}
+        self._priced: dict[int, tuple[NDArray[np.bool_], Priced]] = {}
 
     def is_needed(self, at: Fixings) -> bool:
         """Whether a node may leave monomials alive that are not listed."""
@@ -114,17 +110,17 @@ class Pricing:
         if known is None or np.any(alive & ~known[0]) or (afresh and np.any(alive != known[0])):
             known = alive, self._price(part, float(vector.multiple), self.kept[alive])
             self._priced[id(vector)] = known
-        found, Z = known[1], list[float]()
+        (monomials, largest, rest), Z = known[1], list[float]()
         place, left = {int(i): a for a, i in enumerate(self.kept)}, self.rules.input_room(at)
-        for m, own in zip(found.monomials, found.prices.tolist(), strict=True):
+        for m, own in zip(monomials, largest.tolist(), strict=True):
             states = [at.inputs[place[i]] for i in {owner(c, self.s) for c in m}]
             if OUT not in states and states.count(FREE) <= left:
                 Z.append(own)
             if len(Z) > L:
                 return np.array(Z)
-        return np.array(Z + [found.rest] * (L + 1 - len(Z) if found.rest > 0.0 else 0))
+        return np.array(Z + [rest] * (L + 1 - len(Z) if rest > 0.0 else 0))
 
-    def _price(self, part: VectorPart, t: float, inputs: Positions) -> Unlisted:
+    def _price(self, part: VectorPart, t: float, inputs: Positions) -> Priced:
         """Price t times a residual against all monomials of some inputs."""
         columns, s, degree = self.columns, self.s, self.s.degree
         a = columns.residual(0, *part)
@@ -146,7 +142,7 @@ class Pricing:
             interval = boxes.low[0], boxes.high[0]
         Z = np.maximum(prices(columns.lam, point.up, point.down, interval), rest)
         order = np.argsort(-Z, kind="stable").tolist()
-        return Unlisted([names[j] for j in order], Z[order], rest)
+        return [names[j] for j in order], Z[order], rest
 
 
 class Correlated(NamedTuple):
