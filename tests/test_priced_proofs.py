@@ -203,7 +203,7 @@ def test_every_monomial_is_priced_and_no_other(seed, monkeypatch):
     case = Drawn(seed)
     own = priced(case).proof.statement
     s = replace(own, monomials=(), listed=False, heredity=None, excluded_terms=())
-    every = all_monomials(s)
+    every = list(all_monomials(s))
     rows = read_rows(s, case.X, case.y, case.weights)
     columns, whole = Columns(s, rows, ()), Columns(s, rows, every)
     a = columns.residual(0, NO_TERMS, np.zeros(0)) + 0.1 * np.sin(np.arange(len(case.y)))

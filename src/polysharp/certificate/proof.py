@@ -7,7 +7,7 @@ how they are stored.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from io import BytesIO
 from math import isfinite
@@ -15,7 +15,6 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polysharp.checker.archive import FORMAT, KINDS, MIDDLE, RECORDS, VERSION, Stored, read_proof
 from polysharp.checker.evidence import (
@@ -207,17 +206,17 @@ def packed(proof: ProofRecord) -> bytes:
     }
     number = {id(record): a for own in records.values() for a, record in enumerate(own)}
     number |= {id(None): -1} | {id(node.kind): KINDS.index(node.kind) for node in proof.nodes}
-    arrays: Stored = _joined("exceptions", proof.exceptions)
+    arrays = _arrays("exceptions", "tuples", proof.exceptions)
     for record, (kind, layout) in RECORDS.items():
         for own, (name, how) in zip(fields(kind), layout.items(), strict=True):
             values = [getattr(one, own.name) for one in records[record]]
-            if how not in WRITE:
-                values = [number[id(one)] for one in values]
-            arrays |= WRITE.get(how, _whole)(f"{record}_{name}", values)
+            refers = how.removesuffix(" or none") in (*RECORDS, "kind")
+            stored = [number[id(one)] for one in values] if refers else values
+            arrays |= _arrays(f"{record}_{name}", "whole" if refers else how, stored)
     header: dict[str, Any] = {"format": FORMAT, "version": VERSION, "bound": proof.bound}
     if proof.statement is not None:
         stated = {f.name: getattr(proof.statement, f.name) for f in fields(Statement)}
-        arrays |= _joined("monomials", stated.pop("monomials"))
+        arrays |= _arrays("monomials", "tuples", stated.pop("monomials"))
         arrays |= {name: stated.pop(name) for name in ("shift", "scale")}
         everywhere, inputs, terms = stated["coefficients"]
         keyed = [[[key, _or_none(interval)] for key, interval in one] for one in (inputs, terms)]
@@ -228,44 +227,29 @@ def packed(proof: ProofRecord) -> bytes:
     return file.getvalue()
 
 
-def _whole(name: str, values: Iterable[int]) -> Stored:
-    return {name: np.array(list(values), dtype=np.int64)}
-
-
-def _flat(name: str, parts: Iterable[Any], kind: Any = np.float64) -> Stored:
-    """Return arrays end to end."""
-    whole = [np.zeros(0, kind), *(np.asarray(part, dtype=kind) for part in parts)]
-    return {name: np.concatenate(whole)}
-
-
-def _joined(name: str, lists: Sequence[Any]) -> Stored:
-    """Return lists of whole numbers end to end, and their lengths."""
-    return _flat(name, lists, np.int64) | _whole(f"{name}_length", map(len, lists))
-
-
-def _optional(name: str, lists: Sequence[Any]) -> Stored:
-    """Return lists of which some are None, and which are not."""
-    given = _whole(f"{name}_given", [own is not None for own in lists])
-    return given | _joined(name, [() if own is None else own for own in lists])
-
-
-def _triangles(name: str, matrices: Sequence[NDArray[np.int16]]) -> Stored:
-    """Return the ratios above the diagonals, row by row."""
-    rows = [row[a + 1 :] for ratios in matrices for a, row in enumerate(ratios)]
-    return {name: (_flat(name, rows, np.int32)[name] + MIDDLE).astype(np.uint16)}
-
-
-WRITE: dict[str, Callable[[str, Any], Stored]] = {
-    "lists": _joined,
-    "lists or none": _optional,
-    "tuples": _joined,
-    "reals": _flat,
-    "triangles": _triangles,
-    "owned": lambda name, values: _whole(name, map(len, values)),
-    "whole": _whole,
-    "real": lambda name, values: {name: np.array(values, dtype=np.float64)},
-    "flag": _whole,
-}
+def _arrays(name: str, how: str, values: Sequence[Any]) -> Stored:
+    """Return the arrays of one field of all records of a kind (``checker.archive.RECORDS``)."""
+    match how:
+        case "whole" | "flag":
+            return {name: np.array(values, dtype=np.int64)}
+        case "real":
+            return {name: np.array(values, dtype=np.float64)}
+        case "owned":
+            return {name: np.array([len(own) for own in values], dtype=np.int64)}
+        case "reals":
+            return {name: np.concatenate([np.zeros(0), *values])}
+        case "triangles":
+            rows = [row[a + 1 :] for ratios in values for a, row in enumerate(ratios)]
+            flat = np.concatenate([np.zeros(0, np.int32), *rows], dtype=np.int32) + MIDDLE
+            return {name: flat.astype(np.uint16)}
+    lists = [np.array([] if own is None else own, dtype=np.int64) for own in values]
+    arrays = {
+        name: np.concatenate([np.zeros(0, np.int64), *lists]),
+        f"{name}_length": np.array([len(own) for own in lists], dtype=np.int64),
+    }
+    if how == "lists or none":
+        arrays[f"{name}_given"] = np.array([own is not None for own in values], dtype=np.int64)
+    return arrays
 
 
 def _or_none(interval: tuple[float, float]) -> list[float | None]:

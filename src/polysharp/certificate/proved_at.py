@@ -43,20 +43,20 @@ def proved_at(problem: Problem, support: Indices, gap_tol: float) -> tuple[float
         scale = min(cost, 0.5 * own.yy - cost)
         return bool(cost - own.dual_bound(fit) <= gap_tol * scale)
 
-    gammas = problem.gamma * 10.0 ** (-np.arange(STEPS_PER_DECADE * DECADES) / STEPS_PER_DECADE)
+    steps = np.arange(STEPS_PER_DECADE * DECADES) / STEPS_PER_DECADE
+    gammas = (problem.gamma * 10.0**-steps).tolist()
     with np.errstate(all="ignore"):
-        first = next((a for a, gamma in enumerate(gammas.tolist()) if passes(gamma)), None)
+        first = next((a for a, gamma in enumerate(gammas) if passes(gamma)), None)
         if first is None:
             return None
-        last = first
-        while last + 1 < len(gammas) and passes(float(gammas[last + 1])):
-            last += 1
-        high = low = None
+        behind = range(first + 1, len(gammas))
+        beyond = next((a for a in behind if not passes(gammas[a])), len(gammas))
+        high, low = gammas[first], gammas[beyond - 1]
         if first > 0:
-            high = _boundary(passes, float(gammas[first]), float(gammas[first - 1]))
-        if last + 1 < len(gammas):
-            low = _boundary(passes, float(gammas[last]), float(gammas[last + 1]))
-    return low or float(gammas[last]), high or float(gammas[first])
+            high = _boundary(passes, high, gammas[first - 1])
+        if beyond < len(gammas):
+            low = _boundary(passes, low, gammas[beyond])
+    return low, high
 
 
 def _boundary(passes: Callable[[float], bool], inside: float, outside: float) -> float:

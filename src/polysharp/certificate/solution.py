@@ -192,10 +192,8 @@ class Solution:
         """Return the claim of the certificate in one clause."""
         kind = self._budgets()
         if self.status is not Status.OPTIMAL:
-            return (
-                f"Not proved best: {kind} the objective could be up to {100.0 * self.gap:.3g} % "
-                "lower"
-            )
+            lower = f"could be up to {100.0 * self.gap:.3g} % lower"
+            return f"Not proved best: {kind} the objective {lower}"
         if self.refit is not None:
             return (
                 f"Proved best: no other formula {kind} has a smaller penalised error at "
@@ -219,12 +217,8 @@ class Solution:
         if self.proved_at is None or self.status is Status.OPTIMAL:
             return None
         low, high = self.proved_at
-        if low == high:
-            return f"These terms are proved the best of their number at gamma {high:.2g}"
-        return (
-            f"These terms are proved the best of their number at gamma {high:.2g} and stronger "
-            f"ridges, down to {low:.2g}"
-        )
+        more = "" if low == high else f" and stronger ridges, down to {low:.2g}"
+        return f"These terms are proved the best of their number at gamma {high:.2g}{more}"
 
     def in_r2(self) -> str | None:
         """Return the limit of other formulas in terms of R2, None if it is not known."""

@@ -6,7 +6,7 @@ Where they are too many to list, the statement names some of them and the rest s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
@@ -82,7 +82,7 @@ def check_statement(s: Statement) -> None:
     demand(s.heredity in {None, "weak", "strong"}, "heredity is unknown")
     demand(set(s.required_inputs) <= set(kept), "a required input is not kept")
     if s.listed:
-        whole = list(s.monomials) == all_monomials(s)
+        whole = list(s.monomials) == list(all_monomials(s))
         demand(whole, "the monomials are not all that the rules allow")
     else:
         demand(_are_allowed(s), "a monomial is named twice or not one that the rules allow")
@@ -132,24 +132,26 @@ def shape_allowed(m: Term, s: Statement) -> bool:
     return within and not is_trivial(m, s)
 
 
-def all_monomials(s: Statement, most: int = MOST_LISTED) -> list[Term]:
+def all_monomials(s: Statement, most: int = MOST_LISTED) -> Iterator[Term]:
     """All monomials of the statement's kind, degree by degree."""
     level: list[Term] = [()]
-    shaped = [] if s.fit_intercept else level.copy()
+    count, lives = 0, living(s)
+    if not s.fit_intercept:
+        yield from filter(lives, level)
     columns = columns_of(s.kept_inputs, s)
     every = sorted(c for own in columns.values() for c in own)
     for _ in range(s.degree):
-        shorter, level = level, []
+        shorter, level = level, list[Term]()
         for m in shorter:
             inputs, among = {owner(c, s) for c in m}, every
             if m and (len(inputs) == s.max_interaction or len(m) >= s.interaction_degree):
                 among = sorted(c for i in inputs for c in columns[i])  # no other input may join
             longer = ((*m, c) for c in among if not m or c >= m[-1])
-            level += [one for one in longer if shape_allowed(one, s)]
-            few = len(shaped) + len(level) <= most
-            demand(few, f"it has more than {most} monomials to list")
-        shaped += level
-    return list(filter(living(s), shaped))
+            new = [one for one in longer if shape_allowed(one, s)]
+            count += len(new)
+            demand(count <= most, f"it has more than {most} monomials to list")
+            yield from filter(lives, new)
+            level += new
 
 
 def alive_part(s: Statement, at: Fixings) -> Statement:

@@ -13,7 +13,6 @@ number is finite, and every field has its type; whatever else is wrong is for th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from io import BytesIO
 from math import inf, isfinite, prod
 from operator import index as whole
@@ -44,7 +43,7 @@ MOST_BYTES = 2**30  # unpacked; a proof of five million numbers takes a tenth of
 MOST_RATIOS = 2**29  # of all pairwise shifts, two bytes each
 MIDDLE = 32_768  # what a ratio of zero is stored as
 
-# How the fields of each record are stored, in the order of the fields; ``READ`` has what it means.
+# How the fields of each record are stored, in the order of the fields; ``_column`` reads them.
 RECORDS: dict[str, tuple[Any, dict[str, str]]] = {
     "pairs": (Pairs, {"index": "lists", "reach": "reals", "ratios": "triangles"}),
     "diagonal": (Diagonal, {"index": "lists", "value": "reals", "pairs": "pairs or none",
@@ -112,23 +111,49 @@ def _proof(header: dict[str, Any], stored: Stored, kind: type[P]) -> P:
     """Make the records one by one: each refers to those before it only."""
     found: dict[str, list[Any]] = {"kind": list(KINDS)}
     for record, (make, layout) in RECORDS.items():
-        columns = []
-        for field, how in layout.items():
-            among = found.get("screening" if how == "owned" else how.removesuffix(" or none"), [])
-            columns.append(READ.get(how, _named)(stored, f"{record}_{field}", among))
+        columns = [_column(stored, record, name, how, found) for name, how in layout.items()]
         found[record] = [make(*row) for row in zip(*columns, strict=True)]
-    statement = None
+    exceptions, statement = tuple(_column(stored, "", "exceptions", "tuples", found)), None
     if "statement" in header:
         hints, stated = get_type_hints(Statement), dict(header["statement"])
         statement = Statement(
-            monomials=tuple(_tuples(stored, "monomials")),
+            monomials=tuple(_column(stored, "", "monomials", "tuples", found)),
             shift=stored["shift"].astype(np.float64),
             scale=stored["scale"].astype(np.float64),
             **{name: _checked(value, hints[name]) for name, value in stated.items()},
         )
-    exceptions = tuple(_tuples(stored, "exceptions"))
     nodes, diagonals = tuple(found["node"]), tuple(found["diagonal"])
     return kind(_checked(header["bound"], float), nodes, diagonals, statement, exceptions)
+
+
+def _column(stored: Stored, record: str, field: str, how: str, found: Any) -> Any:
+    """Return one field of all records of a kind, as ``RECORDS`` says it is stored."""
+    name = f"{record}_{field}".removeprefix("_")
+    values = stored[name]
+    match how:
+        case "lists" | "tuples" | "lists or none":
+            lists = _cut(values.astype(np.intp), stored[f"{name}_length"])
+            if how == "lists or none":
+                pairs = zip(stored[f"{name}_given"], lists, strict=True)
+                return [own if given else None for given, own in pairs]
+            return lists if how == "lists" else [tuple(own.tolist()) for own in lists]
+        case "reals":  # as long as the record's index
+            return _cut(values.astype(np.float64), stored[f"{record}_index_length"])
+        case "triangles":
+            return _squares(values, stored[f"{record}_index_length"])
+        case "whole":
+            return [whole(value) for value in values.tolist()]
+        case "flag":
+            return [bool(value) for value in values.tolist()]
+        case "real":
+            return values.astype(np.float64).tolist()
+        case "owned":  # as many screenings as each has, one after the other
+            numbers = _cut(np.arange(len(found["screening"])), values)
+            return [tuple(found["screening"][number] for number in own) for own in numbers]
+    among, least = found[how.removesuffix(" or none")], -1 if how.endswith(" or none") else 0
+    if not all(least <= number < len(among) for number in values.tolist()):
+        raise ValueError(f"{name} names what is not there")
+    return [None if number == -1 else among[number] for number in values.tolist()]
 
 
 def _cut(values: Any, lengths: NDArray[Any]) -> list[Any]:
@@ -138,67 +163,18 @@ def _cut(values: Any, lengths: NDArray[Any]) -> list[Any]:
     return np.split(values, np.cumsum(lengths)[:-1]) if len(lengths) else []
 
 
-def _lists(stored: Stored, name: str, _: Any = None) -> list[Any]:
-    return _cut(stored[name].astype(np.intp), stored[f"{name}_length"])
-
-
-def _tuples(stored: Stored, name: str, _: Any = None) -> list[tuple[int, ...]]:
-    return [tuple(part.tolist()) for part in _lists(stored, name)]
-
-
-def _optional(stored: Stored, name: str, _: Any) -> list[Any]:
-    pairs = zip(stored[f"{name}_given"], _lists(stored, name), strict=True)
-    return [own if given else None for given, own in pairs]
-
-
-def _reals(stored: Stored, name: str, _: Any) -> list[Any]:
-    """Return lists of numbers, each as long as the record's index."""
-    lengths = stored[f"{name.split('_', maxsplit=1)[0]}_index_length"]
-    return _cut(stored[name].astype(np.float64), lengths)
-
-
-def _owned(stored: Stored, name: str, among: list[Any]) -> list[Any]:
-    """Return as many of some records as each one has, one after the other."""
-    return [
-        tuple(among[number] for number in own) for own in _cut(np.arange(len(among)), stored[name])
-    ]
-
-
-def _named(stored: Stored, name: str, among: list[Any]) -> list[Any]:
-    """Return records by their number, if there are such; -1 is none, where there may be none."""
-    numbers, record, field = stored[name].tolist(), *name.split("_", 1)
-    least = -1 if RECORDS[record][1][field].endswith(" or none") else 0
-    if not all(least <= number < len(among) for number in numbers):
-        raise ValueError(f"{name} names what is not there")
-    return [None if number == -1 else among[number] for number in numbers]
-
-
-def _triangles(stored: Stored, name: str, _: Any) -> list[Any]:
-    """Return symmetric matrices from their parts above the diagonal."""
-    lengths, values = stored["pairs_index_length"], stored[name]
-    if sum(size * size for size in map(int, lengths.tolist())) > MOST_RATIOS:
+def _squares(values: NDArray[Any], sizes: NDArray[Any]) -> list[Any]:
+    """Return symmetric matrices of ratios from their parts above the diagonal."""
+    if sum(size * size for size in map(int, sizes.tolist())) > MOST_RATIOS:
         raise ValueError(f"it has more than {MOST_RATIOS:,} ratios")
     if values.dtype != np.uint16 or not values.all():
         raise ValueError("a ratio is not a number")
     matrices = []
-    for own, size in zip(_cut(values, lengths * (lengths - 1) // 2), lengths.tolist(), strict=True):
+    for own, size in zip(_cut(values, sizes * (sizes - 1) // 2), sizes.tolist(), strict=True):
         ratios, upper = np.zeros((size, size), dtype=np.int16), np.triu_indices(size, 1)
         ratios[upper] = ratios.T[upper] = own.astype(np.int32) - MIDDLE
         matrices.append(ratios)
     return matrices
-
-
-READ: dict[str, Callable[[Stored, str, list[Any]], list[Any]]] = {
-    "lists": _lists,
-    "lists or none": _optional,
-    "tuples": _tuples,
-    "reals": _reals,
-    "triangles": _triangles,
-    "owned": _owned,
-    "whole": lambda stored, name, _: [*map(whole, stored[name].tolist())],
-    "real": lambda stored, name, _: stored[name].astype(np.float64).tolist(),
-    "flag": lambda stored, name, _: [*map(bool, stored[name].tolist())],
-}
 
 
 def _checked(value: Any, hint: Any) -> Any:

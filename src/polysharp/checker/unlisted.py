@@ -92,12 +92,9 @@ class Pricing:
         """Whether a node may leave monomials alive that are not listed."""
         s, out = self.s, np.flatnonzero(at.terms == OUT).tolist()
         gone = {*s.excluded_terms, *(s.monomials[j] for j in out)}
-        known = gone.union(s.monomials)
-        # Orphans of what is out may be many, and none of them is listed.
-        most = KEPT if s.heredity else min(KEPT, len(known))
+        known, part = gone.union(s.monomials), replace(alive_part(s, at), excluded_terms=(*gone,))
         try:
-            part = replace(alive_part(s, at), excluded_terms=tuple(gone))
-            return not known.issuperset(all_monomials(part, most))
+            return any(m not in known for m in all_monomials(part, KEPT))
         except Rejected:
             return True
 
