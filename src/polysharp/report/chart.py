@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log10
+from math import ceil, floor, isfinite, log10
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,7 @@ class Scale:
     @classmethod
     def over(cls, values: Values, start: float, stop: float, margin: float = 0.04) -> Scale:
         """Span the finite values, with some margin; a single value gets room on both sides."""
-        given = np.asarray(values, dtype=np.float64)
-        known = given[np.isfinite(given)].tolist() or [0.0]
+        known = [v for v in np.asarray(values, dtype=np.float64).tolist() if isfinite(v)] or [0.0]
         low, high = min(known), max(known)
         room = margin * (high - low)
         # Below the resolution of floats there is nothing to see but rounding.
@@ -184,10 +183,10 @@ class Chart:
     def area(self, xs: Numbers, low: Array, high: Array, class_: str) -> Markup:
         """Fill between two lines, where both are known."""
         known = np.isfinite(low) & np.isfinite(high)
-        xs, low, high = xs[known], low[known], high[known]
-        there = [f"{x} {y}" for x, y in zip(self.x(xs), self.y(high), strict=True)]
-        back = [f"{x} {y}" for x, y in zip(self.x(xs), self.y(low), strict=True)]
-        return tag("path", d="M" + "L".join([*there, *reversed(back)]) + "Z", class_=class_)
+        round_it = [*zip(xs[known], high[known], strict=True)]
+        round_it += [*zip(xs[known], low[known], strict=True)][::-1]
+        d = "L".join(f"{self.x(x)} {self.y(y)}" for x, y in round_it)
+        return tag("path", d=f"M{d}Z", class_=class_)
 
     def dots(
         self, xs: Numbers, ys: Array, class_: str, r: float = 2.4, notes: Sequence[str] = ()

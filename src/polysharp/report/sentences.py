@@ -88,13 +88,9 @@ def candidates(report: ReportData) -> str:
         )
     elif p > 1:
         said += f", taken from all {plural(p, 'input')} of the table"
-    rules = [
-        wording.format(settings[name])
-        for name, wording in RULES.items()
-        if settings.get(name) is not None
-    ]
-    if settings.get("positive"):
-        rules.append("no negative coefficient")
+    given = {name: settings[name] for name in RULES if settings.get(name) is not None}
+    rules = [RULES[name].format(value) for name, value in given.items()]
+    rules += ["no negative coefficient"] if settings.get("positive") else []
     return said + (f"; further rules: {', '.join(rules)}" if rules else "")
 
 
