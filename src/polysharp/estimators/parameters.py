@@ -20,12 +20,9 @@ from ast import literal_eval
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from math import isfinite, log10
+from math import inf, isfinite, log10
 from numbers import Integral, Real
 from typing import Any, NamedTuple
-
-import numpy as np
-from sklearn.utils import check_random_state
 
 from polysharp.engines import ENGINES
 from polysharp.errors import InputError
@@ -185,7 +182,8 @@ def _shown(value: Any) -> str:
 
 def several(given: Any) -> tuple[Any, ...]:
     """Return one value or several as a tuple."""
-    if given is None or isinstance(given, str) or not isinstance(given, (Sequence, np.ndarray)):
+    listed = isinstance(given, Sequence) and not isinstance(given, str)
+    if not listed and not getattr(given, "ndim", 0):
         return (given,)
     return tuple(given)
 
@@ -219,11 +217,14 @@ def sizes(max_terms: Any) -> tuple[int, ...]:
 def input_limits(max_inputs: Any) -> tuple[int | None, ...]:
     """Return the limits on the number of inputs to compare, the widest first."""
     limits = {None if k is None else int(k) for k in several(max_inputs)}
-    return tuple(sorted(limits, key=lambda k: -np.inf if k is None else -k))
+    return tuple(sorted(limits, key=lambda k: -inf if k is None else -k))
 
 
 def check_seed(random_state: Any) -> int:
     """Draw a seed from what scikit-learn accepts as ``random_state``, or from a Generator."""
+    import numpy as np  # not above: the help of the command line reads this file, and is quick
+    from sklearn.utils import check_random_state
+
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
     return int(check_random_state(random_state).randint(2**31 - 1))

@@ -40,9 +40,12 @@ def printable(value: Any) -> Any:
 
 def join(*children: Child) -> Markup:
     """Put pieces one after another; None is nothing, lists are opened."""
-    lists = (isinstance(child, Iterable) and not isinstance(child, str) for child in children)
-    pairs = zip(children, lists, strict=True)
-    return Markup("").join(join(*c) if many else escape(printable(c)) for c, many in pairs)
+    return Markup("").join(
+        join(*child)
+        if isinstance(child, Iterable) and not isinstance(child, str)
+        else escape(printable(child))
+        for child in children
+    )
 
 
 def tag(name: str, *children: Child, **attributes: object) -> Markup:
