@@ -149,8 +149,9 @@ class Recipe:
             found["left_out"] = list(left_out)
         if getattr(options, "holdout", None) is not None:
             found |= {"holdout": options.holdout, "seed": options.seed, "rows": len(inputs)}
-        ranges = inputs.agg(["min", "max"]).to_dict("list")
-        return replace(self, reading=found, ranges={str(n): own for n, own in ranges.items()})
+        limits = np.column_stack([inputs.min(), inputs.max()]).tolist()
+        ranges = {str(name): own for name, own in zip(inputs.columns, limits, strict=True)}
+        return replace(self, reading=found, ranges=ranges)
 
     def outside(self, X: Any, names: Sequence[str]) -> list[str]:
         """Return for every row the inputs in use that are beyond the range of the fit."""

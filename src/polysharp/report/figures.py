@@ -5,7 +5,6 @@ Of a long table evenly spaced rows are drawn, at most ``MAX_DOTS``; the captions
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,43 +44,33 @@ def drawn_rows(rows: ScoredRows) -> Indices:
 
 def predictions(report: ReportData) -> Markup:
     """Predicted against observed."""
-    name = report.polynomial.response
-    clouds = _clouds(report, lambda rows: (rows.observed, rows.predicted))
-    both = np.concatenate([v for x, y, _ in clouds for v in (x, y)])
-    chart = Chart.over(both, both, f"observed {name}", f"predicted {name}")
-    limits = np.array([chart.x.low, chart.x.high])
-    return chart.draw(
-        chart.line(limits, limits, "reference"),
-        *(chart.dots(*cloud) for cloud in clouds),
-        title="Observed against predicted",
-        description="One dot per row; on the diagonal the prediction is exact. "
-        f"{accuracy(report.rows)}.",
-    )
+    said = f"on the diagonal the prediction is exact. {accuracy(report.rows)}."
+    return _scatter(report, "observed", "predicted", "Observed against predicted", said)
 
 
 def residuals(report: ReportData) -> Markup:
     """Residual against prediction."""
-    clouds = _clouds(report, lambda rows: (rows.predicted, rows.residuals))
-    xs, ys = (np.concatenate([cloud[a] for cloud in clouds]) for a in (0, 1))
-    predicted = f"predicted {report.polynomial.response}"
-    chart = Chart.over(xs, np.append(ys, 0.0), predicted, LEFT_OVER)
     largest = number(float(np.abs(report.rows.residuals).max()), 3)
-    return chart.draw(
-        chart.line(np.array([chart.x.low, chart.x.high]), np.zeros(2), "reference"),
-        *(chart.dots(*cloud) for cloud in clouds),
-        title="Residuals",
-        description="Observed minus predicted for one dot per row, against the prediction. "
-        f"The largest is {largest}.",
-    )
+    said = f"observed minus predicted, against the prediction. The largest is {largest}."
+    return _scatter(report, "predicted", "residuals", "Residuals", said)
 
 
-def _clouds(
-    report: ReportData, pair: Callable[[ScoredRows], tuple[Array, Array]]
-) -> list[tuple[Array, Array, str]]:
-    """Return the dots of the rows shown, and of those held out, with the class of each."""
+def _scatter(report: ReportData, along: str, up: str, title: str, said: str) -> Markup:
+    """Draw two columns of the rows shown, and of those held out, with the line of exact rows."""
     kinds = ((report.rows, "dots"), (report.held_out, "dots held-out"))
     drawn = [(rows.take(drawn_rows(rows)), kind) for rows, kind in kinds if rows is not None]
-    return [(*pair(rows), kind) for rows, kind in drawn]
+    clouds = [(getattr(rows, along), getattr(rows, up), kind) for rows, kind in drawn]
+    xs, ys = (np.concatenate([cloud[a] for cloud in clouds]) for a in (0, 1))
+    name = report.polynomial.response
+    if up == "residuals":
+        chart = Chart.over(xs, np.append(ys, 0.0), f"{along} {name}", LEFT_OVER)
+    else:
+        both = np.append(xs, ys)
+        chart = Chart.over(both, both, f"{along} {name}", f"{up} {name}")
+    limits = np.array([chart.x.low, chart.x.high])
+    exact = 0.0 * limits if up == "residuals" else limits
+    marks = [chart.line(limits, exact, "reference"), *(chart.dots(*cloud) for cloud in clouds)]
+    return chart.draw(*marks, title=title, description=f"One dot per row; {said}")
 
 
 def residual_histogram(report: ReportData) -> Markup:
