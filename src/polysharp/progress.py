@@ -81,7 +81,7 @@ class Progress:
 
 
 def describe(event: Event | Share) -> str:
-    """Return one line, what a narrow terminal may cut off last."""
+    """Return one line; its end is the part that a narrow terminal may cut off."""
     if isinstance(event, Share) and not event.total:
         return f"{event.stage} ..."
     if isinstance(event, Share):

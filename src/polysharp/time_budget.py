@@ -75,7 +75,7 @@ class TimeBudget:
         """Return a callback for work in blocks that begins now.
 
         It passes each call on to ``tell``, and raises ``OutOfTime`` when all blocks together would
-        take longer than what is left now, as projected from the blocks that are done.
+        take longer than the seconds that are left now, as projected from the blocks that are done.
         """
         began, seconds = self.clock(), self.remaining()
 

@@ -86,7 +86,7 @@ class Moments:
         )
 
     def response(self, t: int) -> Moments:
-        """Return the moments of one of several responses; what is shared is not copied."""
+        """Return the moments of one of several responses; shared arrays are not copied."""
         return replace(self, y_mean=self.y_mean[t], cross=self.cross[t], spread=self.spread[t])
 
     def uncentred(self) -> tuple[Array, Array, Any]:

@@ -141,7 +141,7 @@ def plot_gap(solution: Solution, *, ax: Axes | None = None) -> Axes:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PairsDisplay(Display):
-    """Observed and predicted values; subclasses say what is drawn against what."""
+    """Observed and predicted values; subclasses choose the two axes."""
 
     y_true: Any  #: observed values, best of rows the model has not seen
     y_pred: Any  #: predicted values
@@ -293,7 +293,7 @@ class RankingDisplay(BarsDisplay):
         used: tuple[int, ...] = (),
         ax: Axes | None = None,
     ) -> Self:
-        """Draw what ``rank_inputs`` returned."""
+        """Draw the result of ``rank_inputs``."""
         if names is None:
             names = tuple(f"x{i}" for i in range(len(ranking.scores)))
         return cls(values=ranking.scores, names=names, used=used).plot(ax)

@@ -1,4 +1,4 @@
-"""Accuracy against size: what every further term buys.
+"""Accuracy against size: the gain of every further term.
 
 The curve people choose from.  The training error can hardly rise as terms are allowed; the
 validation error, with its standard error as a band, says where further terms stop paying.  A path
@@ -116,7 +116,7 @@ class PathDisplay(Display):
 
     @classmethod
     def from_path(cls, path: Path, *, chosen: int | None = None, ax: Axes | None = None) -> Self:
-        """Draw what ``polysharp.path`` returned."""
+        """Draw the result of ``polysharp.path``."""
         name = path.points[0].polynomial.response
         return cls(curves=size_curves(path), chosen=chosen, name=name).plot(ax)
 

@@ -1,7 +1,7 @@
 """From data to the problem: y, M -> q = M'y, y'y and a way to ask about G = M'M.
 
-With a free intercept b the best b for given w is ybar - mbar'w, and what remains is the same
-problem in the centred y and M; weights v enter as rows multiplied by sqrt(v):
+With a free intercept b the best b for given w is ybar - mbar'w, which leaves the same problem in
+the centred y and M; weights v enter as rows multiplied by sqrt(v):
 
     sum_t v_t (y_t - b - m_t'w)^2  =  |sqrt(v) (y - ybar) - sqrt(v) (M - mbar) w|^2.
 
@@ -132,7 +132,7 @@ class RowMisfit:
     y_means: Array
 
     def __call__(self, support: Indices, W: Array) -> tuple[Array, Array]:
-        """Return the sums of squares of the residuals, and the norms of what they were made of."""
+        """Return the sums of squares of the residuals, and the norms of their summands."""
         basis, mean, rows = self.basis.select(support), self.mean[support], self.rows
         squares, reach = np.zeros((2, len(W)))
         for some in basis.blocks(len(rows)):

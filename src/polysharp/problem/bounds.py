@@ -60,7 +60,7 @@ ENTRY = 32.0  # roundings of an entry of a column of degree r: 3 r + 2, with roo
 FEW_ROWS = 1024.0  # sums that moments of unknown origin are taken to be
 
 NO_MATRIX = np.zeros((0, 0))
-SHIFTED_UNIT = 8.0 * UNIT  # what taking a pairwise shift away adds to the unit of moments
+SHIFTED_UNIT = 8.0 * UNIT  # that subtracting a pairwise shift adds to the unit of moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +178,7 @@ class Quadratic(NamedTuple):
 
 
 def spread(unit: Any, products: Any, reach: Any) -> Any:
-    """Return delta: what rounding may have done to rho_j, per unit of size."""
+    """Return delta: the rounding error of rho_j, per unit of size."""
     return (unit + (2.0 * products + 32.0) * UNIT) * reach
 
 
@@ -198,13 +198,13 @@ def price(rho: Any, error: Any, ridge: Any, low: Any, high: Any) -> Any:
 
 
 def free_price(rho: Any, error: Any, ridge: Any) -> Any:
-    """Return what ``price`` is where nothing is bounded: (|rho| + error)^2 / (2 ridge)."""
+    """Return ``price`` without bounds on the coefficient: (|rho| + error)^2 / (2 ridge)."""
     size = abs(rho) + error
     return size * (0.5 * size / ridge) * (1.0 + 32.0 * UNIT)
 
 
 def total(prices: Any, terms: Any) -> Any:
-    """Return a sum of so many prices, rounded up."""
+    """Return the sum of some prices, rounded up."""
     return prices * (1.0 + 2.0 * (terms + 2.0) * UNIT)
 
 
@@ -363,7 +363,7 @@ def forcing_costs(bound: float, Z: Array, budget: int) -> tuple[Array, Any]:
 
 
 def cost_above(system: Quadratic, w: Array) -> float:
-    """Return what coefficients cost, rounded up: yy/2 - q'w + w'(Q + ridge)w/2."""
+    """Return the cost of coefficients, rounded up: yy/2 - q'w + w'(Q + ridge)w/2."""
     every = np.arange(len(w))
     _, aa, _ = dual_values(system, system.q - system.times(every, w), every, w)
     cost = 0.5 * aa + float(total(0.5 * (system.ridge @ (w * w)), len(w)))
@@ -373,8 +373,7 @@ def cost_above(system: Quadratic, w: Array) -> float:
 def cost_of_residual(squares: float, reach: float, products: float, penalty: float) -> float:
     """Return half the squared residual, as summed over the rows, plus a penalty, rounded up.
 
-    ``reach`` is the norm of what was added up to make it: of |y_t| + sum_j |w_j| |m_tj| before
-    anything was centred.
+    ``reach`` is the norm of its summands: of |y_t| + sum_j |w_j| |m_tj| before any centring.
     """
     norm = np.sqrt(squares) + 2.0 * ENTRY * UNIT * reach
     cost = 0.5 * norm * norm * (1.0 + 2.0 * products * UNIT) + penalty * (1.0 + ENTRY * UNIT)

@@ -1,7 +1,7 @@
 """The diagonal that makes a relaxation as tight as a diagonal can make it.
 
 H is the Schur complement of G + lam I on the free monomials once those that are in have been
-eliminated, b what is left of q, L the number of terms that may still join.  For any delta > 0 with
+eliminated, b the rest of q, L the number of terms that may still join.  For any delta > 0 with
 R = H - diag(delta) positive semidefinite and any p, no L free monomials gain more than
 
     1/2 p'R^-1 p + top_L(Z),    Z_j = (b_j - p_j)^2 / (2 delta_j),
@@ -59,8 +59,8 @@ class DiagonalStart(NamedTuple):
 class BestDiagonal(NamedTuple):
     """A diagonal, the coefficients w = R^-1 p and the shares that go with it."""
 
-    gain: float  # what L free monomials can gain at most, not rounded
-    least: float  # what no diagonal can bring the gain below
+    gain: float  # the most that L free monomials can gain, not rounded
+    least: float  # no diagonal can bring the gain below this
     delta: Array
     w: Array
     shares: Array
@@ -207,7 +207,7 @@ class _Method:
         a, q, kr = s / delta, r * w - half, k * r
         d_uu = a + kr * r
         d_ud = a * (r - w) - kr * q
-        d_dd = a * k * half * half / d_uu + self.zeta / delta  # what is left without u
+        d_dd = a * k * half * half / d_uu + self.zeta / delta  # the rest without u
         E = np.sqrt(d_uu)
         B = self.R * E
         B *= E[:, None]

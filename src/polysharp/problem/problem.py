@@ -151,7 +151,7 @@ class Problem:
         )  # fmt: skip
 
     def cost_at_most(self, fit: Fit) -> float:
-        """Return what a fit costs, rounded up; from the rows where the moments say too little."""
+        """Return the cost of a fit, rounded up; from the rows if the moments say too little."""
         S, W, G = fit.support, fit.w, self.gram.block(fit.support, fit.support)
         costs = np.array([bounds.cost_above(self.system(S, G, t), w) for t, w in enumerate(W)])
         if self.misfit is not None and not costs.sum() <= fit.objective * (1.0 + CLEAR):

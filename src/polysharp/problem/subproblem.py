@@ -73,9 +73,9 @@ class Subproblem:
         return cls(problem, index, problem.system(index, _in_rows(G)), structure)
 
     def read_once_more(self, *, slow: bool = False) -> Subproblem:
-        """Return the same with Q formed, where so many relaxations have read F that this pays.
+        """Return the same with Q formed, if relaxations have read F often enough for this to pay.
 
-        It does at once where sweeps over F were ``slow``.
+        It pays at once if sweeps over F were ``slow``.
         """
         gram = self.problem.gram
         read = len(self.system.F) > 0 and isinstance(gram, DesignGram)
@@ -145,10 +145,10 @@ class Subproblem:
         return self.problem.system(self.index[among], self.gram(among))
 
     def eliminated(self, held: Indices, free: Indices) -> tuple[Array, Array, float] | None:
-        """Return H and b on the free monomials once the held ones are in, and what those cost.
+        """Return H and b on the free monomials once the held ones are in, and the cost of these.
 
-        b has a row per response.  None where the held ones are so nearly dependent that only
-        rounding would be left.
+        b has a row per response.  None if the held ones are so nearly dependent that only rounding
+        would remain.
         """
         q, cost = self.q, 0.5 * self.problem.yy
         H, b = self.problem.hessian(self.index[free]), q[:, free]
@@ -165,7 +165,7 @@ class Subproblem:
         return H, b, cost
 
     def refitted(self, support: Indices) -> tuple[float, Array]:
-        """Return what a support costs, rounded down, and coefficients that show it, a row each."""
+        """Return the cost of a support, rounded down, and coefficients that show it, a row each."""
         each = [system.among(support) for system in self.systems]
         H, W = each[0].Q + np.diag(each[0].ridge), np.zeros((len(each), len(support)))
         if len(support):
@@ -173,7 +173,7 @@ class Subproblem:
         return _cost_below(each, W), W
 
     def support_bounds(self, sets: Indices) -> Array:
-        """Return what supports, one in a row, cost with about their best coefficients."""
+        """Return bounds on the costs of supports, one row each, near their best coefficients."""
         if len(self.system.F):
             used, where = np.unique(sets, return_inverse=True)
             return self.restrict(used).support_bounds(where.reshape(sets.shape))
@@ -229,7 +229,7 @@ class Subproblem:
     def least_eigenvalue(self) -> float:
         """Return a proved bound on the eigenvalues of G + lam I, scaled to unit diagonal.
 
-        It holds for what is left when monomials are taken out or eliminated too.
+        It also holds after some monomials are taken out or eliminated.
         """
         lam, G = self.problem.lam, self.gram()
         H = np.diagonal(G) + lam
@@ -267,12 +267,12 @@ class Subproblem:
 
 
 def _sum_below(costs: Sequence[Any]) -> Any:
-    """Return the sum of what the responses cost, rounded down."""
+    """Return the sum of the costs of the responses, rounded down."""
     return sum(costs) - 2.0 * len(costs) * UNIT * sum(map(abs, costs))
 
 
 def least_cost(problem: Problem, fit: Fit) -> float:
-    """Return what the support of a fit costs with any coefficients, rounded down."""
+    """Return the least cost of the support of a fit, rounded down."""
     S, W = fit.support, fit.w
     G = problem.gram.block(S, S)
     bound = _cost_below([problem.system(S, G, t) for t in range(len(W))], W)

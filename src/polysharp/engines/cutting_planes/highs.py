@@ -35,7 +35,7 @@ NEGLIGIBLE_PART = 1e-5  # parts of the centre below this are left out of a tange
 class HighsModel:
     """A master in HiGHS: its columns and eta, the rows of its rules, then one row for each cut.
 
-    Where columns are not ``binary`` eta is free, which guides early rounds.
+    Unless columns are ``binary``, eta is free, which guides early rounds.
     """
 
     def __init__(self, master: Master, options: dict[str, Any], *, binary: bool) -> None:
@@ -139,7 +139,7 @@ class RootLP(HighsModel):
         given = y != 0.0
         bound = float(weights @ constants) + float(y[given] @ side[given])
         bound += float(np.minimum(d * self._lower, d * self._upper).sum())
-        # Every number above is a sum of so many products, each of them wrong by a rounding.
+        # Every number above is a sum of products, each of them wrong by a rounding.
         size = float(weights @ np.abs(constants) + np.abs(y[given]) @ np.abs(side[given]))
         size += float((reach + np.abs(d)).sum())
         margin = 2.0 * (len(y) + len(d) + len(weights) + 16.0) * UNIT * size

@@ -67,7 +67,7 @@ class Cut:
 
     @classmethod
     def at(cls, system: Quadratic, A: Indices, w: Array, terms: int) -> Cut:
-        """Return the cut that coefficients w of the monomials A prove, for at most so many terms.
+        """Return the cut that coefficients w of the monomials A prove, for at most ``terms`` terms.
 
         Numbers that rounding has spoilt give the cut c >= 0.
         """
@@ -204,7 +204,7 @@ class Master:
         """Return columns j, values v and side b of a cut as  eta + sum_j v_j s_j >= b.
 
         With eta >= 0 the cut stays true where both b and every v_j are cut down to STEEPEST: one
-        v_j = b leaves nothing to say.  What is left out counts as if its monomial were in.
+        v_j = b leaves nothing to say.  A value left out counts as if its monomial were in.
         """
         side = min(self.eta(cut.constant), STEEPEST)
         values = np.minimum(-cut.slopes / self.scale, STEEPEST)
@@ -295,7 +295,7 @@ class Dialogue:
             return otherwise
 
     def finish(self) -> None:
-        """Raise what a callback has kept."""
+        """Raise the exception that a callback has kept."""
         if self.error is not None:
             raise self.error
 

@@ -1,4 +1,4 @@
-"""Tangent cuts at fractional points, and what they prove before any branching.
+"""Tangent cuts at fractional points, and their proofs before any branching.
 
 The linear relaxation of the master asks for a point of small c; cuts at its own (extreme)
 points stall, so the tangent is taken inside (in-out separation):
@@ -78,7 +78,7 @@ def _in_out(run: Run, master: Master) -> Master:
 
 
 def _probe(run: Run, master: Master) -> Master:
-    """Fix in what the incumbent has and no better solution can be without."""
+    """Fix in the columns of the incumbent that every better solution must have."""
     # Inputs come first: with k of them fixed in, all others leave.  The same master comes back
     # where nothing could be fixed.
     lp = RootLP(master)
@@ -134,7 +134,7 @@ def _indicator(run: Run, master: Master) -> Array:
 
 
 def _stalled(history: list[float], run: Run) -> bool:
-    """Whether the last rounds closed too little of what is still open."""
+    """Whether the last rounds closed too little of the open gap."""
     if len(history) <= PATIENCE:
         return False
     if len(history) >= MAX_ROUNDS:

@@ -73,7 +73,7 @@ class ScipModel:
         return status
 
     def _run(self) -> str:
-        """Run SCIP; what it had proved stays true if an LP defeats it."""
+        """Run SCIP; its proofs stay true if an LP defeats it."""
         # SCIP looks up for Ctrl-C only now and then, and not for half a minute while it presolves.
         # So it runs in a thread of its own; if it does not end soon after the signal, it is left
         # alone.
@@ -106,7 +106,7 @@ class _Worker(Thread):
         self.start()
 
     def run(self) -> None:
-        """Do tasks as long as the process lives, and keep what they raise."""
+        """Do tasks as long as the process lives, and keep the exceptions."""
         while True:
             task, done = self.tasks.get()
             try:
