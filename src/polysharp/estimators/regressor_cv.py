@@ -50,7 +50,8 @@ REFIT_SHARE = 0.1  # of the time limit that the refit has in any case: the searc
 AGAIN = 1.0  # seconds at least for a second search, after one that came out worse than validation
 TOLERATED = 1.05  # times the error of cross-validation, for that on the rows of the fit
 HINT_SECONDS = 1.0  # for each function that is tried after the refit
-HOPELESS_AFTER = 3.0  # seconds of the refit's search, after which a wide gap ends it
+# Seconds of the refit's search, after which a wide gap ends it; all sets of few inputs take longer.
+HOPELESS_AFTER, HOPELESS_IN_SETS = 3.0, 10.0
 COMPARED = ("degree", "max_terms", "max_inputs", "gamma", "center")  # one value, or several
 
 
@@ -355,7 +356,9 @@ optional
             context = replace(context, time=short)
         elif limit < inf:
             time = context.time.share(1.0, at_least=REFIT_SHARE * limit)
-            context = replace(context, time=time, hopeless_after=HOPELESS_AFTER)
+            limited = self.best_params_["max_inputs"] is not None
+            hopeless = HOPELESS_IN_SETS if limited else HOPELESS_AFTER
+            context = replace(context, time=time, hopeless_after=hopeless)
         own = {"random_state": context.seed, "time_limit": self.time_limit}
         if self.clamp is None:
             own["clamp"] = scores.clamps[self.best_index_]
