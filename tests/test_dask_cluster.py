@@ -200,7 +200,7 @@ def test_joblib_carries_validation_and_resampling_to_the_cluster(workers, rows):
     assert str(same) == str(shares)
     ran = workers.run_on_scheduler(_prefixes)
     assert any("batch_of_compare" in name for name in ran)
-    assert any("resample" in name for name in ran)
+    assert any("_refit" in name for name in ran)
 
 
 def _prefixes(dask_scheduler):
