@@ -100,11 +100,10 @@ class FewTerms:
         search, room = self.search, self.node.room
         vectors, points = self._first
         for _ in range(ROUNDS):
-            frame = self._frame(vectors)
-            shift = READER * frame.unit * float(points.sizes.max(initial=0.0))
-            shift *= float(np.sqrt(room * len(frame.b) / search.lam))
-            level = combined_level(cost, frame.excess, shift, frame.error)
-            task = points.values, frame.b, search.lam, level
+            shift = READER * vectors.unit * float(points.sizes.max(initial=0.0))
+            shift *= float(np.sqrt(room * len(vectors.b) / search.lam))
+            level = combined_level(cost, vectors.excess, shift, vectors.error)
+            task = points.values, vectors.b, search.lam, level
             marks: Marks | None = mark_alone(*task)
             if room == 2:
                 alone = marks is not None and marks.any()
@@ -115,11 +114,10 @@ class FewTerms:
             left = points.monomials
             if len(left) <= search.sizes.subproblem:
                 return Survivors(left, cost, vectors.names)
-            vectors = self._extended(vectors, left)
-            new = self._frame(vectors).directions[len(frame.b) :]
-            if not len(new):
+            known, vectors = len(vectors.b), self._extended(vectors, left)
+            if len(vectors.b) == known:
                 break
-            points = self._with(points, new)
+            points = self._with(points, vectors.directions[known:])
         return None
 
     @property
@@ -142,9 +140,9 @@ class FewTerms:
         left = self._cleared((np.sqrt(v) * y)[None])
         none = np.zeros((0, left.shape[1]))
         U, _ = _with_most_new(none, left / (np.linalg.norm(left) or 1.0))
-        vectors = self._extended(_Vectors([], U), list(self.search.pool.monomials))
-        directions = self._frame(vectors).directions
-        points = coordinates(self._pricer, directions, self._keep, self.search.on_block)
+        vectors = self._extended(self._vectors([], U), list(self.search.pool.monomials))
+        task = self._pricer, vectors.directions, self._keep, self.search.on_block
+        points = coordinates(*task)
         self.search.rounds += 1
         return vectors, points
 
@@ -174,7 +172,7 @@ class FewTerms:
         length = np.sqrt(np.einsum("jt,jt->j", E, E))
         E /= np.where((length > 0.0) & np.isfinite(length), length, np.inf)[:, None]
         U, chosen = _with_most_new(vectors.U, self._cleared(E))
-        return _Vectors([*vectors.names, *(sample[j] for j in chosen)], U)
+        return self._vectors([*vectors.names, *(sample[j] for j in chosen)], U)
 
     def _rooted(self, monomials: list[Monomial]) -> Array:
         """Return centred columns times the roots of the weights."""
@@ -194,12 +192,12 @@ class FewTerms:
         w = np.linalg.lstsq(A, kept @ E.T, rcond=None)[0].T
         return np.column_stack([E - w @ kept, np.sqrt(lam) * w])
 
-    def _frame(self, vectors: _Vectors) -> _Frame:
+    def _vectors(self, names: list[Monomial], U: Array) -> _Vectors:
         """Return vectors as they are priced."""
         design, pricer, (v, y) = self.search.design, self._pricer, self._rows
-        root, lam, K = np.sqrt(v), self.search.lam, len(vectors.U)
+        root, lam, K = np.sqrt(v), self.search.lam, len(U)
         inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0.0)
-        D = np.array([pricer.direction(u) for u in vectors.U[:, : len(v)] * inverse])
+        D = np.array([pricer.direction(u) for u in U[:, : len(v)] * inverse])
         D = D.reshape(K, len(v))
         plain = D * inverse
         W = design.columns(self.inside) @ D.T / np.sqrt(lam)
@@ -212,7 +210,7 @@ class FewTerms:
         excess += (2.0 * float(np.linalg.norm(W)) + loose) * loose
         response = float(np.sqrt(design.yy) + unit * np.sqrt(v.sum()) * abs(design.y_mean))
         error = unit * float(np.sqrt(K)) * response
-        return _Frame(D, D @ y, READER * excess, READER * error, unit)
+        return _Vectors(names, U, D, D @ y, READER * excess, READER * error, unit)
 
 
 class _Vectors(NamedTuple):
@@ -224,12 +222,7 @@ class _Vectors(NamedTuple):
 
     names: list[Monomial]  # what the vectors after the first were made of
     U: Array
-
-
-class _Frame(NamedTuple):
-    """Vectors as they are priced, and what rounding has made of them."""
-
-    directions: Array  # (K, n): weighted and centred
+    directions: Array  # (K, n): the vectors as they are priced, weighted and centred
     b: Array
     excess: float  # N <= (1 + excess) I
     error: float  # of b, in norm

@@ -55,6 +55,7 @@ MAX_PROOF = 5_000_000  # numbers stored
 CHAIN = 4  # length of a chain where the incumbent lies elsewhere
 VAIN_SHARE = 0.1  # of the time spent that points may take in vain, but for those of the root
 SUBPROBLEM_SHARE = 0.5  # of the time left, for an engine on what is left of a node
+NOTHING = Promising({}, [])
 UNDECIDED_SHARE, UNDECIDED_SECONDS = 0.5, 0.5  # of the time spent, if a chain of inputs is left
 
 
@@ -358,8 +359,9 @@ class PricedKind(NodeKind[PricedNode]):
             return []
         best = self.search.best
         here = node.holds(best.monomials)
-        share = self.promising[node.record].share if node.record in self.promising else {}
-        weights = {m: w * w for m, w in best.coefficients.items()} if here else share
+        weights = self.promising.get(node.record, NOTHING).share
+        if here:
+            weights = {m: w * w for m, w in best.coefficients.items()}
         totals: dict[int, float] = {}
         for m, weight in weights.items():
             for i in inputs_of(m) - node.inputs_in - node.inputs_out:
@@ -375,6 +377,6 @@ class PricedKind(NodeKind[PricedNode]):
             chain = sorted(set(best.monomials) - node.terms_in, key=lambda m: -abs(weights[m]))
             if chain:
                 return chain
-        share, listed = self.promising.get(node.record, ({}, ()))
+        share, listed = self.promising.get(node.record, NOTHING)
         free = filter(node.is_free, dict.fromkeys([*share, *listed, *node.dual.prices]))
         return list(islice(free, min(CHAIN, node.room)))

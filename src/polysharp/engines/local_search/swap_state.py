@@ -123,7 +123,7 @@ class SwapState:
 
     def _run(self, kernel: Any, *task: Any) -> int:
         """Let a kernel go on from here, and see that the row of G it needs is at hand."""
-        cursor = Cursor(self.count, self.progress, self.objective, self.moves, DONE)
+        cursor = Cursor(self.count, self.objective, self.moves)
         found = kernel(self._rows.equations, self.boxes, self.rules, self.state, cursor, *task)
         self.count, self.progress, self.objective, self.moves, need = found
         if need >= 0:

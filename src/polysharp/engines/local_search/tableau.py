@@ -122,17 +122,17 @@ class State(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """Where a kernel is.
+    """Where a kernel begins.
 
-    Kernels return plain numbers in this order: Numba makes a named tuple by calling Python, and a
-    Ctrl-C that arrives in that moment ends in a crash.
+    It returns these as plain numbers, with two more: after the first its progress, the size that is
+    being filled or the steps walked, and at last its need, the monomial whose row of G is not at
+    hand, or DONE or PAUSED.  Numba makes a named tuple by calling Python, and a Ctrl-C that arrives
+    in that moment ends in a crash.
     """
 
     taken: int  # slots in use
-    progress: int  # the size that is being filled, or the steps walked
     value: float  # c, as the moves have changed it
     moves: int  # since the members were loaded; REFRESH asks for that
-    need: int  # the monomial whose row of G is needed, or one of the two below
 
 
 DONE, PAUSED = -1, -2
