@@ -174,10 +174,14 @@ class Promising(NamedTuple):
     listed: list[Monomial]  # largest prices of the last pass
 
 
+NOTHING = Promising({}, [])
+
+
 def raise_bound(search: PricedRun, node: PricedNode) -> tuple[PricedNode, Promising]:
     """Step, price and extend the pool until the node is closed or nothing more can be proved."""
     relaxed: Relaxed | None = None
     listed, patience = list[Monomial](), MAX_PASSES if node.is_root else HOPELESS_PASSES
+    promising = NOTHING
     with search.keeping():
         for passes in range(MAX_PASSES):
             if node.bound >= search.threshold or node.survivors(search) is not None:
@@ -205,9 +209,8 @@ def raise_bound(search: PricedRun, node: PricedNode) -> tuple[PricedNode, Promis
             W = search.pool.vector(active)[None]
             warm = fresh_warm([_system(search)], W, relaxed.warm.nu)
             relaxed = replace(relaxed, w=warm.w, warm=warm)
-    if relaxed is None or search.interrupted:
-        return node, Promising({}, listed)
-    return node, Promising(_shares(search, relaxed), listed)
+        promising = Promising({} if relaxed is None else _shares(search, relaxed), listed)
+    return node, promising
 
 
 def _system(search: PricedRun) -> Quadratic:

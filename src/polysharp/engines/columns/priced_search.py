@@ -34,6 +34,7 @@ from polysharp.checker.evidence import ProofNode, Screening, Vector
 from polysharp.engines.columns.dual_point import DualPoint, Survivors
 from polysharp.engines.columns.few_terms import FewTerms, readable
 from polysharp.engines.columns.priced_nodes import (
+    NOTHING,
     PricedNode,
     Promising,
     SubproblemResult,
@@ -55,7 +56,6 @@ MAX_PROOF = 5_000_000  # numbers stored
 CHAIN = 4  # length of a chain where the incumbent lies elsewhere
 VAIN_SHARE = 0.1  # of the time spent that points may take in vain, but for those of the root
 SUBPROBLEM_SHARE = 0.5  # of the time left, for an engine on what is left of a node
-NOTHING = Promising({}, [])
 UNDECIDED_SHARE, UNDECIDED_SECONDS = 0.5, 0.5  # of the time spent, if a chain of inputs is left
 
 
