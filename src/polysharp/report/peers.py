@@ -33,7 +33,7 @@ from polysharp.typing import Array
 
 MEAN, LINEAR, BOOSTING = "the mean", "linear regression", "boosting"
 HARDLY = 0.01  # part of an error that nobody would choose a method by
-MOST_BOOSTED = 10  # responses, of which each takes boosting a second or two
+MOST_BOOSTED = 5  # responses, of which each takes boosting a second or two
 MOST_ROWS = 20_000  # boosting takes a second or two for so many; of more, evenly spaced ones
 
 Error = tuple[float, float]  # and its standard error
