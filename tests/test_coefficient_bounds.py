@@ -19,6 +19,7 @@ from support import (
     MemoryRows,
     PricedKind,
     PricedRun,
+    ProofNode,
     Sizes,
     SwapState,
     SwapTask,
@@ -332,3 +333,16 @@ def test_priced_fits_keep_to_the_bounds() -> None:
     assert found.solution.status == "optimal"
     assert found.solution.bound <= unscaled.solution_.objective * (1.0 + 1e-9)
     assert np.all(found.solution.coefficients >= 0.0)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_bounded_coefficients_of_equal_rows_are_proved() -> None:
+    """The ridge regression of equal columns is singular, and the constant has no interval."""
+    X = np.tile([-1.81257512, 0.35796979, -0.03551268, 0.77275807, 2.45914819], (4, 1))
+    y, weight = np.array([-0.14103431, 0.36775099, 0.63696572, 0.87874879]), np.full(4, 1.528976e8)
+    limits = {"coefficient_bounds": (-0.0012, 0.0012), "gamma": 3.824e11, "fit_intercept": False}
+    model = SparsePolynomialRegressor(degree=1, max_terms=3, engine="tree", **limits)
+    proof = model.fit(X, y, sample_weight=weight).solution_.proof
+    end = ProofNode("enumeration")
+    verdict = verify(replace(proof, nodes=(end,), diagonals=()), X, y, weight)
+    assert verdict, verdict.reason

@@ -35,7 +35,7 @@ from polysharp.checker.curvature import SAFE, TINY, Curvature, Point, U, rounded
 from polysharp.checker.evidence import Floats, Positions
 from polysharp.checker.inner_products import InnerProducts
 
-DAMPINGS = (0.0, 1e-12, 1e-9)  # relative to the diagonal
+DAMPINGS = (0.0, 1e-15, 1e-12, 1e-9)  # relative to the diagonal
 CLOSER = 100  # supports evaluated from the rows, at most, if G has too few digits
 
 
@@ -157,16 +157,19 @@ def set_costs(
             values[low] = np.maximum(values[low], _costs(products, some, G, w, fixed, L, mu))
     low = np.flatnonzero(values < claim)
     for number, a in enumerate([] if quick else low):
-        S = sets[a]
-        G = products.G(S[:, None], S)
-        w = np.zeros((size, T))
-        for t in range(T) if boxes.stated else ():
-            w[:, t] = boxes.fit(t, G + lam * np.eye(size), products.q[S, t], S)
-        if boxes.stated and products.floats_hold:
-            own = _costs(products, S[None], G[None], w[None], fixed, L, mu)
-            values[a] = max(values[a], float(own[0]))
-        if values[a] < claim and (products.is_exact or number < CLOSER):
-            values[a] = max(values[a], _closer_cost(products, S, w, fixed, L))
+        S, J = sets[a], sets[a : a + 1]
+        G, w = products.G(S[:, None], S), np.zeros((size, T))
+        for damping in DAMPINGS if boxes.stated else DAMPINGS[:1]:
+            if boxes.stated:
+                H = G + lam * np.eye(size) + damping * np.diag(np.diagonal(G))
+                w = np.column_stack([boxes.fit(t, H, products.q[S, t], S) for t in range(T)])
+                if products.floats_hold:
+                    own = _costs(products, J, G[None], w[None], fixed, L, mu)
+                    values[a] = max(values[a], float(own[0]))
+            if values[a] < claim and (products.is_exact or number < CLOSER):
+                values[a] = max(values[a], _closer_cost(products, S, w, fixed, L))
+            if values[a] >= claim:
+                break
     return values
 
 
