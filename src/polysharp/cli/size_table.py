@@ -11,7 +11,7 @@ from polysharp.estimators.model import settings_of
 from polysharp.estimators.path import Path, path
 from polysharp.plots.path_plots import curves_of
 from polysharp.report.peers import Peer
-from polysharp.wording import r2_decimals, rounded_down, rounded_up
+from polysharp.wording import rounded_up
 
 AROUND = 4  # sizes to either side of the model's
 WORTH = 0.05  # part of the error that a higher degree must gain to be worth a hint
@@ -43,30 +43,23 @@ def path_of(
 def comparison(model: Any, sizes: Path, peers: Sequence[Peer]) -> str:
     """Return a table of sizes, the model's own marked, and the errors of other methods.
 
-    What is proved depends on the time, and stands in the last columns.
+    The file of ``--size-table`` has objectives and bounds as well.
     """
     known = settings_of(model)
     own = int(known["max_terms"])
     # The model's own proof had more time than that of the path.
     ceilings = sizes.r2_ceilings({(known["max_inputs"], own): model.solution_.bound})
-    lines = [
-        f"  {'terms':>5}  {'objective':>11}  {'R2':>8}  {'error on rows not seen':>22}"
-        f"  {'lower bound':>11}  {'R2 at most':>10}"
-    ]
+    lines = [f"  {'terms':>5}  {'error on rows not seen':>22}  {'R2 at most':>10}"]
     for before, point in zip([None, *sizes], sizes, strict=False):
         if before and point.max_terms > own and point.n_terms == before.n_terms:
             continue  # there is no term left to add
-        is_own = point.max_terms == own
-        solution = model.solution_ if is_own else point.solution
-        bound = max(solution.bound, point.bound) if is_own else point.bound
         limit = ceilings[point.max_inputs, point.max_terms]
         ceiling = "-" if limit is None or limit >= 1.0 else rounded_up(limit)
-        r2 = "-" if solution.r2 is None else f"{solution.r2:.{r2_decimals(solution.r2)}f}"
-        error = error_of(model, sizes, point.max_terms)
-        lines.append(
-            f"{'>' if is_own else ' '} {point.max_terms:>5}  {solution.objective:>11.6g}  {r2:>8}"
-            f"  {error:>22}  {rounded_down(bound):>11}  {ceiling:>10}"
+        mark, error = (
+            ">" if point.max_terms == own else " ",
+            error_of(model, sizes, point.max_terms),
         )
+        lines.append(f"{mark} {point.max_terms:>5}  {error:>22}  {ceiling:>10}")
     others = "; ".join(f"{peer.name} {peer.error:.4g} ± {peer.std_error:.2g}" for peer in peers)
     lines.append(f"errors on rows not seen: this formula {error_of(model, sizes, own)}; {others}")
     return "\n".join([*lines, *at_higher_degree(model)])
