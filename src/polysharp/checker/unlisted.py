@@ -77,7 +77,7 @@ NEW = 1e-4  # share of a column that must be new for it to count
 
 
 # The monomials with the largest prices, their prices, and that of any other one (0: there is none).
-Priced = tuple[list[Term], Floats, float]
+PriceList = tuple[list[Term], Floats, float]
 
 
 class Pricing:
@@ -86,7 +86,7 @@ class Pricing:
     def __init__(self, rules: Rules, columns: Columns) -> None:
         self.rules, self.columns, self.s, self.work = rules, columns, columns.s, 0.0
         self.kept = np.array(self.s.kept_inputs, dtype=np.intp)
-        self._priced: dict[int, tuple[NDArray[np.bool_], Priced]] = {}
+        self._priced: dict[int, tuple[NDArray[np.bool_], PriceList]] = {}
 
     def is_needed(self, at: Fixings) -> bool:
         """Whether a node may leave monomials alive that are not listed."""
@@ -117,7 +117,7 @@ class Pricing:
                 return np.array(Z)
         return np.array(Z + [rest] * (L + 1 - len(Z) if rest > 0.0 else 0))
 
-    def _price(self, part: VectorPart, t: float, inputs: Positions) -> Priced:
+    def _price(self, part: VectorPart, t: float, inputs: Positions) -> PriceList:
         """Price t times a residual against all monomials of some inputs."""
         columns, s, degree = self.columns, self.s, self.s.degree
         a = columns.residual(0, *part)

@@ -48,7 +48,9 @@ from polysharp.checker.inequalities import Tangent, added, certified, prices
 from polysharp.checker.inner_products import Exact, InnerProducts
 from polysharp.checker.unlisted import Points, Pricing
 
-Child = tuple[int, Fixings | None]  # a node's number, and what is fixed there (None: no support)
+PendingNode = tuple[
+    int, Fixings | None
+]  # a node's number, and what is fixed there (None: no support)
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,7 @@ class ProofReader:
         demand(isfinite(claim), "the bound is not a number")
         demand(len(nodes) > 0, "the proof has no nodes")
         least, seen = inf, {0}
-        stack: list[Child] = [(0, self.rules.root())]
+        stack: list[PendingNode] = [(0, self.rules.root())]
         while stack:
             number, at = stack.pop()
             try:
@@ -236,7 +238,9 @@ class ProofReader:
 
     # One node -------------------------------------------------------------------------------------
 
-    def visit(self, node: ProofNode, at: Fixings | None, claim: float) -> tuple[float, list[Child]]:
+    def visit(
+        self, node: ProofNode, at: Fixings | None, claim: float
+    ) -> tuple[float, list[PendingNode]]:
         """Return the least cost that a node leaves possible by itself, and its children."""
         least = inf
         try:
