@@ -31,6 +31,7 @@ import numpy as np
 from polysharp.certificate.proof import Proof, ProofWriter
 from polysharp.certificate.solution import Solution, Stop, certify
 from polysharp.checker.evidence import ProofNode, Screening, Vector
+from polysharp.engines import local_search
 from polysharp.engines.columns.dual_point import DualPoint, Survivors
 from polysharp.engines.columns.few_terms import FewTerms, readable
 from polysharp.engines.columns.priced_nodes import (
@@ -301,24 +302,37 @@ class PricedKind(NodeKind[PricedNode]):
         return node.with_solved(result, closed=single and survivors.others == np.inf)
 
     def _solution(self, node: PricedNode, problem: Problem) -> Solution | None:
-        """Solve a problem with the engine; None where a split must do instead."""
+        """Solve a problem with the engine; None where a split must do instead.
+
+        If its supports cost more than the threshold, a bound that says so is enough.
+        """
         search = self.search
         seconds = SUBPROBLEM_SHARE * search.time_left
         if self._input_chain(node):  # which often divides it into parts that bounds close at once
             seconds = min(seconds, max(UNDECIDED_SECONDS, UNDECIDED_SHARE * search.seconds))
+        time, enough = TimeBudget(seconds), search.threshold * (1.0 + 1e-9)
         try:
-            solution = search.engine.solve(
-                problem,
-                time=TimeBudget(seconds),
-                gap_tol=search.gap_tol,
-                listener=search.inner_listener,
-                seed=search.seed,
-                threads=search.threads,
-                device=search.design.rows.place.device,
-            )
+            first = local_search.forward(problem).support
+            fit = local_search.improve(problem, first, out_of_time=lambda: time.expired)
+            start, cost = fit.support, fit.objective
+            while True:
+                solution = search.engine.solve(
+                    problem,
+                    start=start,
+                    time=time,
+                    gap_tol=max(search.gap_tol, 1.0 - enough / max(cost, enough)),
+                    listener=search.inner_listener,
+                    seed=search.seed,
+                    threads=search.threads,
+                    device=search.design.rows.place.device,
+                )
+                search.nodes += solution.counters.nodes
+                start, before, cost = np.array(solution.support), cost, solution.objective
+                short = solution.stop is Stop.PROVED and solution.bound < search.threshold
+                if not (short and enough < before and cost < before):
+                    break
         except (InfeasibleError, TooLargeError):
             return None  # infeasible by a heuristic search, so no proof, or beyond the engine
-        search.nodes += solution.counters.nodes
         search.interrupted = solution.stop is Stop.INTERRUPTED
         return solution
 
